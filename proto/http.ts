@@ -1,0 +1,106 @@
+/** The shapes between a server's sockets (transports/http) and whoever answers. Both adapters speak exactly this. */
+
+/** A request, copied out of the server's memory before anything is awaited. */
+export interface HttpRequest {
+  /** Upper case. */
+  readonly method: string;
+  /** Path as sent, percent-encoding kept, without the query. Starts with `/`. */
+  readonly path: string;
+  /** Query as sent, without `?`; empty when there was none. */
+  readonly query: string;
+  /** Address of the peer of the socket, in text (IPv4-mapped IPv6 as IPv4). */
+  readonly remoteAddress: string;
+  /** A header's value by lower-case name; undefined when absent. Only valid for names the adapter keeps (all of them). */
+  header(name: string): string | undefined;
+  /**
+   * The whole body. Rejects with BodyError: `too_large` past `limit` bytes, `aborted` when the client left.
+   * Empty for requests without a body. May be called once.
+   */
+  body(limit: number): Promise<Uint8Array>;
+  /** Aborted when the client goes away before the reply was sent. */
+  readonly signal: AbortSignal;
+}
+
+/** Why a request's body could not be read. */
+export class BodyError extends Error {
+  readonly code: 'too_large' | 'aborted';
+  constructor(code: 'too_large' | 'aborted') {
+    super(code === 'too_large' ? 'The request body is too large.' : 'The client went away.');
+    this.name = 'BodyError';
+    this.code = code;
+  }
+}
+
+/** A whole reply. content-length is set by the adapter; HEAD sends the same head without the body. */
+export interface HttpReply {
+  readonly status: number;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body?: string | Uint8Array;
+}
+
+/** A reply of unknown length, written as it comes (server-sent events). */
+export interface HttpStreamReply {
+  readonly status: number;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  /** Each chunk is sent as it comes; the adapter stops pulling while the client reads slowly, and returns it when the client left. */
+  readonly stream: AsyncIterable<string | Uint8Array>;
+}
+
+/** A frame as received. Text is checked UTF-8. */
+export type SocketFrame = { readonly text: string } | { readonly binary: Uint8Array };
+
+/** One open WebSocket, as its owner sees it. After `onClose` every call is a no-op. */
+export interface Socket {
+  /**
+   * Sends a frame. Returns false when bytes now wait for a slow reader: stop until `onDrain`. Past `maxBuffered` bytes the frame
+   * is not taken and the socket is closed with 1013 `too slow`.
+   */
+  send(data: string | Uint8Array): boolean;
+  /** Bytes that wait to be sent. */
+  buffered(): number;
+  /** Stops and resumes reading from the peer (where the adapter can; else frames are delivered on). */
+  pause(): void;
+  resume(): void;
+  /** Closing handshake, `code` and `reason` (<= 123 bytes). */
+  close(code: number, reason: string): void;
+}
+
+/** What an accepted WebSocket calls on its owner. Frames arrive in order, never after `close`. */
+export interface SocketHandlers {
+  open(socket: Socket): void;
+  message(frame: SocketFrame): void;
+  drain(): void;
+  /** Called exactly once per opened socket. */
+  close(code: number, reason: string): void;
+}
+
+/** The answer to an upgrade request: a plain refusal before 101, or the handlers of the new socket. */
+export type UpgradeAnswer = { readonly refuse: HttpReply } | { readonly accept: SocketHandlers };
+
+/** Answers requests. A rejected promise becomes a bare 500: answer errors yourself. */
+export type HttpHandler = (request: HttpRequest) => HttpReply | HttpStreamReply | Promise<HttpReply | HttpStreamReply>;
+
+/** Answers WebSocket upgrades (GET with `Upgrade: websocket`). */
+export type UpgradeHandler = (request: HttpRequest) => UpgradeAnswer | Promise<UpgradeAnswer>;
+
+export interface HttpServerOptions {
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  readonly onRequest: HttpHandler;
+  readonly onUpgrade: UpgradeHandler;
+  /** Largest WebSocket message taken from a client; a larger one closes the socket. Default 64 KiB. */
+  readonly maxMessageBytes?: number;
+  /** Most bytes queued for a slow WebSocket reader. Default 1 MiB. */
+  readonly maxBufferedBytes?: number;
+  /** WebSocket ping period. Default 25,000 ms; a peer that answers nothing for two periods is closed. */
+  readonly pingMs?: number;
+}
+
+/** A listening server. */
+export interface HttpServer {
+  readonly adapter: 'uws' | 'node';
+  readonly port: number;
+  /** Stops accepting, lets running requests finish (at most `graceMs`), closes WebSockets with 1001, then resolves. */
+  close(graceMs: number): Promise<void>;
+}

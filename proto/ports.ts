@@ -1,0 +1,248 @@
+/**
+ * The interfaces handed between rooms. An actor never imports a socket, an engine or a clock: `cmd` builds the real
+ * one and hands it in under one of these names. Each has one conformance suite under test/, run on every implementation.
+ */
+import type { Duplex } from 'node:stream';
+
+/** Milliseconds since the Unix epoch; tests hand in one they can move. */
+export interface Clock {
+  now(): number;
+}
+
+/** Structured log. Fields first, then a short sentence. Secrets never go in: redaction is a second defence only. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+  /** A log that adds `fields` to every line. */
+  child(fields: object): Log;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- bus
+
+/** Ends what was begun: a subscription, a watch, a consumer. Resolves once no handler of it runs any more. */
+export interface Ending {
+  close(): Promise<void>;
+}
+
+/** One message as delivered. `data` belongs to the receiver. */
+export interface BusMessage {
+  readonly subject: string;
+  readonly data: Uint8Array;
+  /** Where an answer to `request` goes; absent on plain publishes. */
+  readonly reply?: string;
+}
+
+/** Limits of a stream (interface section 6.1): the oldest messages go first when one is exceeded. */
+export interface StreamConfig {
+  readonly name: string;
+  /** Subject patterns with `*` (one token) and `>` (the rest). */
+  readonly subjects: readonly string[];
+  readonly maxMessages: number;
+  readonly maxBytes: number;
+  readonly maxAgeMs: number;
+  /** Within this window a repeated `msgId` is acknowledged as a duplicate and not stored again. */
+  readonly duplicateWindowMs: number;
+}
+
+/** A durable consumer: delivery starts with the oldest message (deliver policy all), each must be acknowledged. */
+export interface ConsumerConfig {
+  readonly durable: string;
+  readonly filter?: string;
+  readonly ackWaitMs: number;
+  readonly maxDeliver: number;
+  /** Most messages handed out and not yet acknowledged. */
+  readonly maxAckPending: number;
+}
+
+/** A message of a stream. Exactly one of ack, nak or term ends this delivery; none within `ackWaitMs` redelivers it. */
+export interface StreamMessage extends BusMessage {
+  readonly seq: number;
+  /** 1 on the first delivery. */
+  readonly deliveryCount: number;
+  ack(): Promise<void>;
+  /** Redeliver, not before `delayMs` from now. */
+  nak(delayMs?: number): Promise<void>;
+  /** Give up: never redeliver, keep as a dead letter with `reason`. */
+  term(reason: string): Promise<void>;
+}
+
+/** A key-value entry; `revision` rises with every write in the bucket. */
+export interface KvEntry {
+  readonly key: string;
+  readonly value: Uint8Array;
+  readonly revision: number;
+}
+
+/** A bucket whose entries expire `ttlMs` after their last write. */
+export interface Kv {
+  get(key: string): Promise<KvEntry | undefined>;
+  /** Writes if absent. Returns the revision, or undefined when the key exists. */
+  create(key: string, value: Uint8Array): Promise<number | undefined>;
+  /** Compare-and-set. Returns the new revision, or undefined when `revision` is not the current one. */
+  update(key: string, value: Uint8Array, revision: number): Promise<number | undefined>;
+  put(key: string, value: Uint8Array): Promise<number>;
+  /** Deletes; with `revision`, only when it is the current one. Returns whether it was deleted. */
+  delete(key: string, revision?: number): Promise<boolean>;
+  keys(): Promise<string[]>;
+}
+
+/**
+ * What joins parts and nodes. Core messages (publish, request) are at most once; streams are at least once and survive a
+ * restart. Two implementations, one contract suite (design.md, section 3).
+ */
+export interface Bus {
+  publish(subject: string, data: Uint8Array): void;
+  /** `queue`: of all subscribers with one queue name, one gets each message. */
+  subscribe(subject: string, handler: (message: BusMessage) => void, options?: { queue?: string }): Ending;
+  /** Rejects with BusError `timeout` or `no_responders`. */
+  request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array>;
+  /** Creates the stream, or changes it to this configuration. Idempotent. */
+  ensureStream(config: StreamConfig): Promise<void>;
+  /** Stores the message; resolves once it is durable. Rejects with BusError `no_stream` when no stream has the subject. */
+  append(subject: string, data: Uint8Array, options?: { msgId?: string }): Promise<{ seq: number; duplicate: boolean }>;
+  /** Hands out messages in batches of at most `maxAckPending`; a handler that throws naks with a delay. */
+  consume(
+    stream: string,
+    config: ConsumerConfig,
+    handler: (batch: readonly StreamMessage[]) => Promise<void>,
+  ): Promise<Ending>;
+  kv(bucket: string, options: { ttlMs: number }): Promise<Kv>;
+  close(): Promise<void>;
+}
+
+/** What can go wrong on a bus, by code. */
+export type BusErrorCode = 'timeout' | 'no_responders' | 'no_stream' | 'closed' | 'unavailable' | 'too_large';
+
+/** The one error a Bus rejects with. */
+export class BusError extends Error {
+  readonly code: BusErrorCode;
+  constructor(code: BusErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'BusError';
+    this.code = code;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------------- engine
+
+/** What a container should be. Idempotent to apply: the same spec twice makes one container. */
+export interface ContainerSpec {
+  /** The platform's id of the container (proto/ids.ts). */
+  readonly id: string;
+  readonly userId: string;
+  /** Name the container sees as its own. */
+  readonly hostname: string;
+  /** An image reference, or the engine's base image when it equals `Engine.baseImage`. */
+  readonly image: string;
+  readonly cpus: number;
+  readonly memoryMb: number;
+  readonly storageGb: number;
+  /** Absolute paths kept across stop, start and re-creation. */
+  readonly mountPaths: readonly string[];
+  /** OpenSSH public keys that may log in, the platform's own among them. Rewritten at every start. */
+  readonly authorizedKeys: readonly string[];
+}
+
+/** What a container is, as the engine says. */
+export interface ContainerState {
+  readonly id: string;
+  readonly phase: 'created' | 'running' | 'exited';
+  /** Where the host reaches it while it runs, else null. */
+  readonly address: string | null;
+  readonly exitCode: number | null;
+  readonly oomKilled: boolean;
+  /** How often the engine restarted it since it was last started on purpose. */
+  readonly restarts: number;
+  /** Unix ms of the last start; null when it never ran. */
+  readonly startedAt: number | null;
+}
+
+/** Last sample; zeros until there is one. */
+export interface ContainerUsage {
+  readonly memoryBytes: number;
+  readonly storageBytes: number;
+}
+
+export interface LogOptions {
+  /** Newest lines to begin with. */
+  readonly tail: number;
+  readonly follow: boolean;
+  /** Only lines later than this RFC 3339 stamp. */
+  readonly since?: string;
+  readonly signal: AbortSignal;
+}
+
+export type EngineErrorCode =
+  | 'unavailable' // the engine cannot be reached, or answered 5xx: try again
+  | 'image_not_found' // the image cannot be pulled, and trying again soon will not help
+  | 'not_found' // no such container
+  | 'not_running'
+  | 'refused' // the engine refuses the request as it stands
+  | 'no_listener'; // dial: nothing listens on that port (yet)
+
+/** The one error an Engine rejects with; `message` is fit for a user's eyes. */
+export class EngineError extends Error {
+  readonly code: EngineErrorCode;
+  constructor(code: EngineErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'EngineError';
+    this.code = code;
+  }
+}
+
+/**
+ * Where containers really run (design.md, section 6). All calls are idempotent: creating what exists, starting what runs,
+ * stopping what is stopped and removing what is gone succeed. A container is found by its platform id, by label, so
+ * nothing is doubled after a crash between the engine call and the commit.
+ */
+export interface Engine {
+  readonly kind: 'docker' | 'kubernetes' | 'memory';
+  /** The reference under which the built-in base image goes. */
+  readonly baseImage: string;
+  /** Rejects `unavailable` with what is wrong; resolves with the engine's version for people. */
+  check(): Promise<string>;
+  /** Makes the image present: built (base image), or pulled. `always` pulls even when present. Reports progress. */
+  ensureImage(
+    image: string,
+    options: { always: boolean; onProgress?: (line: string) => void; signal?: AbortSignal },
+  ): Promise<void>;
+  create(spec: ContainerSpec): Promise<void>;
+  /** Writes `authorizedKeys` into the container, then starts it. */
+  start(id: string, authorizedKeys: readonly string[]): Promise<void>;
+  /** SIGTERM, then SIGKILL after `graceSeconds`. */
+  stop(id: string, graceSeconds: number): Promise<void>;
+  /** Removes the container and, unless `keepData`, its persistent data. */
+  remove(id: string, options?: { keepData?: boolean }): Promise<void>;
+  inspect(id: string): Promise<ContainerState | undefined>;
+  /** All containers of this installation. */
+  list(): Promise<ContainerState[]>;
+  /**
+   * Calls `onChange(id)` whenever something happened to a container, and `onChange(undefined)` ("look at all") after every
+   * (re)connection. Keeps reconnecting with backoff until closed.
+   */
+  watch(onChange: (id: string | undefined) => void): Ending;
+  /** Batches of lines, each `<RFC 3339 nanosecond stamp> <text>` without a newline; ends when the container stops. */
+  logs(id: string, options: LogOptions): AsyncIterable<string[]>;
+  /** A TCP connection to a port inside the container. Rejects `no_listener` when nobody listens. */
+  dial(id: string, port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Duplex>;
+  /** Last known usage; never waits. */
+  usage(id: string): ContainerUsage;
+  close(): Promise<void>;
+}
+
+// -------------------------------------------------------------------------------------------------------------- shell
+
+/** A running shell in a container: bytes in and out, a window size, and an end with a reason. */
+export interface Shell {
+  readonly stream: Duplex;
+  resize(cols: number, rows: number): void;
+  close(): void;
+}
+
+/** Opens shells through a container's SSH with the platform's key. */
+export interface Shells {
+  /** Rejects with EngineError (`no_listener`, `not_running`) or `refused` when the key is not accepted. */
+  open(containerId: string, size: { cols: number; rows: number; term: string }, signal: AbortSignal): Promise<Shell>;
+}
