@@ -234,11 +234,27 @@ export interface Engine {
 
 // -------------------------------------------------------------------------------------------------------------- shell
 
+/** How a shell ended. Both are null when it was closed from this side, or its connection was lost. */
+export interface ShellEnd {
+  /** Exit status of the shell; null when a signal ended it. */
+  readonly code: number | null;
+  /** `SIGHUP` and the like; null when it exited. */
+  readonly signal: string | null;
+}
+
 /** A running shell in a container: bytes in and out, a window size, and an end with a reason. */
 export interface Shell {
+  /**
+   * What the shell prints, and what is typed into it. Ends when the shell does; is destroyed with an EngineError
+   * `unavailable` when the connection is lost. Reading slowly slows the shell down.
+   */
   readonly stream: Duplex;
+  /** Whole numbers 1..1000; others are brought into that range. */
   resize(cols: number, rows: number): void;
+  /** Hangs up: the shell gets SIGHUP and the connection ends. Idempotent. */
   close(): void;
+  /** Resolves, and never rejects, when the shell is over and its output was read, or when it was closed. */
+  readonly ended: Promise<ShellEnd>;
 }
 
 /** Opens shells through a container's SSH with the platform's key. */

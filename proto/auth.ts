@@ -1,0 +1,112 @@
+/** The authentication service's endpoints and views (interface sections 2.1, 2.3, 4.1). */
+import { z } from 'zod';
+import { endpoint } from './endpoint.ts';
+
+/** Lower-case, since it is also the first part of a registry repository. */
+export const usernameSchema = z
+  .string()
+  .regex(
+    /^[a-z0-9][a-z0-9._-]{0,62}$/,
+    'must be 1 to 63 characters a-z, 0-9, ".", "_", "-", starting with a letter or digit',
+  );
+
+/** 8 to 256 characters (design.md, section 9), counted in code points. */
+export const passwordSchema = z
+  .string()
+  .max(1024, 'must be at most 256 characters')
+  .refine((text) => [...text].length >= 8 && [...text].length <= 256, 'must be 8 to 256 characters')
+  .refine((text) => !text.includes('\0'), 'must not contain NUL');
+
+const displayNameSchema = z
+  .string()
+  .trim()
+  .min(1, 'must not be empty')
+  .max(128, 'must be at most 128 characters')
+  .regex(/^[^\p{Cc}]*$/u, 'must not contain control characters');
+
+const profile = { username: z.string(), display_name: z.string(), user_id: z.string() };
+const identity = z.object({ ...profile, is_admin: z.boolean() });
+
+/** 2.3 */
+const sessionRecord = z.object({ id: z.int(), ip_address: z.string(), created_at: z.int(), is_current: z.boolean() });
+
+/** A known user logs in. The lengths only bound the work: a wrong shape is a wrong login. */
+export const login = endpoint({
+  name: 'login',
+  service: 'auth',
+  method: 'POST',
+  path: '/api/login',
+  summary: 'Log in with username and password',
+  access: 'none',
+  body: z.object({ username: z.string().max(256), password: z.string().max(1024) }),
+  reply: identity.extend({ token: z.string() }),
+  refuses: ['invalid_credentials', 'too_many_attempts'],
+  actor: { kind: 'auth/login', key: 'desk' },
+});
+
+export const session = endpoint({
+  name: 'session',
+  service: 'auth',
+  method: 'GET',
+  path: '/api/session',
+  summary: 'Who is logged in',
+  access: 'session',
+  reply: identity,
+  actor: { kind: 'auth/user', key: 'caller' },
+});
+
+/** Tokens are not revoked here: "the client discards its token" (4.1). */
+export const logout = endpoint({
+  name: 'logout',
+  service: 'auth',
+  method: 'POST',
+  path: '/api/logout',
+  summary: 'Log out: the client discards its token',
+  access: 'none',
+  reply: z.object({ status: z.literal('ok') }),
+  actor: { kind: 'auth/login', key: 'desk' },
+});
+
+export const updateProfile = endpoint({
+  name: 'updateProfile',
+  service: 'auth',
+  method: 'PUT',
+  path: '/api/settings/profile',
+  summary: 'Change the display name',
+  access: 'session',
+  body: z.object({ display_name: displayNameSchema }),
+  reply: z.object(profile),
+  actor: { kind: 'auth/user', key: 'caller' },
+});
+
+export const changePassword = endpoint({
+  name: 'changePassword',
+  service: 'auth',
+  method: 'PUT',
+  path: '/api/settings/password',
+  summary: 'Change the password',
+  access: 'session',
+  body: z.object({ current_password: z.string().max(1024), new_password: passwordSchema }),
+  refuses: ['wrong_password', 'too_many_attempts'],
+  actor: { kind: 'auth/user', key: 'caller' },
+});
+
+export const listSessions = endpoint({
+  name: 'listSessions',
+  service: 'auth',
+  method: 'GET',
+  path: '/api/settings/sessions',
+  summary: 'Logins whose tokens have not expired',
+  access: 'session',
+  reply: z.array(sessionRecord),
+  actor: { kind: 'auth/user', key: 'caller' },
+});
+
+/** All endpoints of the service. */
+export const authEndpoints = [login, session, logout, updateProfile, changePassword, listSessions] as const;
+
+/** Somebody changed this user's row outside its actor (the command line): the actor reads it again. */
+export const userChanged = {
+  subject: (userId: string) => `auth.user.${userId}.changed`,
+  pattern: 'auth.user.*.changed',
+} as const;

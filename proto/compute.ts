@@ -1,0 +1,356 @@
+/** The compute service's endpoints and views (interface sections 2.8, 2.9, 4.2, 6.2, 8). */
+import { z } from 'zod';
+import { endpoint } from './endpoint.ts';
+import { idSchema } from './ids.ts';
+
+/** Limits of section 8. */
+export const MAX_CONTAINERS = 3;
+export const MAX_SSH_KEYS = 10;
+export const DEFAULT_LOG_TAIL = 100;
+export const MAX_LOG_TAIL = 10_000;
+
+/** Instance types of 2.8: architecture and CPU cores. */
+export const INSTANCE_TYPES = {
+  nano: { architecture: 'arm64', cpus: 0.5 },
+  micro: { architecture: 'arm64', cpus: 1 },
+  mini: { architecture: 'arm64', cpus: 2 },
+  tiny: { architecture: 'amd64', cpus: 1 },
+  small: { architecture: 'amd64', cpus: 2 },
+  medium: { architecture: 'amd64', cpus: 4 },
+} as const;
+
+export const instanceTypeSchema = z.enum(['nano', 'micro', 'mini', 'tiny', 'small', 'medium']);
+export const statusSchema = z.enum(['pending', 'initializing', 'running', 'stopped', 'failed']);
+export const pullPolicySchema = z.enum(['Always', 'IfNotPresent']);
+
+/** Where a container is in its life (3.2). */
+export type ContainerStatus = z.output<typeof statusSchema>;
+export type PullPolicy = z.output<typeof pullPolicySchema>;
+export type InstanceType = z.output<typeof instanceTypeSchema>;
+
+const containerNameSchema = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}$/,
+    'must be 1 to 63 letters, digits, spaces, ".", "_", "-", starting with a letter or digit',
+  );
+
+/** Paths the kernel or the platform owns: persisting one would break the container or let it out (hazards C01). */
+const RESERVED_PATHS = [
+  '/etc/ssh',
+  '/etc/troupe',
+  '/proc',
+  '/sys',
+  '/dev',
+  '/run',
+  '/var/run',
+  '/etc',
+  '/bin',
+  '/sbin',
+  '/lib',
+  '/lib64',
+  '/usr',
+  '/boot',
+  '/tmp',
+];
+
+/** One absolute path to persist: normal form, no `.` or `..`, nothing that the system owns, no `:` (a mount separator). */
+export const mountPathSchema = z
+  .string()
+  .max(255, 'must be at most 255 characters')
+  .regex(
+    /^(\/[A-Za-z0-9_@+.-]+)+$/,
+    'must be an absolute path of letters, digits and "_@+.-", without a trailing slash',
+  )
+  .refine(
+    (path) => !path.split('/').some((part) => part === '.' || part === '..'),
+    'must not contain "." or ".." segments',
+  )
+  .refine(
+    (path) =>
+      !RESERVED_PATHS.some((reserved) => path === reserved) &&
+      !/^\/(proc|sys|dev|run)\//.test(path) &&
+      !path.startsWith('/var/run/'),
+    'is a path the system needs: choose one such as /root or /data',
+  );
+
+const mountPathsSchema = z
+  .array(mountPathSchema)
+  .min(1, 'must name at least one path')
+  .max(16, 'must name at most 16 paths')
+  .refine((paths) => new Set(paths).size === paths.length, 'must not name a path twice')
+  .refine(
+    (paths) => !paths.some((a) => paths.some((b) => b.startsWith(`${a}/`))),
+    'must not name a path inside another',
+  );
+
+const createFields = {
+  id: z.string(),
+  name: z.string(),
+  status: statusSchema,
+  /** Why it failed; absent otherwise. */
+  status_reason: z.string().optional(),
+  hostname: z.string(),
+  memory_mb: z.int(),
+  storage_gb: z.int(),
+  instance_type: instanceTypeSchema,
+  created_at: z.iso.datetime(),
+  ssh_enabled: z.boolean(),
+  https_enabled: z.boolean(),
+  pull_policy: pullPolicySchema,
+};
+
+/** A container as create, start and stop answer it. */
+export const containerCreatedSchema = z.object(createFields);
+
+/** A container as list and get answer it. */
+export const containerSchema = z.object({
+  ...createFields,
+  memory_used_mb: z.int(),
+  storage_used_gb: z.number(),
+  ssh_command: z.string(),
+});
+export type ContainerView = z.input<typeof containerSchema>;
+export type ContainerCreatedView = z.input<typeof containerCreatedSchema>;
+
+/** 2.9 */
+export const sshKeySchema = z.object({
+  id: z.int(),
+  name: z.string(),
+  public_key: z.string(),
+  created_at: z.iso.datetime(),
+});
+
+const containerParams = z.object({ id: idSchema });
+const ok = z.object({ status: z.literal('ok') });
+const containersScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.containers`, action });
+const keysScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.keys`, action });
+const containerScope = (action: string) => ({
+  key: (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`,
+  action,
+});
+const byUser = { kind: 'compute/user', key: 'caller' } as const;
+const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
+const common = { service: 'compute', access: 'token' } as const;
+
+export const listContainers = endpoint({
+  ...common,
+  name: 'listContainers',
+  method: 'GET',
+  path: '/compute/containers',
+  summary: 'Your containers',
+  scope: containersScope('read'),
+  reply: z.object({ containers: z.array(containerSchema) }),
+  actor: byUser,
+});
+
+export const createContainer = endpoint({
+  ...common,
+  name: 'createContainer',
+  method: 'POST',
+  path: '/compute/containers',
+  summary: 'Create a container',
+  scope: containersScope('create'),
+  // Strict: a field we do not know (privileged, network, ...) is refused, never passed by (hazards C06).
+  body: z.strictObject({
+    name: containerNameSchema,
+    instance_type: instanceTypeSchema.default('nano'),
+    memory_mb: z.int().min(128).max(65_536).default(512),
+    storage_gb: z.int().min(1).max(1024).default(5),
+    ssh_key_ids: z
+      .array(z.int().min(1).max(2_147_483_647))
+      .min(1, 'must name at least one of your SSH keys')
+      .max(MAX_SSH_KEYS),
+    ssh_enabled: z.boolean().default(false),
+    mount_paths: mountPathsSchema.default(['/root']),
+    image: z.string().max(512).optional(),
+    pull_policy: pullPolicySchema.default('IfNotPresent'),
+  }),
+  reply: containerCreatedSchema,
+  refuses: ['limit_reached'],
+  actor: byUser,
+});
+
+export const getContainer = endpoint({
+  ...common,
+  name: 'getContainer',
+  method: 'GET',
+  path: '/compute/containers/{id}',
+  summary: 'One container',
+  scope: containerScope('read'),
+  params: containerParams,
+  reply: containerSchema,
+  actor: byContainer,
+});
+
+export const deleteContainer = endpoint({
+  ...common,
+  name: 'deleteContainer',
+  method: 'DELETE',
+  path: '/compute/containers/{id}',
+  summary: 'Delete a container and its data',
+  scope: containerScope('delete'),
+  params: containerParams,
+  reply: ok,
+  actor: byContainer,
+});
+
+export const startContainer = endpoint({
+  ...common,
+  name: 'startContainer',
+  method: 'POST',
+  path: '/compute/containers/{id}/start',
+  summary: 'Start a stopped or failed container',
+  scope: containerScope('start'),
+  params: containerParams,
+  reply: containerCreatedSchema,
+  refuses: ['conflict'],
+  actor: byContainer,
+});
+
+export const stopContainer = endpoint({
+  ...common,
+  name: 'stopContainer',
+  method: 'POST',
+  path: '/compute/containers/{id}/stop',
+  summary: 'Stop a container; its persistent paths are kept',
+  scope: containerScope('stop'),
+  params: containerParams,
+  reply: containerCreatedSchema,
+  refuses: ['conflict'],
+  actor: byContainer,
+});
+
+export const listSshKeys = endpoint({
+  ...common,
+  name: 'listSshKeys',
+  method: 'GET',
+  path: '/compute/ssh-keys',
+  summary: 'Your SSH public keys',
+  scope: keysScope('read'),
+  reply: z.object({ ssh_keys: z.array(sshKeySchema) }),
+  actor: byUser,
+});
+
+export const createSshKey = endpoint({
+  ...common,
+  name: 'createSshKey',
+  method: 'POST',
+  path: '/compute/ssh-keys',
+  summary: 'Add an SSH public key',
+  scope: keysScope('create'),
+  body: z.object({
+    name: z
+      .string()
+      .trim()
+      .min(1, 'must not be empty')
+      .max(64, 'must be at most 64 characters')
+      .regex(/^[^\p{Cc}]*$/u, 'must not contain control characters'),
+    public_key: z.string().max(16_384),
+  }),
+  reply: sshKeySchema,
+  refuses: ['limit_reached', 'conflict'],
+  actor: byUser,
+});
+
+export const deleteSshKey = endpoint({
+  ...common,
+  name: 'deleteSshKey',
+  method: 'DELETE',
+  path: '/compute/ssh-keys/{id}',
+  summary: 'Delete an SSH public key',
+  scope: keysScope('delete'),
+  params: z.object({
+    id: z
+      .string()
+      .regex(/^[1-9][0-9]{0,9}$/, 'must be a whole number')
+      .transform(Number),
+  }),
+  reply: ok,
+  actor: byUser,
+});
+
+/** 6.2: the whole list first, then what changes. */
+export const computeEventSchema = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('containers'), data: z.array(containerSchema) }),
+  z.object({
+    type: z.literal('container_status'),
+    data: z.object({
+      container_id: z.string(),
+      status: statusSchema,
+      external_ip: z.string(),
+      status_reason: z.string().optional(),
+    }),
+  }),
+]);
+export type ComputeEvent = z.input<typeof computeEventSchema>;
+
+export const computeSocket = endpoint({
+  ...common,
+  name: 'computeSocket',
+  method: 'GET',
+  path: '/compute/ws',
+  summary: 'The list of your containers, then every change of status',
+  scope: { key: (uid) => `compute.${uid}`, action: 'read' },
+  reply: computeEventSchema,
+  actor: byUser,
+  socket: true,
+});
+
+export const terminal = endpoint({
+  ...common,
+  name: 'terminal',
+  method: 'GET',
+  path: '/compute/containers/{id}/terminal',
+  summary:
+    'A shell in the container: binary frames are bytes, a text frame {"type":"resize","cols","rows"} sets the size',
+  scope: containerScope('update'),
+  params: containerParams,
+  refuses: ['not_running'],
+  actor: byContainer,
+  socket: true,
+});
+
+export const logs = endpoint({
+  ...common,
+  name: 'logs',
+  method: 'GET',
+  path: '/compute/containers/{id}/logs',
+  summary: 'Log lines, one a message: the newest `tail`, then as they come',
+  scope: containerScope('read'),
+  params: containerParams,
+  query: z.object({
+    tail: z
+      .string()
+      .regex(/^[0-9]{1,6}$/, 'must be a whole number')
+      .transform(Number)
+      .pipe(z.int().max(MAX_LOG_TAIL, `must be at most ${MAX_LOG_TAIL}`))
+      .default(DEFAULT_LOG_TAIL),
+  }),
+  refuses: ['not_running'],
+  actor: byContainer,
+  socket: true,
+});
+
+/** Control frames a terminal takes. */
+export const resizeSchema = z.object({
+  type: z.literal('resize'),
+  cols: z.int().min(1).max(1000),
+  rows: z.int().min(1).max(1000),
+});
+
+/** All endpoints of the service. */
+export const computeEndpoints = [
+  listContainers,
+  createContainer,
+  getContainer,
+  deleteContainer,
+  startContainer,
+  stopContainer,
+  listSshKeys,
+  createSshKey,
+  deleteSshKey,
+  computeSocket,
+  terminal,
+  logs,
+] as const;

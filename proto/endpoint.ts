@@ -1,0 +1,105 @@
+/**
+ * The definition of one endpoint. Routing, validation, authentication, scope checks, refusals, /openapi.json and the
+ * coverage test are all made from these; there are no hand-written routes (design.md, section 1).
+ */
+import type { z } from 'zod';
+import type { ErrorCode } from './errors.ts';
+import type { Scopes } from './scopes.ts';
+
+/** The services that have endpoints. */
+export type ServiceName = 'auth' | 'compute' | 'network' | 'monitor' | 'notify';
+
+/**
+ * Who may call. `session`: a login; `token`: a login, or an API token with the scope; `admin`: the login of the
+ * administrator; `none`: anybody.
+ */
+export type Access = 'none' | 'session' | 'token' | 'admin';
+
+/** Who calls, as proven by the token. */
+export interface Caller {
+  readonly kind: 'session' | 'api_token';
+  readonly userId: string;
+  readonly username: string;
+  readonly isAdmin: boolean;
+  /** The token's own id (`jti`). */
+  readonly tokenId: string;
+  /** Unix seconds; 0 when the token does not expire. */
+  readonly expiresAt: number;
+  /** Only for API tokens. */
+  readonly scopes?: Scopes;
+}
+
+/** Which actor answers: an entity of a kind keyed by the caller or by a path parameter, or the service's own desk. */
+export type ActorAddress =
+  | { readonly kind: string; readonly key: 'caller' }
+  | { readonly kind: string; readonly key: 'param'; readonly param: string }
+  | { readonly kind: string; readonly key: 'desk' };
+
+type Shape = z.ZodType | undefined;
+type Out<S extends Shape> = S extends z.ZodType ? z.output<S> : undefined;
+type In<S extends Shape> = S extends z.ZodType ? z.input<S> : undefined;
+
+/** What is written down of one endpoint. */
+export interface Endpoint<
+  P extends Shape = Shape,
+  Q extends Shape = Shape,
+  B extends Shape = Shape,
+  R extends Shape = Shape,
+> {
+  /** Unique; the operationId of /openapi.json and the name of its handler. */
+  readonly name: string;
+  readonly service: ServiceName;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** With parameters in braces: `/compute/containers/{id}`. */
+  readonly path: string;
+  readonly summary: string;
+  readonly access: Access;
+  /** Scope an API token needs; sessions skip it (5.3, rule 6). */
+  readonly scope?: {
+    readonly key: (uid: string, params: Readonly<Record<string, string>>) => string;
+    readonly action: string;
+  };
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  /** Schema of the reply; without it the reply has an empty body. For a socket, of its messages. */
+  readonly reply?: R;
+  readonly status?: 200 | 201 | 204;
+  /** Refusals besides those that follow from access, scope and schemas. */
+  readonly refuses?: readonly ErrorCode[];
+  readonly actor: ActorAddress;
+  /** A WebSocket: answered by an upgrade. The token may also come in the query (browsers cannot set headers there). */
+  readonly socket?: true;
+}
+
+/** An endpoint of which the types do not matter. */
+export type AnyEndpoint = Endpoint;
+
+/** A call as a handler receives it: validated, with its caller. */
+export interface Call<P = unknown, Q = unknown, B = unknown> {
+  /** Undefined exactly when the endpoint's access is `none`. */
+  readonly caller: Caller | undefined;
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  /** Address of the client. */
+  readonly address: string;
+  /** Travels through actors and logs. */
+  readonly requestId: string;
+}
+
+/** The call of an endpoint. */
+export type CallOf<E> = E extends Endpoint<infer P, infer Q, infer B, infer _R> ? Call<Out<P>, Out<Q>, Out<B>> : never;
+
+/** The reply of an endpoint. */
+export type ReplyOf<E> = E extends Endpoint<infer _P, infer _Q, infer _B, infer R> ? In<R> : never;
+
+/** Defines an endpoint; the types of its handler follow from the schemas. */
+export function endpoint<
+  P extends Shape = undefined,
+  Q extends Shape = undefined,
+  B extends Shape = undefined,
+  R extends Shape = undefined,
+>(definition: Endpoint<P, Q, B, R>): Endpoint<P, Q, B, R> {
+  return Object.freeze(definition);
+}

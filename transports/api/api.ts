@@ -1,0 +1,160 @@
+/**
+ * From the endpoint table to requests: finds the endpoint, proves the caller, checks the scope, validates, asks the service,
+ * and turns what comes back into a reply. Knows no endpoint by name.
+ */
+import { randomBytes } from 'node:crypto';
+import type { AnyEndpoint, Call, Caller } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import {
+  BodyError,
+  type HttpHandler,
+  type HttpReply,
+  type HttpRequest,
+  type UpgradeHandler,
+} from '../../proto/http.ts';
+import type { Log } from '../../proto/ports.ts';
+import { grants } from '../../proto/scopes.ts';
+import type { Service } from '../../proto/service.ts';
+import { type Authenticate, bearer } from './authenticate.ts';
+import { check, readJson, readQuery } from './read.ts';
+import { jsonReply, methodReply, refusalReply } from './replies.ts';
+import { router } from './router.ts';
+
+/** Pages a service shows besides its table: path -> reply, made at each request. */
+export type Pages = ReadonlyMap<string, () => HttpReply | Promise<HttpReply>>;
+
+export interface ApiOptions {
+  readonly service: Service;
+  readonly authenticate: Authenticate;
+  readonly pages: Pages;
+  readonly log: Log;
+  /** Told of every finished request, for metrics. */
+  readonly onReply?: (endpoint: string, status: number) => void;
+}
+
+/** Makes the two handlers of a listener for one service. */
+export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: UpgradeHandler } {
+  const { service, authenticate, pages, log, onReply } = options;
+  const find = router(service.endpoints);
+  const prefix = randomBytes(4).toString('hex');
+  let count = 0;
+  const nextId = () => `${prefix}-${(count++).toString(36)}`;
+
+  const finish = (endpoint: string, requestId: string, reply: HttpReply): HttpReply => {
+    onReply?.(endpoint, reply.status);
+    return { ...reply, headers: [...reply.headers, ['x-request-id', requestId]] };
+  };
+
+  const fail = (endpoint: string, requestId: string, error: unknown): HttpReply => {
+    if (error instanceof Refusal) {
+      if (error.code === 'internal') log.error({ requestId, endpoint, err: error.cause ?? error }, 'request failed');
+      return finish(endpoint, requestId, refusalReply(error));
+    }
+    // Nobody reads the reply of a client that left.
+    if (!(error instanceof BodyError)) log.error({ requestId, endpoint, err: error }, 'request failed');
+    return finish(endpoint, requestId, refusalReply(new Refusal('internal')));
+  };
+
+  const answer = async (
+    endpoint: AnyEndpoint,
+    params: Readonly<Record<string, string>>,
+    request: HttpRequest,
+    requestId: string,
+  ) => {
+    try {
+      const caller = await prove(endpoint, params, request, authenticate);
+      const body = endpoint.body === undefined ? undefined : check(endpoint.body, await readJson(request), 'body');
+      const call = read(endpoint, params, request, caller, body, requestId);
+      const value = await service.call(endpoint, call);
+      return finish(endpoint.name, requestId, jsonReply(endpoint.status ?? 200, value));
+    } catch (error) {
+      return fail(endpoint.name, requestId, error);
+    }
+  };
+
+  const onRequest: HttpHandler = (request) => {
+    const requestId = nextId();
+    const page = request.method === 'GET' || request.method === 'HEAD' ? pages.get(request.path) : undefined;
+    if (page !== undefined) {
+      return Promise.resolve()
+        .then(page)
+        .then(
+          (reply) => finish(request.path, requestId, reply),
+          (error) => fail(request.path, requestId, error),
+        );
+    }
+    const match = find(request.method, request.path);
+    if (match === undefined) return finish('', requestId, refusalReply(new Refusal('not_found')));
+    if ('allow' in match) return finish('', requestId, methodReply(match.allow));
+    if (match.endpoint.socket)
+      return finish(match.endpoint.name, requestId, refusalReply(new Refusal('upgrade_required')));
+    return answer(match.endpoint, match.params, request, requestId);
+  };
+
+  const onUpgrade: UpgradeHandler = async (request) => {
+    const requestId = nextId();
+    const match = find('GET', request.path);
+    if (match === undefined || !('endpoint' in match) || !match.endpoint.socket) {
+      return { refuse: finish('', requestId, refusalReply(new Refusal('not_found'))) };
+    }
+    const { endpoint, params } = match;
+    try {
+      const caller = await prove(endpoint, params, request, authenticate);
+      const accept = await service.connect(endpoint, read(endpoint, params, request, caller, undefined, requestId));
+      onReply?.(endpoint.name, 101);
+      return { accept };
+    } catch (error) {
+      return { refuse: fail(endpoint.name, requestId, error) };
+    }
+  };
+
+  return { onRequest, onUpgrade };
+}
+
+/** Who calls, if the endpoint's access and scope let them. Refuses `unauthorized`, `forbidden`, `missing_scope`. */
+async function prove(
+  endpoint: AnyEndpoint,
+  params: Readonly<Record<string, string>>,
+  request: HttpRequest,
+  authenticate: Authenticate,
+): Promise<Caller | undefined> {
+  if (endpoint.access === 'none') return undefined;
+  const token =
+    bearer(request.header('authorization')) ?? (endpoint.socket ? readQuery(request.query).token : undefined);
+  // A known token is answered without a promise: this path carries every request.
+  const proven = token === undefined ? undefined : authenticate(token);
+  const caller = proven instanceof Promise ? await proven : proven;
+  if (caller === undefined) throw new Refusal('unauthorized');
+  if (caller.kind === 'session') {
+    if (endpoint.access === 'admin' && !caller.isAdmin)
+      throw new Refusal('forbidden', { message: 'Only the administrator may do this.' });
+    return caller;
+  }
+  if (endpoint.access !== 'token')
+    throw new Refusal('forbidden', { message: 'This needs a login: an API token does not open it.' });
+  if (endpoint.scope !== undefined) {
+    const key = endpoint.scope.key(caller.userId, params);
+    if (!grants(caller.scopes ?? {}, key, endpoint.scope.action)) {
+      throw new Refusal('missing_scope', { message: `forbidden: missing ${key} scope` });
+    }
+  }
+  return caller;
+}
+
+function read(
+  endpoint: AnyEndpoint,
+  params: Readonly<Record<string, string>>,
+  request: HttpRequest,
+  caller: Caller | undefined,
+  body: unknown,
+  requestId: string,
+): Call {
+  return {
+    caller,
+    params: endpoint.params === undefined ? params : check(endpoint.params, params, 'path'),
+    query: endpoint.query === undefined ? undefined : check(endpoint.query, readQuery(request.query), 'query'),
+    body,
+    address: request.remoteAddress,
+    requestId,
+  };
+}

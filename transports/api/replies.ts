@@ -1,0 +1,37 @@
+/** Turns results and refusals into HTTP replies. The only place that knows which status a code has. */
+import { ERRORS, Refusal } from '../../proto/errors.ts';
+import type { HttpReply } from '../../proto/http.ts';
+
+const JSON_HEADERS: readonly (readonly [string, string])[] = [
+  ['content-type', 'application/json; charset=utf-8'],
+  ['cache-control', 'no-store'],
+  ['x-content-type-options', 'nosniff'],
+];
+const BARE_HEADERS: readonly (readonly [string, string])[] = [['cache-control', 'no-store']];
+
+/** A reply with `value` as JSON; undefined gives an empty body. */
+export function jsonReply(status: number, value: unknown): HttpReply {
+  if (value === undefined) return { status, headers: BARE_HEADERS };
+  return { status, headers: JSON_HEADERS, body: JSON.stringify(value) };
+}
+
+/** Default of Retry-After for a part that is down, seconds. */
+const RETRY_AFTER = 5;
+
+/** The reply for a refusal: `{"error", "code"}`, with `fields` for a bad body (design.md, section 9). */
+export function refusalReply(refusal: Refusal): HttpReply {
+  const { status } = ERRORS[refusal.code];
+  const headers = [...JSON_HEADERS];
+  const retryAfter = refusal.retryAfter ?? (status === 503 ? RETRY_AFTER : undefined);
+  if (retryAfter !== undefined) headers.push(['retry-after', String(Math.max(1, Math.ceil(retryAfter)))]);
+  if (status === 401) headers.push(['www-authenticate', 'Bearer']);
+  const body: Record<string, unknown> = { error: refusal.message, code: refusal.code };
+  if (refusal.fields !== undefined) body.fields = refusal.fields;
+  return { status, headers, body: JSON.stringify(body) };
+}
+
+/** The reply when a path exists but not for this method (RFC 9110, section 15.5.6). */
+export function methodReply(allow: readonly string[]): HttpReply {
+  const reply = refusalReply(new Refusal('method_not_allowed'));
+  return { ...reply, headers: [...reply.headers, ['allow', allow.join(', ')]] };
+}
