@@ -1,0 +1,86 @@
+/**
+ * The actor of one user (kind `auth/user`, key: user id). It keeps the row in memory, so that asking who is logged in costs
+ * no query; whoever changes the row elsewhere says so with the event `userChanged`.
+ *
+ *   asleep -- first message --> awake (row read) -- idle --> asleep
+ *                                 | changed: row read again; gone: asleep, and asking finds nobody
+ */
+import { changePassword, listSessions, session, updateProfile } from '../../proto/auth.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { chargeAttempt, clearAttempts } from '../../storage/auth/attempts.ts';
+import { listSessions as sessionsOf } from '../../storage/auth/sessions.ts';
+import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../storage/auth/users.ts';
+import type { EntityKind } from '../../supervision/index.ts';
+import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import type { AuthDeps } from './deps.ts';
+import { hashPassword, verifyPassword } from './passwords.ts';
+
+/** What the actor keeps. */
+interface UserState {
+  row: UserRow;
+}
+
+/** What it understands. */
+export type UserMessage = CallMessage | { readonly type: 'changed' };
+
+const SLEEP_AFTER_MS = 60_000;
+
+/** The kind, for the service's tree. */
+export function userKind(deps: AuthDeps): EntityKind<UserMessage, UserState> {
+  const { db } = deps;
+
+  const table = handlers<UserState>(
+    on(session, (state: UserState, call) => ({
+      username: state.row.username,
+      display_name: state.row.displayName,
+      user_id: state.row.id,
+      is_admin: callerOf(call).isAdmin,
+    })),
+    on(updateProfile, async (state: UserState, { body }) => {
+      state.row = present(await setDisplayName(db, state.row.id, body.display_name));
+      return { username: state.row.username, display_name: state.row.displayName, user_id: state.row.id };
+    }),
+    on(changePassword, async (state: UserState, { body, address }) => {
+      const attempt = await chargeAttempt(db, state.row.username, address);
+      if (!attempt.allowed) throw new Refusal('too_many_attempts', { retryAfter: attempt.wait });
+      if (!(await verifyPassword(state.row.passwordHash, body.current_password))) throw new Refusal('wrong_password');
+      await clearAttempts(db, state.row.username, address);
+      state.row = present(await setPasswordHash(db, state.row.id, await hashPassword(body.new_password)));
+      deps.log.info({ userId: state.row.id, address }, 'password changed');
+      return undefined;
+    }),
+    on(listSessions, async (state: UserState, call) =>
+      (await sessionsOf(db, state.row.id)).map((record) => ({
+        id: record.id,
+        ip_address: record.ipAddress,
+        created_at: Math.floor(record.createdAt.getTime() / 1000),
+        is_current: record.tokenId === callerOf(call).tokenId,
+      })),
+    ),
+  );
+
+  return {
+    kind: 'auth/user',
+    sleepAfterMs: SLEEP_AFTER_MS,
+    activate: async (id) => {
+      const row = await userById(db, id);
+      return row === undefined ? undefined : { row };
+    },
+    handle: (state, message, ctx) => {
+      if (message.type === 'call') {
+        const answered = answer(table, state, message);
+        return answered === undefined ? state : answered.then(() => state);
+      }
+      return userById(db, state.row.id).then((row) => {
+        if (row === undefined) ctx.sleep();
+        else state.row = row;
+        return state;
+      });
+    },
+  };
+}
+
+function present(row: UserRow | undefined): UserRow {
+  if (row === undefined) throw new Refusal('unauthorized');
+  return row;
+}

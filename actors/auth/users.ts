@@ -1,0 +1,78 @@
+/** What operators do with users from the command line. Each change tells the running platform through the outbox. */
+import { randomBytes } from 'node:crypto';
+import { passwordSchema, userChanged, usernameSchema } from '../../proto/auth.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { newId } from '../../proto/ids.ts';
+import { insertUser, listUsers as rows, setPasswordHash, userByName } from '../../storage/auth/users.ts';
+import type { Db } from '../../storage/db.ts';
+import { appendOutbox } from '../../storage/outbox.ts';
+import { hashPassword } from './passwords.ts';
+
+/** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
+export function generatePassword(): string {
+  const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789';
+  let password = '';
+  while (password.length < 20) {
+    for (const byte of randomBytes(32)) {
+      if (byte < 256 - (256 % alphabet.length) && password.length < 20) password += alphabet[byte % alphabet.length];
+    }
+  }
+  return password;
+}
+
+/** Adds a user. Refuses `invalid_request` (name or password) and `conflict` (name taken). */
+export async function addUser(db: Db, username: string, password: string): Promise<{ id: string; username: string }> {
+  accept(usernameSchema.safeParse(username), 'username');
+  accept(passwordSchema.safeParse(password), 'password');
+  const id = newId();
+  const added = await insertUser(db, { id, username, passwordHash: await hashPassword(password) });
+  if (!added) throw new Refusal('conflict', { message: `There is a user ${username} already.` });
+  return { id, username };
+}
+
+/** Sets a user's password. Refuses `invalid_request` and `not_found`. */
+export async function setPassword(db: Db, username: string, password: string): Promise<void> {
+  accept(passwordSchema.safeParse(password), 'password');
+  const passwordHash = await hashPassword(password);
+  await db.tx(async (tx) => {
+    const user = await userByName(tx, username);
+    if (user === undefined) throw new Refusal('not_found', { message: `There is no user ${username}.` });
+    await setPasswordHash(tx, user.id, passwordHash);
+    await appendOutbox(tx, { msgId: newId() + newId(), subject: userChanged.subject(user.id), data: new Uint8Array() });
+  });
+}
+
+/** All users, by name. */
+export async function listUsers(
+  db: Db,
+): Promise<{ id: string; username: string; displayName: string; createdAt: Date }[]> {
+  return (await rows(db)).map(({ id, username, displayName, createdAt }) => ({ id, username, displayName, createdAt }));
+}
+
+/** Makes the first administrator when there is none. Returns the password if it was generated here. */
+export async function ensureAdmin(
+  db: Db,
+  username: string,
+  password: string | undefined,
+): Promise<{ created: boolean; generated: string | null }> {
+  if ((await userByName(db, username)) !== undefined) return { created: false, generated: null };
+  const chosen = password ?? generatePassword();
+  try {
+    await addUser(db, username, chosen);
+  } catch (error) {
+    // Another process made it between our look and our write.
+    if (error instanceof Refusal && error.code === 'conflict') return { created: false, generated: null };
+    throw error;
+  }
+  return { created: true, generated: password === undefined ? chosen : null };
+}
+
+function accept(
+  result: { success: boolean; error?: { issues: readonly { message: string }[] } | undefined },
+  what: string,
+): void {
+  if (!result.success)
+    throw new Refusal('invalid_request', {
+      message: `The ${what} ${result.error?.issues[0]?.message ?? 'is not valid'}.`,
+    });
+}

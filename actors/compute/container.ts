@@ -1,0 +1,137 @@
+/**
+ * The actor of one container (kind `compute/container`, key: container id): a reconciler. Rows say what is wanted, the engine
+ * says what is; a message only says "look". Work on the engine runs beside the mailbox, one piece at a time, so that
+ * requests are answered meanwhile.
+ *
+ *   pending --engine accepted--> initializing --ready--> running --crash--> initializing
+ *      |             |                |                     |
+ *      +-------------+----------------+------- stop --------+--> stopped --start--> pending
+ *      +-- cannot be done, 10 min, 5 crashes --> failed --start--> pending
+ *      any -- delete --> (hidden) -- engine has nothing left --> row forgotten, asleep
+ */
+import { deleteContainer, getContainer, logs, startContainer, stopContainer, terminal } from '../../proto/compute.ts';
+import type { Call } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { type ContainerRow, containerById } from '../../storage/compute/containers.ts';
+import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
+import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import {
+  type ContainerActorState,
+  type ContainerContext,
+  freshState,
+  type Job,
+  reconciler,
+} from './container-reconciler.ts';
+import type { Report } from './container-work.ts';
+import type { ComputeDeps } from './deps.ts';
+import type { StreamMessage } from './streams.ts';
+import { containerView, createdView } from './views.ts';
+
+/** What the actor understands. */
+export type ContainerMessage =
+  | CallMessage
+  | { readonly type: 'look' }
+  /** From the work beside the mailbox. */
+  | { readonly type: 'report'; readonly job: Job; readonly report: Report }
+  /** A terminal or log that depends on this container. */
+  | { readonly type: 'attach'; readonly stream: Ref<StreamMessage> }
+  | { readonly type: 'detached'; readonly stream: Ref<StreamMessage> };
+
+interface Own {
+  readonly state: ContainerActorState;
+  readonly ctx: ContainerContext;
+}
+
+const SLEEP_AFTER_MS = 60_000;
+
+/** The kind, for the service's tree. `onStatus` hears of every change of status after it is written. */
+export function containerKind(
+  deps: ComputeDeps,
+  onStatus: (row: ContainerRow) => void,
+): EntityKind<ContainerMessage, ContainerActorState> {
+  const reconcile = reconciler(deps, onStatus);
+
+  const table = handlers<Own>(
+    on(getContainer, ({ state }: Own, call) =>
+      containerView(own(state, call), deps.domain, deps.engine.usage(state.row.id)),
+    ),
+    on(startContainer, async ({ state, ctx }: Own, call) => {
+      const { status } = own(state, call);
+      if (status !== 'stopped' && status !== 'failed') {
+        throw new Refusal('conflict', {
+          message: `The container is ${status}: only a stopped or failed one can be started.`,
+        });
+      }
+      if (!(await reconcile.want(state, ctx, 'running'))) throw new Refusal('not_found');
+      return createdView(state.row, deps.domain);
+    }),
+    on(stopContainer, async ({ state, ctx }: Own, call) => {
+      const { status } = own(state, call);
+      if (status === 'stopped' || status === 'failed') {
+        throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
+      }
+      if (!(await reconcile.want(state, ctx, 'stopped'))) throw new Refusal('not_found');
+      return createdView(state.row, deps.domain);
+    }),
+    on(deleteContainer, async ({ state, ctx }: Own, call) => {
+      own(state, call);
+      if (!(await reconcile.want(state, ctx, 'deleted'))) throw new Refusal('not_found');
+      return { status: 'ok' as const };
+    }),
+    on(terminal, ({ state }: Own, call) => mustRun(own(state, call))),
+    on(logs, ({ state }: Own, call) => mustRun(own(state, call))),
+  );
+
+  return {
+    kind: 'compute/container',
+    sleepAfterMs: SLEEP_AFTER_MS,
+    activate: async (id) => {
+      const row = await containerById(deps.db, id);
+      return row === undefined ? undefined : freshState(row);
+    },
+    handle: async (state, message, ctx) => {
+      switch (message.type) {
+        case 'call':
+          await answer(table, { state, ctx }, message);
+          break;
+        case 'look':
+          reconcile.look(state, ctx);
+          break;
+        case 'report':
+          await reconcile.report(state, ctx, message.job, message.report);
+          break;
+        case 'attach':
+          attach(state, ctx, message.stream);
+          break;
+        case 'detached':
+          state.streams.delete(message.stream);
+          break;
+      }
+      ctx.keepAwake(state.job !== undefined || state.timer !== undefined || state.streams.size > 0);
+      return state;
+    },
+  };
+}
+
+/** The row, if it is the caller's. Somebody else's container is answered like none at all. */
+function own(state: ContainerActorState, call: Call): ContainerRow {
+  if (state.row.userId !== callerOf(call).userId || state.row.desired === 'deleted') {
+    throw new Refusal('not_found', { message: 'You have no container with this id.' });
+  }
+  return state.row;
+}
+
+function mustRun(row: ContainerRow): undefined {
+  if (row.status !== 'running')
+    throw new Refusal('not_running', { message: `The container is ${row.status}: start it and wait until it runs.` });
+}
+
+function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<StreamMessage>): void {
+  if (state.row.status !== 'running') {
+    // It stopped between the permission and the connection.
+    dispatch(stream, { type: 'close', code: 1000, reason: 'container stopped' });
+    return;
+  }
+  state.streams.add(stream);
+  ctx.watch(stream, () => ({ type: 'detached', stream }));
+}

@@ -1,0 +1,19 @@
+/** What the compute service is given by the composition root. */
+import type { Clock, Engine, Log, Shells } from '../../proto/ports.ts';
+import type { Db } from '../../storage/db.ts';
+
+export interface ComputeDeps {
+  readonly db: Db;
+  readonly engine: Engine;
+  readonly shells: Shells;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Parent domain of the platform's host names. */
+  readonly domain: string;
+  /** Host of the image registry; undefined when there is none. */
+  readonly registryHost: string | undefined;
+  /** Image of containers created without one: DEFAULT_IMAGE, else the engine's base image. */
+  readonly defaultImage: string;
+  /** The platform's own public key, let into every container (terminal, SSH gateway). */
+  readonly platformKey: string;
+}

@@ -1,0 +1,90 @@
+/**
+ * What connections are told, and the frame they share: the actor of a connection hears control messages (open, close, the
+ * token's end), while bytes go past it, straight between the socket and what it shows.
+ */
+import type { Socket, SocketHandlers } from '../../proto/http.ts';
+import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../supervision/index.ts';
+
+/** What the actor of a connection understands. */
+export type StreamMessage =
+  /** Close the socket, with a close code (RFC 6455, section 7.4) that says whether to come back: 1012 and 1013 do. */
+  | { readonly type: 'close'; readonly code: number; readonly reason: string }
+  /** The socket is gone. */
+  | { readonly type: 'gone' }
+  /** Send this text. */
+  | { readonly type: 'send'; readonly text: string }
+  /** Time to say again that we are here. */
+  | { readonly type: 'attach' };
+
+/** What one kind of connection does with its socket. All of it ends when `signal` aborts. */
+export interface Connection {
+  /** The socket is open; `self` is this connection's actor. */
+  open(socket: Socket, self: Ref<StreamMessage>, signal: AbortSignal): void;
+  binary?(data: Uint8Array): void;
+  text?(data: string): void;
+  drain?(): void;
+  /** Asked at the start and every `attachEveryMs`, for connections that subscribe to an actor. */
+  attach?(self: Ref<StreamMessage>): void;
+}
+
+/** Unasked text or binary frames: closed with 1003, "cannot accept" (RFC 6455, section 7.4.1). */
+const UNSUPPORTED = 1003;
+const POLICY = 1008;
+
+/** How often a subscription is repeated, so that it outlives a restart of the actor it is with. */
+const ATTACH_EVERY_MS = 20_000;
+/** setTimeout's largest delay. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
+/** Makes the handlers of a socket: its actor is spawned under `parent` when the socket opens. */
+export function connect(parent: AnyRef, kind: string, expiresInMs: number, connection: Connection): SocketHandlers {
+  let socket: Socket | undefined;
+  let self: Ref<StreamMessage> | undefined;
+  const refuse = (reason: string) => socket?.close(UNSUPPORTED, reason);
+
+  return {
+    open: (opened) => {
+      socket = opened;
+      const handle = (_state: undefined, message: StreamMessage, ctx: Context<StreamMessage>): undefined => {
+        switch (message.type) {
+          case 'close':
+            opened.close(message.code, message.reason);
+            stop(ctx.self);
+            return;
+          case 'gone':
+            stop(ctx.self);
+            return;
+          case 'send':
+            opened.send(message.text);
+            return;
+          case 'attach':
+            connection.attach?.(ctx.self);
+            return;
+        }
+      };
+      self = spawn<undefined, StreamMessage>(parent, handle, {
+        kind,
+        initialStateFunc: (ctx) => {
+          ctx.after(Math.min(expiresInMs, MAX_DELAY_MS), { type: 'close', code: POLICY, reason: 'token expired' });
+          if (connection.attach !== undefined) ctx.every(ATTACH_EVERY_MS, { type: 'attach' });
+          connection.open(opened, ctx.self, ctx.signal);
+          connection.attach?.(ctx.self);
+          return undefined;
+        },
+        // The service stops, or the actor failed: the client should come back.
+        afterStop: () => opened.close(1012, 'service restarts'),
+      });
+    },
+    message: (frame) => {
+      if ('text' in frame) {
+        if (connection.text === undefined) refuse('this stream takes no text frames');
+        else connection.text(frame.text);
+      } else if (connection.binary === undefined) refuse('this stream takes no binary frames');
+      else connection.binary(frame.binary);
+    },
+    drain: () => connection.drain?.(),
+    close: () => {
+      if (self !== undefined) dispatch(self, { type: 'gone' });
+    },
+  };
+}

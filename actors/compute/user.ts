@@ -1,0 +1,180 @@
+/**
+ * The actor of one user of the compute service (kind `compute/user`, key: user id). It serialises what counts against the
+ * user's limits, and pushes news of the user's containers to the user's connections, encoded once.
+ *
+ *   asleep -- call or connection --> awake -- no connection and idle --> asleep
+ */
+import {
+  type ComputeEvent,
+  createContainer,
+  createSshKey,
+  deleteSshKey,
+  listContainers,
+  listSshKeys,
+  MAX_CONTAINERS,
+  MAX_SSH_KEYS,
+} from '../../proto/compute.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { newId } from '../../proto/ids.ts';
+import { parsePublicKey } from '../../proto/ssh-key.ts';
+import { type ContainerRow, containersOfUser, insertContainer } from '../../storage/compute/containers.ts';
+import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
+import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
+import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import type { ComputeDeps } from './deps.ts';
+import { imageProblem } from './image-rules.ts';
+import type { StreamMessage } from './streams.ts';
+import { containerView, createdView, keyView } from './views.ts';
+
+/** What the actor understands. */
+export type UserMessage =
+  | CallMessage
+  /** Repeated while the connection lives; a new one gets the whole list first. */
+  | { readonly type: 'attach'; readonly connection: Ref<StreamMessage> }
+  | { readonly type: 'detached'; readonly connection: Ref<StreamMessage> }
+  /** A container of this user changed its status. */
+  | { readonly type: 'status'; readonly row: ContainerRow };
+
+interface UserState {
+  readonly userId: string;
+  readonly connections: Set<Ref<StreamMessage>>;
+}
+
+const SLEEP_AFTER_MS = 60_000;
+
+/** The kind, for the service's tree. `look` wakes a container's actor. */
+export function userKind(deps: ComputeDeps, look: (containerId: string) => void): EntityKind<UserMessage, UserState> {
+  const { db, engine, domain } = deps;
+
+  const list = async (userId: string) =>
+    (await containersOfUser(db, userId)).map((row) => containerView(row, domain, engine.usage(row.id)));
+
+  const table = handlers<UserState>(
+    on(listContainers, async (state: UserState) => ({ containers: await list(state.userId) })),
+    on(createContainer, async (state: UserState, call) => {
+      const { body } = call;
+      const image = body.image ?? null;
+      const problem = image === null ? undefined : imageProblem(image, deps.registryHost, callerOf(call).username);
+      if (problem !== undefined) throw invalid('image', problem);
+      const wanted = [...new Set(body.ssh_key_ids)];
+      const row = await db.tx(async (tx) => {
+        const owned = new Set(await ownedKeys(tx, state.userId, wanted));
+        const missing = wanted.find((id) => !owned.has(id));
+        if (missing !== undefined) throw invalid('ssh_key_ids', `you have no SSH key ${missing}`);
+        const inserted = await insertContainer(tx, {
+          id: newId(),
+          userId: state.userId,
+          name: body.name,
+          instanceType: body.instance_type,
+          memoryMb: body.memory_mb,
+          storageGb: body.storage_gb,
+          image,
+          pullPolicy: body.pull_policy,
+          mountPaths: body.mount_paths,
+          sshEnabled: body.ssh_enabled,
+        });
+        if (inserted === undefined) {
+          throw new Refusal('limit_reached', {
+            message: `You have ${MAX_CONTAINERS} containers, which is the limit: delete one first.`,
+          });
+        }
+        await attachKeys(tx, inserted.id, wanted);
+        return inserted;
+      });
+      deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
+      push(state, statusEvent(row));
+      look(row.id);
+      return createdView(row, domain);
+    }),
+    on(listSshKeys, async (state: UserState) => ({ ssh_keys: (await listKeys(db, state.userId)).map(keyView) })),
+    on(createSshKey, async (state: UserState, { body }) => {
+      const key = parsePublicKey(body.public_key.trim());
+      if (key === undefined) {
+        throw invalid(
+          'public_key',
+          'must be one line of an OpenSSH public key (ssh-ed25519, ssh-rsa of at least 2048 bits, or ecdsa-sha2-nistp256/384/521)',
+        );
+      }
+      const publicKey = [key.type, key.base64, key.comment].filter((part) => part !== '').join(' ');
+      const row = await insertKey(db, {
+        userId: state.userId,
+        name: body.name,
+        publicKey,
+        fingerprint: key.fingerprint,
+      });
+      if (row === 'full')
+        throw new Refusal('limit_reached', {
+          message: `You have ${MAX_SSH_KEYS} SSH keys, which is the limit: delete one first.`,
+        });
+      if (row === 'duplicate')
+        throw new Refusal('conflict', { message: `You have this key already (${key.fingerprint}).` });
+      return keyView(row);
+    }),
+    on(deleteSshKey, async (state: UserState, { params }) => {
+      if (!(await deleteKey(db, state.userId, params.id)))
+        throw new Refusal('not_found', { message: 'You have no SSH key with this id.' });
+      return { status: 'ok' as const };
+    }),
+  );
+
+  async function attach(
+    state: UserState,
+    ctx: EntityContext<UserMessage>,
+    connection: Ref<StreamMessage>,
+  ): Promise<void> {
+    if (state.connections.has(connection)) return;
+    const text = JSON.stringify({ type: 'containers', data: await list(state.userId) } satisfies ComputeEvent);
+    dispatch(connection, { type: 'send', text });
+    state.connections.add(connection);
+    ctx.watch(connection, () => ({ type: 'detached', connection }));
+  }
+
+  return {
+    kind: 'compute/user',
+    sleepAfterMs: SLEEP_AFTER_MS,
+    activate: async (userId) => ({ userId, connections: new Set() }),
+    handle: async (state, message, ctx) => {
+      switch (message.type) {
+        case 'call':
+          await answer(table, state, message);
+          break;
+        case 'attach':
+          await attach(state, ctx, message.connection);
+          break;
+        case 'detached':
+          state.connections.delete(message.connection);
+          break;
+        case 'status':
+          push(state, statusEvent(message.row));
+          break;
+      }
+      ctx.keepAwake(state.connections.size > 0);
+      return state;
+    },
+  };
+}
+
+function invalid(path: string, message: string): Refusal {
+  return new Refusal('invalid_request', {
+    message: `The request body is not valid: ${path} ${message}`,
+    fields: [{ path, message }],
+  });
+}
+
+function statusEvent(row: ContainerRow): ComputeEvent {
+  return {
+    type: 'container_status',
+    data: {
+      container_id: row.id,
+      status: row.status,
+      external_ip: row.address ?? '',
+      ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
+    },
+  };
+}
+
+function push(state: UserState, event: ComputeEvent): void {
+  if (state.connections.size === 0) return;
+  const text = JSON.stringify(event);
+  for (const connection of state.connections) dispatch(connection, { type: 'send', text });
+}

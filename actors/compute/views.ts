@@ -1,0 +1,43 @@
+/** What users see of rows. */
+import type { ContainerCreatedView, ContainerView } from '../../proto/compute.ts';
+import type { ContainerUsage } from '../../proto/ports.ts';
+import type { ContainerRow } from '../../storage/compute/containers.ts';
+import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
+
+/** `<container_id>.compute.{platform_domain}` (interface section 2.8). */
+export function hostnameOf(id: string, domain: string): string {
+  return `${id}.compute.${domain}`;
+}
+
+/** The container as create, start and stop answer it. */
+export function createdView(row: ContainerRow, domain: string): ContainerCreatedView {
+  return {
+    id: row.id,
+    name: row.name,
+    status: row.status,
+    ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
+    hostname: hostnameOf(row.id, domain),
+    memory_mb: row.memoryMb,
+    storage_gb: row.storageGb,
+    instance_type: row.instanceType,
+    created_at: row.createdAt.toISOString(),
+    ssh_enabled: row.sshEnabled,
+    https_enabled: row.httpsEnabled,
+    pull_policy: row.pullPolicy,
+  };
+}
+
+/** The container as list and get answer it. Memory in whole MiB, storage in GiB with two digits. */
+export function containerView(row: ContainerRow, domain: string, usage: ContainerUsage): ContainerView {
+  return {
+    ...createdView(row, domain),
+    memory_used_mb: row.status === 'running' ? Math.round(usage.memoryBytes / 2 ** 20) : 0,
+    storage_used_gb: Math.round((usage.storageBytes / 2 ** 30) * 100) / 100,
+    ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
+  };
+}
+
+/** An SSH key (2.9). */
+export function keyView(row: SshKeyRow) {
+  return { id: row.id, name: row.name, public_key: row.publicKey, created_at: row.createdAt.toISOString() };
+}

@@ -1,0 +1,92 @@
+/** Everything Troupe reads from its environment, at one door. A bad value is named with what was expected. */
+import { z } from 'zod';
+import { usernameSchema } from '../proto/auth.ts';
+import { CliError } from './cli-error.ts';
+
+const port = z.number().int().min(0).max(65_535);
+const text = z.string().trim().min(1).optional();
+const url = (...protocols: string[]) =>
+  z
+    .string()
+    .refine(
+      (value) => protocols.some((protocol) => value.startsWith(`${protocol}://`)),
+      `must begin with ${protocols.map((p) => `${p}://`).join(' or ')}`,
+    )
+    .optional();
+
+/** "24h", "90m", "3600s" or a plain number of seconds. */
+const seconds = z
+  .string()
+  .regex(/^[1-9][0-9]{0,8}[smhd]?$/, 'must be a time such as 24h, 90m or 3600')
+  .transform((value) => Number.parseInt(value, 10) * ({ s: 1, m: 60, h: 3600, d: 86_400 }[value.at(-1) ?? ''] ?? 1))
+  .pipe(
+    z
+      .number()
+      .min(60, 'must be at least a minute')
+      .max(365 * 86_400, 'must be at most 365 days'),
+  );
+
+const environmentSchema = z.object({
+  DATABASE_URL: url('postgres', 'postgresql'),
+  JWT_SECRET: z
+    .string()
+    .refine((value) => Buffer.byteLength(value) >= 32, 'must be at least 32 bytes')
+    .optional(),
+  ENCRYPTION_KEY: z
+    .string()
+    .refine((value) => decodeKey(value) !== undefined, 'must be 32 bytes in base64 or hex')
+    .optional(),
+  ADMIN_USERNAME: usernameSchema.default('admin'),
+  ADMIN_PASSWORD: z
+    .string()
+    .min(8, 'must be at least 8 characters')
+    .max(256, 'must be at most 256 characters')
+    .optional(),
+  PLATFORM_DOMAIN: z
+    .string()
+    .toLowerCase()
+    .regex(/^(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/, 'must be a host name')
+    .optional(),
+  REGISTRY_HOST: z
+    .string()
+    .regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one')
+    .optional(),
+  DEFAULT_IMAGE: text,
+  COMPUTE_ENGINE: z.enum(['docker']).default('docker'),
+  DOCKER_HOST: url('unix', 'tcp'),
+  SESSION_TTL: seconds.prefault('24h'),
+  LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
+  HTTP_ADAPTER: z.enum(['auto', 'uws', 'node']).default('auto'),
+});
+
+/** The environment as read: names as operators know them. */
+export type Environment = z.output<typeof environmentSchema>;
+
+/** Reads the environment once. Throws CliError that names each bad variable; empty ones count as absent. */
+export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Environment {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
+  const result = environmentSchema.safeParse(given);
+  if (result.success) return result.data;
+  const lines = result.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
+  throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);
+}
+
+/** A 32-byte key from base64 or hex; undefined when it is neither. */
+export function decodeKey(value: string): Buffer | undefined {
+  if (/^[0-9a-fA-F]{64}$/.test(value)) return Buffer.from(value, 'hex');
+  const bytes = /^[A-Za-z0-9+/]{43}=?$/.test(value) ? Buffer.from(value, 'base64') : undefined;
+  return bytes?.length === 32 ? bytes : undefined;
+}
+
+/** Default ports of the services (design.md, section 7). */
+const PORTS = { auth: 7001, compute: 7002 } as const;
+
+/** The ports with the operator's offset. Offset -1 is for tests: every service takes any free port. */
+export function portsWith(offset: number): { auth: number; compute: number } {
+  if (offset === -1) return { auth: 0, compute: 0 };
+  const ports = { auth: PORTS.auth + offset, compute: PORTS.compute + offset };
+  if (!Object.values(ports).every((value) => port.safeParse(value).success)) {
+    throw new CliError('--port-offset must leave all ports between 0 and 65535: choose a number from 0 to 50000.');
+  }
+  return ports;
+}

@@ -1,0 +1,22 @@
+/** Names of streams and consumers on the bus. */
+import { userChanged } from './auth.ts';
+import type { ConsumerConfig, StreamConfig } from './ports.ts';
+
+/** News from the authentication service that others must not miss. */
+export const AUTH_STREAM: StreamConfig = {
+  name: 'AUTH',
+  subjects: ['auth.>'],
+  maxMessages: 100_000,
+  maxBytes: 64 * 1024 * 1024,
+  maxAgeMs: 24 * 3600 * 1000,
+  duplicateWindowMs: 120_000,
+};
+
+/** The authentication service listens for changes of users that were made outside it. */
+export const AUTH_CONSUMER: ConsumerConfig = {
+  durable: 'auth-service',
+  filter: userChanged.pattern,
+  ackWaitMs: 30_000,
+  maxDeliver: 5,
+  maxAckPending: 256,
+};

@@ -1,0 +1,76 @@
+/** SQL of users. */
+import { z } from 'zod';
+import { isConstraint, type Queries } from '../db.ts';
+
+const userRow = z
+  .object({
+    id: z.string(),
+    username: z.string(),
+    display_name: z.string(),
+    password_hash: z.string(),
+    created_at: z.date(),
+  })
+  .transform((row) => ({
+    id: row.id,
+    username: row.username,
+    displayName: row.display_name,
+    passwordHash: row.password_hash,
+    createdAt: row.created_at,
+  }));
+
+/** A user as stored. The hash is argon2id in PHC form. */
+export type UserRow = z.output<typeof userRow>;
+
+const COLUMNS = 'id, username, display_name, password_hash, created_at';
+
+/** The user with this name, or undefined. */
+export function userByName(db: Queries, username: string): Promise<UserRow | undefined> {
+  return db.one(userRow, `select ${COLUMNS} from users where username = $1`, [username]);
+}
+
+/** The user with this id, or undefined. */
+export function userById(db: Queries, id: string): Promise<UserRow | undefined> {
+  return db.one(userRow, `select ${COLUMNS} from users where id = $1`, [id]);
+}
+
+/** All users by name. */
+export function listUsers(db: Queries): Promise<UserRow[]> {
+  return db.many(userRow, `select ${COLUMNS} from users order by username`);
+}
+
+/** Adds a user whose display name is the username. Returns false when the name is taken. */
+export async function insertUser(
+  db: Queries,
+  user: { id: string; username: string; passwordHash: string },
+): Promise<boolean> {
+  try {
+    await db.run('insert into users (id, username, display_name, password_hash) values ($1, $2, $2, $3)', [
+      user.id,
+      user.username,
+      user.passwordHash,
+    ]);
+    return true;
+  } catch (error) {
+    if (isConstraint(error, 'users_username_key')) return false;
+    throw error;
+  }
+}
+
+/** Changes the display name; the user as it is now, or undefined when there is none. */
+export function setDisplayName(db: Queries, id: string, displayName: string): Promise<UserRow | undefined> {
+  return db.one(userRow, `update users set display_name = $2 where id = $1 returning ${COLUMNS}`, [id, displayName]);
+}
+
+/** Changes the password hash; the user as it is now, or undefined when there is none. */
+export function setPasswordHash(db: Queries, id: string, passwordHash: string): Promise<UserRow | undefined> {
+  return db.one(
+    userRow,
+    `update users set password_hash = $2, password_changed_at = now() where id = $1 returning ${COLUMNS}`,
+    [id, passwordHash],
+  );
+}
+
+/** Replaces a hash by one of the same password with newer parameters, unless it changed meanwhile. */
+export async function rehash(db: Queries, id: string, old: string, passwordHash: string): Promise<void> {
+  await db.run('update users set password_hash = $3 where id = $1 and password_hash = $2', [id, old, passwordHash]);
+}
