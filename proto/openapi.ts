@@ -5,9 +5,32 @@ import { ERRORS, type ErrorCode } from './errors.ts';
 
 type Json = Record<string, unknown>;
 
-/** The OpenAPI 3.1 document of `endpoints`. A WebSocket is a GET that answers 101. */
-export function openapi(title: string, version: string, endpoints: readonly AnyEndpoint[]): Json {
+/** A page a service shows besides its endpoints: open to all, without parameters. */
+export interface PageDescription {
+  readonly path: string;
+  readonly summary: string;
+  readonly contentType: string;
+}
+
+/** The OpenAPI 3.1 document of `endpoints` and `pages`. A WebSocket is a GET that answers 101. */
+export function openapi(
+  title: string,
+  version: string,
+  endpoints: readonly AnyEndpoint[],
+  pages: readonly PageDescription[] = [],
+): Json {
   const paths: Record<string, Json> = {};
+  for (const page of pages) {
+    paths[page.path] = {
+      get: {
+        operationId: page.path.replace(/[^a-z]/g, ''),
+        summary: page.summary,
+        tags: ['operations'],
+        security: [],
+        responses: { '200': { description: 'Done', content: { [page.contentType]: { schema: {} } } } },
+      },
+    };
+  }
   for (const endpoint of endpoints) {
     const item = paths[endpoint.path] ?? {};
     item[endpoint.method.toLowerCase()] = operation(endpoint);

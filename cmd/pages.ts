@@ -1,0 +1,68 @@
+/** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { HttpReply } from '../proto/http.ts';
+import { openapi } from '../proto/openapi.ts';
+import type { Service } from '../proto/service.ts';
+import { type SystemRef, stats } from '../supervision/index.ts';
+import type { Pages } from '../transports/api/api.ts';
+import { jsonReply } from '../transports/api/replies.ts';
+import { version } from './package-root.ts';
+
+/** Makes the numbers of one process. */
+export function processMetrics(system: SystemRef) {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const replies = new Counter({
+    name: 'troupe_http_replies_total',
+    help: 'Replies by service, endpoint and status',
+    labelNames: ['service', 'endpoint', 'status'],
+    registers: [registry],
+  });
+  const actor = (name: string, help: string, read: (kind: ReturnType<typeof stats>['kinds'][string]) => number) =>
+    new Gauge({
+      name: `troupe_actors_${name}`,
+      help,
+      labelNames: ['kind'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [kind, numbers] of Object.entries(stats(system).kinds)) this.set({ kind }, read(numbers));
+      },
+    });
+  actor('alive', 'Living actors by kind', (kind) => kind.alive);
+  actor('mailbox_depth', 'Messages that wait, by kind', (kind) => kind.depth);
+  actor('oldest_message_ms', 'Age of the oldest waiting message, by kind', (kind) => kind.oldestMs);
+  actor('handled_total', 'Messages handled, by kind', (kind) => kind.handled);
+  actor('failed_total', 'Messages whose handler failed, by kind', (kind) => kind.failed);
+  actor('restarts_total', 'Restarts, by kind', (kind) => kind.restarts);
+  actor('dropped_total', 'Messages dropped, by kind', (kind) => kind.dropped);
+  return {
+    registry,
+    onReply: (service: string) => (endpoint: string, status: number) =>
+      replies.inc({ service, endpoint, status: String(status) }),
+  };
+}
+
+const DESCRIPTIONS = [
+  { path: '/healthz', summary: 'Whether the service is well, and what is wrong', contentType: 'application/json' },
+  { path: '/openapi.json', summary: 'This document', contentType: 'application/json' },
+  { path: '/metrics', summary: 'Numbers for Prometheus', contentType: 'text/plain' },
+] as const;
+
+/** The pages of one service. */
+export function servicePages(service: Service, registry: Registry): Pages {
+  const document = openapi(`Troupe: ${service.name} service`, version, service.endpoints, DESCRIPTIONS);
+  const replies: Record<(typeof DESCRIPTIONS)[number]['path'], () => HttpReply | Promise<HttpReply>> = {
+    '/healthz': async () => {
+      const { ok, problems } = await service.health();
+      return ok ? jsonReply(200, { status: 'ok' }) : jsonReply(503, { status: 'degraded', problems });
+    },
+    '/openapi.json': () => jsonReply(200, document),
+    '/metrics': async () => ({
+      status: 200,
+      headers: [['content-type', registry.contentType]],
+      body: await registry.metrics(),
+    }),
+  };
+  return new Map(Object.entries(replies));
+}

@@ -1,0 +1,25 @@
+/** The composition root: builds every part by hand, in start order, and ends them in reverse. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type AuthDeps, startAuth } from '../actors/auth/service.ts';
+import { startCompute } from '../actors/compute/service.ts';
+import { newId } from '../proto/ids.ts';
+import type { Clock, Engine, Log } from '../proto/ports.ts';
+import type { Service } from '../proto/service.ts';
+import { busStore } from '../storage/bus.ts';
+import { type Db, openDb } from '../storage/db.ts';
+import { migrate } from '../storage/migrate.ts';
+import { outboxStore } from '../storage/outbox.ts';
+import { open, seal } from '../storage/seal.ts';
+import { getOrCreateSetting } from '../storage/settings.ts';
+import { start, stop as stopActor, stopped } from '../supervision/index.ts';
+import { api } from '../transports/api/api.ts';
+import { authenticator } from '../transports/api/authenticate.ts';
+import { embeddedBus } from '../transports/bus/embedded.ts';
+import { relayOutbox } from '../transports/bus/relay.ts';
+import { listen } from '../transports/http/index.ts';
+import { generateKeyPair } from '../transports/ssh/keys.ts';
+import { sshShells } from '../transports/ssh/shells.ts';
+import type { Environment } from './config.ts';
+import type { Secrets } from './data-dir.ts';
+import { servicePages } from './pages.ts';

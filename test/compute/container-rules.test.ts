@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { afterFailure, crashDelay, exitReason, needsLook, nextStep } from '../../actors/compute/container-rules.ts';
+import { type ContainerState, EngineError } from '../../proto/ports.ts';
+
+const actual = (phase: ContainerState['phase'], address: string | null = null): ContainerState => ({
+  id: 'c1',
+  phase,
+  address,
+  exitCode: null,
+  oomKilled: false,
+  restarts: 0,
+  startedAt: null,
+});
+const row = (
+  desired: 'running' | 'stopped' | 'deleted',
+  status: 'pending' | 'initializing' | 'running' | 'stopped' | 'failed',
+  address: string | null = null,
+) => ({
+  id: 'c1',
+  desired,
+  status,
+  address,
+});
+
+test('the next step follows from what is wanted and what is', () => {
+  const table: [ReturnType<typeof row>, ContainerState | undefined, string][] = [
+    [row('running', 'pending'), undefined, 'launch'],
+    [row('running', 'pending'), actual('created'), 'launch'],
+    [row('running', 'running', '10.0.0.2'), actual('exited'), 'launch'],
+    [row('running', 'running', '10.0.0.2'), undefined, 'launch'],
+    [row('running', 'initializing'), actual('running', '10.0.0.2'), 'probe'],
+    [row('running', 'running', '10.0.0.2'), actual('running', '10.0.0.2'), 'settled'],
+    [row('running', 'running', '10.0.0.2'), actual('running', '10.0.0.3'), 'probe'],
+    [row('stopped', 'stopped'), actual('running', '10.0.0.2'), 'stop'],
+    [row('stopped', 'stopped'), actual('exited'), 'settled'],
+    [row('stopped', 'stopped'), undefined, 'settled'],
+    [row('running', 'failed'), actual('running', '10.0.0.2'), 'stop'],
+    [row('running', 'failed'), actual('exited'), 'settled'],
+    [row('deleted', 'stopped'), actual('exited'), 'remove'],
+    [row('deleted', 'stopped'), undefined, 'remove'],
+  ];
+  for (const [wanted, is, step] of table) {
+    assert.equal(nextStep(wanted, is), step, `${wanted.desired}/${wanted.status} and ${is?.phase}`);
+    assert.equal(needsLook(wanted, is), step !== 'settled');
+  }
+});
+
+test('a missing image and a refusal are final, an engine that is away is tried again, ever more slowly', () => {
+  assert.equal(afterFailure(new EngineError('image_not_found', 'no such image'), 1).reason, 'no such image');
+  assert.equal(afterFailure(new EngineError('refused', 'no'), 1).reason, 'no');
+  const waits = [1, 2, 3, 20].map((failures) => afterFailure(new EngineError('unavailable', 'away'), failures));
+  assert.ok(waits.every((wait) => wait.reason === undefined));
+  assert.deepEqual(
+    waits.map((wait) => wait.retryMs),
+    [1000, 2000, 4000, 30_000],
+  );
+  assert.equal(afterFailure(undefined, 1).reason, undefined);
+});
+
+test('restarts after crashes wait longer and longer, up to a bound', () => {
+  assert.ok(crashDelay(2) < crashDelay(3));
+  assert.equal(crashDelay(50), 30_000);
+});
+
+test('the reason of an end is told', () => {
+  assert.equal(exitReason({ ...actual('exited'), exitCode: 3 }), 'it ended with exit code 3');
+  assert.equal(exitReason({ ...actual('exited'), oomKilled: true, exitCode: 137 }), 'it ran out of memory');
+  assert.equal(exitReason(actual('exited')), 'it ended');
+});
