@@ -1,25 +1,139 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type AuthDeps, startAuth } from '../actors/auth/service.ts';
+import { startAuth } from '../actors/auth/service.ts';
+import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
-import { newId } from '../proto/ids.ts';
+import type { HttpServer } from '../proto/http.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
 import { busStore } from '../storage/bus.ts';
-import { type Db, openDb } from '../storage/db.ts';
+import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate } from '../storage/migrate.ts';
 import { outboxStore } from '../storage/outbox.ts';
-import { open, seal } from '../storage/seal.ts';
-import { getOrCreateSetting } from '../storage/settings.ts';
-import { start, stop as stopActor, stopped } from '../supervision/index.ts';
+import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { authenticator } from '../transports/api/authenticate.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
-import { generateKeyPair } from '../transports/ssh/keys.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
 import type { Environment } from './config.ts';
 import type { Secrets } from './data-dir.ts';
-import { servicePages } from './pages.ts';
+import { migrationsDir } from './package-root.ts';
+import { processMetrics, servicePages } from './pages.ts';
+import { platformKeys } from './platform-keys.ts';
+import { Teardown } from './teardown.ts';
+
+/** What the platform is built from. */
+export interface PlatformOptions {
+  readonly environment: Environment;
+  readonly secrets: Secrets;
+  readonly database: DbConnection;
+  /** Makes the engine; `installation` labels what belongs to this database. */
+  readonly engine: (installation: string) => Promise<Engine>;
+  readonly domain: string;
+  readonly host: string;
+  readonly ports: { readonly auth: number; readonly compute: number };
+  readonly log: Log;
+  /** Lines for the person who waits. */
+  readonly onProgress: (line: string) => void;
+}
+
+/** A platform that serves. */
+export interface Platform {
+  readonly urls: { readonly auth: string; readonly compute: string };
+  readonly admin: { readonly username: string; readonly generated: string | null };
+  readonly engine: Engine;
+  /** Ends everything in reverse: takes no new work, lets running requests finish, closes streams. Containers keep running. */
+  stop(): Promise<void>;
+}
+
+const clock: Clock = { now: Date.now };
+
+/** How long requests in flight may take at the end, ms. */
+const DRAIN_MS = 5000;
+
+/** Builds and starts everything. When a part cannot start, those before it are ended and its error is thrown. */
+export async function startPlatform(options: PlatformOptions): Promise<Platform> {
+  const { environment, secrets, log, onProgress } = options;
+  const teardown = new Teardown(log);
+  try {
+    const db = openDb(options.database, { log, name: 'platform', max: 16 });
+    teardown.add('database', () => db.close());
+    const applied = await migrate(db, migrationsDir, log);
+    if (applied.length > 0) onProgress(`database brought up to date (${applied.length} migrations)`);
+    const { installation, keys } = await platformKeys(db, secrets.encryptionKey);
+    const admin = await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
+
+    const bus = embeddedBus({ store: busStore(db), log, clock });
+    teardown.add('bus', () => bus.close());
+    const engine = await options.engine(installation);
+    teardown.add('engine', () => engine.close());
+    const shells = sshShells({ dial: engine.dial.bind(engine), privateKey: async () => keys.privateKey, username: 'root', log });
+
+    const system = start({ name: 'troupe', log, onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter') });
+    teardown.add('actors', async () => {
+      stop(system);
+      await stopped(system);
+    });
+    const auth = await startAuth(system, {
+      db,
+      bus,
+      log: log.child({ service: 'auth' }),
+      clock,
+      jwtSecret: secrets.jwtSecret,
+      sessionTtlSeconds: environment.SESSION_TTL,
+      adminUsername: environment.ADMIN_USERNAME,
+    });
+    const compute = await startCompute(system, {
+      db,
+      engine,
+      shells,
+      log: log.child({ service: 'compute' }),
+      clock,
+      domain: options.domain,
+      registryHost: environment.REGISTRY_HOST,
+      defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
+      platformKey: keys.publicKey,
+    });
+
+    const relaying = new AbortController();
+    const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
+    teardown.add('outbox relay', async () => {
+      relaying.abort();
+      await relayed;
+    });
+
+    const metrics = processMetrics(system);
+    const authenticate = authenticator(secrets.jwtSecret, clock);
+    const serve = async (service: Service, port: number): Promise<HttpServer> => {
+      const handlers = api({
+        service,
+        authenticate,
+        pages: servicePages(service, metrics.registry),
+        log,
+        onReply: metrics.onReply(service.name),
+      });
+      const server = await listen({ host: options.host, port, ...handlers }, environment.HTTP_ADAPTER);
+      teardown.add(`${service.name} listener`, () => server.close(DRAIN_MS));
+      return server;
+    };
+    const listeners = { auth: await serve(auth, options.ports.auth), compute: await serve(compute, options.ports.compute) };
+
+    const url = (server: HttpServer) => `http://${urlHost(options.host)}:${server.port}`;
+    return {
+      urls: { auth: url(listeners.auth), compute: url(listeners.compute) },
+      admin: { username: environment.ADMIN_USERNAME, generated: admin.generated },
+      engine,
+      stop: () => teardown.run(),
+    };
+  } catch (error) {
+    await teardown.run();
+    throw error;
+  }
+}
+
+/** The host part of a URL at which a listener on `host` is reached from this machine. */
+function urlHost(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
+}

@@ -1,0 +1,59 @@
+/** The database of a command: DATABASE_URL, or the server that lives under --data. */
+import type { Log } from '../proto/ports.ts';
+import { type Db, type DbConnection, openDb } from '../storage/db.ts';
+import { EmbeddedError, startEmbedded } from '../storage/embedded/server.ts';
+import { migrate } from '../storage/migrate.ts';
+import { CliError } from './cli-error.ts';
+import type { Environment } from './config.ts';
+import { openDataDir } from './data-dir.ts';
+import { migrationsDir } from './package-root.ts';
+
+/** A server to connect to, and how to let go of it. */
+export interface DatabaseServer {
+  readonly connection: DbConnection;
+  release(): Promise<void>;
+}
+
+/** Finds or starts the server. Throws CliError that says what to do. */
+export async function databaseServer(
+  environment: Environment,
+  dataDir: string,
+  log: Log,
+  onProgress: (line: string) => void,
+): Promise<DatabaseServer> {
+  if (environment.DATABASE_URL !== undefined) {
+    return { connection: { connectionString: environment.DATABASE_URL }, release: async () => {} };
+  }
+  try {
+    const server = await startEmbedded({ dataDir, log, onProgress });
+    return {
+      connection: server.connection,
+      release: async () => {
+        await server.stop();
+      },
+    };
+  } catch (cause) {
+    if (!(cause instanceof EmbeddedError)) throw cause;
+    throw new CliError(`The database under ${dataDir} cannot be started: ${cause.message}\nGive DATABASE_URL to use a PostgreSQL of your own.`, {
+      cause,
+    });
+  }
+}
+
+/** Runs `work` on an up-to-date database and lets go of it. Works while the platform runs. */
+export async function withDatabase<T>(
+  environment: Environment,
+  dataDir: string,
+  log: Log,
+  work: (db: Db) => Promise<T>,
+): Promise<T> {
+  const server = await databaseServer(environment, openDataDir(dataDir), log, () => {});
+  const db = openDb(server.connection, { log, name: 'cli', max: 2 });
+  try {
+    await migrate(db, migrationsDir, log);
+    return await work(db);
+  } finally {
+    await db.close();
+    await server.release();
+  }
+}

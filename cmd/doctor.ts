@@ -1,0 +1,95 @@
+/** `troupe doctor`: says what is missing on this machine and how to get it. */
+import { statfs } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { findBinaries } from '../storage/embedded/binaries.ts';
+import { EmbeddedError } from '../storage/embedded/server.ts';
+import { openDb } from '../storage/db.ts';
+import { doctorDocker } from '../transports/docker/dockerd.ts';
+import { loadUws } from '../transports/http/uws-library.ts';
+import { readEnvironment } from './config.ts';
+import { openLog } from './log.ts';
+
+/** One thing that was looked at. `how` says how to get it, when it is missing. */
+interface Finding {
+  readonly name: string;
+  readonly ok: boolean;
+  /** Troupe runs without it. */
+  readonly optional?: boolean;
+  readonly what: string;
+  readonly how?: string;
+}
+
+const GIB = 2 ** 30;
+const WANTED_DISK = 5 * GIB;
+
+/** Prints the findings; exit code 1 when something that is needed is missing. */
+export async function doctor(options: { readonly data: string; readonly json: boolean }): Promise<void> {
+  const environment = readEnvironment(process.env);
+  const findings: Finding[] = [
+    node(),
+    ...(await doctorDocker({ ...(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }) })),
+    await database(options.data, environment.DATABASE_URL),
+    http(),
+    await disk(options.data),
+  ];
+  const ok = findings.every((finding) => finding.ok || finding.optional === true);
+  if (options.json) process.stdout.write(`${JSON.stringify({ ok, findings })}\n`);
+  else process.stdout.write(`${report(findings)}\n\n${ok ? 'Troupe can run here.' : 'Troupe cannot run here yet: see above.'}\n`);
+  if (!ok) process.exitCode = 1;
+}
+
+function node(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  const ok = major > 20 || (major === 20 && minor >= 19);
+  return { name: 'Node.js', ok, what: `version ${process.versions.node}`, ...(ok ? {} : { how: 'install Node.js 20.19 or later' }) };
+}
+
+async function database(dataDir: string, url: string | undefined): Promise<Finding> {
+  const name = 'PostgreSQL';
+  if (url !== undefined) {
+    const db = openDb({ connectionString: url }, { log: openLog('error'), name: 'doctor', max: 1 });
+    try {
+      await db.ping();
+      return { name, ok: true, what: 'the server of DATABASE_URL answers' };
+    } catch (error) {
+      const what = error instanceof Error ? error.message : 'it does not answer';
+      return { name, ok: false, what, how: 'start that server, or correct DATABASE_URL' };
+    } finally {
+      await db.close();
+    }
+  }
+  try {
+    const { major } = await findBinaries({ dataDir: resolve(dataDir), user: undefined, major: undefined });
+    return { name, ok: true, what: `version ${major}, run by Troupe under ${resolve(dataDir)}` };
+  } catch (error) {
+    if (!(error instanceof EmbeddedError)) throw error;
+    return { name, ok: false, what: error.message, how: 'apt-get install postgresql, or give DATABASE_URL' };
+  }
+}
+
+function http(): Finding {
+  const ok = loadUws() !== undefined;
+  const what = ok ? 'uWebSockets.js' : 'node:http, since uWebSockets.js does not load here: fewer requests a second';
+  return { name: 'HTTP server', ok, optional: true, what };
+}
+
+async function disk(dataDir: string): Promise<Finding> {
+  let dir = resolve(dataDir);
+  while (!existsSync(dir)) dir = dirname(dir);
+  const { bavail, bsize } = await statfs(dir);
+  const free = bavail * bsize;
+  const ok = free >= WANTED_DISK;
+  const what = `${(free / GIB).toFixed(1)} GiB free at ${dir}`;
+  return { name: 'Disk', ok, optional: true, what, ...(ok ? {} : { how: `make room: ${WANTED_DISK / GIB} GiB are wanted for images and data` }) };
+}
+
+function report(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ name }) => name.length));
+  return findings
+    .map(({ name, ok, optional, what, how }) => {
+      const mark = ok ? 'ok     ' : optional === true ? 'note   ' : 'MISSING';
+      return `${mark}  ${name.padEnd(width)}  ${what}${how === undefined ? '' : `\n${' '.repeat(width + 11)}${how}`}`;
+    })
+    .join('\n');
+}

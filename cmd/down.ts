@@ -1,0 +1,45 @@
+/** `troupe down`: stops the containers of a platform, and its private Docker Engine. Data is kept. */
+import { openDb } from '../storage/db.ts';
+import { getSetting } from '../storage/settings.ts';
+import { findDocker, privateDockerHost, stopPrivateDockerd } from '../transports/docker/dockerd.ts';
+import { dockerEngine } from '../transports/docker/engine.ts';
+import { readEnvironment } from './config.ts';
+import { openDataDir } from './data-dir.ts';
+import { databaseServer } from './database.ts';
+import { openLog } from './log.ts';
+import { lockDataDir } from './up-lock.ts';
+
+const STOP_GRACE_SECONDS = 10;
+
+/** Refuses while `up` runs on the folder: it would start the containers again. */
+export async function down(options: { readonly data: string }): Promise<void> {
+  const environment = readEnvironment(process.env);
+  const log = openLog(environment.LOG_LEVEL ?? 'error');
+  const dataDir = openDataDir(options.data);
+  const unlock = lockDataDir(dataDir);
+  try {
+    const server = await databaseServer(environment, dataDir, log, () => {});
+    const db = openDb(server.connection, { log, name: 'down', max: 1 });
+    let installation: string | undefined;
+    try {
+      installation = await getSetting(db, 'installation');
+    } finally {
+      await db.close();
+      await server.release();
+    }
+    const host = (await privateDockerHost(dataDir)) ?? (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
+    if (installation !== undefined && host !== undefined) {
+      const engine = await dockerEngine({ host, installation, log });
+      try {
+        const running = (await engine.list()).filter(({ phase }) => phase === 'running');
+        await Promise.all(running.map(({ id }) => engine.stop(id, STOP_GRACE_SECONDS)));
+        process.stdout.write(`Stopped ${running.length} containers. The next \`troupe up\` starts them again.\n`);
+      } finally {
+        await engine.close();
+      }
+    }
+    if (await stopPrivateDockerd({ dataDir, log })) process.stdout.write('Stopped the private Docker Engine.\n');
+  } finally {
+    unlock();
+  }
+}

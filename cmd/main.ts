@@ -1,0 +1,106 @@
+/** The command line of Troupe. */
+import { Command, InvalidArgumentError } from 'commander';
+import { Refusal } from '../proto/errors.ts';
+import { CliError } from './cli-error.ts';
+import { defaultDataDir } from './data-dir.ts';
+import { version } from './package-root.ts';
+
+const program = new Command('troupe')
+  .description('A self-hosted container cloud: log in, run containers, be inside them.')
+  .version(version)
+  .showHelpAfterError('(troupe --help shows what there is)')
+  .addHelpText('after', '\nConfiguration by environment variables is described in docs/configuration.md.');
+
+const data = ['--data <dir>', 'folder of the platform', defaultDataDir(process.env)] as const;
+const json = ['--json', 'print JSON for scripts'] as const;
+
+program
+  .command('up')
+  .description('run the whole platform in this process')
+  .option(...data)
+  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option('--listen <address>', 'address the services listen on', '127.0.0.1')
+  .option('--port-offset <n>', 'added to every default port; "auto" takes any free ports', offset, 0)
+  .option('--install', 'install Docker Engine with apt-get when there is none')
+  .option('--json', 'print one line of JSON once everything serves')
+  .action(async (options: { data: string; domain?: string; listen: string; portOffset: number; install?: true; json?: true }) => {
+    const { up } = await import('./up.ts');
+    await up({ ...options, domain: options.domain, install: options.install === true, json: options.json === true });
+  });
+
+program
+  .command('down')
+  .description('stop the containers of a platform and its private Docker Engine')
+  .option(...data)
+  .action(async (options: { data: string }) => {
+    const { down } = await import('./down.ts');
+    await down(options);
+  });
+
+program
+  .command('doctor')
+  .description('say what is missing on this machine and how to get it')
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true }) => {
+    const { doctor } = await import('./doctor.ts');
+    await doctor({ ...options, json: options.json === true });
+  });
+
+program
+  .command('migrate')
+  .description('bring the database up to date')
+  .option(...data)
+  .action(async (options: { data: string }) => {
+    const { migrateDatabase } = await import('./migrate.ts');
+    await migrateDatabase(options);
+  });
+
+const users = program.command('users').description('add users, list them, set passwords (works while the platform runs)');
+users
+  .command('add <name>')
+  .description('add a user; the password comes from standard input, or is generated and printed')
+  .option(...data)
+  .option(...json)
+  .action(async (name: string, options: { data: string; json?: true }) => {
+    const { usersAdd } = await import('./users.ts');
+    await usersAdd(name, { ...options, json: options.json === true });
+  });
+users
+  .command('list')
+  .description('list all users')
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true }) => {
+    const { usersList } = await import('./users.ts');
+    await usersList({ ...options, json: options.json === true });
+  });
+users
+  .command('passwd <name>')
+  .description('set a password, from standard input or generated')
+  .option(...data)
+  .option(...json)
+  .action(async (name: string, options: { data: string; json?: true }) => {
+    const { usersPasswd } = await import('./users.ts');
+    await usersPasswd(name, { ...options, json: options.json === true });
+  });
+
+/** The offset of all ports; -1 stands for "auto". */
+function offset(value: string): number {
+  if (value === 'auto') return -1;
+  if (!/^[0-9]{1,5}$/.test(value)) throw new InvalidArgumentError('must be a whole number, or "auto".');
+  return Number(value);
+}
+
+/** `-http-port` is `--http-port`: the interface writes flags with one dash. */
+function twoDashes(argument: string): string {
+  return /^-[a-z][a-z-]+(=|$)/.test(argument) ? `-${argument}` : argument;
+}
+
+try {
+  await program.parseAsync([...process.argv.slice(0, 2), ...process.argv.slice(2).map(twoDashes)]);
+} catch (error) {
+  if (error instanceof CliError || error instanceof Refusal) process.stderr.write(`troupe: ${error.message}\n`);
+  else process.stderr.write(`troupe: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  process.exitCode = 1;
+}

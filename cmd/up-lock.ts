@@ -1,0 +1,57 @@
+/** One platform a data folder: a file that names the process that holds it. */
+import { closeSync, linkSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { CliError } from './cli-error.ts';
+import { isCode } from './data-dir.ts';
+
+/** Takes the folder's lock; returns how to give it back. Throws CliError while another living process holds it. */
+export function lockDataDir(dir: string): () => void {
+  const path = join(dir, 'up.lock');
+  const mine = identity(process.pid);
+  const draft = `${path}.${process.pid}`;
+  for (let attempt = 0; ; attempt++) {
+    const file = openSync(draft, 'w', 0o600);
+    writeSync(file, `${process.pid} ${mine}\n`);
+    closeSync(file);
+    try {
+      // A link is made whole or not at all, so of two starts at once only one gets it.
+      linkSync(draft, path);
+      return () => {
+        if (holder(path)?.pid === process.pid) rmSync(path, { force: true });
+      };
+    } catch (error) {
+      if (!isCode(error, 'EEXIST')) throw error;
+      const held = holder(path);
+      if (held !== undefined && identity(held.pid) === held.identity && attempt < 3) {
+        throw new CliError(
+          `Troupe already runs on ${dir} (process ${held.pid}). Stop it first, or give this one its own folder with --data DIR and other ports with --port-offset N.`,
+        );
+      }
+      rmSync(path, { force: true });
+    } finally {
+      rmSync(draft, { force: true });
+    }
+  }
+}
+
+function holder(path: string): { pid: number; identity: string } | undefined {
+  try {
+    const [pid = '', id = ''] = readFileSync(path, 'utf8').trim().split(' ');
+    return /^[0-9]+$/.test(pid) ? { pid: Number(pid), identity: id } : undefined;
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+/** Tells a process from a later one with its number: the kernel's start time. Empty for none, and for a zombie. */
+function identity(pid: number): string {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The command, in parentheses, may hold spaces; the fields after it do not. proc(5): state is field 3, start time 22.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' ? '' : (fields[19] ?? '');
+  } catch {
+    return '';
+  }
+}

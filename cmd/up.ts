@@ -1,0 +1,145 @@
+/** `troupe up`: everything in one process. */
+import { EngineError } from '../proto/ports.ts';
+import { dockerEngine } from '../transports/docker/engine.ts';
+import { ListenError } from '../transports/http/index.ts';
+import { CliError } from './cli-error.ts';
+import { portsWith, readEnvironment } from './config.ts';
+import { openDataDir, openSecrets } from './data-dir.ts';
+import { databaseServer } from './database.ts';
+import { chooseDocker } from './docker.ts';
+import { openLog } from './log.ts';
+import { type Platform, startPlatform } from './platform.ts';
+import { progressOn } from './progress.ts';
+import { Teardown } from './teardown.ts';
+import { lockDataDir } from './up-lock.ts';
+
+/** Options of `troupe up` as the command line gives them. */
+export interface UpOptions {
+  readonly data: string;
+  readonly domain: string | undefined;
+  readonly listen: string;
+  readonly portOffset: number;
+  readonly install: boolean;
+  readonly json: boolean;
+}
+
+/** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
+const DEFAULT_DOMAIN = 'troupe.localhost';
+
+/** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */
+export async function up(options: UpOptions): Promise<void> {
+  const environment = readEnvironment(process.env);
+  const ports = portsWith(options.portOffset);
+  const person = process.stdout.isTTY && !options.json;
+  const log = openLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'));
+  const progress = progressOn(process.stderr);
+  const onProgress = (line: string) => progress.line(line);
+  const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const told = stopSignal();
+
+  const teardown = new Teardown(log);
+  try {
+    const dataDir = openDataDir(options.data);
+    const unlock = lockDataDir(dataDir);
+    teardown.add('lock', async () => unlock());
+    const secrets = openSecrets(dataDir, environment);
+    const dockerHost = await chooseDocker({ environment, dataDir, install: options.install, log, onProgress });
+    const database = await databaseServer(environment, dataDir, log, onProgress);
+    teardown.add('database server', () => database.release());
+
+    const platform = await startPlatform({
+      environment,
+      secrets,
+      database: database.connection,
+      engine: (installation) => dockerEngine({ host: dockerHost, installation, log }),
+      domain,
+      host: options.listen,
+      ports,
+      log,
+      onProgress,
+    });
+    teardown.add('platform', () => platform.stop());
+    await Promise.race([prepareImage(platform, onProgress, environment.DEFAULT_IMAGE), told.promise]);
+    progress.done();
+    if (!told.received()) {
+      process.stdout.write(options.json ? readyLine(platform, domain) : welcome(platform));
+      log.info({ urls: platform.urls, domain }, 'serving');
+    }
+    await told.promise;
+    log.info({}, 'stopping');
+  } catch (error) {
+    progress.done();
+    throw friendly(error);
+  } finally {
+    await teardown.run();
+    told.forget();
+  }
+}
+
+/** Makes the image of new containers present, so that the first one does not wait for it. The platform serves without. */
+async function prepareImage(platform: Platform, onProgress: (line: string) => void, given: string | undefined): Promise<void> {
+  try {
+    await platform.engine.ensureImage(given ?? platform.engine.baseImage, { always: false, onProgress });
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+    process.stderr.write(`The image of new containers is not ready: ${error.message}\nIt is tried again when a container is created.\n`);
+  }
+}
+
+/** The one line of --json (design.md, section 7). A service that this version does not have yet is null. */
+function readyLine({ urls, admin }: Platform, domain: string): string {
+  return `${JSON.stringify({
+    ready: true,
+    urls: { ...urls, net: null, monitor: null, notify: null, http: null, https: null, console: null },
+    ssh: null,
+    domain,
+    admin: { username: admin.username, password: admin.generated },
+  })}\n`;
+}
+
+function welcome({ urls, admin }: Platform): string {
+  const password = admin.generated === null ? 'your password' : `the password  ${admin.generated}  (shown only now)`;
+  return `
+Troupe is running.
+
+  Auth      ${urls.auth}
+  Compute   ${urls.compute}
+  Log in as ${admin.username} with ${password}
+
+Type next, in another terminal:
+
+  curl -s ${urls.auth}/api/login -d '{"username":"${admin.username}","password":"${admin.generated ?? '...'}"}'
+
+README.md goes on from there: add an SSH key, create a container, be inside it. Ctrl-C stops Troupe; containers keep running.
+`;
+}
+
+/** Resolves at the first SIGTERM or SIGINT; a second SIGINT ends the process at once. */
+function stopSignal() {
+  let resolve: () => void = () => {};
+  let received = false;
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (received && signal === 'SIGINT') process.exit(130);
+    received = true;
+    resolve();
+  };
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  return {
+    promise,
+    received: () => received,
+    forget: () => {
+      process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
+    },
+  };
+}
+
+function friendly(error: unknown): unknown {
+  if (error instanceof ListenError) {
+    return new CliError(`${error.message}\nAnother program uses the port, or it is not yours to use: try --port-offset N.`, { cause: error });
+  }
+  if (error instanceof EngineError) return new CliError(error.message, { cause: error });
+  return error;
+}

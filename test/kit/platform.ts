@@ -1,0 +1,109 @@
+/** The real command line as a child process, and a small client for what it serves. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
+
+const compiled = import.meta.url.endsWith('.js');
+const main = fileURLToPath(new URL(`../../cmd/main.${compiled ? 'js' : 'ts'}`, import.meta.url));
+const nodeArguments = compiled ? ['--enable-source-maps', main] : ['--import', 'tsx', main];
+
+export interface Finished {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs `troupe ...` to its end. */
+export async function troupe(args: readonly string[], options: { env?: Record<string, string>; input?: string } = {}): Promise<Finished> {
+  const child = spawn(process.execPath, [...nodeArguments, ...args], {
+    env: { ...process.env, ...options.env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  child.stdin.end(options.input ?? '');
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk));
+  const [code] = await once(child, 'close');
+  return { code: typeof code === 'number' ? code : null, stdout, stderr };
+}
+
+const readySchema = z.object({
+  ready: z.literal(true),
+  urls: z.object({ auth: z.url(), compute: z.url() }),
+  domain: z.string(),
+  admin: z.object({ username: z.string(), password: z.string().nullable() }),
+});
+
+/** A platform that runs as a child process. */
+export interface RunningPlatform {
+  readonly ready: z.output<typeof readySchema>;
+  readonly child: ChildProcess;
+  /** All of stderr so far. */
+  log(): string;
+  /** SIGTERM, and the exit code. */
+  stop(): Promise<number | null>;
+  /** SIGKILL. */
+  kill(): Promise<void>;
+}
+
+/** Starts `troupe up --json` on free ports and waits until it serves. Throws with its log when it ends instead. */
+export async function startPlatform(options: { data: string; env?: Record<string, string>; args?: readonly string[] }): Promise<RunningPlatform> {
+  const child = spawn(
+    process.execPath,
+    [...nodeArguments, 'up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
+    { env: { ...process.env, ...options.env }, stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  let log = '';
+  child.stderr.on('data', (chunk: Buffer) => (log += chunk));
+  const ended = once(child, 'close').then(([code]) => (typeof code === 'number' ? code : null));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const first = await Promise.race([lines.next(), ended]);
+  if (first === null || typeof first === 'number' || first.done) {
+    await ended;
+    throw new Error(`troupe up ended before it was ready:\n${log}`);
+  }
+  const ready = readySchema.parse(JSON.parse(first.value));
+  return {
+    ready,
+    child,
+    log: () => log,
+    stop: () => {
+      child.kill('SIGTERM');
+      return ended;
+    },
+    kill: async () => {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly json: Record<string, unknown>;
+}
+
+/** One request with a JSON body; the reply's body is parsed when it is JSON. */
+export async function request(method: string, url: string, options: { token?: string; body?: unknown; raw?: string } = {}): Promise<Reply> {
+  const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
+  const response = await fetch(url, {
+    method,
+    headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
+    ...(body === undefined ? {} : { body }),
+  });
+  const text = await response.text();
+  const json: unknown = text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : {};
+  return { status: response.status, headers: response.headers, json: z.record(z.string(), z.unknown()).catch({ list: json }).parse(json) };
+}
+
+/** Logs in and returns the token. */
+export async function logIn(authUrl: string, username: string, password: string): Promise<string> {
+  const { status, json } = await request('POST', `${authUrl}/api/login`, { body: { username, password } });
+  assert.equal(status, 200, JSON.stringify(json));
+  return z.string().parse(json.token);
+}
