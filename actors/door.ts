@@ -33,8 +33,12 @@ export function on<E extends Endpoint, C>(
   endpoint: E,
   handler: (context: C, call: CallOf<E>) => ReplyOf<E> | Promise<ReplyOf<E>>,
 ): Handler<C> {
-  // The transport put the request through exactly this endpoint's schemas, and `answer` looks handlers up by its name.
-  return { endpoint, run: (context, call) => handler(context, call as CallOf<E>) };
+  return { endpoint, run: (context, call) => handler(context, callOf(endpoint, call)) };
+}
+
+/** The call with the types of its endpoint. The one cast: the transport put it through exactly this endpoint's schemas. */
+export function callOf<E extends Endpoint>(_endpoint: E, call: Call): CallOf<E> {
+  return call as CallOf<E>;
 }
 
 /** Handlers by endpoint name. */

@@ -1,6 +1,7 @@
 /** Everything Troupe reads from its environment, at one door. A bad value is named with what was expected. */
 import { z } from 'zod';
 import { usernameSchema } from '../proto/auth.ts';
+import { parseSealKey } from '../storage/seal.ts';
 import { CliError } from './cli-error.ts';
 
 const port = z.number().int().min(0).max(65_535);
@@ -32,10 +33,7 @@ const environmentSchema = z.object({
     .string()
     .refine((value) => Buffer.byteLength(value) >= 32, 'must be at least 32 bytes')
     .optional(),
-  ENCRYPTION_KEY: z
-    .string()
-    .refine((value) => decodeKey(value) !== undefined, 'must be 32 bytes in base64 or hex')
-    .optional(),
+  ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),
   ADMIN_USERNAME: usernameSchema.default('admin'),
   ADMIN_PASSWORD: z
     .string()
@@ -71,11 +69,13 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);
 }
 
-/** A 32-byte key from base64 or hex; undefined when it is neither. */
-export function decodeKey(value: string): Buffer | undefined {
-  if (/^[0-9a-fA-F]{64}$/.test(value)) return Buffer.from(value, 'hex');
-  const bytes = /^[A-Za-z0-9+/]{43}=?$/.test(value) ? Buffer.from(value, 'base64') : undefined;
-  return bytes?.length === 32 ? bytes : undefined;
+function isSealKey(value: string): boolean {
+  try {
+    parseSealKey(value);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Default ports of the services (design.md, section 7). */

@@ -1,5 +1,5 @@
 /** The folder under --data: where it is, who may read it, and the secrets that live in it. */
-import { randomBytes } from 'node:crypto';
+import { type KeyObject, randomBytes } from 'node:crypto';
 import {
   chmodSync,
   closeSync,
@@ -13,8 +13,9 @@ import {
 } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { parseSealKey } from '../storage/seal.ts';
 import { CliError } from './cli-error.ts';
-import { decodeKey, type Environment } from './config.ts';
+import type { Environment } from './config.ts';
 
 /** /var/lib/troupe for root, else the user's data folder (XDG base directory specification). */
 export function defaultDataDir(env: Readonly<Record<string, string | undefined>>): string {
@@ -39,7 +40,7 @@ export function openDataDir(path: string): string {
 /** The secrets the platform needs. */
 export interface Secrets {
   readonly jwtSecret: string;
-  readonly encryptionKey: Buffer;
+  readonly encryptionKey: KeyObject;
 }
 
 /** Takes the secrets from the environment; those not given are made once and kept under `dir`, readable by us alone. */
@@ -47,9 +48,15 @@ export function openSecrets(dir: string, environment: Environment): Secrets {
   const jwtSecret =
     environment.JWT_SECRET ?? keep(join(dir, 'jwt-secret'), () => randomBytes(48).toString('base64url'));
   const key = environment.ENCRYPTION_KEY ?? keep(join(dir, 'encryption-key'), () => randomBytes(32).toString('base64'));
-  const encryptionKey = decodeKey(key);
-  if (encryptionKey === undefined)
-    throw new CliError(`${join(dir, 'encryption-key')} does not hold 32 bytes in base64: restore it from your backup.`);
+  let encryptionKey: KeyObject;
+  try {
+    encryptionKey = parseSealKey(key);
+  } catch (cause) {
+    throw new CliError(
+      `${join(dir, 'encryption-key')} does not hold 32 bytes in base64: restore it from your backup.`,
+      { cause },
+    );
+  }
   if (Buffer.byteLength(jwtSecret) < 32)
     throw new CliError(`${join(dir, 'jwt-secret')} is shorter than 32 bytes: restore it from your backup.`);
   return { jwtSecret, encryptionKey };

@@ -2,11 +2,10 @@
 import type { Log } from '../proto/ports.ts';
 import { type Db, type DbConnection, openDb } from '../storage/db.ts';
 import { EmbeddedError, startEmbedded } from '../storage/embedded/server.ts';
-import { migrate } from '../storage/migrate.ts';
+import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 import { openDataDir } from './data-dir.ts';
-import { migrationsDir } from './package-root.ts';
 
 /** A server to connect to, and how to let go of it. */
 export interface DatabaseServer {
@@ -34,9 +33,12 @@ export async function databaseServer(
     };
   } catch (cause) {
     if (!(cause instanceof EmbeddedError)) throw cause;
-    throw new CliError(`The database under ${dataDir} cannot be started: ${cause.message}\nGive DATABASE_URL to use a PostgreSQL of your own.`, {
-      cause,
-    });
+    throw new CliError(
+      `The database under ${dataDir} cannot be started: ${cause.message}\nGive DATABASE_URL to use a PostgreSQL of your own.`,
+      {
+        cause,
+      },
+    );
   }
 }
 

@@ -1,7 +1,7 @@
 /** Finds the Docker Engine of `up`, starts a private one, or installs it. */
 import { createInterface } from 'node:readline/promises';
 import type { Log } from '../proto/ports.ts';
-import { findDocker, installDocker, startPrivateDockerd } from '../transports/docker/dockerd.ts';
+import { dockerdInstalled, findDocker, installDocker, startPrivateDockerd } from '../transports/docker/dockerd.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 
@@ -19,17 +19,26 @@ export interface DockerChoice {
  * installed now (asked for first when a person is at the terminal). Throws CliError that says what to do.
  */
 export async function chooseDocker({ environment, dataDir, install, log, onProgress }: DockerChoice): Promise<string> {
-  const found = await findDocker({ ...(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }) });
+  const found = await findDocker({
+    ...(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }),
+  });
   if (found !== undefined) return found;
   if (environment.DOCKER_HOST !== undefined) {
-    throw new CliError(`DOCKER_HOST is ${environment.DOCKER_HOST}, but no Docker Engine answers there. Start it, or unset DOCKER_HOST.`);
+    throw new CliError(
+      `DOCKER_HOST is ${environment.DOCKER_HOST}, but no Docker Engine answers there. Start it, or unset DOCKER_HOST.`,
+    );
   }
   const missing = 'No Docker Engine answers on this machine';
   if (process.getuid?.() !== 0) {
-    throw new CliError(`${missing}, and only root may start one. Start Docker, join its group, or run this as root. \`troupe doctor\` says more.`);
+    throw new CliError(
+      `${missing}, and only root may start one. Start Docker, join its group, or run this as root. \`troupe doctor\` says more.`,
+    );
   }
   if (!dockerdInstalled()) {
-    if (!install) throw new CliError(`${missing}. Install it with: apt-get install docker.io mmdebstrap\nOr run: troupe up --install`);
+    if (!install)
+      throw new CliError(
+        `${missing}. Install it with: apt-get install docker.io mmdebstrap\nOr run: troupe up --install`,
+      );
     if (!(await agreed('Docker Engine is not installed. Install docker.io and mmdebstrap with apt-get now?'))) {
       throw new CliError(`${missing}, and you chose not to install it.`);
     }

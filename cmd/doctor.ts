@@ -1,10 +1,11 @@
 /** `troupe doctor`: says what is missing on this machine and how to get it. */
-import { statfs } from 'node:fs/promises';
+
 import { existsSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import { openDb } from '../storage/db.ts';
 import { findBinaries } from '../storage/embedded/binaries.ts';
 import { EmbeddedError } from '../storage/embedded/server.ts';
-import { openDb } from '../storage/db.ts';
 import { doctorDocker } from '../transports/docker/dockerd.ts';
 import { loadUws } from '../transports/http/uws-library.ts';
 import { readEnvironment } from './config.ts';
@@ -28,21 +29,31 @@ export async function doctor(options: { readonly data: string; readonly json: bo
   const environment = readEnvironment(process.env);
   const findings: Finding[] = [
     node(),
-    ...(await doctorDocker({ ...(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }) })),
+    ...(await doctorDocker({
+      ...(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }),
+    })),
     await database(options.data, environment.DATABASE_URL),
     http(),
     await disk(options.data),
   ];
   const ok = findings.every((finding) => finding.ok || finding.optional === true);
   if (options.json) process.stdout.write(`${JSON.stringify({ ok, findings })}\n`);
-  else process.stdout.write(`${report(findings)}\n\n${ok ? 'Troupe can run here.' : 'Troupe cannot run here yet: see above.'}\n`);
+  else
+    process.stdout.write(
+      `${report(findings)}\n\n${ok ? 'Troupe can run here.' : 'Troupe cannot run here yet: see above.'}\n`,
+    );
   if (!ok) process.exitCode = 1;
 }
 
 function node(): Finding {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const ok = major > 20 || (major === 20 && minor >= 19);
-  return { name: 'Node.js', ok, what: `version ${process.versions.node}`, ...(ok ? {} : { how: 'install Node.js 20.19 or later' }) };
+  return {
+    name: 'Node.js',
+    ok,
+    what: `version ${process.versions.node}`,
+    ...(ok ? {} : { how: 'install Node.js 20.19 or later' }),
+  };
 }
 
 async function database(dataDir: string, url: string | undefined): Promise<Finding> {
@@ -81,7 +92,13 @@ async function disk(dataDir: string): Promise<Finding> {
   const free = bavail * bsize;
   const ok = free >= WANTED_DISK;
   const what = `${(free / GIB).toFixed(1)} GiB free at ${dir}`;
-  return { name: 'Disk', ok, optional: true, what, ...(ok ? {} : { how: `make room: ${WANTED_DISK / GIB} GiB are wanted for images and data` }) };
+  return {
+    name: 'Disk',
+    ok,
+    optional: true,
+    what,
+    ...(ok ? {} : { how: `make room: ${WANTED_DISK / GIB} GiB are wanted for images and data` }),
+  };
 }
 
 function report(findings: readonly Finding[]): string {

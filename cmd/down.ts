@@ -27,7 +27,9 @@ export async function down(options: { readonly data: string }): Promise<void> {
       await db.close();
       await server.release();
     }
-    const host = (await privateDockerHost(dataDir)) ?? (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
+    const host =
+      (await privateDockerHost(dataDir)) ??
+      (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
     if (installation !== undefined && host !== undefined) {
       const engine = await dockerEngine({ host, installation, log });
       try {

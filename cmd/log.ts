@@ -11,7 +11,7 @@ export function openLog(level: 'debug' | 'info' | 'warn' | 'error' | 'silent'): 
   return pino(
     {
       level,
-      base: undefined,
+      base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       redact: REDACTED,
       formatters: { level: (label) => ({ level: label }) },

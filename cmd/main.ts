@@ -23,10 +23,19 @@ program
   .option('--port-offset <n>', 'added to every default port; "auto" takes any free ports', offset, 0)
   .option('--install', 'install Docker Engine with apt-get when there is none')
   .option('--json', 'print one line of JSON once everything serves')
-  .action(async (options: { data: string; domain?: string; listen: string; portOffset: number; install?: true; json?: true }) => {
-    const { up } = await import('./up.ts');
-    await up({ ...options, domain: options.domain, install: options.install === true, json: options.json === true });
-  });
+  .action(
+    async (options: {
+      data: string;
+      domain?: string;
+      listen: string;
+      portOffset: number;
+      install?: true;
+      json?: true;
+    }) => {
+      const { up } = await import('./up.ts');
+      await up({ ...options, domain: options.domain, install: options.install === true, json: options.json === true });
+    },
+  );
 
 program
   .command('down')
@@ -56,7 +65,9 @@ program
     await migrateDatabase(options);
   });
 
-const users = program.command('users').description('add users, list them, set passwords (works while the platform runs)');
+const users = program
+  .command('users')
+  .description('add users, list them, set passwords (works while the platform runs)');
 users
   .command('add <name>')
   .description('add a user; the password comes from standard input, or is generated and printed')

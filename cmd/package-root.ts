@@ -21,6 +21,3 @@ export const packageRoot = find();
 export const version = z
   .object({ version: z.string() })
   .parse(JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))).version;
-
-/** The numbered migrations. */
-export const migrationsDir = join(packageRoot, 'storage', 'migrations');

@@ -1,4 +1,5 @@
 /** What makes this platform itself: the installation's id, and the SSH key that opens its containers, sealed at rest. */
+import type { KeyObject } from 'node:crypto';
 import { newId } from '../proto/ids.ts';
 import type { Db } from '../storage/db.ts';
 import { open, SealError, seal } from '../storage/seal.ts';
@@ -12,7 +13,7 @@ const KEY_CONTEXT = `settings/${KEY_SETTING}`;
 /** Reads both, or makes them at the first start. Throws CliError when ENCRYPTION_KEY is not the one they were sealed with. */
 export async function platformKeys(
   db: Db,
-  encryptionKey: Buffer,
+  encryptionKey: KeyObject,
 ): Promise<{ installation: string; keys: { privateKey: string; publicKey: string } }> {
   const installation = await getOrCreateSetting(db, 'installation', newId);
   const stored = await getOrCreateSetting(db, KEY_SETTING, () => {
@@ -21,7 +22,10 @@ export async function platformKeys(
   });
   const [publicKey = '', sealed = ''] = stored.split('\n');
   try {
-    return { installation, keys: { publicKey, privateKey: open(encryptionKey, KEY_CONTEXT, Buffer.from(sealed, 'base64')).toString() } };
+    return {
+      installation,
+      keys: { publicKey, privateKey: open(encryptionKey, KEY_CONTEXT, Buffer.from(sealed, 'base64')).toString() },
+    };
   } catch (cause) {
     if (!(cause instanceof SealError)) throw cause;
     throw new CliError('ENCRYPTION_KEY is not the key this database was set up with: give the right one.', { cause });

@@ -5,9 +5,9 @@ import { startCompute } from '../actors/compute/service.ts';
 import type { HttpServer } from '../proto/http.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
-import { busStore } from '../storage/bus.ts';
+import { streamStore } from '../storage/bus/store.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
-import { migrate } from '../storage/migrate.ts';
+import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { outboxStore } from '../storage/outbox.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
@@ -18,7 +18,6 @@ import { listen } from '../transports/http/index.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
 import type { Environment } from './config.ts';
 import type { Secrets } from './data-dir.ts';
-import { migrationsDir } from './package-root.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { platformKeys } from './platform-keys.ts';
 import { Teardown } from './teardown.ts';
@@ -64,13 +63,22 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const { installation, keys } = await platformKeys(db, secrets.encryptionKey);
     const admin = await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
 
-    const bus = embeddedBus({ store: busStore(db), log, clock });
+    const bus = embeddedBus({ store: streamStore(db), log });
     teardown.add('bus', () => bus.close());
     const engine = await options.engine(installation);
     teardown.add('engine', () => engine.close());
-    const shells = sshShells({ dial: engine.dial.bind(engine), privateKey: async () => keys.privateKey, username: 'root', log });
+    const shells = sshShells({
+      dial: engine.dial.bind(engine),
+      privateKey: async () => keys.privateKey,
+      username: 'root',
+      log,
+    });
 
-    const system = start({ name: 'troupe', log, onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter') });
+    const system = start({
+      name: 'troupe',
+      log,
+      onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter'),
+    });
     teardown.add('actors', async () => {
       stop(system);
       await stopped(system);
@@ -117,7 +125,10 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       teardown.add(`${service.name} listener`, () => server.close(DRAIN_MS));
       return server;
     };
-    const listeners = { auth: await serve(auth, options.ports.auth), compute: await serve(compute, options.ports.compute) };
+    const listeners = {
+      auth: await serve(auth, options.ports.auth),
+      compute: await serve(compute, options.ports.compute),
+    };
 
     const url = (server: HttpServer) => `http://${urlHost(options.host)}:${server.port}`;
     return {

@@ -32,7 +32,8 @@ export class Teardown {
         timer = setTimeout(resolve, PART_DEADLINE_MS, 'late');
       });
       try {
-        if ((await Promise.race([end(), late])) === 'late') this.#log.error({ part: name }, 'a part did not end in time');
+        if ((await Promise.race([end(), late])) === 'late')
+          this.#log.error({ part: name }, 'a part did not end in time');
       } catch (error) {
         this.#log.error({ part: name, err: error }, 'a part failed to end');
       } finally {

@@ -77,12 +77,18 @@ export async function up(options: UpOptions): Promise<void> {
 }
 
 /** Makes the image of new containers present, so that the first one does not wait for it. The platform serves without. */
-async function prepareImage(platform: Platform, onProgress: (line: string) => void, given: string | undefined): Promise<void> {
+async function prepareImage(
+  platform: Platform,
+  onProgress: (line: string) => void,
+  given: string | undefined,
+): Promise<void> {
   try {
     await platform.engine.ensureImage(given ?? platform.engine.baseImage, { always: false, onProgress });
   } catch (error) {
     if (!(error instanceof EngineError)) throw error;
-    process.stderr.write(`The image of new containers is not ready: ${error.message}\nIt is tried again when a container is created.\n`);
+    process.stderr.write(
+      `The image of new containers is not ready: ${error.message}\nIt is tried again when a container is created.\n`,
+    );
   }
 }
 
@@ -138,7 +144,10 @@ function stopSignal() {
 
 function friendly(error: unknown): unknown {
   if (error instanceof ListenError) {
-    return new CliError(`${error.message}\nAnother program uses the port, or it is not yours to use: try --port-offset N.`, { cause: error });
+    return new CliError(
+      `${error.message}\nAnother program uses the port, or it is not yours to use: try --port-offset N.`,
+      { cause: error },
+    );
   }
   if (error instanceof EngineError) return new CliError(error.message, { cause: error });
   return error;

@@ -26,17 +26,27 @@ export async function usersPasswd(username: string, options: UsersOptions): Prom
   const password = given ?? generatePassword();
   await run(options, (db) => setPassword(db, username, password));
   print(options, { username, password: given === undefined ? password : null }, () =>
-    given === undefined ? `${username} now has the password ${password} (shown only now).` : `The password of ${username} is changed.`,
+    given === undefined
+      ? `${username} now has the password ${password} (shown only now).`
+      : `The password of ${username} is changed.`,
   );
 }
 
 /** Prints all users, one a line: name, id, when added. */
 export async function usersList(options: UsersOptions): Promise<void> {
   const users = await run(options, listUsers);
-  const rows = users.map(({ id, username, displayName, createdAt }) => ({ id, username, display_name: displayName, created_at: createdAt.toISOString() }));
+  const rows = users.map(({ id, username, displayName, createdAt }) => ({
+    id,
+    username,
+    display_name: displayName,
+    created_at: createdAt.toISOString(),
+  }));
   const width = Math.max(8, ...rows.map(({ username }) => username.length));
   print(options, rows, () =>
-    [`${'USERNAME'.padEnd(width)}  ID            ADDED`, ...rows.map((row) => `${row.username.padEnd(width)}  ${row.id}  ${row.created_at}`)].join('\n'),
+    [
+      `${'USERNAME'.padEnd(width)}  ID            ADDED`,
+      ...rows.map((row) => `${row.username.padEnd(width)}  ${row.id}  ${row.created_at}`),
+    ].join('\n'),
   );
 }
 

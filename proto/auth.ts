@@ -105,8 +105,9 @@ export const listSessions = endpoint({
 /** All endpoints of the service. */
 export const authEndpoints = [login, session, logout, updateProfile, changePassword, listSessions] as const;
 
-/** Somebody changed this user's row outside its actor (the command line): the actor reads it again. */
+/** News that a user's row was changed outside its actor (the command line): the actor reads it again. */
 export const userChanged = {
-  subject: (userId: string) => `auth.user.${userId}.changed`,
   pattern: 'auth.user.*.changed',
+  subject: (userId: string): string => `auth.user.${userId}.changed`,
+  userOf: (subject: string): string => subject.split('.')[2] ?? '',
 } as const;

@@ -1,11 +1,9 @@
 /** The authentication service: its endpoints, who answers them, and its supervision tree. */
 import { authEndpoints } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { StreamMessage } from '../../proto/ports.ts';
 import type { Service } from '../../proto/service.ts';
-import { AUTH_CONSUMER, AUTH_STREAM } from '../../proto/subjects.ts';
 import {
-  type AnyRef,
+  type Entities,
   entities,
   query,
   type Ref,
@@ -14,33 +12,81 @@ import {
   startSupervisor,
 } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, actorKey, answer, type CallMessage, callThrough } from '../door.ts';
+import { databaseProblem, healthOf } from '../health.ts';
 import type { AuthDeps } from './deps.ts';
+import { startJanitor } from './janitor.ts';
 import { loginHandlers } from './login.ts';
-import { userKind } from './user.ts';
+import { startNews } from './news.ts';
+import { type UserMessage, userKind } from './user.ts';
 
 /** Logins worked on at once; the hashes among them wait for a core of their own. */
 const LOGIN_CONCURRENCY = 64;
+/** Logins that wait; past it the answer is `overloaded`. */
+const LOGIN_QUEUE = 1000;
 
-/** Starts the service under `system`. `stop` ends it in reverse order. */
-export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service & { stop(): Promise<void> }> {
+/** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
+export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
   const table = loginHandlers(deps);
   const kind = userKind(deps);
+  let logins: Ref<CallMessage> | undefined;
+  let users: Entities<UserMessage> | undefined;
 
-  const tree = await startSupervisor(system, {
+  await startSupervisor(system, {
     name: 'auth',
     strategy: 'one-for-one',
     intensity: { max: 10, withinMs: 10_000 },
     children: [
-      { id: 'login', restart: 'permanent', shutdownMs: 5000, start: (parent) => (loginDesk = startLogin(parent)) },
-      { id: 'users', restart: 'permanent', shutdownMs: 5000, start: (parent) => (users = entities(parent, kind)).ref },
+      {
+        id: 'logins',
+        restart: 'permanent',
+        shutdownMs: 5000,
+        start: (parent) => {
+          logins = spawnStateless<CallMessage>(parent, (message) => answer(table, undefined, message), {
+            name: 'logins',
+            kind: 'auth/login',
+            concurrency: LOGIN_CONCURRENCY,
+            mailbox: { capacity: LOGIN_QUEUE, policy: 'reject' },
+          });
+          return logins;
+        },
+      },
+      {
+        id: 'users',
+        restart: 'permanent',
+        shutdownMs: 5000,
+        start: (parent) => {
+          users = entities(parent, kind);
+          return users.ref;
+        },
+      },
+      {
+        id: 'news',
+        restart: 'permanent',
+        shutdownMs: 5000,
+        start: (parent) => startNews(parent, deps, (userId) => users?.tell(userId, { type: 'changed' })),
+      },
+      { id: 'janitor', restart: 'permanent', shutdownMs: 5000, start: (parent) => startJanitor(parent, deps) },
     ],
   });
 
-  await deps.bus.ensureStream(AUTH_STREAM);
-  const consumer = await deps.bus.consume(AUTH_STREAM.name, AUTH_CONSUMER, async (batch: readonly StreamMessage[]) => {
-    for (const message of batch) {
-      users.tell(message.subject.split('.')[2] ?? '', { type: 'changed' });
-      await message.ack();
-    }
-  });
+  return {
+    name: 'auth',
+    endpoints: authEndpoints,
+    call: async (endpoint, call) => {
+      const [desk, entities] = [logins, users];
+      if (desk === undefined || entities === undefined) throw new Refusal('unavailable');
+      if (endpoint.actor.key === 'desk') return callThrough((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
+      try {
+        return await callThrough((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call);
+      } catch (error) {
+        // The token is good but its user is gone.
+        if (error instanceof Refusal && error.code === 'not_found') throw new Refusal('unauthorized');
+        throw error;
+      }
+    },
+    connect: async () => {
+      throw new Refusal('not_found');
+    },
+    health: async () => healthOf(await databaseProblem(deps.db)),
+  };
 }

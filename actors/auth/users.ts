@@ -1,11 +1,11 @@
 /** What operators do with users from the command line. Each change tells the running platform through the outbox. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { passwordSchema, userChanged, usernameSchema } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
 import { insertUser, listUsers as rows, setPasswordHash, userByName } from '../../storage/auth/users.ts';
 import type { Db } from '../../storage/db.ts';
-import { appendOutbox } from '../../storage/outbox.ts';
+import { append } from '../../storage/outbox.ts';
 import { hashPassword } from './passwords.ts';
 
 /** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
@@ -38,7 +38,7 @@ export async function setPassword(db: Db, username: string, password: string): P
     const user = await userByName(tx, username);
     if (user === undefined) throw new Refusal('not_found', { message: `There is no user ${username}.` });
     await setPasswordHash(tx, user.id, passwordHash);
-    await appendOutbox(tx, { msgId: newId() + newId(), subject: userChanged.subject(user.id), data: new Uint8Array() });
+    await append(tx, { msgId: randomUUID(), subject: userChanged.subject(user.id), data: new Uint8Array() });
   });
 }
 

@@ -10,8 +10,7 @@ import {
   setDesired,
   setStatus,
 } from '../../storage/compute/containers.ts';
-import { dispatch, type EntityContext, type Ref } from '../../supervision/index.ts';
-import type { ContainerMessage } from './container.ts';
+import { dispatch } from '../../supervision/index.ts';
 import {
   afterFailure,
   crashDelay,
@@ -21,52 +20,12 @@ import {
   nextStep,
   RECOVERED_AFTER_MS,
 } from './container-rules.ts';
+import type { ContainerActorState, ContainerContext, Job } from './container-state.ts';
 import { type Report, type Work, work } from './container-work.ts';
 import type { ComputeDeps } from './deps.ts';
-import type { StreamMessage } from './streams.ts';
-
-/** Work under way. */
-export interface Job {
-  readonly what: Work;
-  readonly abort: AbortController;
-}
-
-/** What the actor keeps of its container. */
-export interface ContainerActorState {
-  row: ContainerRow;
-  job: Job | undefined;
-  /** Somebody said "look" while work was under way. */
-  lookAgain: boolean;
-  /** Cancels the timer of the next look. */
-  timer: (() => void) | undefined;
-  /** Crashes without recovery in between. */
-  crashes: number;
-  /** The start whose end was counted as a crash, so that one end counts once: its Unix ms. */
-  countedStart: number | undefined;
-  /** Failed pieces of work in a row. */
-  failures: number;
-  /** Terminals and logs that depend on it. */
-  readonly streams: Set<Ref<StreamMessage>>;
-}
-
-export type ContainerContext = EntityContext<ContainerMessage>;
 
 const PROBE_EVERY_MS = 300;
 const REMOVED = -1;
-
-/** The state of an actor that just woke up. */
-export function freshState(row: ContainerRow): ContainerActorState {
-  return {
-    row,
-    job: undefined,
-    lookAgain: false,
-    timer: undefined,
-    crashes: 0,
-    countedStart: undefined,
-    failures: 0,
-    streams: new Set(),
-  };
-}
 
 /** Makes the reconciler. `onStatus` hears of every change after it is written. */
 export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => void) {

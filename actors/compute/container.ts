@@ -14,28 +14,17 @@ import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { type ContainerRow, containerById } from '../../storage/compute/containers.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
-import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import { answer, callerOf, handlers, on } from '../door.ts';
+import { reconciler } from './container-reconciler.ts';
 import {
   type ContainerActorState,
   type ContainerContext,
+  type ContainerMessage,
   freshState,
-  type Job,
-  reconciler,
-} from './container-reconciler.ts';
-import type { Report } from './container-work.ts';
+} from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
 import type { StreamMessage } from './streams.ts';
 import { containerView, createdView } from './views.ts';
-
-/** What the actor understands. */
-export type ContainerMessage =
-  | CallMessage
-  | { readonly type: 'look' }
-  /** From the work beside the mailbox. */
-  | { readonly type: 'report'; readonly job: Job; readonly report: Report }
-  /** A terminal or log that depends on this container. */
-  | { readonly type: 'attach'; readonly stream: Ref<StreamMessage> }
-  | { readonly type: 'detached'; readonly stream: Ref<StreamMessage> };
 
 interface Own {
   readonly state: ContainerActorState;

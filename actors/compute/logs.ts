@@ -26,7 +26,7 @@ export function logConnection(deps: ComputeDeps, containerId: string, tail: numb
 
   return {
     open(socket: Socket, self: Ref<StreamMessage>, signal: AbortSignal) {
-      follow(socket, signal)
+      void follow(socket, signal)
         .catch((error: unknown) => {
           if (!signal.aborted) deps.log.warn({ containerId, err: error }, 'log stream failed');
           return error instanceof EngineError && error.code === 'unavailable'

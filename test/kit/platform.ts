@@ -17,7 +17,10 @@ export interface Finished {
 }
 
 /** Runs `troupe ...` to its end. */
-export async function troupe(args: readonly string[], options: { env?: Record<string, string>; input?: string } = {}): Promise<Finished> {
+export async function troupe(
+  args: readonly string[],
+  options: { env?: Record<string, string>; input?: string } = {},
+): Promise<Finished> {
   const child = spawn(process.execPath, [...nodeArguments, ...args], {
     env: { ...process.env, ...options.env },
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -51,7 +54,11 @@ export interface RunningPlatform {
 }
 
 /** Starts `troupe up --json` on free ports and waits until it serves. Throws with its log when it ends instead. */
-export async function startPlatform(options: { data: string; env?: Record<string, string>; args?: readonly string[] }): Promise<RunningPlatform> {
+export async function startPlatform(options: {
+  data: string;
+  env?: Record<string, string>;
+  args?: readonly string[];
+}): Promise<RunningPlatform> {
   const child = spawn(
     process.execPath,
     [...nodeArguments, 'up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
@@ -89,7 +96,11 @@ export interface Reply {
 }
 
 /** One request with a JSON body; the reply's body is parsed when it is JSON. */
-export async function request(method: string, url: string, options: { token?: string; body?: unknown; raw?: string } = {}): Promise<Reply> {
+export async function request(
+  method: string,
+  url: string,
+  options: { token?: string; body?: unknown; raw?: string } = {},
+): Promise<Reply> {
   const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   const response = await fetch(url, {
     method,
@@ -98,7 +109,11 @@ export async function request(method: string, url: string, options: { token?: st
   });
   const text = await response.text();
   const json: unknown = text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : {};
-  return { status: response.status, headers: response.headers, json: z.record(z.string(), z.unknown()).catch({ list: json }).parse(json) };
+  return {
+    status: response.status,
+    headers: response.headers,
+    json: z.record(z.string(), z.unknown()).catch({ list: json }).parse(json),
+  };
 }
 
 /** Logs in and returns the token. */

@@ -1,0 +1,56 @@
+/** What the container's actor is told and what it keeps. */
+import type { ContainerRow } from '../../storage/compute/containers.ts';
+import type { EntityContext, Ref } from '../../supervision/index.ts';
+import type { CallMessage } from '../door.ts';
+import type { Report, Work } from './container-work.ts';
+import type { StreamMessage } from './streams.ts';
+
+/** What the actor understands. */
+export type ContainerMessage =
+  | CallMessage
+  | { readonly type: 'look' }
+  /** From the work beside the mailbox. */
+  | { readonly type: 'report'; readonly job: Job; readonly report: Report }
+  /** A terminal that depends on this container. */
+  | { readonly type: 'attach'; readonly stream: Ref<StreamMessage> }
+  | { readonly type: 'detached'; readonly stream: Ref<StreamMessage> };
+
+/** Work under way. */
+export interface Job {
+  readonly what: Work;
+  readonly abort: AbortController;
+}
+
+/** What the actor keeps of its container. */
+export interface ContainerActorState {
+  row: ContainerRow;
+  job: Job | undefined;
+  /** Somebody said "look" while work was under way. */
+  lookAgain: boolean;
+  /** Cancels the timer of the next look. */
+  timer: (() => void) | undefined;
+  /** Crashes without recovery in between. */
+  crashes: number;
+  /** The start whose end was counted as a crash, so that one end counts once: its Unix ms. */
+  countedStart: number | undefined;
+  /** Failed pieces of work in a row. */
+  failures: number;
+  /** Terminals and logs that depend on it. */
+  readonly streams: Set<Ref<StreamMessage>>;
+}
+
+export type ContainerContext = EntityContext<ContainerMessage>;
+
+/** The state of an actor that just woke up. */
+export function freshState(row: ContainerRow): ContainerActorState {
+  return {
+    row,
+    job: undefined,
+    lookAgain: false,
+    timer: undefined,
+    crashes: 0,
+    countedStart: undefined,
+    failures: 0,
+    streams: new Set(),
+  };
+}

@@ -1,0 +1,5 @@
+if [ -n "${BASH_VERSION:-}" ]; then
+  . ~/.bashrc
+else
+  . /etc/profile.d/troupe.sh
+fi

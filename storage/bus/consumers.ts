@@ -1,0 +1,235 @@
+import { z } from 'zod';
+import type { DeadLetter, Delivery, DeliveryId, Fetched, StoredConsumer } from '../../proto/bus-store.ts';
+import type { Db, Tx } from '../db.ts';
+import { isConstraint } from '../errors.ts';
+import { noStream } from './errors.ts';
+import { subjectRegex } from './subject-filter.ts';
+
+/** Most payload bytes handed out at once (one message may be larger). */
+const maxFetchBytes = 8 << 20;
+/** Messages looked at in one fetch when few match the filter. */
+const maxScan = 5000;
+
+/** Creates the consumer, beginning with the oldest message, or changes its limits; its position stays. */
+export async function ensureConsumer(db: Db, stream: string, consumer: StoredConsumer): Promise<void> {
+  try {
+    await db.run(
+      `insert into bus_consumers (stream, durable, filter, ack_wait_ms, max_deliver, max_ack_pending)
+       values ($1, $2, $3, $4, $5, $6)
+       on conflict (stream, durable) do update set filter = excluded.filter, ack_wait_ms = excluded.ack_wait_ms,
+         max_deliver = excluded.max_deliver, max_ack_pending = excluded.max_ack_pending`,
+      [
+        stream,
+        consumer.durable,
+        consumer.filter ?? null,
+        consumer.ackWaitMs,
+        consumer.maxDeliver,
+        consumer.maxAckPending,
+      ],
+    );
+  } catch (error) {
+    if (isConstraint(error, 'bus_consumers_stream_fkey')) throw noStream(stream);
+    throw error;
+  }
+}
+
+const consumerRow = z.object({
+  filter: z.string().nullable(),
+  ack_wait_ms: z.number(),
+  max_deliver: z.number(),
+  max_ack_pending: z.number(),
+  next_seq: z.number(),
+});
+type Consumer = z.output<typeof consumerRow>;
+
+const deliveryRow = z
+  .object({ seq: z.number(), subject: z.string(), data: z.instanceof(Buffer), attempts: z.number() })
+  .transform(({ seq, subject, data, attempts }): Delivery => ({ seq, subject, data, deliveryCount: attempts }));
+
+/** StreamStore.fetch. Rejects BusError `no_stream` when the consumer does not exist. */
+export function fetch(db: Db, stream: string, durable: string): Promise<Fetched> {
+  return db.tx(async (tx) => {
+    // Held until commit: callers with one durable take turns, and each sees what the other took.
+    const consumer = await tx.one(
+      consumerRow,
+      `select filter, ack_wait_ms, max_deliver, max_ack_pending, next_seq
+       from bus_consumers where stream = $1 and durable = $2 for update`,
+      [stream, durable],
+    );
+    if (consumer === undefined) throw noStream(stream);
+    await buryExhausted(tx, stream, durable, consumer.max_deliver);
+    const again = await redeliver(tx, stream, durable, consumer);
+    const fresh = again.full ? { deliveries: [], more: true } : await deliverNew(tx, stream, durable, consumer);
+    const due = await tx.one(
+      z.object({ ms: z.number().nullable() }),
+      `select ceil(extract(epoch from min(due) - clock_timestamp()) * 1000)::float8 as ms
+       from bus_deliveries where stream = $1 and durable = $2`,
+      [stream, durable],
+    );
+    return {
+      deliveries: [...again.deliveries, ...fresh.deliveries].sort((a, b) => a.seq - b.seq),
+      nextDueMs: due?.ms == null ? undefined : Math.max(0, due.ms),
+      more: fresh.more,
+    };
+  });
+}
+
+async function buryExhausted(tx: Tx, stream: string, durable: string, maxDeliver: number): Promise<void> {
+  await tx.run(
+    `with spent as (
+       delete from bus_deliveries where stream = $1 and durable = $2 and due <= now() and attempts >= $3
+       returning seq, attempts
+     )
+     insert into bus_dead_letters (stream, durable, seq, subject, data, deliveries, reason)
+     select $1, $2, seq, subject, data, attempts, 'delivered too often'
+     from spent join bus_messages using (seq) where bus_messages.stream = $1`,
+    [stream, durable, maxDeliver],
+  );
+}
+
+async function redeliver(tx: Tx, stream: string, durable: string, consumer: Consumer) {
+  // What the stream's limits removed meanwhile cannot be handed out again.
+  await tx.run(
+    `delete from bus_deliveries as out where stream = $1 and durable = $2 and due <= now()
+       and not exists (select from bus_messages where stream = $1 and seq = out.seq)`,
+    [stream, durable],
+  );
+  const deliveries = await tx.many(
+    deliveryRow,
+    `with due as (
+       select seq from (
+         select out.seq, sum(size) over (order by out.seq) - size as before
+         from bus_deliveries as out join bus_messages as message on message.stream = $1 and message.seq = out.seq
+         where out.stream = $1 and durable = $2 and due <= now()
+         order by out.seq limit $3
+       ) as candidates where before < $4
+     ), again as (
+       update bus_deliveries set attempts = attempts + 1, due = clock_timestamp() + $5 * interval '1 millisecond'
+       where stream = $1 and durable = $2 and seq in (select seq from due)
+       returning seq, attempts
+     )
+     select seq, subject, data, attempts from again join bus_messages using (seq)
+     where bus_messages.stream = $1 order by seq`,
+    [stream, durable, consumer.max_ack_pending, maxFetchBytes, consumer.ack_wait_ms],
+  );
+  const bytes = deliveries.reduce((sum, { data }) => sum + data.byteLength, 0);
+  return { deliveries, full: bytes >= maxFetchBytes };
+}
+
+const scanned = z.object({ seq: z.number(), hit: z.boolean() });
+
+async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Consumer) {
+  const pending = await tx.one(
+    z.object({ count: z.number() }),
+    'select count(*) as count from bus_deliveries where stream = $1 and durable = $2',
+    [stream, durable],
+  );
+  const room = consumer.max_ack_pending - (pending?.count ?? 0);
+  // An acknowledgement makes room, and wakes the consumer.
+  if (room <= 0) return { deliveries: [], more: false };
+  const regex = subjectRegex(consumer.filter ?? undefined);
+  const limit = regex === undefined ? room : Math.max(room, maxScan);
+  const rows = await tx.many(
+    scanned,
+    `select seq, hit from (
+       select seq, coalesce(subject ~ $4, true) as hit, sum(size) over (order by seq) - size as before
+       from bus_messages where stream = $1 and seq >= $2 order by seq limit $3
+     ) as upcoming where before < $5 order by seq`,
+    [stream, consumer.next_seq, limit, regex ?? null, maxFetchBytes],
+  );
+  const taken = rows.filter(({ hit }) => hit).slice(0, room);
+  const hits = rows.reduce((count, { hit }) => count + (hit ? 1 : 0), 0);
+  const last = hits > taken.length ? taken.at(-1) : rows.at(-1);
+  if (last === undefined) return { deliveries: [], more: false };
+  const deliveries = await tx.many(
+    deliveryRow,
+    `with moved as (
+       update bus_consumers set next_seq = $4 where stream = $1 and durable = $2
+     ), handed_out as (
+       insert into bus_deliveries (stream, durable, seq, attempts, due)
+       select $1, $2, seq, 1, clock_timestamp() + $5 * interval '1 millisecond' from unnest($3::bigint[]) as new (seq)
+     )
+     select seq, subject, data, 1 as attempts from bus_messages where stream = $1 and seq = any($3::bigint[]) order by seq`,
+    [stream, durable, taken.map(({ seq }) => seq), last.seq + 1, consumer.ack_wait_ms],
+  );
+  return { deliveries, more: true };
+}
+
+/** StreamStore.ack */
+export async function ack(db: Db, stream: string, durable: string, seqs: readonly number[]): Promise<void> {
+  await db.run('delete from bus_deliveries where stream = $1 and durable = $2 and seq = any($3::bigint[])', [
+    stream,
+    durable,
+    seqs,
+  ]);
+}
+
+/** StreamStore.nak */
+export async function nak(
+  db: Db,
+  stream: string,
+  durable: string,
+  items: readonly (DeliveryId & { delayMs: number })[],
+): Promise<void> {
+  await db.run(
+    `update bus_deliveries as out set due = clock_timestamp() + item.delay_ms * interval '1 millisecond'
+     from unnest($3::bigint[], $4::int[], $5::float8[]) as item (seq, attempts, delay_ms)
+     where stream = $1 and durable = $2 and out.seq = item.seq and out.attempts = item.attempts`,
+    [
+      stream,
+      durable,
+      items.map(({ seq }) => seq),
+      items.map(({ deliveryCount }) => deliveryCount),
+      items.map(({ delayMs }) => delayMs),
+    ],
+  );
+}
+
+/** StreamStore.term */
+export async function term(
+  db: Db,
+  stream: string,
+  durable: string,
+  items: readonly (DeliveryId & { reason: string })[],
+): Promise<void> {
+  await db.run(
+    `with given_up as (
+       delete from bus_deliveries as out
+       using unnest($3::bigint[], $4::int[], $5::text[]) as item (seq, attempts, reason)
+       where stream = $1 and durable = $2 and out.seq = item.seq and out.attempts = item.attempts
+       returning out.seq, out.attempts, item.reason
+     )
+     insert into bus_dead_letters (stream, durable, seq, subject, data, deliveries, reason)
+     select $1, $2, seq, subject, data, attempts, reason
+     from given_up join bus_messages using (seq) where bus_messages.stream = $1`,
+    [
+      stream,
+      durable,
+      items.map(({ seq }) => seq),
+      items.map(({ deliveryCount }) => deliveryCount),
+      // A reason may quote a message; what cannot be stored must not keep the message from being given up.
+      items.map(({ reason }) => reason.replaceAll('\0', '').slice(0, 1000)),
+    ],
+  );
+}
+
+const deadLetterRow = z.object({
+  stream: z.string(),
+  durable: z.string(),
+  seq: z.number(),
+  subject: z.string(),
+  data: z.instanceof(Buffer),
+  deliveries: z.number(),
+  reason: z.string(),
+  at: z.date().transform((date) => date.getTime()),
+});
+
+/** StreamStore.deadLetters */
+export function deadLetters(db: Db, stream: string, limit: number): Promise<DeadLetter[]> {
+  return db.many(
+    deadLetterRow,
+    `select stream, durable, seq, subject, data, deliveries, reason, at
+     from bus_dead_letters where stream = $1 order by id desc limit $2`,
+    [stream, limit],
+  );
+}

@@ -1,0 +1,187 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { z } from 'zod';
+import type { Ending, Log } from '../proto/ports.ts';
+import { ConnectionQueries } from './connection.ts';
+import { isStalePlan, StorageError, toStorageError } from './errors.ts';
+import { Listener } from './listener.ts';
+import type { Queries, Tx, TxOptions } from './queries.ts';
+import { Statements } from './statements.ts';
+import { valueParsers } from './values.ts';
+
+export { isConstraint, StorageError, type StorageErrorCode } from './errors.ts';
+export type { Queries, Tx, TxOptions } from './queries.ts';
+
+/** Where the server is: a URL, or the unix socket of a server of our own. */
+export type DbConnection =
+  | { readonly connectionString: string }
+  | { readonly socketDir: string; readonly port?: number; readonly user: string; readonly database: string };
+
+/** Bounds of waiting, in milliseconds. */
+export interface DbLimits {
+  /** For a free connection of the pool, or for a new one to open. Default 5,000. */
+  readonly connectMs?: number;
+  /** For one statement. Default 30,000. */
+  readonly statementMs?: number;
+  /** Between two statements of one transaction. Default 30,000. */
+  readonly idleInTransactionMs?: number;
+}
+
+export interface DbOptions {
+  readonly log: Log;
+  /** Most connections. Default 10. */
+  readonly max?: number;
+  /** What the server shows for us: `troupe/<name>`. */
+  readonly name: string;
+  readonly limits?: DbLimits;
+}
+
+export interface Db extends Queries {
+  /**
+   * Runs `fn` in a transaction: committed when it resolves, rolled back when it rejects. After a serialization failure or a
+   * deadlock it runs again, a few times, so `fn` must have no effect outside the transaction.
+   */
+  tx<T>(fn: (tx: Tx) => Promise<T>, options?: TxOptions): Promise<T>;
+  /**
+   * Calls `handler` with each payload sent to `channel`, and with '' whenever notifications may have been missed (once it
+   * listens, and after every reconnection): look for yourself.
+   */
+  listen(channel: string, handler: (payload: string) => void): Ending;
+  /** Refuses new work, waits for what runs, ends all connections. Idempotent. */
+  close(): Promise<void>;
+}
+
+const maxAttempts = 6;
+const maxWaiting = 5000;
+
+/** Opens a pool. Connects lazily: an absent server shows as `unavailable` on the first use, and is tried again on the next. */
+export function openDb(connection: DbConnection, options: DbOptions): Db {
+  return new PoolDb(connection, options);
+}
+
+class PoolDb implements Db {
+  readonly #pool: pg.Pool;
+  readonly #listener: Listener;
+  readonly #statements = new Statements();
+  readonly #running = new Set<Promise<unknown>>();
+  #closing: Promise<void> | undefined;
+
+  constructor(connection: DbConnection, { log, max = 10, name, limits = {} }: DbOptions) {
+    const statementMs = limits.statementMs ?? 30_000;
+    const config: pg.ClientConfig = {
+      ...clientAddress(connection),
+      application_name: `troupe/${name}`.slice(0, 63),
+      types: valueParsers,
+      keepAlive: true,
+      connectionTimeoutMillis: limits.connectMs ?? 5000,
+      statement_timeout: statementMs,
+      idle_in_transaction_session_timeout: limits.idleInTransactionMs ?? 30_000,
+      // A server that stopped answering altogether does not cancel anything: our own clock does, a little later.
+      query_timeout: statementMs + 5000,
+    };
+    this.#pool = new pg.Pool({ ...config, max, idleTimeoutMillis: 30_000 });
+    this.#pool.on('error', (error) => log.warn({ error: error.message }, 'an idle database connection was lost'));
+    // A connection can also die while it is checked out and between two statements.
+    this.#pool.on('connect', (client) =>
+      client.on('error', (error) => log.debug({ error: error.message }, 'a database connection was lost')),
+    );
+    this.#listener = new Listener(config, log);
+  }
+
+  many<S extends z.ZodType>(schema: S, text: string, values?: readonly unknown[]): Promise<z.output<S>[]> {
+    return this.#single((queries) => queries.many(schema, text, values));
+  }
+
+  one<S extends z.ZodType>(schema: S, text: string, values?: readonly unknown[]): Promise<z.output<S> | undefined> {
+    return this.#single((queries) => queries.one(schema, text, values));
+  }
+
+  run(text: string, values?: readonly unknown[]): Promise<number> {
+    return this.#single((queries) => queries.run(text, values));
+  }
+
+  script(text: string): Promise<void> {
+    return this.#use((queries) => queries.script(text));
+  }
+
+  notify(channel: string, payload?: string): Promise<void> {
+    return this.#use((queries) => queries.notify(channel, payload));
+  }
+
+  ping(): Promise<void> {
+    return this.#use((queries) => queries.ping());
+  }
+
+  tx<T>(fn: (tx: Tx) => Promise<T>, options: TxOptions = {}): Promise<T> {
+    return this.#retried(() => this.#use((queries) => queries.transaction(fn, options), options.timeoutMs));
+  }
+
+  listen(channel: string, handler: (payload: string) => void): Ending {
+    if (this.#closing !== undefined) throw closed();
+    return this.#listener.listen(channel, handler);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= (async () => {
+      await this.#listener.close();
+      while (this.#running.size > 0) await Promise.allSettled(this.#running);
+      await this.#pool.end();
+    })();
+    return this.#closing;
+  }
+
+  /** One statement on its own that lost a conflict did nothing, so it runs again like a transaction. */
+  #single<T>(work: (queries: ConnectionQueries) => Promise<T>): Promise<T> {
+    return this.#retried(() => this.#use(work));
+  }
+
+  async #retried<T>(work: () => Promise<T>): Promise<T> {
+    // Every connection may hold an outdated plan, and each refuses once.
+    const attempts = maxAttempts + this.#pool.options.max;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof StorageError) || error.code !== 'conflict') throw error;
+        if (attempt >= (isStalePlan(error) ? attempts : maxAttempts)) throw error;
+        await sleep(Math.random() * 10 * 2 ** Math.min(attempt, maxAttempts));
+      }
+    }
+  }
+
+  #use<T>(work: (queries: ConnectionQueries) => Promise<T>, timeoutMs?: number): Promise<T> {
+    if (this.#closing !== undefined) return Promise.reject(closed());
+    if (this.#pool.waitingCount >= maxWaiting) {
+      return Promise.reject(new StorageError('unavailable', 'Too many statements wait for the database.'));
+    }
+    const running = this.#withClient(work, timeoutMs).finally(() => this.#running.delete(running));
+    this.#running.add(running);
+    return running;
+  }
+
+  async #withClient<T>(work: (queries: ConnectionQueries) => Promise<T>, timeoutMs?: number): Promise<T> {
+    let client: pg.PoolClient;
+    try {
+      client = await this.#pool.connect();
+    } catch (error) {
+      throw toStorageError(error);
+    }
+    const queries = new ConnectionQueries(client, this.#statements, timeoutMs);
+    try {
+      return await work(queries);
+    } finally {
+      queries.end();
+      client.release(queries.broken);
+    }
+  }
+}
+
+function clientAddress(connection: DbConnection): pg.ClientConfig {
+  if ('connectionString' in connection) return { connectionString: connection.connectionString };
+  const { socketDir, port = 5432, user, database } = connection;
+  return { host: socketDir, port, user, database };
+}
+
+function closed(): StorageError {
+  return new StorageError('unavailable', 'The database handle is closed.');
+}

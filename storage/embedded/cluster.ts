@@ -1,0 +1,114 @@
+import { execFile } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
+import { access, open, readdir, readFile, realpath, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Log } from '../../proto/ports.ts';
+import type { Binaries } from './binaries.ts';
+import { EmbeddedError } from './error.ts';
+import { isRunning } from './processes.ts';
+import { makePrivate, type ServerUser } from './user.ts';
+
+/** Owner of everything in a server of our own. */
+export const clusterUser = 'troupe';
+const run = promisify(execFile);
+const unfinishedName = /^postgres\.init-(\d+)-/;
+/** sun_path holds 108 bytes with the closing NUL (unix(7)). */
+const maxSocketPath = 107;
+
+/** Major version that made the cluster in `dir`; undefined when there is no cluster yet. */
+export async function clusterVersion(dir: string): Promise<number | undefined> {
+  const text = await readFile(join(dir, 'PG_VERSION'), 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  const control = await access(join(dir, 'global', 'pg_control')).then(
+    () => true,
+    () => false,
+  );
+  if (!control) {
+    throw new EmbeddedError(
+      'not_a_cluster',
+      `The database in ${dir} is damaged: global/pg_control is missing. Restore it from a backup.`,
+    );
+  }
+  return Number.parseInt(text, 10);
+}
+
+/**
+ * Makes the cluster when there is none: in a directory of its own that gets its name once it is complete, so a half-made
+ * one is never taken for whole. Of two that make one at once, the later discards its own.
+ */
+export async function ensureCluster(options: {
+  readonly dataDir: string;
+  readonly binaries: Binaries;
+  readonly user: ServerUser | undefined;
+  readonly log: Log;
+  readonly onProgress: (line: string) => void;
+}): Promise<void> {
+  const { dataDir, binaries, user, log, onProgress } = options;
+  const dir = join(dataDir, 'postgres');
+  await removeUnfinished(dataDir);
+  if ((await clusterVersion(dir)) !== undefined) return;
+  await setAside(dir, log);
+  onProgress('Creating the database (some seconds, once)');
+  const unfinished = join(dataDir, `postgres.init-${process.pid}-${randomUUID()}`);
+  await makePrivate(unfinished, user);
+  const account = user === undefined ? {} : { uid: user.uid, gid: user.gid };
+  try {
+    await run(
+      join(binaries.bin, 'initdb'),
+      ['-D', unfinished, '-U', clusterUser, '--auth=trust', '--encoding=UTF8', '--locale=C'],
+      { ...account, cwd: unfinished, env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' }, maxBuffer: 4 << 20 },
+    );
+    await rename(unfinished, dir);
+  } catch (cause) {
+    await rm(unfinished, { recursive: true, force: true });
+    if ((await clusterVersion(dir)) !== undefined) return;
+    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : String(cause);
+    throw new EmbeddedError('start_failed', `The database could not be created: ${said}`, { cause });
+  }
+  await syncDirectory(dataDir);
+  onProgress('The database was created');
+}
+
+/** Leftovers of processes that are gone. */
+async function removeUnfinished(dataDir: string): Promise<void> {
+  for (const name of await readdir(dataDir)) {
+    const pid = unfinishedName.exec(name)?.[1];
+    if (pid !== undefined && !isRunning(Number(pid))) await rm(join(dataDir, name), { recursive: true, force: true });
+  }
+}
+
+/** A directory without a version file is no cluster; it is kept under another name since we did not make it so. */
+async function setAside(dir: string, log: Log): Promise<void> {
+  const content = await readdir(dir).catch(() => []);
+  if (content.length === 0) return;
+  const aside = `${dir}.incomplete-${Date.now()}`;
+  await rename(dir, aside);
+  log.warn({ dir: aside }, 'an incomplete database was moved aside');
+}
+
+async function syncDirectory(dir: string): Promise<void> {
+  const handle = await open(dir, 'r');
+  await handle.sync();
+  await handle.close();
+}
+
+/**
+ * The directory of the server's socket, private to its account (that is the access control; there are no passwords).
+ * Below the data directory where the path fits a socket address, else in /run (root) or the temporary folder, named by a
+ * hash of the data directory.
+ */
+export async function socketDirectory(dataDir: string, user: ServerUser | undefined): Promise<string> {
+  const name = '.s.PGSQL.5432';
+  const wanted = join(dataDir, 'postgres-socket');
+  const fits = Buffer.byteLength(join(wanted, name)) <= maxSocketPath;
+  const hash = createHash('sha256')
+    .update(await realpath(dataDir))
+    .digest('hex')
+    .slice(0, 16);
+  const base = user === undefined ? tmpdir() : '/run';
+  const dir = fits ? wanted : join(base, `troupe-${process.getuid?.() ?? 0}-${hash}`);
+  await makePrivate(dir, user);
+  return dir;
+}

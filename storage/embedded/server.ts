@@ -1,0 +1,241 @@
+import { realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Ending, Log } from '../../proto/ports.ts';
+import { findBinaries } from './binaries.ts';
+import { clusterUser, clusterVersion, ensureCluster, socketDirectory } from './cluster.ts';
+import {
+  findPostmaster,
+  type Postmaster,
+  type PostmasterOptions,
+  startPostmaster,
+  stopPostmaster,
+} from './postmaster.ts';
+import { claim, exclusively, isIdentityAlive, newIdentity, readIdentity, release, runsIn } from './processes.ts';
+import { makeReachable, serverUser } from './user.ts';
+
+export { EmbeddedError } from './error.ts';
+
+export interface EmbeddedOptions {
+  readonly dataDir: string;
+  readonly log: Log;
+  /** Lines for a person who waits (the first start takes some seconds). */
+  readonly onProgress?: (line: string) => void;
+  /** Server settings over our own (tests turn fsync off). They hold when this call starts the server, not when it attaches. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** Where the server takes connections; handed to `openDb`. */
+export interface EmbeddedConnection {
+  readonly socketDir: string;
+  readonly port: number;
+  readonly user: string;
+  readonly database: string;
+}
+
+export interface EmbeddedServer {
+  readonly connection: EmbeddedConnection;
+  /** Whether this process looks after the server: it restarts it when it dies, and may stop it. */
+  readonly owner: boolean;
+  /**
+   * Lets go of the server. An owner also shuts it down, unless other troupe processes are connected; with `force` (owner
+   * only) even then. Close your own Db first. Resolves with whether the server was stopped. Idempotent.
+   */
+  stop(options?: { force?: boolean }): Promise<boolean>;
+  /** Calls `handler` when the server ended although nobody here stopped it; `restarting` tells whether it comes back. */
+  onExit(handler: (event: { restarting: boolean }) => void): Ending;
+}
+
+/**
+ * Runs the PostgreSQL of a data directory, or attaches to the one that runs already: a server outlives a killed parent, and
+ * every process with the same data directory shares one. Of several starters at once one starts it. Rejects EmbeddedError.
+ */
+export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
+  const { log, onProgress = () => undefined } = options;
+  const user = await serverUser();
+  await makeReachable(options.dataDir, user);
+  const dataDir = await realpath(options.dataDir);
+  const dir = join(dataDir, 'postgres');
+  const binaries = await findBinaries({ dataDir, user, major: await clusterVersion(dir) });
+  await ensureCluster({ dataDir, binaries, user, log, onProgress });
+  const server = new Server(dataDir, log, {
+    dir,
+    socketDir: await socketDirectory(dataDir, user),
+    binaries,
+    user,
+    startLog: join(dataDir, 'postgres-start.log'),
+    settings: options.settings ?? {},
+  });
+  await server.begin();
+  return server;
+}
+
+const database = 'troupe';
+const watchMs = 200;
+const stopGraceMs = 30_000;
+const maxBackoffMs = 10_000;
+
+class Server implements EmbeddedServer {
+  readonly #log: Log;
+  readonly #options: PostmasterOptions;
+  readonly #lockFile: string;
+  readonly #ownerFile: string;
+  readonly #identity = newIdentity();
+  readonly #exitHandlers = new Set<(event: { restarting: boolean }) => void>();
+  readonly #ending = new AbortController();
+  #postmaster: Postmaster | undefined;
+  #owner = false;
+  #watching: Promise<void> = Promise.resolve();
+  #stopped: Promise<boolean> | undefined;
+
+  constructor(dataDir: string, log: Log, options: PostmasterOptions) {
+    this.#log = log;
+    this.#options = options;
+    this.#lockFile = join(dataDir, 'postgres.lock');
+    this.#ownerFile = join(dataDir, 'postgres.owner');
+  }
+
+  get owner(): boolean {
+    return this.#owner;
+  }
+
+  get connection(): EmbeddedConnection {
+    const { socketDir, port } = this.#postmaster ?? { socketDir: this.#options.socketDir, port: 5432 };
+    return { socketDir, port, user: clusterUser, database };
+  }
+
+  async begin(): Promise<void> {
+    await this.#ensureRunning();
+    await createDatabase(this.connection);
+    this.#watching = this.#watch();
+  }
+
+  onExit(handler: (event: { restarting: boolean }) => void): Ending {
+    const own = (event: { restarting: boolean }) => handler(event);
+    this.#exitHandlers.add(own);
+    return {
+      close: async () => {
+        this.#exitHandlers.delete(own);
+      },
+    };
+  }
+
+  stop(options: { force?: boolean } = {}): Promise<boolean> {
+    this.#stopped ??= this.#stop(options.force ?? false);
+    return this.#stopped;
+  }
+
+  async #stop(force: boolean): Promise<boolean> {
+    this.#ending.abort();
+    await this.#watching;
+    if (!this.#owner) return false;
+    return exclusively(this.#lockFile, async () => {
+      const running = await findPostmaster(this.#options.dir);
+      const used = running !== undefined && !force && (await othersConnected(this.connection));
+      if (used) this.#log.info({}, 'other processes use the database; it keeps running');
+      // Given up before the server ends: whoever sees it end then knows that this was on purpose.
+      await release(this.#ownerFile, this.#identity);
+      if (running === undefined || used) return false;
+      await stopPostmaster(running, this.#options.dir, stopGraceMs);
+      return true;
+    });
+  }
+
+  async #ensureRunning(): Promise<void> {
+    await exclusively(this.#lockFile, async () => {
+      this.#postmaster = await startPostmaster(this.#options);
+      this.#owner ||= await claim(this.#ownerFile, this.#identity);
+    });
+    this.#log.info({ pid: this.#postmaster?.pid, owner: this.#owner }, 'database server running');
+  }
+
+  /** Looks after the server until stop(): an owner restarts it, others take over from an owner that died. */
+  async #watch(): Promise<void> {
+    let failures = 0;
+    let upSince = Date.now();
+    while (await this.#pause(watchMs)) {
+      if (this.#postmaster !== undefined && runsIn(this.#postmaster.pid, this.#options.dir)) {
+        if (Date.now() - upSince > 60_000) failures = 0;
+        continue;
+      }
+      const owner = await readIdentity(this.#ownerFile);
+      // No owner file: the owner stopped the server on purpose.
+      const restarting = owner !== undefined;
+      if (this.#postmaster !== undefined) {
+        this.#log.warn({ restarting }, 'the database server ended');
+        for (const handler of this.#exitHandlers) handler({ restarting });
+        this.#postmaster = undefined;
+      }
+      if (!restarting) return;
+      if (owner !== this.#identity && isIdentityAlive(owner)) {
+        this.#postmaster = await findPostmaster(this.#options.dir);
+        continue;
+      }
+      if (failures > 0 && !(await this.#pause(Math.min(maxBackoffMs, 100 * 2 ** failures)))) return;
+      failures = Math.min(failures + 1, 10);
+      try {
+        await this.#ensureRunning();
+        upSince = Date.now();
+      } catch (error) {
+        this.#log.error({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot restart the database');
+      }
+    }
+  }
+
+  /** Resolves with false once stop() was called. The timer does not keep the process alive. */
+  async #pause(ms: number): Promise<boolean> {
+    const { signal } = this.#ending;
+    await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);
+    return !signal.aborted;
+  }
+}
+
+async function withClient<T>(
+  connection: EmbeddedConnection,
+  databaseName: string,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const { socketDir, port, user } = connection;
+  const client = new pg.Client({
+    host: socketDir,
+    port,
+    user,
+    database: databaseName,
+    application_name: 'troupe-embedded',
+    connectionTimeoutMillis: 10_000,
+  });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+async function createDatabase(connection: EmbeddedConnection): Promise<void> {
+  await withClient(connection, 'postgres', async (client) => {
+    const { rowCount } = await client.query('select from pg_database where datname = $1', [database]);
+    if (rowCount === 1) return;
+    await client.query(`create database ${database}`).catch((error: unknown) => {
+      // 42P04, or 23505 when the two ran at the very same time: another starter made it.
+      const raced = error instanceof pg.DatabaseError && (error.code === '42P04' || error.code === '23505');
+      if (!raced) throw error;
+    });
+  });
+}
+
+/** Whether other troupe processes hold connections. Ours, closed a moment ago, take a moment to disappear. */
+async function othersConnected(connection: EmbeddedConnection): Promise<boolean> {
+  return withClient(connection, 'postgres', async (client) => {
+    for (let attempt = 0; attempt < 10; attempt++) {
+      const { rowCount } = await client.query(
+        "select from pg_stat_activity where application_name like 'troupe/%' and pid <> pg_backend_pid() limit 1",
+      );
+      if (rowCount === 0) return false;
+      await sleep(50);
+    }
+    return true;
+  });
+}

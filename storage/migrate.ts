@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
+import type { Log } from '../proto/ports.ts';
+import type { Db } from './db.ts';
+import { StorageError } from './errors.ts';
+import type { Tx } from './queries.ts';
+
+/** Why the schema cannot be brought up to date. The message names the migration and what to do. */
+export class MigrationError extends Error {
+  readonly code: 'changed' | 'newer' | 'bad_file' | 'failed';
+  constructor(code: 'changed' | 'newer' | 'bad_file' | 'failed', message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'MigrationError';
+    this.code = code;
+  }
+}
+
+/** One numbered file. */
+export interface Migration {
+  readonly id: number;
+  /** File name without `.sql`. */
+  readonly name: string;
+  readonly sql: string;
+  /** SHA-256 of the text, hex. */
+  readonly checksum: string;
+}
+
+// Any number that no other advisory lock of ours uses.
+const lockKey = 7_274_001;
+// Rewriting a large table takes longer than any statement of a request may.
+const timeoutMs = 30 * 60_000;
+const fileName = /^(\d{4})-[a-z0-9-]+\.sql$/;
+const transactionControl = /^\s*(begin|start\s+transaction|commit|rollback|end)\b[^;]*;/im;
+
+/** Where the migrations of this build are: beside this file, or, for the compiled one in dist/, beside its source. */
+export const migrationsDir: URL =
+  [new URL('./migrations/', import.meta.url), new URL('../../storage/migrations/', import.meta.url)].find((url) =>
+    existsSync(url),
+  ) ?? new URL('./migrations/', import.meta.url);
+
+/** Reads `NNNN-name.sql` files in order. Rejects with MigrationError `bad_file` for a wrong name, a gap or a doubled number. */
+export async function readMigrations(dir: string | URL = migrationsDir): Promise<Migration[]> {
+  const path = dir instanceof URL ? fileURLToPath(dir) : dir;
+  const names = (await readdir(path)).filter((name) => name.endsWith('.sql')).sort();
+  return Promise.all(
+    names.map(async (file, index) => {
+      const id = Number(fileName.exec(file)?.[1]);
+      if (id !== index + 1) {
+        throw new MigrationError('bad_file', `Migration ${file}: expected a name like ${expectedName(index + 1)}.`);
+      }
+      const sql = await readFile(join(path, file), 'utf8');
+      // plpgsql bodies have their own begin and end, so look outside of dollar quotes only.
+      if (transactionControl.test(sql.replace(/\$(\w*)\$[\s\S]*?\$\1\$/g, ''))) {
+        throw new MigrationError('bad_file', `Migration ${file}: it runs in one transaction and must not end it.`);
+      }
+      return { id, name: file.slice(0, -4), sql, checksum: createHash('sha256').update(sql).digest('hex') };
+    }),
+  );
+}
+
+/**
+ * Applies what is missing, each migration in a transaction of its own, and returns the names applied. Of two processes at
+ * once one waits for the other. Rejects with MigrationError: `changed` (an applied file was edited), `newer` (the database
+ * knows a migration that this build does not), `failed` (a statement failed; earlier migrations stay applied).
+ */
+export async function migrate(db: Db, dir: string | URL, log: Log): Promise<string[]> {
+  const migrations = await readMigrations(dir);
+  const applied: string[] = [];
+  for (;;) {
+    const next = await db.tx((tx) => applyNext(tx, migrations), { timeoutMs });
+    if (next === undefined) return applied;
+    log.info({ migration: next }, 'migration applied');
+    applied.push(next);
+  }
+}
+
+const appliedRow = z.object({ id: z.number(), name: z.string(), checksum: z.string() });
+
+async function applyNext(tx: Tx, migrations: readonly Migration[]): Promise<string | undefined> {
+  await tx.run('select pg_advisory_xact_lock($1)', [lockKey]);
+  await tx.script(`create table if not exists migrations (
+    id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now())`);
+  const done = await tx.many(appliedRow, 'select id, name, checksum from migrations order by id');
+  for (const row of done) checkApplied(row, migrations);
+  const next = migrations.find(({ id }) => !done.some((row) => row.id === id));
+  if (next === undefined) return undefined;
+  try {
+    await tx.script(next.sql);
+  } catch (error) {
+    if (error instanceof StorageError && (error.code === 'unavailable' || error.code === 'conflict')) throw error;
+    const reason = error instanceof Error ? error.message : 'unknown';
+    throw new MigrationError('failed', `Migration ${next.name} failed and was rolled back: ${reason}`, {
+      cause: error,
+    });
+  }
+  await tx.run('insert into migrations (id, name, checksum) values ($1, $2, $3)', [next.id, next.name, next.checksum]);
+  return next.name;
+}
+
+function checkApplied(row: z.output<typeof appliedRow>, migrations: readonly Migration[]): void {
+  const file = migrations[row.id - 1];
+  if (file === undefined) {
+    throw new MigrationError(
+      'newer',
+      `The database has migration ${row.name}, which this version of troupe does not know. Run a newer version.`,
+    );
+  }
+  if (file.checksum !== row.checksum) {
+    throw new MigrationError(
+      'changed',
+      `Migration ${file.name} was applied as ${row.name} with other content. Restore it; write changes as a new migration.`,
+    );
+  }
+}
+
+function expectedName(id: number): string {
+  return `${String(id).padStart(4, '0')}-some-name.sql`;
+}

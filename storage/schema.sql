@@ -1,0 +1,213 @@
+-- The sum of storage/migrations. Made by test/storage/schema.test.ts with TROUPE_UPDATE_SCHEMA=1.
+
+create sequence bus_kv_revisions;
+
+create table bus_consumers (
+  stream text not null,
+  durable text not null,
+  filter text,
+  ack_wait_ms bigint not null,
+  max_deliver integer not null,
+  max_ack_pending integer not null,
+  next_seq bigint not null default 1,
+  constraint bus_consumers_pkey PRIMARY KEY (stream, durable),
+  constraint bus_consumers_stream_fkey FOREIGN KEY (stream) REFERENCES bus_streams(name) ON DELETE CASCADE
+);
+
+create table bus_dead_letters (
+  id bigint not null generated always as identity,
+  stream text not null,
+  durable text not null,
+  seq bigint not null,
+  subject text not null,
+  data bytea not null,
+  deliveries integer not null,
+  reason text not null,
+  at timestamp with time zone not null default now(),
+  constraint bus_dead_letters_pkey PRIMARY KEY (id),
+  constraint bus_dead_letters_stream_fkey FOREIGN KEY (stream) REFERENCES bus_streams(name) ON DELETE CASCADE
+);
+
+create table bus_deliveries (
+  stream text not null,
+  durable text not null,
+  seq bigint not null,
+  attempts integer not null,
+  due timestamp with time zone not null,
+  constraint bus_deliveries_pkey PRIMARY KEY (stream, durable, seq),
+  constraint bus_deliveries_stream_durable_fkey FOREIGN KEY (stream, durable) REFERENCES bus_consumers(stream, durable) ON DELETE CASCADE
+);
+
+create table bus_kv (
+  bucket text not null,
+  key text not null,
+  value bytea not null,
+  revision bigint not null,
+  expires_at timestamp with time zone not null,
+  constraint bus_kv_pkey PRIMARY KEY (bucket, key)
+);
+
+create table bus_message_ids (
+  stream text not null,
+  msg_id text not null,
+  seq bigint not null,
+  at timestamp with time zone not null default now(),
+  constraint bus_message_ids_pkey PRIMARY KEY (stream, msg_id),
+  constraint bus_message_ids_stream_fkey FOREIGN KEY (stream) REFERENCES bus_streams(name) ON DELETE CASCADE
+);
+
+create table bus_messages (
+  stream text not null,
+  seq bigint not null,
+  subject text not null,
+  data bytea not null,
+  size integer not null,
+  at timestamp with time zone not null default now(),
+  constraint bus_messages_pkey PRIMARY KEY (stream, seq),
+  constraint bus_messages_stream_fkey FOREIGN KEY (stream) REFERENCES bus_streams(name) ON DELETE CASCADE
+);
+
+create table bus_streams (
+  name text not null,
+  subjects text[] not null,
+  max_messages bigint not null,
+  max_bytes bigint not null,
+  max_age_ms bigint not null,
+  duplicate_window_ms bigint not null,
+  last_seq bigint not null default 0,
+  messages bigint not null default 0,
+  bytes bigint not null default 0,
+  constraint bus_streams_pkey PRIMARY KEY (name)
+);
+
+create table container_keys (
+  container_id text not null,
+  key_id integer not null,
+  constraint container_keys_pkey PRIMARY KEY (container_id, key_id),
+  constraint container_keys_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE,
+  constraint container_keys_key_id_fkey FOREIGN KEY (key_id) REFERENCES ssh_keys(id) ON DELETE CASCADE
+);
+
+create table containers (
+  id text not null,
+  user_id text not null,
+  slot smallint,
+  name text not null,
+  instance_type text not null,
+  memory_mb integer not null,
+  storage_gb integer not null,
+  image text,
+  pull_policy text not null,
+  mount_paths text[] not null,
+  ssh_enabled boolean not null,
+  https_enabled boolean not null default false,
+  desired text not null,
+  status text not null,
+  status_reason text,
+  status_since timestamp with time zone not null default now(),
+  address text,
+  epoch bigint not null default 0,
+  created_at timestamp with time zone not null default now(),
+  constraint containers_pkey PRIMARY KEY (id),
+  constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
+  constraint containers_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
+  constraint containers_memory_mb_check CHECK (((memory_mb >= 128) AND (memory_mb <= 65536))),
+  constraint containers_pull_policy_check CHECK ((pull_policy = ANY (ARRAY['Always'::text, 'IfNotPresent'::text]))),
+  constraint containers_slot_check CHECK (((slot >= 1) AND (slot <= 3))),
+  constraint containers_slot_held CHECK (((slot IS NOT NULL) OR (desired = 'deleted'::text))),
+  constraint containers_slot_key UNIQUE (user_id, slot),
+  constraint containers_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'initializing'::text, 'running'::text, 'stopped'::text, 'failed'::text]))),
+  constraint containers_storage_gb_check CHECK (((storage_gb >= 1) AND (storage_gb <= 1024)))
+);
+
+create table login_attempts (
+  username text not null,
+  address text not null,
+  attempts integer not null,
+  blocked_until timestamp with time zone not null,
+  last_at timestamp with time zone not null default now(),
+  constraint login_attempts_pkey PRIMARY KEY (username, address)
+);
+
+create table login_sessions (
+  id bigint not null generated always as identity,
+  token_id text not null,
+  user_id text not null,
+  ip_address text not null,
+  created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  constraint login_sessions_pkey PRIMARY KEY (id),
+  constraint login_sessions_token_id_key UNIQUE (token_id),
+  constraint login_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table migrations (
+  id integer not null,
+  name text not null,
+  checksum text not null,
+  applied_at timestamp with time zone not null default now(),
+  constraint migrations_pkey PRIMARY KEY (id)
+);
+
+create table outbox (
+  id bigint not null generated always as identity,
+  msg_id text not null,
+  subject text not null,
+  data bytea not null,
+  created_at timestamp with time zone not null default now(),
+  constraint outbox_pkey PRIMARY KEY (id),
+  constraint outbox_msg_id_key UNIQUE (msg_id)
+);
+
+create table settings (
+  key text not null,
+  value text not null,
+  updated_at timestamp with time zone not null default now(),
+  constraint settings_pkey PRIMARY KEY (key)
+);
+
+create table ssh_keys (
+  id integer not null generated always as identity,
+  user_id text not null,
+  slot smallint not null,
+  name text not null,
+  public_key text not null,
+  fingerprint text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint ssh_keys_pkey PRIMARY KEY (id),
+  constraint ssh_keys_fingerprint_key UNIQUE (user_id, fingerprint),
+  constraint ssh_keys_slot_check CHECK (((slot >= 1) AND (slot <= 10))),
+  constraint ssh_keys_slot_key UNIQUE (user_id, slot)
+);
+
+create table users (
+  id text not null,
+  username text not null,
+  display_name text not null,
+  password_hash text not null,
+  created_at timestamp with time zone not null default now(),
+  password_changed_at timestamp with time zone not null default now(),
+  constraint users_pkey PRIMARY KEY (id),
+  constraint users_display_name_check CHECK (((length(display_name) >= 1) AND (length(display_name) <= 128))),
+  constraint users_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
+  constraint users_username_check CHECK ((username ~ '^[a-z0-9][a-z0-9._-]{0,62}$'::text)),
+  constraint users_username_key UNIQUE (username)
+);
+
+CREATE INDEX bus_dead_letters_stream ON public.bus_dead_letters USING btree (stream, id);
+
+CREATE INDEX bus_deliveries_due ON public.bus_deliveries USING btree (stream, durable, due);
+
+CREATE INDEX bus_kv_expires_at ON public.bus_kv USING btree (expires_at);
+
+CREATE INDEX bus_message_ids_at ON public.bus_message_ids USING btree (at);
+
+CREATE INDEX container_keys_by_key ON public.container_keys USING btree (key_id);
+
+CREATE INDEX containers_by_user ON public.containers USING btree (user_id);
+
+CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at);
+
+CREATE INDEX login_sessions_by_expiry ON public.login_sessions USING btree (expires_at);
+
+CREATE INDEX login_sessions_by_user ON public.login_sessions USING btree (user_id, expires_at);

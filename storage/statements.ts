@@ -1,0 +1,25 @@
+import { createHash } from 'node:crypto';
+import { checkParameters } from './values.ts';
+
+/** Enough for every statement written in this room; texts beyond it are sent unnamed, so no server fills with plans. */
+const maxNamed = 1000;
+
+/** Gives each distinct statement text a stable name, so that a connection parses and plans it once. */
+export class Statements {
+  readonly #names = new Map<string, string>();
+
+  /** pg's query object for `text`. Throws StorageError `invalid` for a parameter that cannot be stored. */
+  prepare(text: string, values: readonly unknown[]): { name?: string; text: string; values: unknown[] } {
+    checkParameters(values);
+    const name = this.#nameOf(text);
+    return name === undefined ? { text, values: [...values] } : { name, text, values: [...values] };
+  }
+
+  #nameOf(text: string): string | undefined {
+    const known = this.#names.get(text);
+    if (known !== undefined || this.#names.size >= maxNamed) return known;
+    const name = `t${createHash('sha256').update(text).digest('base64url').slice(0, 22)}`;
+    this.#names.set(text, name);
+    return name;
+  }
+}

@@ -1,0 +1,82 @@
+import { type DeadlineList, deadlineList, type Waiting } from './ask-deadlines.ts';
+import type { DeadLetters } from './dead-letters.ts';
+import { ActorError } from './errors.ts';
+import { Ref } from './ref.ts';
+import { clock } from './run-queue.ts';
+
+/** The two ends of a promise, with the type of the reply forgotten: methods compare their parameters both ways. */
+interface Settle {
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * The address of an asker: takes one reply, then is over. Over also when its deadline passed, or when it is known that
+ * no reply will come (refused, stopped, crashed). May be forwarded like any ref.
+ */
+export class Ask extends Ref<unknown> implements Waiting {
+  before: Waiting | undefined = undefined;
+  after: Waiting | undefined = undefined;
+  list: DeadlineList | undefined = undefined;
+  deadline = 0;
+  /** Coarse time of asking. */
+  readonly at: number;
+  private readonly resolve: Settle['resolve'];
+  private readonly reject: Settle['reject'];
+  private readonly target: { readonly path: string };
+  private readonly letters: DeadLetters;
+
+  constructor(
+    target: { readonly path: string },
+    letters: DeadLetters,
+    timeoutMs: number,
+    resolve: Settle['resolve'],
+    reject: Settle['reject'],
+  ) {
+    super();
+    this.target = target;
+    this.letters = letters;
+    this.resolve = resolve;
+    this.reject = reject;
+    this.at = clock.ms;
+    deadlineList(timeoutMs).add(this);
+  }
+
+  override get name(): string {
+    return '$ask';
+  }
+
+  override get path(): string {
+    return `${this.target.path}#ask`;
+  }
+
+  /** Whether a reply would still be heard. */
+  get open(): boolean {
+    return this.list !== undefined;
+  }
+
+  override deliver(msg: unknown): void {
+    if (this.list === undefined) {
+      this.letters.add(this.path, 'ask', 'late', msg);
+      return;
+    }
+    this.list.remove(this);
+    this.resolve(msg);
+  }
+
+  /** Ends the ask without a reply; nothing happens when it is over. */
+  fail(error: ActorError): void {
+    if (this.list === undefined) return;
+    this.list.remove(this);
+    this.reject(error);
+  }
+
+  /** Forgets the ask: whoever made it settles its promise otherwise. */
+  drop(): void {
+    this.list?.remove(this);
+  }
+
+  expire(): void {
+    this.reject(new ActorError('timeout', `${this.target.path} did not reply in time`));
+  }
+}

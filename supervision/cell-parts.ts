@@ -1,0 +1,71 @@
+import type { Decision } from './decisions.ts';
+import type { ActorError } from './errors.ts';
+import type { Meta } from './mailbox.ts';
+import type { CrashContext, StopReason } from './types.ts';
+
+/** A handler (or an initial state) whose promise is pending. When the cell no longer points at it, it was abandoned. */
+export class AsyncRun {
+  readonly msg: unknown;
+  readonly meta: Meta;
+  readonly init: boolean;
+
+  constructor(msg: unknown, meta: Meta, init: boolean) {
+    this.msg = msg;
+    this.meta = meta;
+    this.init = init;
+  }
+}
+
+/** The children of an actor: an intrusive list in order of spawning, and a map of those that were given a name. */
+export class Children<C> {
+  first: C | undefined = undefined;
+  last: C | undefined = undefined;
+  count = 0;
+  names: Map<string, C> | undefined = undefined;
+}
+
+/** The parts most actors never need, made at first need. `C` is the cell: this file knows nothing of it. */
+export class Rare<C> {
+  /** The stateful handler or the initial state that is pending. */
+  running: AsyncRun | undefined = undefined;
+  /** Pending handlers of a stateless actor. */
+  inflight: Set<AsyncRun> | undefined = undefined;
+  concurrency = 1;
+  /** Who wants to hear of this actor's end, and what to tell them. */
+  watchers: Map<C, (reason: StopReason) => unknown> | undefined = undefined;
+  /** Whose end this actor waits for. */
+  watching: Set<C> | undefined = undefined;
+  timers: Set<{ cancel(): void }> | undefined = undefined;
+  controller: AbortController | undefined = undefined;
+  /** Resolves the promise of the end. */
+  ended: { promise: Promise<StopReason>; resolve: (reason: StopReason) => void } | undefined = undefined;
+  /** Times (ms) of the latest restarts. */
+  restarts: number[] | undefined = undefined;
+  /** The crash that is being decided. */
+  fault: object | undefined = undefined;
+  /** Limits how long a running handler or afterStop may hold up the end or a reset. */
+  grace: NodeJS.Timeout | undefined = undefined;
+  /** The pause before a reset. */
+  pause: NodeJS.Timeout | undefined = undefined;
+  idleTimer: NodeJS.Timeout | undefined = undefined;
+  /** Coarse time at which the mailbox last ran empty. */
+  idleSince = 0;
+  /** What to tell the asks that still come while the actor ends. */
+  refusal: ActorError | undefined = undefined;
+}
+
+/** What supervisors and entities change about an actor. One object for all actors of a kind. */
+export interface CellHooks<C> {
+  /** Makes the context; default a plain one. */
+  context?(cell: C): CrashContext<unknown>;
+  /** The decision when there is no onCrash; `child` when it escalated, `init` when the state could not be made. */
+  decision?(child: C | undefined, init: boolean): Decision;
+  /** Looks at what initialStateFunc gave; an error means that there is no such actor: it stops and its asks get that error. */
+  admit?(cell: C, state: unknown): ActorError | undefined;
+  /** Ends the children in its own way; whatever is left is stopped afterwards. */
+  stopChildren?(cell: C): Promise<void>;
+  /** The actor begins to stop: it takes no more messages. */
+  stopping?(cell: C, reason: StopReason): void;
+  /** The actor has ended. */
+  ended?(cell: C, reason: StopReason): void;
+}

@@ -1,0 +1,462 @@
+import { Ask } from './asks.ts';
+import { type Behaviour, isThenable } from './behaviour.ts';
+import { AsyncRun, type CellHooks, type Children, Rare } from './cell-parts.ts';
+import { ActorError } from './errors.ts';
+import type { KindStats } from './kind-stats.ts';
+import { giveMailbox, type Mailbox, type Meta, takeMailbox } from './mailbox.ts';
+import { Ref } from './ref.ts';
+import { ageOf, clock, enqueue, type Runnable, wake } from './run-queue.ts';
+import type { CrashContext, StopReason } from './types.ts';
+
+/** One message waits in the slot (there is no mailbox then). */
+export const SLOT = 1;
+/** In the run queue. */
+export const QUEUED = 2;
+/** Its handler is on the stack. */
+export const RUNNING = 4;
+/** As many handlers as allowed are pending. */
+export const AWAITING = 8;
+/** Messages wait: state being made, a crash being decided, a pause before a restart. */
+export const HELD = 16;
+export const RESETTING = 32;
+export const STOPPING = 64;
+export const ENDED = 128;
+export const STATELESS = 256;
+/** Wants to know when its mailbox runs empty. */
+export const WATCH_EMPTY = 512;
+/** Wants to stop when its mailbox is empty. */
+export const SLEEPY = 1024;
+/** Must not be put to sleep for being idle. */
+export const KEEP_AWAKE = 2048;
+/** Its children have been told to stop. */
+export const CHILDREN_TOLD = 4096;
+/** Its own way of stopping children is not through yet. */
+export const CHILDREN_HOOK = 8192;
+/** afterStop has been called. */
+export const AFTER_STOP = 16384;
+
+const CLOSED = STOPPING | ENDED;
+const BLOCKED = AWAITING | HELD | CLOSED;
+const NOT_NOW = QUEUED | RUNNING | BLOCKED;
+
+/** The rare events of a cell, handled outside of it (lifecycle.ts). */
+export interface Lifecycle {
+  crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, init: boolean): void;
+  initialised(cell: Cell, state: unknown): void;
+  /** Something a stop or a reset waits for is over. */
+  advance(cell: Cell): void;
+  /** The mailbox ran empty and the cell asked to hear of it. */
+  emptied(cell: Cell): void;
+  context(cell: Cell): CrashContext<unknown>;
+}
+
+let lifecycle: Lifecycle;
+
+/** Called once, by lifecycle.ts. */
+export function setLifecycle(implementation: Lifecycle): void {
+  lifecycle = implementation;
+}
+
+/** A handler as the engine calls it: (state, msg, ctx), or (msg, ctx) when stateless. */
+export type Handler = (a: unknown, b: unknown, c?: unknown) => unknown;
+
+/**
+ * An actor, and its ref. Small on purpose: a parked actor is these fields and nothing else. The first waiting message
+ * sits in a slot; a mailbox exists only while more wait.
+ */
+export class Cell extends Ref<unknown> implements Runnable {
+  flags = 0;
+  readonly capacity: number;
+  /** A given name, or the number an unnamed actor is known by. */
+  readonly label: string | number;
+  state: unknown = undefined;
+  f: Handler;
+  options: Behaviour;
+  readonly hooks: CellHooks<Cell> | undefined;
+  readonly kind: KindStats;
+  readonly parent: Cell | undefined;
+  before: Cell | undefined = undefined;
+  after: Cell | undefined = undefined;
+  children: Children<Cell> | undefined = undefined;
+  private slotMsg: unknown = undefined;
+  private slotMeta: Meta = 0;
+  private mailbox: Mailbox | undefined = undefined;
+  nextRun: Runnable | undefined = undefined;
+  rare: Rare<Cell> | undefined = undefined;
+  private ctx: CrashContext<unknown> | undefined = undefined;
+  reason: StopReason | undefined = undefined;
+
+  constructor(
+    parent: Cell | undefined,
+    label: string | number,
+    kind: KindStats,
+    f: Handler,
+    options: Behaviour,
+    capacity: number,
+    hooks: CellHooks<Cell> | undefined,
+  ) {
+    super();
+    this.parent = parent;
+    this.label = label;
+    this.kind = kind;
+    this.f = f;
+    this.options = options;
+    this.capacity = capacity;
+    this.hooks = hooks;
+  }
+
+  override get name(): string {
+    return typeof this.label === 'number' ? `$${this.label}` : this.label;
+  }
+
+  override get path(): string {
+    let path = '';
+    for (let cell: Cell = this; cell.parent !== undefined; cell = cell.parent) {
+      path = path === '' ? encodeURIComponent(cell.name) : `${encodeURIComponent(cell.name)}/${path}`;
+    }
+    return `${this.kind.system.name}://${path}`;
+  }
+
+  /** Messages that wait. */
+  get depth(): number {
+    if (this.mailbox !== undefined) return this.mailbox.length;
+    return (this.flags & SLOT) !== 0 ? 1 : 0;
+  }
+
+  /** The context, made when first needed. */
+  get context(): CrashContext<unknown> {
+    if (this.ctx === undefined) this.ctx = lifecycle.context(this);
+    return this.ctx;
+  }
+
+  /** The rare parts, made when first needed. */
+  get parts(): Rare<Cell> {
+    if (this.rare === undefined) this.rare = new Rare<Cell>();
+    return this.rare;
+  }
+
+  /** Nothing waits, nothing runs, nothing is pending. */
+  get parked(): boolean {
+    return (this.flags & (SLOT | RUNNING | HELD | RESETTING)) === 0 && this.mailbox === undefined && !this.busy;
+  }
+
+  /** For people. */
+  get status(): 'idle' | 'busy' | 'held' | 'stopping' {
+    if ((this.flags & CLOSED) !== 0) return 'stopping';
+    if ((this.flags & (HELD | RESETTING)) !== 0) return 'held';
+    return this.parked ? 'idle' : 'busy';
+  }
+
+  /** Whether it takes messages: it has not begun to end. */
+  get taking(): boolean {
+    return (this.flags & CLOSED) === 0;
+  }
+
+  /** Made when first asked for; aborted from the start when the actor is ending. */
+  get signal(): AbortSignal {
+    if ((this.flags & ENDED) !== 0) return AbortSignal.abort();
+    const parts = this.parts;
+    if (parts.controller === undefined) {
+      parts.controller = new AbortController();
+      if ((this.flags & STOPPING) !== 0) parts.controller.abort();
+    }
+    return parts.controller.signal;
+  }
+
+  /** Whether a handler or an initial state is pending. */
+  get busy(): boolean {
+    const rare = this.rare;
+    return (
+      rare !== undefined && (rare.running !== undefined || (rare.inflight !== undefined && rare.inflight.size > 0))
+    );
+  }
+
+  override deliver(msg: unknown): void {
+    wake();
+    this.post(msg, clock.ms);
+  }
+
+  /** Puts a message into the mailbox, or refuses it. The clock must be fresh (`wake`). */
+  post(msg: unknown, meta: Meta): void {
+    if ((this.flags & CLOSED) !== 0) {
+      this.refuse(msg, meta);
+      return;
+    }
+    if (this.mailbox === undefined && (this.flags & SLOT) === 0) {
+      this.slotMsg = msg;
+      this.slotMeta = meta;
+      this.flags |= SLOT;
+    } else if (!this.pile(msg, meta)) return;
+    if ((this.flags & NOT_NOW) === 0) {
+      this.flags |= QUEUED;
+      enqueue(this);
+    }
+  }
+
+  /** The second and later waiting messages. Whether the message was taken. */
+  private pile(msg: unknown, meta: Meta): boolean {
+    let mailbox = this.mailbox;
+    if ((mailbox === undefined ? 1 : mailbox.length) >= this.capacity) {
+      this.kind.dropped++;
+      const policy = this.options.mailbox?.policy;
+      if (policy === 'drop-oldest') {
+        const oldest = this.take();
+        this.shed(oldest, this.takenMeta, false);
+        this.post(msg, meta);
+        return false;
+      }
+      this.shed(msg, meta, policy !== 'drop-newest');
+      return false;
+    }
+    if (mailbox === undefined) {
+      mailbox = takeMailbox();
+      mailbox.push(this.slotMsg, this.slotMeta);
+      this.slotMsg = undefined;
+      this.slotMeta = 0;
+      this.flags &= ~SLOT;
+      this.mailbox = mailbox;
+    }
+    mailbox.push(msg, meta);
+    return true;
+  }
+
+  private shed(msg: unknown, meta: unknown, letter: boolean): void {
+    if (meta instanceof Ask) meta.fail(new ActorError('overloaded', `the mailbox of ${this.path} is full`));
+    else if (letter) this.deadLetter('overloaded', msg);
+  }
+
+  /** The state could not be made: hands the matter to supervision. */
+  initFailed(error: unknown): void {
+    lifecycle.crashed(this, undefined, 0, error, true);
+  }
+
+  /** Goes on with a stop or a reset that waited for something that is over. */
+  advance(): void {
+    lifecycle.advance(this);
+  }
+
+  /** Answers a message that will not be handled. */
+  refuse(msg: unknown, meta: unknown): void {
+    const refusal = this.rare?.refusal;
+    if (meta instanceof Ask) meta.fail(refusal ?? this.stoppedError());
+    else {
+      const code = refusal?.code;
+      this.deadLetter(code === 'not_found' || code === 'crashed' ? code : 'stopped', msg);
+    }
+  }
+
+  private deadLetter(reason: 'stopped' | 'overloaded' | 'not_found' | 'crashed', msg: unknown): void {
+    const letters = this.kind.system.letters;
+    if (letters.heard) letters.add(this.path, this.kind.kind, reason, msg);
+    else letters.count++;
+  }
+
+  /** What an ask gets that is not handled because the actor ends. */
+  stoppedError(): ActorError {
+    const reason = this.reason;
+    const cause = reason !== undefined && 'error' in reason ? { cause: reason.error } : undefined;
+    return new ActorError('stopped', `${this.path} has stopped`, cause);
+  }
+
+  private takenMeta: Meta = 0;
+
+  /** The oldest waiting message; its meta is then in `takenMeta`. Only when `depth` > 0. */
+  private take(): unknown {
+    const mailbox = this.mailbox;
+    if (mailbox === undefined) {
+      const msg = this.slotMsg;
+      this.takenMeta = this.slotMeta;
+      this.slotMsg = undefined;
+      this.slotMeta = 0;
+      this.flags &= ~SLOT;
+      return msg;
+    }
+    const msg = mailbox.take();
+    this.takenMeta = mailbox.meta;
+    if (mailbox.length === 0) {
+      this.mailbox = undefined;
+      giveMailbox(mailbox);
+    }
+    return msg;
+  }
+
+  /** Refuses all that wait. */
+  flush(): void {
+    while (this.depth > 0) {
+      const msg = this.take();
+      this.refuse(msg, this.takenMeta);
+    }
+    this.takenMeta = 0;
+  }
+
+  /** Copies of the waiting messages, oldest first. */
+  waiting(): unknown[] {
+    if (this.mailbox !== undefined) return this.mailbox.toArray();
+    return (this.flags & SLOT) !== 0 ? [this.slotMsg] : [];
+  }
+
+  /** Whether this very message waits. */
+  holds(msg: unknown): boolean {
+    if (this.mailbox !== undefined) return this.mailbox.has(msg);
+    return (this.flags & SLOT) !== 0 && this.slotMsg === msg;
+  }
+
+  /** Milliseconds the oldest message has been waiting or in its handler; 0 when there is none. The clock must be fresh. */
+  oldestAge(): number {
+    let age = 0;
+    const rare = this.rare;
+    if (rare?.running !== undefined) age = ageOf(stampOf(rare.running.meta));
+    if (rare?.inflight !== undefined) {
+      for (const run of rare.inflight) age = Math.max(age, ageOf(stampOf(run.meta)));
+    }
+    if (this.mailbox !== undefined) return Math.max(age, ageOf(stampOf(this.mailbox.peekMeta())));
+    return (this.flags & SLOT) !== 0 ? Math.max(age, ageOf(stampOf(this.slotMeta))) : age;
+  }
+
+  /** Handles up to `limit` messages. Called by the run queue only. */
+  run(limit: number): number {
+    this.flags &= ~QUEUED;
+    if ((this.flags & BLOCKED) !== 0) return 0;
+    this.flags |= RUNNING;
+    const n = (this.flags & STATELESS) !== 0 ? this.runStateless(limit) : this.runStateful(limit);
+    this.kind.handled += n;
+    if ((this.flags & RUNNING) !== 0) {
+      this.flags &= ~RUNNING;
+      this.goOn();
+    }
+    return n;
+  }
+
+  private runStateful(limit: number): number {
+    const ctx = this.context;
+    const f = this.f;
+    let n = 0;
+    let msg: unknown;
+    let meta: Meta = 0;
+    try {
+      while (n < limit && this.depth > 0) {
+        msg = this.take();
+        meta = this.takenMeta;
+        n++;
+        const state = this.state;
+        const next = f(state, msg, ctx);
+        if (next !== state) {
+          if (isThenable(next)) {
+            this.awaitRun(next, msg, meta, false);
+            break;
+          }
+          this.state = next;
+        }
+        if ((this.flags & BLOCKED) !== 0) break;
+      }
+    } catch (error) {
+      this.flags &= ~RUNNING;
+      lifecycle.crashed(this, msg, meta, error, false);
+    }
+    this.takenMeta = 0;
+    return n;
+  }
+
+  private runStateless(limit: number): number {
+    const ctx = this.context;
+    const f = this.f;
+    let n = 0;
+    while (n < limit && (this.flags & BLOCKED) === 0 && this.depth > 0) {
+      const msg = this.take();
+      const meta = this.takenMeta;
+      n++;
+      try {
+        const result = f(msg, ctx);
+        if (isThenable(result)) this.launch(result, msg, meta);
+      } catch (error) {
+        lifecycle.crashed(this, msg, meta, error, false);
+      }
+    }
+    this.takenMeta = 0;
+    return n;
+  }
+
+  /** Waits for a stateful handler or an initial state. */
+  awaitRun(promise: PromiseLike<unknown>, msg: unknown, meta: Meta, init: boolean): void {
+    const run = new AsyncRun(msg, meta, init);
+    this.parts.running = run;
+    this.flags |= AWAITING;
+    Promise.resolve(promise).then(
+      (state) => {
+        if (!this.landed(run)) return;
+        if (init) lifecycle.initialised(this, state);
+        else {
+          this.state = state;
+          this.goOn();
+        }
+      },
+      (error: unknown) => {
+        if (this.landed(run)) lifecycle.crashed(this, msg, meta, error, init);
+      },
+    );
+  }
+
+  /** Whether `run` is still the one waited for. */
+  private landed(run: AsyncRun): boolean {
+    if (this.rare?.running !== run) return false;
+    this.rare.running = undefined;
+    this.flags &= ~AWAITING;
+    return true;
+  }
+
+  private launch(promise: PromiseLike<unknown>, msg: unknown, meta: Meta): void {
+    const rare = this.parts;
+    const run = new AsyncRun(msg, meta, false);
+    if (rare.inflight === undefined) rare.inflight = new Set();
+    rare.inflight.add(run);
+    if (rare.inflight.size >= rare.concurrency) this.flags |= AWAITING;
+    const land = (): boolean => {
+      if (rare.inflight?.delete(run) !== true) return false;
+      this.flags &= ~AWAITING;
+      return true;
+    };
+    Promise.resolve(promise).then(
+      () => {
+        if (land()) this.goOn();
+      },
+      (error: unknown) => {
+        if (!land()) return;
+        lifecycle.crashed(this, msg, meta, error, false);
+        this.goOn();
+      },
+    );
+  }
+
+  /** After a handler: goes on with what waits, or with the stop or reset that waited for it. */
+  goOn(): void {
+    const flags = this.flags;
+    if ((flags & (STOPPING | RESETTING)) !== 0) {
+      lifecycle.advance(this);
+      return;
+    }
+    if (this.depth > 0) {
+      if ((flags & NOT_NOW) !== 0) return;
+      wake();
+      this.flags |= QUEUED;
+      enqueue(this);
+    } else if ((flags & WATCH_EMPTY) !== 0 && !this.busy) lifecycle.emptied(this);
+  }
+
+  /** Lets go of everything but the name, so that a ref that outlives its actor holds little. */
+  forget(): void {
+    this.state = undefined;
+    this.ctx = undefined;
+    this.rare = undefined;
+    this.children = undefined;
+    this.f = ended;
+    this.options = nothing;
+  }
+}
+
+const nothing: Behaviour = Object.freeze({});
+const ended: Handler = () => undefined;
+
+function stampOf(meta: unknown): number {
+  if (meta instanceof Ask) return meta.at;
+  return typeof meta === 'number' ? meta : clock.ms;
+}

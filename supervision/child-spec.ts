@@ -1,0 +1,36 @@
+import type { AnyRef } from './ref.ts';
+import type { Backoff, Intensity } from './types.ts';
+
+/**
+ * What else is restarted when one child fails.
+ *  one-for-one   nothing
+ *  one-for-all   all children
+ *  rest-for-one  those that were started after it
+ */
+export type Strategy = 'one-for-one' | 'one-for-all' | 'rest-for-one';
+
+/** `permanent`: restarted whenever it ends; `transient`: only after a failure; `temporary`: never, and then forgotten. */
+export type Restart = 'permanent' | 'transient' | 'temporary';
+
+/** One child of a supervisor. */
+export interface ChildSpec {
+  /** Unique in its supervisor. */
+  readonly id: string;
+  /** Makes the actor, as a child of `parent`. A throw or a rejection is a failed start. */
+  readonly start: (parent: AnyRef) => AnyRef | Promise<AnyRef>;
+  readonly restart: Restart;
+  /** How long it may take to stop before it and all below it are killed. */
+  readonly shutdownMs: number;
+}
+
+/** A supervision tree as data. */
+export interface SupervisorSpec {
+  readonly name: string;
+  readonly strategy: Strategy;
+  /** At most `max` restarts of its children, taken together, within `withinMs`; at the next one the supervisor stops. */
+  readonly intensity: Intensity;
+  /** Pause before a restart. Default: none. */
+  readonly backoff?: Backoff;
+  /** Started in this order, each when the one before is up; stopped in reverse, each when the one before has ended. */
+  readonly children: readonly ChildSpec[];
+}

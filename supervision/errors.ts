@@ -1,0 +1,38 @@
+/**
+ * What an ask can end with instead of a reply.
+ *  timeout     nobody replied within the deadline; the message may still be handled later
+ *  overloaded  the mailbox was full, the message was not taken
+ *  stopped     the actor has ended or is ending, the message was not handled to its end
+ *  crashed     the handler threw before it replied, or the actor could not be started; see `cause`
+ *  not_found   there is no such entity
+ */
+export type ActorErrorCode = 'timeout' | 'overloaded' | 'stopped' | 'crashed' | 'not_found';
+
+/** The one error `query`, `ask` and a spawn under a stopped parent fail with. `cause` holds what was thrown. */
+export class ActorError extends Error {
+  readonly code: ActorErrorCode;
+  constructor(code: ActorErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'ActorError';
+    this.code = code;
+  }
+}
+
+/** `name_taken`: a living sibling has this name. `invalid`: an option or an argument is out of its range. */
+export type SpawnErrorCode = 'name_taken' | 'invalid';
+
+/** A mistake of the caller, thrown at the call: a name in use, an option out of range, a ref of the wrong kind. */
+export class SpawnError extends Error {
+  readonly code: SpawnErrorCode;
+  constructor(code: SpawnErrorCode, message: string) {
+    super(message);
+    this.name = 'SpawnError';
+    this.code = code;
+  }
+}
+
+/** Returns `value` when it is a finite number of at least `min`; throws SpawnError `invalid` naming it otherwise. */
+export function atLeast(min: number, value: number, what: string): number {
+  if (typeof value === 'number' && value >= min && value < Number.POSITIVE_INFINITY) return value;
+  throw new SpawnError('invalid', `${what} must be a finite number of at least ${min}, not ${String(value)}`);
+}

@@ -1,0 +1,30 @@
+/**
+ * The actor runtime. Verbs and handler shape are nact's; the engine, the bounds, the supervisors and the entities are
+ * ours. What it promises: docs/runtime-semantics.md.
+ */
+export type { ChildSpec, Restart, Strategy, SupervisorSpec } from './child-spec.ts';
+export type { Decision, Decisions } from './decisions.ts';
+export { entities } from './entities.ts';
+export type { Entities, EntityContext, EntityKind } from './entity-kind.ts';
+export { ActorError, type ActorErrorCode, SpawnError, type SpawnErrorCode } from './errors.ts';
+export type { AnyRef, Ref, SystemRef } from './ref.ts';
+export { type KindNumbers, type SystemNumbers, stats, type TreeNode, tree } from './stats.ts';
+export { child, type SupervisorRef, startChild, startSupervisor } from './supervisor.ts';
+export { start } from './system.ts';
+export {
+  type Backoff,
+  type Cancel,
+  type CommonOptions,
+  type Context,
+  type CrashContext,
+  type DeadLetter,
+  type Intensity,
+  isFailure,
+  type MailboxOptions,
+  type MailboxPolicy,
+  type SpawnOptions,
+  type StatelessOptions,
+  type StopReason,
+  type SystemOptions,
+} from './types.ts';
+export { dispatch, query, spawn, spawnStateless, stop, stopped } from './verbs.ts';

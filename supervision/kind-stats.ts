@@ -1,0 +1,51 @@
+import type { Log } from '../proto/ports.ts';
+import type { DeadLetters } from './dead-letters.ts';
+
+/** Running numbers of one kind of actor in one system. Depth and age are read from the mailboxes when asked for. */
+export class KindStats {
+  readonly kind: string;
+  readonly system: SystemCore;
+  alive = 0;
+  /** Messages handed to a handler. */
+  handled = 0;
+  /** Handlers and initial states that threw. */
+  failed = 0;
+  /** Resets, and children started again by a supervisor. */
+  restarts = 0;
+  /** Messages that found a full mailbox. */
+  dropped = 0;
+
+  constructor(kind: string, system: SystemCore) {
+    this.kind = kind;
+    this.system = system;
+  }
+}
+
+/** What all actors of a system share. */
+export class SystemCore {
+  readonly name: string;
+  readonly log: Log;
+  readonly letters: DeadLetters;
+  readonly kinds = new Map<string, KindStats>();
+  /** The kind of actors that name none. */
+  readonly plain: KindStats;
+  /** Makes names for unnamed actors. */
+  nextLabel = 1;
+
+  constructor(name: string, log: Log, letters: DeadLetters) {
+    this.name = name;
+    this.log = log;
+    this.letters = letters;
+    this.plain = this.kindOf('actor');
+  }
+
+  /** The numbers of a kind, made at its first actor. */
+  kindOf(kind: string): KindStats {
+    let stats = this.kinds.get(kind);
+    if (stats === undefined) {
+      stats = new KindStats(kind, this);
+      this.kinds.set(kind, stats);
+    }
+    return stats;
+  }
+}

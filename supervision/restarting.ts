@@ -1,0 +1,130 @@
+import { isThenable } from './behaviour.ts';
+import { type Cell, CHILDREN_TOLD, ENDED, HELD, KEEP_AWAKE, RESETTING, RUNNING, SLEEPY, STOPPING } from './cell.ts';
+import { ActorError } from './errors.ts';
+import { clock, touch } from './run-queue.ts';
+import { abandon, endGrace, quieten, requestStop, stopChildren, withGrace } from './stopping.ts';
+import type { Backoff, Intensity } from './types.ts';
+
+const DEFAULT_INTENSITY: Intensity = Object.freeze({ max: 10, withinMs: 10_000 });
+
+/** Notes a restart now. Whether it is one of at most `max` within the window; `times` holds what counts. */
+export function countRestart(times: number[], intensity: Intensity, now: number): boolean {
+  while (times.length > 0 && (times[0] ?? 0) <= now - intensity.withinMs) times.shift();
+  if (times.length >= intensity.max) return false;
+  times.push(now);
+  return true;
+}
+
+/** The pause before the n-th restart (from 1): doubling up to the maximum, its second half random. */
+export function backoffDelay(backoff: Backoff | undefined, n: number, random: () => number = Math.random): number {
+  if (backoff === undefined) return 0;
+  const full = Math.min(backoff.maxMs, backoff.minMs * 2 ** Math.min(n - 1, 30));
+  return full / 2 + (full / 2) * random();
+}
+
+/** Makes the state, at spawn and after a reset. Messages wait while it is pending. */
+export function initialise(cell: Cell): void {
+  const { initialStateFunc, initialState } = cell.options;
+  if (initialStateFunc === undefined) {
+    cell.state = initialState;
+    release(cell);
+    return;
+  }
+  cell.flags |= HELD;
+  // As if a handler ran: a stop from within waits until the state is there.
+  cell.flags |= RUNNING;
+  let state: unknown;
+  try {
+    state = initialStateFunc(cell.context);
+  } catch (error) {
+    cell.flags &= ~RUNNING;
+    cell.initFailed(error);
+    return;
+  }
+  cell.flags &= ~RUNNING;
+  if (isThenable(state)) {
+    touch();
+    cell.awaitRun(state, undefined, clock.ms, true);
+    if (!cell.taking) cell.advance();
+  } else initialised(cell, state);
+}
+
+/** The state is there. */
+export function initialised(cell: Cell, state: unknown): void {
+  if ((cell.flags & (STOPPING | RESETTING)) !== 0) {
+    cell.state = state;
+    cell.goOn();
+    return;
+  }
+  const refusal = cell.hooks?.admit?.(cell, state);
+  if (refusal !== undefined) {
+    requestStop(cell, { kind: 'not_found' }, refusal);
+    return;
+  }
+  cell.state = state;
+  release(cell);
+}
+
+/** Lets messages through again. */
+export function release(cell: Cell): void {
+  if ((cell.flags & (STOPPING | ENDED)) !== 0) return;
+  cell.flags &= ~(HELD | RESETTING | CHILDREN_TOLD);
+  if (cell.rare !== undefined) cell.rare.fault = undefined;
+  cell.goOn();
+}
+
+/**
+ * Starts an actor afresh: its children end, its timers, watches and signal too, then its state is made anew; its mailbox
+ * stays. Returns false when it had too many restarts within its window, and does nothing then.
+ */
+export function requestReset(cell: Cell): boolean {
+  if ((cell.flags & (STOPPING | ENDED | RESETTING)) !== 0) return true;
+  const parts = cell.parts;
+  if (parts.restarts === undefined) parts.restarts = [];
+  touch();
+  if (!countRestart(parts.restarts, cell.options.intensity ?? DEFAULT_INTENSITY, clock.exact)) {
+    parts.restarts = undefined;
+    return false;
+  }
+  cell.kind.restarts++;
+  cell.flags = (cell.flags | HELD | RESETTING) & ~(KEEP_AWAKE | SLEEPY | CHILDREN_TOLD);
+  quieten(cell);
+  parts.controller = undefined;
+  advanceReset(cell);
+  return true;
+}
+
+/** Goes on with a reset, as far as it can get now: running handler, children, pause, new state. */
+export function advanceReset(cell: Cell): void {
+  if ((cell.flags & RESETTING) === 0 || (cell.flags & (STOPPING | ENDED | RUNNING)) !== 0) return;
+  if (cell.busy) {
+    withGrace(cell, () => {
+      abandon(cell, new ActorError('crashed', `${cell.path} was reset`));
+      advanceReset(cell);
+    });
+    return;
+  }
+  if ((cell.flags & CHILDREN_TOLD) === 0) {
+    cell.flags |= CHILDREN_TOLD;
+    endGrace(cell);
+    stopChildren(cell);
+    if ((cell.flags & RESETTING) === 0) return;
+  }
+  if (cell.children !== undefined && cell.children.count > 0) return;
+  const parts = cell.parts;
+  if (parts.pause !== undefined) return;
+  const delay = backoffDelay(cell.options.backoff, parts.restarts?.length ?? 1);
+  // Even without a backoff the new life begins from the loop: a state that cannot be made must not recurse.
+  const begin = (): void => {
+    parts.pause = undefined;
+    cell.flags &= ~(RESETTING | CHILDREN_TOLD);
+    cell.state = undefined;
+    initialise(cell);
+  };
+  parts.pause = setTimeout(begin, delay);
+}
+
+/** The error that is escalated when an actor had too many restarts. */
+export function tooManyRestarts(cell: Cell, cause: unknown): ActorError {
+  return new ActorError('crashed', `${cell.path} crashed too often`, { cause });
+}

@@ -1,0 +1,72 @@
+import type { Behaviour } from './behaviour.ts';
+import { Cell, ENDED, type Handler, STATELESS, STOPPING } from './cell.ts';
+import { type CellHooks, Children } from './cell-parts.ts';
+import { atLeast, SpawnError } from './errors.ts';
+import { stopWhenIdle } from './idle.ts';
+import { joinLifecycle } from './lifecycle.ts';
+import { initialise } from './restarting.ts';
+import { stoppedParent } from './stopping.ts';
+
+joinLifecycle();
+
+const DEFAULT_CAPACITY = 10_000;
+const MAX_NAME = 255;
+
+/** What only supervisors and entities set. */
+export interface SpawnExtras {
+  readonly hooks?: CellHooks<Cell>;
+  /** The name, when it is not in the options; then it need not be unique, and is not looked up by. */
+  readonly label?: string;
+  /** Stateless, with so many messages at once. */
+  readonly concurrency?: number;
+}
+
+/** Makes an actor under `parent` and begins to make its state. Throws ActorError `stopped`, or SpawnError. */
+export function spawnCell(parent: Cell, f: Handler, options: Behaviour, extras?: SpawnExtras): Cell {
+  if ((parent.flags & (STOPPING | ENDED)) !== 0) throw stoppedParent(parent);
+  const { name } = options;
+  let siblings = parent.children;
+  if (name !== undefined) checkName(parent, name, siblings);
+  const system = parent.kind.system;
+  const kind = options.kind === undefined ? system.plain : system.kindOf(options.kind);
+  const bound = options.mailbox?.capacity;
+  const capacity = bound === undefined ? DEFAULT_CAPACITY : atLeast(1, bound, 'mailbox.capacity');
+  const label = name ?? extras?.label ?? system.nextLabel++;
+  const cell = new Cell(parent, label, kind, f, options, capacity, extras?.hooks);
+  if (siblings === undefined) {
+    siblings = new Children<Cell>();
+    parent.children = siblings;
+  }
+  link(siblings, cell);
+  if (name !== undefined) {
+    if (siblings.names === undefined) siblings.names = new Map();
+    siblings.names.set(name, cell);
+  }
+  kind.alive++;
+  if (extras?.concurrency !== undefined) {
+    cell.flags |= STATELESS;
+    if (extras.concurrency > 1) cell.parts.concurrency = extras.concurrency;
+  }
+  if (options.shutdownAfter !== undefined) stopWhenIdle(cell, options.shutdownAfter);
+  if (options.initialStateFunc === undefined) cell.state = options.initialState;
+  else initialise(cell);
+  return cell;
+}
+
+function link(siblings: Children<Cell>, cell: Cell): void {
+  const last = siblings.last;
+  cell.before = last;
+  if (last === undefined) siblings.first = cell;
+  else last.after = cell;
+  siblings.last = cell;
+  siblings.count++;
+}
+
+function checkName(parent: Cell, name: string, siblings: Children<Cell> | undefined): void {
+  if (name === '' || name.length > MAX_NAME || name.includes('/')) {
+    throw new SpawnError('invalid', `an actor's name has 1 to ${MAX_NAME} characters and no slash`);
+  }
+  if (siblings?.names?.has(name) === true) {
+    throw new SpawnError('name_taken', `${parent.path} already has a child named ${name}`);
+  }
+}

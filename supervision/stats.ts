@@ -1,0 +1,87 @@
+import type { Cell } from './cell.ts';
+import { cellOf } from './context.ts';
+import type { SystemRef } from './ref.ts';
+import { touch } from './run-queue.ts';
+
+/** Numbers of all actors of one kind. Counts are since the start of the system. */
+export interface KindNumbers {
+  alive: number;
+  /** Messages that wait. */
+  depth: number;
+  /** Age in ms of the oldest message that waits or is in a handler; 0 when there is none. */
+  oldestMs: number;
+  handled: number;
+  failed: number;
+  restarts: number;
+  /** Messages that found a full mailbox. */
+  dropped: number;
+}
+
+/** What `stats` says. */
+export interface SystemNumbers {
+  readonly kinds: Record<string, KindNumbers>;
+  readonly deadLetters: number;
+}
+
+/** The numbers of a system, by kind of actor. Visits every actor once. */
+export function stats(system: SystemRef): SystemNumbers {
+  const root = cellOf(system);
+  const core = root.kind.system;
+  touch();
+  const kinds: Record<string, KindNumbers> = {};
+  for (const { kind, alive, handled, failed, restarts, dropped } of core.kinds.values()) {
+    kinds[kind] = { alive, depth: 0, oldestMs: 0, handled, failed, restarts, dropped };
+  }
+  for (const cell of below(root)) {
+    const depth = cell.depth;
+    if (depth === 0 && !cell.busy) continue;
+    const numbers = kinds[cell.kind.kind];
+    if (numbers === undefined) continue;
+    numbers.depth += depth;
+    numbers.oldestMs = Math.max(numbers.oldestMs, cell.oldestAge());
+  }
+  return { kinds, deadLetters: core.letters.count };
+}
+
+/** One actor of a tree, as JSON. `omitted`: children left out because there were more than asked for. */
+export interface TreeNode {
+  readonly name: string;
+  readonly kind: string;
+  readonly path: string;
+  readonly status: 'idle' | 'busy' | 'held' | 'stopping';
+  readonly depth: number;
+  readonly oldestMs: number;
+  readonly children: TreeNode[];
+  readonly omitted?: number;
+}
+
+/** The tree of a system, its root first; at most `maxChildren` (default 1,000) of each actor's children, oldest first. */
+export function tree(system: SystemRef, options: { readonly maxChildren?: number } = {}): TreeNode {
+  touch();
+  return nodeOf(cellOf(system), options.maxChildren ?? 1000);
+}
+
+function nodeOf(cell: Cell, maxChildren: number): TreeNode {
+  const children: TreeNode[] = [];
+  let child = cell.children?.first;
+  for (; child !== undefined && children.length < maxChildren; child = child.after) {
+    children.push(nodeOf(child, maxChildren));
+  }
+  const omitted = (cell.children?.count ?? 0) - children.length;
+  const { name, path, status, depth } = cell;
+  const node = { name, kind: cell.kind.kind, path, status, depth, oldestMs: cell.oldestAge(), children };
+  return omitted > 0 ? { ...node, omitted } : node;
+}
+
+/** All actors below one, without recursion: trees may be deep. */
+function* below(root: Cell): Generator<Cell, void> {
+  let cell = root.children?.first;
+  while (cell !== undefined) {
+    yield cell;
+    let next: Cell | undefined = cell.children?.first;
+    for (let at: Cell | undefined = cell; next === undefined && at !== undefined && at !== root; at = at.parent) {
+      next = at.after;
+    }
+    cell = next;
+  }
+}

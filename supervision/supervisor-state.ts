@@ -1,0 +1,206 @@
+import { type Cell, ENDED, STOPPING } from './cell.ts';
+import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
+import { cellOf } from './context.ts';
+import { ActorError, SpawnError } from './errors.ts';
+import type { AnyRef, Ref } from './ref.ts';
+import { backoffDelay, countRestart } from './restarting.ts';
+import { endOf, kill, requestStop } from './stopping.ts';
+import { after, safeDelay } from './timers.ts';
+import { isFailure, type StopReason } from './types.ts';
+import { watch } from './watches.ts';
+
+/** A child as it stands: `cell` while it is up. */
+interface Entry {
+  readonly spec: ChildSpec;
+  cell: Cell | undefined;
+}
+
+/** What `startChild` hears. */
+export type Added = { readonly cell: Cell } | { readonly error: unknown };
+
+/** What a supervisor says to itself and is told by `startChild`. */
+export type SupervisorMessage =
+  | { readonly type: 'ended'; readonly entry: Entry; readonly cell: Cell; readonly reason: StopReason }
+  | { readonly type: 'start'; readonly entries: readonly Entry[] }
+  | { readonly type: 'add'; readonly spec: ChildSpec; readonly replyTo: Ref<Added> };
+
+const byStrategy: StopReason = Object.freeze({ kind: 'stopped', detail: 'restarted with a sibling' });
+const withParent: StopReason = Object.freeze({ kind: 'parent' });
+
+/** The children of one supervisor and what becomes of them. Its methods run one at a time, in the supervisor's handler. */
+export class SupervisorState {
+  private readonly spec: SupervisorSpec;
+  private readonly entries = new Map<string, Entry>();
+  private readonly restarts: number[] = [];
+  /** The supervisor itself. */
+  cell: Cell | undefined;
+  /** Called when all children of the spec are up. */
+  up: () => void = () => {};
+
+  constructor(spec: SupervisorSpec) {
+    this.spec = spec;
+  }
+
+  /** The child of that id while it is up. */
+  child(id: string): Cell | undefined {
+    const cell = this.entries.get(id)?.cell;
+    return cell === undefined || (cell.flags & (STOPPING | ENDED)) !== 0 ? undefined : cell;
+  }
+
+  /** Starts the children of the spec, in order. Throws what the first failing start threw. */
+  async startAll(self: Cell): Promise<void> {
+    this.cell = self;
+    for (const spec of this.spec.children) {
+      if ((self.flags & STOPPING) !== 0) return;
+      await this.start(self, this.enter(spec));
+    }
+  }
+
+  /** Stops all children in reverse order, each within its deadline. */
+  async stopAll(): Promise<void> {
+    await this.stopEach([...this.entries.values()], withParent);
+  }
+
+  async handle(self: Cell, msg: SupervisorMessage): Promise<void> {
+    switch (msg.type) {
+      case 'ended':
+        if (msg.entry.cell === msg.cell) await this.ended(self, msg.entry, msg.reason);
+        return;
+      case 'start':
+        await this.startAgain(self, msg.entries);
+        return;
+      case 'add':
+        msg.replyTo.deliver(await this.add(self, msg.spec));
+        return;
+    }
+  }
+
+  private async add(self: Cell, spec: ChildSpec): Promise<Added> {
+    if (this.entries.has(spec.id)) {
+      return { error: new SpawnError('name_taken', `${self.path} already has a child ${spec.id}`) };
+    }
+    const entry = this.enter(spec);
+    try {
+      return { cell: await this.start(self, entry) };
+    } catch (cause) {
+      this.entries.delete(spec.id);
+      return { error: new ActorError('crashed', `${self.path} could not start ${spec.id}`, { cause }) };
+    }
+  }
+
+  private enter(spec: ChildSpec): Entry {
+    if (this.entries.has(spec.id)) throw new SpawnError('name_taken', `two children have the id ${spec.id}`);
+    const entry: Entry = { spec, cell: undefined };
+    this.entries.set(spec.id, entry);
+    return entry;
+  }
+
+  private async start(self: Cell, entry: Entry): Promise<Cell> {
+    const cell = cellOf(await orStopped(self, entry.spec.start(self)));
+    entry.cell = cell;
+    watch(self, cell, (reason) => ({ type: 'ended', entry, cell, reason }) satisfies SupervisorMessage);
+    return cell;
+  }
+
+  private async ended(self: Cell, entry: Entry, reason: StopReason): Promise<void> {
+    entry.cell = undefined;
+    const { restart, id } = entry.spec;
+    if (restart === 'temporary') this.entries.delete(id);
+    if (restart === 'permanent' || (restart === 'transient' && isFailure(reason))) {
+      await this.restart(self, entry, 'error' in reason ? reason.error : reason.kind);
+    }
+  }
+
+  /** Restarts what the strategy says, unless that was one restart too many. */
+  private async restart(self: Cell, failed: Entry, cause: unknown): Promise<void> {
+    const { log } = self.kind.system;
+    if (!countRestart(this.restarts, this.spec.intensity, performance.now())) {
+      log.error({ actor: self.path, child: failed.spec.id, err: cause }, 'too many restarts: the supervisor stops');
+      requestStop(self, { kind: 'intensity', error: cause });
+      return;
+    }
+    const affected = this.affected(failed);
+    await this.stopEach(affected, byStrategy);
+    const again = affected.filter((entry) => entry.spec.restart !== 'temporary');
+    for (const entry of affected) if (entry.spec.restart === 'temporary') this.entries.delete(entry.spec.id);
+    const delay = backoffDelay(this.spec.backoff, this.restarts.length);
+    const restartMs = Math.round(delay);
+    log.warn(
+      { actor: self.path, child: failed.spec.id, strategy: this.spec.strategy, restartMs, err: cause },
+      'restarting a child',
+    );
+    if ((self.flags & STOPPING) !== 0) return;
+    if (delay > 0) after(self, delay, { type: 'start', entries: again } satisfies SupervisorMessage);
+    else await this.startAgain(self, again);
+  }
+
+  private affected(failed: Entry): Entry[] {
+    if (this.spec.strategy === 'one-for-one') return [failed];
+    const all = [...this.entries.values()];
+    return this.spec.strategy === 'one-for-all' ? all : all.slice(all.indexOf(failed));
+  }
+
+  private async startAgain(self: Cell, entries: readonly Entry[]): Promise<void> {
+    for (const entry of entries) {
+      if ((self.flags & STOPPING) !== 0) return;
+      // Another failure may have started it meanwhile.
+      if (entry.cell !== undefined || this.entries.get(entry.spec.id) !== entry) continue;
+      try {
+        (await this.start(self, entry)).kind.restarts++;
+      } catch (cause) {
+        if ((self.flags & STOPPING) === 0) this.restartRest(self, entries, entry, cause);
+        return;
+      }
+    }
+  }
+
+  /** A restart failed halfway: it counts as another failure, and those after it wait for the next try. */
+  private restartRest(self: Cell, entries: readonly Entry[], failed: Entry, cause: unknown): void {
+    const { log } = self.kind.system;
+    if (!countRestart(this.restarts, this.spec.intensity, performance.now())) {
+      log.error({ actor: self.path, child: failed.spec.id, err: cause }, 'too many restarts: the supervisor stops');
+      requestStop(self, { kind: 'intensity', error: cause });
+      return;
+    }
+    log.warn({ actor: self.path, child: failed.spec.id, err: cause }, 'a child could not be started again');
+    const rest = entries.slice(entries.indexOf(failed));
+    // Through the mailbox even without a pause, so that what else happened is seen first.
+    const delay = backoffDelay(this.spec.backoff, this.restarts.length);
+    if ((self.flags & STOPPING) === 0) after(self, delay, { type: 'start', entries: rest } satisfies SupervisorMessage);
+  }
+
+  private async stopEach(entries: readonly Entry[], reason: StopReason): Promise<void> {
+    for (let i = entries.length - 1; i >= 0; i--) {
+      const entry = entries[i];
+      const cell = entry?.cell;
+      if (entry === undefined || cell === undefined) continue;
+      entry.cell = undefined;
+      await stopWithin(cell, reason, entry.spec.shutdownMs);
+    }
+  }
+}
+
+/** What `started` gives; rejects with `stopped` when the supervisor begins to stop before, so that it need not wait. */
+function orStopped(self: Cell, started: AnyRef | Promise<AnyRef>): AnyRef | Promise<AnyRef> {
+  if (!(started instanceof Promise)) return started;
+  const { signal } = self;
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(self.stoppedError());
+    signal.addEventListener('abort', abort, { once: true });
+    if (signal.aborted) abort();
+    const settled = (): void => signal.removeEventListener('abort', abort);
+    started.then(resolve, reject).finally(settled);
+  });
+}
+
+/** Stops an actor; past the deadline it is killed. */
+async function stopWithin(cell: Cell, reason: StopReason, shutdownMs: number): Promise<void> {
+  requestStop(cell, reason);
+  if ((cell.flags & ENDED) !== 0) return;
+  const timer = setTimeout(() => {
+    cell.kind.system.log.warn({ actor: cell.path, shutdownMs }, 'killed: it did not stop in time');
+    kill(cell);
+  }, safeDelay(shutdownMs));
+  await endOf(cell);
+  clearTimeout(timer);
+}

@@ -1,0 +1,98 @@
+import { Cell } from './cell.ts';
+import type { CellHooks } from './cell-parts.ts';
+import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
+import { cellOf } from './context.ts';
+import * as decisions from './decisions.ts';
+import { ActorError, atLeast, SpawnError } from './errors.ts';
+import type { AnyRef, Ref, SystemRef } from './ref.ts';
+import { spawnCell } from './spawning.ts';
+import { endOf } from './stopping.ts';
+import { type Added, type SupervisorMessage, SupervisorState } from './supervisor-state.ts';
+import { askCell } from './verbs.ts';
+
+/** A supervisor: to spawn under, watch, stop, and to ask for its children by id. It takes no messages. */
+export type SupervisorRef = AnyRef;
+
+const FOREVER_MS = 2_147_483_647;
+const states = new WeakMap<AnyRef, SupervisorState>();
+
+const hooks: CellHooks<Cell> = {
+  // A child that escalates has failed: it ends as crashed, and the strategy restarts it.
+  decision: (child) => (child === undefined ? decisions.stopSelf : decisions.stopChild),
+  // The first life is up, and says so once it takes messages.
+  admit: (cell) => {
+    states.get(cell)?.up();
+    return undefined;
+  },
+  stopChildren: (cell) => states.get(cell)?.stopAll() ?? Promise.resolve(),
+};
+
+/**
+ * Starts a supervisor and its children, in order; resolves when all are up. When a start fails, those before it are
+ * stopped in reverse and the promise rejects with ActorError `crashed`, its cause what the start threw.
+ *
+ * A child that ends is restarted as its spec and the strategy say. Past the intensity the supervisor stops itself with
+ * reason `intensity`, which the supervisor above sees as the failure of a child.
+ */
+export function startSupervisor(parent: AnyRef | SystemRef, spec: SupervisorSpec): Promise<SupervisorRef> {
+  atLeast(0, spec.intensity.max, 'intensity.max');
+  const state = new SupervisorState(spec);
+  return new Promise((resolve, reject) => {
+    // Made state and messages are its own: the types below are what SupervisorState says.
+    const cell = spawnCell(
+      cellOf(parent),
+      handler(state),
+      {
+        name: spec.name,
+        kind: 'supervisor',
+        // Children have deadlines of their own, and starting one may take its time.
+        shutdownMs: FOREVER_MS,
+        async initialStateFunc(ctx) {
+          const self = cellOf(ctx.self);
+          states.set(self, state);
+          state.up = () => resolve(self);
+          await state.startAll(self);
+        },
+      },
+      { hooks },
+    );
+    void endOf(cell).then((reason) => {
+      if (reason.kind === 'crashed') {
+        reject(new ActorError('crashed', `the supervisor ${spec.name} could not start`, { cause: reason.error }));
+      } else reject(new ActorError('stopped', `the supervisor ${spec.name} was stopped`));
+    });
+  });
+}
+
+function handler(state: SupervisorState): (a: unknown, b: unknown) => unknown {
+  const handle: Erased['call'] = (_: unknown, msg: SupervisorMessage) =>
+    state.cell === undefined ? undefined : state.handle(state.cell, msg);
+  return handle;
+}
+
+interface Erased {
+  call(state: unknown, msg: unknown): unknown;
+}
+
+/** The ref of a child as it is now: undefined when there is none, or while it is being restarted. */
+export function child(supervisor: SupervisorRef, id: string): AnyRef | undefined {
+  return stateOf(supervisor).child(id);
+}
+
+/**
+ * Starts another child, last in order. Rejects with SpawnError `name_taken`, with ActorError `crashed` when its start
+ * threw (it is then not a child), or `stopped`.
+ */
+export async function startChild(supervisor: SupervisorRef, spec: ChildSpec): Promise<AnyRef> {
+  stateOf(supervisor);
+  const make = (replyTo: Ref<Added>): SupervisorMessage => ({ type: 'add', spec, replyTo });
+  const added = await askCell<SupervisorMessage, Added>(cellOf(supervisor), make, FOREVER_MS);
+  if ('error' in added) throw added.error;
+  return added.cell;
+}
+
+function stateOf(supervisor: SupervisorRef): SupervisorState {
+  const state = states.get(supervisor);
+  if (state === undefined || !(supervisor instanceof Cell)) throw new SpawnError('invalid', 'this is no supervisor');
+  return state;
+}

@@ -1,0 +1,68 @@
+import type { Log } from '../proto/ports.ts';
+import { Cell } from './cell.ts';
+import { DeadLetters } from './dead-letters.ts';
+import { KindStats, SystemCore } from './kind-stats.ts';
+import { joinLifecycle } from './lifecycle.ts';
+import type { SystemRef } from './ref.ts';
+import type { SystemOptions } from './types.ts';
+
+joinLifecycle();
+
+const silent: Log = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  child: () => silent,
+};
+
+let nextSystem = 1;
+
+/** The root of a tree. It handles no message; what its children escalate stops them. */
+export class SystemCell extends Cell implements SystemRef {
+  readonly isSystem = true;
+}
+
+/** Makes a system: the root under which actors are spawned. It holds nothing open; `stop` ends all actors in it. */
+export function start(options: SystemOptions = {}): SystemRef {
+  const log = safeLog(options.log ?? silent);
+  const letters = new DeadLetters(log, options.onDeadLetter?.bind(options));
+  const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters);
+  // A kind of its own, outside the numbers: the root is no actor of anyone's.
+  const kind = new KindStats('system', core);
+  return new SystemCell(
+    undefined,
+    core.name,
+    kind,
+    (_state, msg) => core.letters.add(`${core.name}://`, 'system', 'not_found', msg),
+    {},
+    10_000,
+    undefined,
+  );
+}
+
+/** A log whose failure is nobody's crash. */
+function safeLog(log: Log): Log {
+  const guard =
+    (level: 'debug' | 'info' | 'warn' | 'error') =>
+    (fields: object, message: string): void => {
+      try {
+        log[level](fields, message);
+      } catch {
+        // Nowhere left to say it.
+      }
+    };
+  return {
+    debug: guard('debug'),
+    info: guard('info'),
+    warn: guard('warn'),
+    error: guard('error'),
+    child: (fields) => {
+      try {
+        return safeLog(log.child(fields));
+      } catch {
+        return silent;
+      }
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { Ask } from './asks.ts';
+import type { Behaviour } from './behaviour.ts';
+import { type Cell, ENDED, STOPPING } from './cell.ts';
+import { cellOf } from './context.ts';
+import { atLeast } from './errors.ts';
+import type { AnyRef, Ref, SystemRef } from './ref.ts';
+import { wake } from './run-queue.ts';
+import { spawnCell } from './spawning.ts';
+import { endOf, requestStop } from './stopping.ts';
+import type { Context, SpawnOptions, StatelessOptions, StopReason } from './types.ts';
+
+const noOptions: Behaviour = Object.freeze({});
+
+/**
+ * Makes an actor under `parent`. `f` gets one message at a time and returns the next state, or a promise of it.
+ * Throws ActorError `stopped` when the parent has ended or is ending, SpawnError for a name in use or a bad option.
+ */
+export function spawn<State, Msg>(
+  parent: AnyRef | SystemRef,
+  f: (state: State, msg: Msg, ctx: Context<Msg>) => State | Promise<State>,
+  options?: SpawnOptions<State, Msg>,
+): Ref<Msg> {
+  if (options === undefined) return spawnCell(cellOf(parent), erase(f), noOptions);
+  return spawnCell(cellOf(parent), erase(f), options);
+}
+
+/** Makes an actor without state that handles up to `concurrency` messages at once. A throw loses that message only. */
+export function spawnStateless<Msg>(
+  parent: AnyRef | SystemRef,
+  f: (msg: Msg, ctx: Context<Msg>) => void | Promise<void>,
+  options?: StatelessOptions<Msg>,
+): Ref<Msg> {
+  const concurrency = atLeast(1, options?.concurrency ?? 1, 'concurrency');
+  if (options === undefined) return spawnCell(cellOf(parent), erase(f), noOptions, { concurrency });
+  return spawnCell(cellOf(parent), erase(f), options, { concurrency });
+}
+
+/** A handler with its types forgotten, through the one kind of parameter that compares both ways: a method's. */
+function erase(f: Erased['call']): Erased['call'] {
+  return f;
+}
+
+interface Erased {
+  call(a: unknown, b: unknown, c?: unknown): unknown;
+}
+
+/** Sends a message and does not wait. To an actor that has ended, or whose mailbox is full, it is a dead letter. */
+export function dispatch<Msg>(ref: Ref<Msg>, msg: Msg): void {
+  ref.deliver(msg);
+}
+
+/** Sends the message made around a reply address, and waits at most `timeoutMs` for the reply. Rejects with ActorError. */
+export function query<Msg, Reply>(
+  ref: Ref<Msg>,
+  make: (replyTo: Ref<Reply>) => Msg,
+  timeoutMs: number,
+): Promise<Reply> {
+  return askCell(cellOf(ref), make, timeoutMs);
+}
+
+/** `query` for the engine: the same, of a cell. */
+export function askCell<Msg, Reply>(cell: Cell, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
+  if ((cell.flags & (STOPPING | ENDED)) !== 0) return Promise.reject(cell.rare?.refusal ?? cell.stoppedError());
+  atLeast(Number.MIN_VALUE, timeoutMs, 'timeoutMs');
+  wake();
+  return new Promise<Reply>((resolve, reject) => {
+    const ask = new Ask(cell, cell.kind.system.letters, timeoutMs, resolve, reject);
+    try {
+      cell.post(make(ask), ask);
+    } catch (error) {
+      ask.drop();
+      reject(error);
+    }
+  });
+}
+
+/**
+ * Begins the end of an actor, or of a whole system: no further message is handled, the running one may finish within
+ * `shutdownMs`, its children end first. `reason` is what watchers read as `detail`. Repeating it does nothing.
+ */
+export function stop(ref: AnyRef | SystemRef, reason?: string): void {
+  requestStop(cellOf(ref), reason === undefined ? { kind: 'stopped' } : { kind: 'stopped', detail: reason });
+}
+
+/** Resolves with the reason once the actor and all its children have ended; at once when they have. Never rejects. */
+export function stopped(ref: AnyRef | SystemRef): Promise<StopReason> {
+  return endOf(cellOf(ref));
+}

@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { z } from 'zod';
+import type { Log } from '../../proto/ports.ts';
+import { DockerClient } from '../../transports/docker/client.ts';
+import {
+  dockerdInstalled,
+  findDocker,
+  startPrivateDockerd,
+  stopPrivateDockerd,
+} from '../../transports/docker/dockerd.ts';
+import { dockerEngine } from '../../transports/docker/engine.ts';
+import { isReply } from '../../transports/docker/errors.ts';
+import { namingOf } from '../../transports/docker/naming.ts';
+import { removeVolumes } from '../../transports/docker/volumes.ts';
+import type { EngineUnderTest } from './conformance.ts';
+import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';
+
+/** A log that says nothing. */
+export const silentLog: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  child: () => silentLog,
+};
+
+/** Whether parts that are missing must fail the run instead of being skipped. */
+export const realRequired = process.env.TROUPE_TEST_REAL === 'required';
+
+/** The engine given by DOCKER_HOST, or that of the usual sockets. */
+export const givenDocker = await findDocker({ DOCKER_HOST: process.env.DOCKER_HOST });
+
+const canStart = dockerdInstalled() && process.getuid?.() === 0;
+
+/** Why tests on a real Docker cannot run here; false when they can, or when they must. */
+export function dockerSkip(): string | false {
+  if (realRequired) return false;
+  const tiny = tinyImageMissing();
+  if (tiny !== undefined) return `missing: ${tiny}`;
+  return givenDocker !== undefined || canStart ? false : 'no Docker Engine answers, and none can be started here';
+}
+
+/** A Docker host for a test file: the one at hand, or a private dockerd in a temporary folder. */
+export async function testDocker(): Promise<{ host: string; end: () => Promise<void> }> {
+  if (givenDocker !== undefined) return { host: givenDocker, end: async () => undefined };
+  const dataDir = await mkdtemp(join(tmpdir(), 'troupe-test-'));
+  const { host } = await startPrivateDockerd({ dataDir, log: silentLog });
+  return {
+    host,
+    end: async () => {
+      await stopPrivateDockerd({ dataDir, log: silentLog });
+      await removeDockerFolder(dataDir);
+    },
+  };
+}
+
+/** Removes the folder of a private dockerd that was stopped; fails when something is still mounted below. */
+export async function removeDockerFolder(dataDir: string): Promise<void> {
+  const mounted = readFileSync('/proc/self/mounts', 'utf8')
+    .split('\n')
+    .filter((line) => line.includes(`${dataDir}/`));
+  if (mounted.length > 0) throw new Error(`still mounted: ${mounted.join(', ')}`);
+  await rm(dataDir, { recursive: true, force: true });
+}
+
+const created = z.object({ Id: z.string() });
+
+/** A Docker engine with an installation of its own and the tiny image, for the conformance suite. */
+export async function dockerUnderTest(): Promise<
+  EngineUnderTest & { client: DockerClient; host: string; installation: string }
+> {
+  const docker = await testDocker();
+  const { host } = docker;
+  const installation = `test-${process.pid}-${Math.random().toString(36).slice(2, 8)}`;
+  const naming = namingOf(installation);
+  const base = await buildTinyImage();
+  const client = new DockerClient(host);
+  const engine = await dockerEngine({ host, installation, log: silentLog, images: { base } });
+
+  const exec = async (id: string, script: string): Promise<Buffer> => {
+    const { Id } = await client.json('POST', `/containers/${naming.container(id)}/exec`, created, {
+      body: { AttachStdout: true, Tty: true, Cmd: ['sh', '-c', script] },
+    });
+    return client.call('POST', `/exec/${Id}/start`, { body: { Detach: false, Tty: true } });
+  };
+  return {
+    engine,
+    client,
+    host,
+    installation,
+    image: base.reference,
+    kill: async (id) => void (await client.call('POST', `/containers/${naming.container(id)}/kill`)),
+    removeContainer: async (id) => {
+      await client.call('DELETE', `/containers/${naming.container(id)}`, { query: { force: true } });
+    },
+    writeFile: async (id, path, text) => void (await exec(id, `printf %s '${text}' > ${path}`)),
+    readFile: async (id, path) => {
+      const out = (await exec(id, `[ -e ${path} ] && echo yes && cat ${path}`)).toString().replaceAll('\r\n', '\n');
+      return out.startsWith('yes\n') ? out.slice(4) : undefined;
+    },
+    print: async (id, lines) => void (await exec(id, lines.map((line) => `echo '${line}' > /proc/1/fd/1`).join('; '))),
+    end: async () => {
+      for (const { id } of await engine.list()) await engine.remove(id);
+      await engine.close();
+      await removeVolumes(client, naming);
+      await client.call('DELETE', `/networks/${naming.network}`).catch((error: unknown) => {
+        if (!isReply(error, 404)) throw error;
+      });
+      await client.call('DELETE', `/images/${base.reference}`).catch((error: unknown) => {
+        // Another test file at the same time uses it, or removed it.
+        if (!isReply(error, 404, 409)) throw error;
+      });
+      client.close();
+      await docker.end();
+    },
+  };
+}

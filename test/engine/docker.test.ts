@@ -1,0 +1,4 @@
+import { engineConformance } from './conformance.ts';
+import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
+
+engineConformance('docker', dockerUnderTest, { skip: dockerSkip() });

@@ -1,0 +1,14 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Tries `check` until it stops throwing; throws its last error after `withinMs`. Resolves with what it returned. */
+export async function eventually<T>(check: () => T | Promise<T>, withinMs = 15_000): Promise<T> {
+  const deadline = Date.now() + withinMs;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+    }
+    await delay(25);
+  }
+}

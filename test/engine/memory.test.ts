@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { EngineError } from '../../proto/ports.ts';
+import { engineConformance, rejectsWith } from './conformance.ts';
+import { duplexPair, memoryEngine } from './memory-engine.ts';
+
+engineConformance('memory', async () => {
+  const engine = memoryEngine();
+  return {
+    engine,
+    image: engine.baseImage,
+    kill: async (id) => engine.crash(id),
+    removeContainer: async (id) => engine.lose(id),
+    writeFile: async (id, path, text) => void engine.files(id)?.set(path, text),
+    readFile: async (id, path) => engine.files(id)?.get(path),
+    print: async (id, lines) => engine.print(id, lines),
+    end: () => engine.close(),
+  };
+});
+
+describe('memory engine', () => {
+  it('fails as often as it is told to', async () => {
+    const engine = memoryEngine();
+    engine.fail('check', new EngineError('unavailable', 'gone'), 2);
+    await rejectsWith(engine.check(), 'unavailable');
+    await rejectsWith(engine.check(), 'unavailable');
+    assert.match(await engine.check(), /memory/);
+    await engine.close();
+  });
+
+  it('holds a call back until released', async () => {
+    const engine = memoryEngine();
+    const release = engine.hold('list');
+    let done = false;
+    const listing = engine.list().then(() => {
+      done = true;
+    });
+    await engine.check();
+    assert.equal(done, false);
+    release();
+    await listing;
+    await engine.close();
+  });
+
+  it('carries bytes both ways through a pair, and the end', async () => {
+    const [a, b] = duplexPair();
+    const large = Buffer.alloc(1_000_000, 'x');
+    a.end(large);
+    let size = 0;
+    for await (const chunk of b) size += (chunk as Buffer).length;
+    assert.equal(size, large.length);
+    b.end('back');
+    let text = '';
+    for await (const chunk of a) text += String(chunk);
+    assert.equal(text, 'back');
+  });
+});

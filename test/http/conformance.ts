@@ -1,0 +1,20 @@
+import { describe } from 'node:test';
+import { bodies } from './bodies.ts';
+import type { Adapter } from './client.ts';
+import { closing } from './closing.ts';
+import { replies } from './replies.ts';
+import { requests } from './requests.ts';
+import { sockets } from './sockets.ts';
+import { upgrades } from './upgrades.ts';
+
+/** Everything proto/http.ts promises, on one adapter. `skip`: why it cannot run here. */
+export function conformance(adapter: Adapter, skip: string | false): void {
+  describe(`HTTP server on ${adapter}`, { skip, concurrency: 4 }, () => {
+    describe('requests', { concurrency: 4 }, () => requests(adapter));
+    describe('bodies', { concurrency: 4 }, () => bodies(adapter));
+    describe('replies', { concurrency: 4 }, () => replies(adapter));
+    describe('upgrades', { concurrency: 4 }, () => upgrades(adapter));
+    describe('sockets', { concurrency: 4 }, () => sockets(adapter));
+    describe('closing', { concurrency: 4 }, () => closing(adapter));
+  });
+}

@@ -1,0 +1,28 @@
+/** Waiting for something to become true, without a fixed sleep. */
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** How long to wait, and what for: `what` ends up in the failure's message. */
+export interface UntilOptions {
+  /** Default 10,000 ms. */
+  readonly timeoutMs?: number;
+  readonly what?: string;
+  /** Between two looks. Default 10 ms. */
+  readonly everyMs?: number;
+}
+
+/**
+ * Calls `condition` until it gives something truthy and resolves with that. Rejects with what the condition threw, or, when
+ * the time is over, with an error that names `what`.
+ */
+export async function until<T>(condition: () => T | Promise<T>, options: UntilOptions = {}): Promise<NonNullable<T>> {
+  const timeoutMs = options.timeoutMs ?? 10_000;
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    const value = await condition();
+    if (value) return value;
+    if (performance.now() >= deadline) {
+      throw new Error(`not true within ${timeoutMs} ms: ${options.what ?? condition.toString()}`);
+    }
+    await delay(options.everyMs ?? 10);
+  }
+}

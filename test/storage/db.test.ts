@@ -1,0 +1,354 @@
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { z } from 'zod';
+import { type Db, isConstraint, openDb, StorageError, type StorageErrorCode } from '../../storage/db.ts';
+import { silentLog, type TestDatabase, testDatabase } from '../kit/database.ts';
+import { until } from '../kit/until.ts';
+
+const n = z.object({ n: z.number() });
+
+function fails(code: StorageErrorCode): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof StorageError, String(error));
+    assert.equal(error.code, code, error.message);
+    return true;
+  };
+}
+
+suite('database handle', () => {
+  let database: TestDatabase;
+  let db: Db;
+  before(async () => {
+    database = await testDatabase();
+    db = database.db;
+    await db.script(`create table things (id int primary key, name text, constraint name_length check (length(name) < 10));
+      insert into things values (1, 'one'), (2, 'two')`);
+  });
+  after(() => database.close());
+
+  test('rows go through the schema', async () => {
+    assert.deepEqual(await db.many(n, 'select id as n from things order by id'), [{ n: 1 }, { n: 2 }]);
+    assert.deepEqual(await db.one(n, 'select id as n from things where id = $1', [2]), { n: 2 });
+    assert.equal(await db.one(n, 'select 1 as n where false'), undefined);
+    assert.equal(await db.run('update things set name = name'), 2);
+    await assert.rejects(db.one(n, 'select id as n from things'), fails('internal'));
+  });
+
+  test('a row of another shape is refused without showing its values', async () => {
+    await assert.rejects(db.many(n, "select 'hidden value' as n"), (error: unknown) => {
+      assert.ok(fails('internal')(error) && error instanceof Error);
+      assert.match(error.message, /\bn\b/);
+      assert.doesNotMatch(error.message, /hidden/);
+      return true;
+    });
+  });
+
+  test('values arrive as the types that were promised', async () => {
+    const row = await db.one(
+      z.object({
+        big: z.number(),
+        bigs: z.array(z.number().nullable()),
+        at: z.date(),
+        bytes: z.instanceof(Buffer),
+        day: z.string(),
+        json: z.object({ a: z.array(z.number()) }),
+        exact: z.string(),
+      }),
+      `select 9007199254740991::int8 as big, array[1, null]::int8[] as bigs, '2026-01-02T03:04:05Z'::timestamptz as at,
+         $1::bytea as bytes, '2026-01-02'::date as day, $2::jsonb as json, 1.10::numeric as exact`,
+      [Buffer.from([0, 255]), JSON.stringify({ a: [1] })],
+    );
+    assert.deepEqual(row, {
+      big: Number.MAX_SAFE_INTEGER,
+      bigs: [1, null],
+      at: new Date('2026-01-02T03:04:05Z'),
+      bytes: Buffer.from([0, 255]),
+      day: '2026-01-02',
+      json: { a: [1] },
+      exact: '1.10',
+    });
+  });
+
+  test('an int8 beyond 2^53 is refused, and the connection stays usable', async () => {
+    await assert.rejects(db.many(n, 'select 9007199254740993::int8 as n'), fails('invalid'));
+    await assert.rejects(db.many(n, 'select array[9007199254740993]::int8[] as n'), fails('invalid'));
+    await db.ping();
+  });
+
+  test('text with NUL is refused before it is sent, in arrays too', async () => {
+    await assert.rejects(db.run('insert into things values (9, $1)', ['a\0b']), fails('invalid'));
+    await assert.rejects(db.run('select $1::text[]', [['fine', 'a\0b']]), fails('invalid'));
+    await assert.rejects(db.run('select $1::jsonb', [JSON.stringify('a\0b')]), fails('invalid'));
+  });
+
+  test('errors carry a code, the constraint and the cause', async () => {
+    await assert.rejects(db.run("insert into things values (1, 'again')"), (error: unknown) => {
+      assert.ok(isConstraint(error, 'things_pkey') && !isConstraint(error, 'name_length') && isConstraint(error));
+      assert.ok(error instanceof StorageError && error.cause instanceof Error && error.sqlState === '23505');
+      return true;
+    });
+    await assert.rejects(db.run("insert into things values (3, 'longer than ten')"), (error: unknown) =>
+      isConstraint(error, 'name_length'),
+    );
+    await assert.rejects(db.run('select 1/0'), fails('invalid'));
+    await assert.rejects(db.run('select from nothing_of_that_name'), fails('internal'));
+  });
+
+  test('a transaction commits when its function resolves and rolls back when it rejects', async () => {
+    assert.equal(await db.tx(async (tx) => tx.run("insert into things values (10, 'ten')")), 1);
+    const boom = new Error('boom');
+    await assert.rejects(
+      db.tx(async (tx) => {
+        await tx.run("insert into things values (11, 'eleven')");
+        throw boom;
+      }),
+      (error) => error === boom,
+    );
+    assert.deepEqual(await db.many(n, 'select id as n from things where id in (10, 11)'), [{ n: 10 }]);
+  });
+
+  test('statements of one transaction given at once run one after the other', async () => {
+    const rows = await db.tx((tx) =>
+      Promise.all([1, 2, 3].map((value) => tx.one(n, 'select $1::int as n from pg_sleep(0.01)', [value]))),
+    );
+    assert.deepEqual(rows, [{ n: 1 }, { n: 2 }, { n: 3 }]);
+  });
+
+  test('a transaction whose failed statement was swallowed is not reported as committed', async () => {
+    await assert.rejects(
+      db.tx(async (tx) => {
+        await tx.run("insert into things values (20, 'twenty')");
+        await tx.run('select 1/0').catch(() => undefined);
+      }),
+      fails('internal'),
+    );
+    assert.equal(await db.one(n, 'select id as n from things where id = 20'), undefined);
+  });
+
+  test('a transaction is unusable once it ended', async () => {
+    const kept = await db.tx(async (tx) => tx);
+    await assert.rejects(kept.ping(), fails('internal'));
+  });
+
+  test('lost serializations are tried again until all are counted', async () => {
+    await db.script('create table counter (n int); insert into counter values (0)');
+    let runs = 0;
+    const increment = () =>
+      db.tx(
+        async (tx) => {
+          runs += 1;
+          const row = await tx.one(n, 'select n from counter');
+          await tx.run('update counter set n = $1', [(row?.n ?? 0) + 1]);
+        },
+        { isolation: 'serializable' },
+      );
+    await Promise.all([increment(), increment(), increment()]);
+    assert.deepEqual(await db.one(n, 'select n from counter'), { n: 3 });
+    assert.ok(runs > 3, 'nothing collided');
+  });
+
+  test('a deadlock is resolved by trying again', async () => {
+    let met: () => void = () => undefined;
+    const both = new Promise<void>((resolve) => (met = resolve));
+    let holding = 0;
+    const touch = (first: number, second: number) =>
+      db.tx(async (tx) => {
+        await tx.run('update things set name = name where id = $1', [first]);
+        holding += 1;
+        if (holding === 2) met();
+        await both;
+        await tx.run('update things set name = name where id = $1', [second]);
+      });
+    await Promise.all([touch(1, 2), touch(2, 1)]);
+    assert.ok(holding >= 3, 'nothing deadlocked');
+  });
+
+  test('a statement prepared before its table changed is prepared again', async () => {
+    await db.script('create table shape (a int); insert into shape values (1)');
+    const all = 'select * from shape';
+    await Promise.all(Array.from({ length: 12 }, () => db.many(z.object({ a: z.number() }), all)));
+    await db.script('alter table shape add column b int default 2');
+    const rows = await db.many(z.object({ a: z.number(), b: z.number() }), all);
+    assert.deepEqual(rows, [{ a: 1, b: 2 }]);
+  });
+
+  test('the server knows who is connected', async () => {
+    const row = await db.one(z.object({ name: z.string() }), "select current_setting('application_name') as name");
+    assert.deepEqual(row, { name: 'troupe/test' });
+  });
+});
+
+suite('bounds', () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await testDatabase();
+  });
+  after(() => database.close());
+
+  const bounded = (limits: object, max = 2) =>
+    openDb(database.connection, { log: silentLog, name: 'bounded', max, limits });
+
+  test('waiting for a connection ends with unavailable', async () => {
+    const db = bounded({ connectMs: 100 }, 1);
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const holding = db.tx(() => held);
+    await assert.rejects(db.ping(), fails('unavailable'));
+    release();
+    await holding;
+    await db.ping();
+    await db.close();
+  });
+
+  test('a long statement is cancelled and the connection goes on', async () => {
+    const db = bounded({ statementMs: 50 });
+    await assert.rejects(db.run('select pg_sleep(30)'), fails('timeout'));
+    await db.ping();
+    assert.equal(await db.tx((tx) => tx.run('select pg_sleep(0.1)'), { timeoutMs: 5000 }), 1);
+    await db.close();
+  });
+
+  test('a transaction that forgets to go on is ended by the server', async () => {
+    const db = bounded({ idleInTransactionMs: 50 });
+    await assert.rejects(
+      db.tx(async (tx) => {
+        await tx.ping();
+        await until(
+          async () =>
+            (await database.db.run(
+              "select from pg_stat_activity where application_name = 'troupe/bounded' and state = 'idle in transaction'",
+            )) === 0,
+        );
+        await tx.ping();
+      }),
+      (error: unknown) => error instanceof StorageError && /unavailable|timeout/.test(error.code),
+    );
+    await db.ping();
+    await db.close();
+  });
+
+  test('connections killed by the server are replaced', async () => {
+    const db = bounded({}, 2);
+    await Promise.all([db.ping(), db.ping()]);
+    const kill = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'troupe/bounded'";
+    assert.ok((await database.db.run(kill)) > 0);
+    await until(() =>
+      db.ping().then(
+        () => true,
+        () => false,
+      ),
+    );
+    await assert.rejects(
+      db.tx(async (tx) => {
+        await tx.ping();
+        await database.db.run(kill);
+        await tx.run('select pg_sleep(1)');
+      }),
+      fails('unavailable'),
+    );
+    await db.ping();
+    await db.close();
+  });
+
+  test('close waits for what runs and refuses what comes later', async () => {
+    const db = bounded({});
+    const running = db.tx(async (tx) => {
+      await tx.run('select pg_sleep(0.05)');
+      return tx.one(n, 'select 1 as n');
+    });
+    const closing = db.close();
+    await assert.rejects(db.ping(), fails('unavailable'));
+    assert.throws(() => db.listen('news', () => undefined), fails('unavailable'));
+    assert.deepEqual(await running, { n: 1 });
+    await closing;
+    await db.close();
+  });
+
+  test('a server that is not there is unavailable', async () => {
+    for (const connection of [
+      { socketDir: '/nonexistent', user: 'x', database: 'x' },
+      { connectionString: 'postgresql://x@127.0.0.1:1/x' },
+      { ...database.connection, database: 'no_such_database' },
+    ]) {
+      const db = openDb(connection, { log: silentLog, name: 'nowhere' });
+      await assert.rejects(db.ping(), fails('unavailable'));
+      await db.close();
+    }
+  });
+
+  test('a URL works like a socket folder', async () => {
+    const db = openDb({ connectionString: database.url }, { log: silentLog, name: 'url' });
+    await db.ping();
+    await db.close();
+  });
+});
+
+suite('notifications', () => {
+  let database: TestDatabase;
+  before(async () => {
+    database = await testDatabase();
+  });
+  after(() => database.close());
+
+  test('reach every listener of the channel, those of a transaction at its commit', async () => {
+    const { db } = database;
+    const heard: string[] = [];
+    const also: string[] = [];
+    const one = db.listen('news', (payload) => heard.push(payload));
+    const other = db.listen('news', (payload) => also.push(payload));
+    const elsewhere = db.listen('elsewhere', () => assert.fail('not its channel'));
+    await elsewhere.close();
+    await until(() => heard.length > 0 && also.length > 0, { what: 'the first look' });
+    heard.length = 0;
+    await db.notify('news', 'plain');
+    await db.tx(async (tx) => {
+      await tx.notify('news', 'in transaction');
+    });
+    await assert.rejects(
+      db.tx(async (tx) => {
+        await tx.notify('news', 'rolled back');
+        throw new Error('no');
+      }),
+    );
+    await db.notify('news', 'last');
+    await until(() => heard.includes('last'));
+    assert.deepEqual(heard, ['plain', 'in transaction', 'last']);
+    await one.close();
+    await db.notify('news', 'after');
+    await until(() => also.includes('after'));
+    assert.ok(!heard.includes('after'));
+    await other.close();
+  });
+
+  test('a handler that throws harms nobody', async () => {
+    const { db } = database;
+    let heard = 0;
+    const bad = db.listen('harm', () => {
+      throw new Error('handler');
+    });
+    const good = db.listen('harm', () => (heard += 1));
+    await until(() => heard > 0);
+    await db.notify('harm', 'x');
+    await until(() => heard > 1);
+    await Promise.all([bad.close(), good.close()]);
+  });
+
+  test('a lost connection comes back and says: look', async () => {
+    const { db } = database;
+    const heard: string[] = [];
+    const listening = db.listen('lost', (payload) => heard.push(payload));
+    await until(() => heard.length === 1);
+    const killed = await db.run(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'listen %'",
+    );
+    assert.ok(killed > 0);
+    await until(() => heard.length === 2, { what: 'the look after the reconnection' });
+    await db.notify('lost', 'again');
+    await until(() => heard.includes('again'));
+    await listening.close();
+  });
+
+  test('a channel must be a plain name', () => {
+    assert.throws(() => database.db.listen('a"; drop table x; --', () => undefined), fails('internal'));
+  });
+});

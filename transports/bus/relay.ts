@@ -1,0 +1,109 @@
+import type { OutboxEntry, OutboxStore } from '../../proto/bus-store.ts';
+import { type Bus, BusError, type Log } from '../../proto/ports.ts';
+
+const pageSize = 200;
+const lookMs = 10_000;
+const maxBackoffMs = 10_000;
+
+/**
+ * Publishes what transactions left in the outbox, oldest first, each event under its id, and removes it once the stream has
+ * it. Ends when `signal` aborts, after the page at hand; until then nothing ends it, failures are tried again. An event
+ * nobody takes (no stream, too large) stays and holds up no other.
+ */
+export async function relayOutbox(options: {
+  readonly store: OutboxStore;
+  readonly bus: Pick<Bus, 'append'>;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}): Promise<void> {
+  const { store, bus, log, signal } = options;
+  const news = new News(signal);
+  const listening = store.onWrite(() => news.arrive());
+  let failures = 0;
+  try {
+    while (!signal.aborted) {
+      news.forget();
+      let complete = false;
+      try {
+        complete = await publishAll(store, bus, log, signal);
+      } catch (error) {
+        log.warn({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot publish the outbox');
+      }
+      failures = complete ? 0 : failures + 1;
+      if (complete) await news.wait(lookMs, true);
+      else await news.wait(Math.min(maxBackoffMs, 100 * 2 ** Math.min(failures, 10)), false);
+    }
+  } finally {
+    await listening.close();
+  }
+}
+
+/** One pass over all pages. Resolves with whether everything went out. */
+async function publishAll(
+  store: OutboxStore,
+  bus: Pick<Bus, 'append'>,
+  log: Log,
+  signal: AbortSignal,
+): Promise<boolean> {
+  let complete = true;
+  let after = 0;
+  while (!signal.aborted) {
+    const page = await store.take(pageSize, after);
+    const last = page.at(-1);
+    if (last === undefined) return complete;
+    after = last.id;
+    const results = await Promise.allSettled(
+      page.map(({ subject, data, msgId }) => bus.append(subject, data, { msgId })),
+    );
+    const sent: OutboxEntry[] = [];
+    for (const [index, entry] of page.entries()) {
+      const result = results[index];
+      if (result?.status === 'fulfilled') sent.push(entry);
+      else if (isRefused(result?.reason)) {
+        complete = false;
+        log.error({ msgId: entry.msgId, subject: entry.subject }, 'no stream takes this event; it stays in the outbox');
+      } else throw result?.reason;
+    }
+    if (sent.length > 0) await store.remove(sent.map(({ id }) => id));
+  }
+  return complete;
+}
+
+/** Whether this one event is at fault, not the bus. */
+function isRefused(error: unknown): boolean {
+  return error instanceof TypeError || (error instanceof BusError && /^(no_stream|too_large)$/.test(error.code));
+}
+
+/** A wait that news or the end cuts short. */
+class News {
+  readonly #signal: AbortSignal;
+  #arrived = false;
+  #wake: (() => void) | undefined;
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+    signal.addEventListener('abort', () => this.#wake?.(), { once: true });
+  }
+
+  arrive(): void {
+    this.#arrived = true;
+    this.#wake?.();
+  }
+
+  forget(): void {
+    this.#arrived = false;
+  }
+
+  async wait(ms: number, forNews: boolean): Promise<void> {
+    if (this.#signal.aborted || (forNews && this.#arrived)) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        if (!forNews && !this.#signal.aborted) return;
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#wake = undefined;
+  }
+}

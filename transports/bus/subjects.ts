@@ -1,0 +1,113 @@
+/**
+ * Subjects: tokens joined by dots. In a pattern `*` stands for one token, a closing `>` for one or more (NATS documentation,
+ * "Subject-Based Messaging").
+ */
+
+const token = /^[^\s.*>\0]+$/;
+const maxSubjectBytes = 1024;
+
+/** Throws a TypeError unless `subject` may be published to: no wildcards, no empty token, no blank. */
+export function checkSubject(subject: string): void {
+  if (subject.length > maxSubjectBytes || !subject.split('.').every((part) => token.test(part))) {
+    throw new TypeError(`Not a subject: ${JSON.stringify(subject.slice(0, 100))}`);
+  }
+}
+
+/** Throws a TypeError unless `pattern` is a subject or has wildcards as whole tokens, `>` only at the end. */
+export function checkPattern(pattern: string): void {
+  const parts = pattern.split('.');
+  const fine = parts.every(
+    (part, index) => part === '*' || (part === '>' && index === parts.length - 1) || token.test(part),
+  );
+  if (!fine || pattern.length > maxSubjectBytes) {
+    throw new TypeError(`Not a subject pattern: ${JSON.stringify(pattern.slice(0, 100))}`);
+  }
+}
+
+/** Whether `subject` falls under `pattern`. */
+export function matches(pattern: string, subject: string): boolean {
+  const wanted = pattern.split('.');
+  const given = subject.split('.');
+  for (const [index, part] of wanted.entries()) {
+    if (part === '>') return given.length > index;
+    if (index >= given.length || (part !== '*' && part !== given[index])) return false;
+  }
+  return wanted.length === given.length;
+}
+
+interface Node<T> {
+  readonly next: Map<string, Node<T>>;
+  readonly values: Set<T>;
+}
+
+/** Values under patterns, found by subject. The work grows with the subject's tokens, not with the number of patterns. */
+export class SubjectTree<T> {
+  readonly #root: Node<T> = emptyNode();
+
+  add(pattern: string, value: T): void {
+    let node = this.#root;
+    for (const part of pattern.split('.')) {
+      let next = node.next.get(part);
+      if (next === undefined) {
+        next = emptyNode();
+        node.next.set(part, next);
+      }
+      node = next;
+    }
+    node.values.add(value);
+  }
+
+  remove(pattern: string, value: T): void {
+    const parts = pattern.split('.');
+    const path = [this.#root];
+    for (const part of parts) {
+      const next = path.at(-1)?.next.get(part);
+      if (next === undefined) return;
+      path.push(next);
+    }
+    path.at(-1)?.values.delete(value);
+    // Empty branches go, so that short-lived subjects leave nothing.
+    for (let depth = parts.length; depth > 0; depth--) {
+      const node = path[depth];
+      const part = parts[depth - 1];
+      if (node === undefined || part === undefined || node.values.size > 0 || node.next.size > 0) return;
+      path[depth - 1]?.next.delete(part);
+    }
+  }
+
+  /** All values whose pattern the subject fulfils. */
+  find(subject: string): T[] {
+    const found: T[] = [];
+    collect(this.#root, subject.split('.'), 0, found);
+    return found;
+  }
+
+  /** Number of nodes below the root. */
+  get size(): number {
+    return countNodes(this.#root);
+  }
+}
+
+function emptyNode<T>(): Node<T> {
+  return { next: new Map(), values: new Set() };
+}
+
+function collect<T>(node: Node<T>, parts: readonly string[], depth: number, found: T[]): void {
+  const part = parts[depth];
+  if (part === undefined) {
+    found.push(...node.values);
+    return;
+  }
+  const rest = node.next.get('>');
+  if (rest !== undefined) found.push(...rest.values);
+  const any = node.next.get('*');
+  if (any !== undefined) collect(any, parts, depth + 1, found);
+  const exact = node.next.get(part);
+  if (exact !== undefined) collect(exact, parts, depth + 1, found);
+}
+
+function countNodes<T>(node: Node<T>): number {
+  let count = 0;
+  for (const next of node.next.values()) count += 1 + countNodes(next);
+  return count;
+}

@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import type { ContainerState } from '../../proto/ports.ts';
+
+/** What we read of `GET /containers/{id}/json`. */
+export const containerView = z.object({
+  Id: z.string(),
+  State: z.object({
+    Status: z.string(),
+    Running: z.boolean(),
+    Paused: z.boolean().default(false),
+    OOMKilled: z.boolean().default(false),
+    ExitCode: z.number(),
+    StartedAt: z.string(),
+  }),
+  RestartCount: z.number().default(0),
+  Config: z.object({
+    Image: z.string().default(''),
+    Tty: z.boolean().default(false),
+    Labels: z.record(z.string(), z.string()).nullable().default(null),
+  }),
+  HostConfig: z.object({
+    NanoCpus: z.number().default(0),
+    Memory: z.number().default(0),
+    PidsLimit: z.number().nullable().default(null),
+  }),
+  Mounts: z.array(z.object({ Name: z.string().optional(), Destination: z.string() })).default([]),
+  NetworkSettings: z.object({
+    Networks: z
+      .record(z.string(), z.object({ IPAddress: z.string().default('') }).nullable())
+      .nullable()
+      .default(null),
+  }),
+});
+
+/** A container as Docker describes it. */
+export type ContainerView = z.infer<typeof containerView>;
+
+/** Docker's description in the platform's words. `network` is ours: the address is the one there. */
+export function stateOf(id: string, view: ContainerView, network: string): ContainerState {
+  const { State } = view;
+  const phase = State.Running ? 'running' : State.Status === 'created' ? 'created' : 'exited';
+  const started = Date.parse(State.StartedAt);
+  const address = view.NetworkSettings.Networks?.[network]?.IPAddress ?? '';
+  return {
+    id,
+    phase,
+    address: phase === 'running' && address !== '' ? address : null,
+    exitCode: phase === 'exited' ? State.ExitCode : null,
+    oomKilled: State.OOMKilled,
+    restarts: view.RestartCount,
+    // Docker's "never" is the year 1.
+    startedAt: Number.isFinite(started) && started > 0 ? started : null,
+  };
+}

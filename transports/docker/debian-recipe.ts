@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { AptSettings } from './apt-sources.ts';
+import { baseImageFolder, rootfsFiles } from './rootfs-files.ts';
+import { tar } from './tar.ts';
+
+/** Everything that goes into the Debian base image. */
+export interface DebianRecipe {
+  readonly suite: string;
+  readonly architecture: string;
+  readonly packages: readonly string[];
+  /** Text of sources.list, for the build and inside. */
+  readonly sources: string;
+  /** apt settings that only the build has. */
+  readonly buildSettings: readonly string[];
+  /** Options of dpkg, kept inside: what is stripped stays stripped. */
+  readonly dpkgOptions: readonly string[];
+  /** Commands of the build's last step, with the new root in `$1`. */
+  readonly lastSteps: readonly string[];
+  /** Archive laid over the new root. */
+  readonly files: Buffer;
+}
+
+const suite = 'bookworm';
+
+/** Documentation and translations are left out, licences kept. */
+const dpkgOptions = [
+  'path-exclude=/usr/share/doc/*',
+  'path-include=/usr/share/doc/*/copyright',
+  'path-exclude=/usr/share/man/*',
+  'path-exclude=/usr/share/info/*',
+  'path-exclude=/usr/share/locale/*',
+  'path-include=/usr/share/locale/locale.alias',
+];
+
+const lastSteps = [
+  // Every container makes its own.
+  'rm -f "$1"/etc/ssh/ssh_host_*',
+  // A copy without file capabilities: with them ping cannot be run where NET_RAW is not given, without them the kernel's
+  // ping sockets do (net.ipv4.ping_group_range, which Docker opens for containers).
+  'cp "$1"/bin/ping "$1"/bin/ping.new && mv "$1"/bin/ping.new "$1"/bin/ping',
+  // Settings of the build: a proxy may name credentials.
+  'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap',
+  'rm -rf "$1"/var/log/apt "$1"/var/log/*.log "$1"/var/cache/debconf/*-old "$1"/var/lib/dpkg/*-old',
+];
+
+/** The recipe of deploy/base-image on this machine. */
+export async function debianRecipe(settings: AptSettings): Promise<DebianRecipe> {
+  const { mirror, securityMirror, build, inside } = settings;
+  const option = '[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]';
+  const sources = [
+    `deb ${option} ${mirror} ${suite} main`,
+    `deb ${option} ${mirror} ${suite}-updates main`,
+    ...(securityMirror === undefined ? [] : [`deb ${option} ${securityMirror} ${suite}-security main`]),
+  ];
+  const packages = (await readFile(join(baseImageFolder(), 'packages'), 'utf8'))
+    .split('\n')
+    .filter((line) => line !== '');
+  const insideSettings = inside.length === 0 ? [] : [`${inside.join('\n')}\n`];
+  const files = await rootfsFiles();
+  return {
+    suite,
+    architecture: process.arch,
+    packages,
+    sources: `${sources.join('\n')}\n`,
+    buildSettings: build,
+    dpkgOptions,
+    lastSteps,
+    files: tar([
+      ...files,
+      ...insideSettings.map((text) => ({
+        kind: 'file' as const,
+        path: 'etc/apt/apt.conf.d/60network',
+        mode: 0o644,
+        data: Buffer.from(text),
+      })),
+    ]),
+  };
+}
+
+/** 16 hex digits that change with the content of the image. Settings of the build alone do not count. */
+export function recipeHash(recipe: DebianRecipe, changes: readonly string[]): string {
+  const { files, buildSettings: _, ...rest } = recipe;
+  return createHash('sha256')
+    .update(JSON.stringify([rest, changes]))
+    .update(files)
+    .digest('hex')
+    .slice(0, 16);
+}

@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import type { Ending, Engine, Log } from '../../proto/ports.ts';
+import { type BaseImage, debianBaseImage } from './base-image.ts';
+import { DockerClient } from './client.ts';
+import { Containers } from './containers.ts';
+import { dialContainer } from './dial.ts';
+import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
+import { Images } from './images.ts';
+import { readLogs } from './logs.ts';
+import { namingOf } from './naming.ts';
+import { defaultUsageTimes, UsageSampler, type UsageTimes } from './usage.ts';
+
+/** What a Docker engine is made from. */
+export interface DockerEngineOptions {
+  /** `unix:///path` or `tcp://host:port`. */
+  readonly host: string;
+  /** Tells this platform's containers from others' on the same Docker: 1 to 32 of `[a-z0-9-]`. */
+  readonly installation: string;
+  readonly log: Log;
+  /** Default: Debian, built on this machine (base-image.ts). */
+  readonly images?: { readonly base: BaseImage };
+  readonly usageTimes?: UsageTimes;
+  readonly watchTimes?: WatchTimes;
+}
+
+const versionAnswer = z.object({
+  Version: z.string(),
+  ApiVersion: z.string(),
+  Components: z.array(z.object({ Name: z.string() })).nullish(),
+});
+
+/**
+ * `Engine` on a Docker Engine of this machine (proto/ports.ts). Does not connect yet: `check` says whether it answers. Calls
+ * reject with EngineError. Throws `refused` for a host or an installation name that cannot be.
+ */
+export async function dockerEngine(options: DockerEngineOptions): Promise<Engine> {
+  const { log } = options;
+  const client = new DockerClient(options.host);
+  const naming = namingOf(options.installation);
+  const base = options.images?.base ?? (await debianBaseImage());
+  const containers = new Containers(client, naming, base.reference);
+  const images = new Images(client, base, log);
+  const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
+  const watches = new Set<Ending>();
+
+  return {
+    kind: 'docker',
+    baseImage: base.reference,
+    check: async () => {
+      const answer = await client.json('GET', '/version', versionAnswer);
+      const podman = answer.Components?.some((part) => part.Name.startsWith('Podman')) === true;
+      return `${podman ? 'Podman' : 'Docker Engine'} ${answer.Version} (API ${answer.ApiVersion})`;
+    },
+    ensureImage: (image, { always, onProgress, signal }) =>
+      images.ensure(image, always, {
+        ...(onProgress === undefined ? {} : { onProgress }),
+        ...(signal === undefined ? {} : { signal }),
+      }),
+    create: (spec) => containers.create(spec),
+    start: (id, authorizedKeys) => containers.start(id, authorizedKeys),
+    stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
+    remove: (id, { keepData = false } = {}) => containers.remove(id, keepData),
+    inspect: (id) => containers.inspect(id),
+    list: () => containers.list(),
+    watch: (onChange) => {
+      const events = watchEvents(client, naming, log, onChange, options.watchTimes ?? defaultWatchTimes);
+      const ending: Ending = {
+        close: () => {
+          watches.delete(ending);
+          return events.close();
+        },
+      };
+      watches.add(ending);
+      return ending;
+    },
+    logs: (id, logOptions) => readLogs(client, containers, id, logOptions),
+    dial: (id, port, dialOptions) => dialContainer(containers, naming.network, id, port, dialOptions),
+    usage: (id) => usage.usage(id),
+    close: async () => {
+      await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close()]);
+      client.close();
+    },
+  };
+}

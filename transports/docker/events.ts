@@ -1,0 +1,115 @@
+import { z } from 'zod';
+import type { Ending, Log } from '../../proto/ports.ts';
+import type { DockerClient } from './client.ts';
+import { textOf } from './errors.ts';
+import { jsonLines } from './json-lines.ts';
+import { labels, type Naming } from './naming.ts';
+
+/** What changes a container's state. `exec_*` events are many, and carry command lines: never asked for. */
+const watchedActions = [
+  'create',
+  'start',
+  'die',
+  'oom',
+  'stop',
+  'restart',
+  'pause',
+  'unpause',
+  'update',
+  'rename',
+  'destroy',
+];
+
+const dockerEvent = z.object({
+  Type: z.literal('container'),
+  Action: z.string(),
+  Actor: z.object({ Attributes: z.record(z.string(), z.string()).default({}) }),
+});
+
+/** The platform's id in a line of /events, or undefined when it is not a change of a container of this installation. */
+export function changedContainer(line: unknown, naming: Naming): string | undefined {
+  const event = dockerEvent.safeParse(line);
+  if (!event.success || !watchedActions.includes(event.data.Action)) return undefined;
+  return naming.idOf(event.data.Actor.Attributes);
+}
+
+/** Times of a watch, in milliseconds. */
+export interface WatchTimes {
+  /** First and longest wait before connecting again; the wait doubles, with jitter. */
+  readonly firstDelayMs: number;
+  readonly longestDelayMs: number;
+  /** A connection without a word is checked this often. */
+  readonly checkMs: number;
+}
+
+/** Used unless told otherwise. */
+export const defaultWatchTimes: WatchTimes = { firstDelayMs: 200, longestDelayMs: 10_000, checkMs: 10_000 };
+
+/** `Engine.watch` on Docker: follows /events, connecting again until closed. */
+export function watchEvents(
+  client: DockerClient,
+  naming: Naming,
+  log: Log,
+  onChange: (id: string | undefined) => void,
+  times: WatchTimes = defaultWatchTimes,
+): Ending {
+  const stop = new AbortController();
+  let wake: () => void = () => undefined;
+
+  /** Follows one connection to its end. Resolves with whether it ever stood. */
+  const follow = async (): Promise<boolean> => {
+    const connection = new AbortController();
+    const end = (): void => connection.abort();
+    stop.signal.addEventListener('abort', end);
+    let checking: ReturnType<typeof setInterval> | undefined;
+    let stood = false;
+    try {
+      const filters = JSON.stringify({
+        type: ['container'],
+        label: [`${labels.installation}=${naming.installation}`],
+        event: watchedActions,
+      });
+      const stream = await client.stream('GET', '/events', { query: { filters }, signal: connection.signal });
+      // The engine may be gone without a word (a frozen process, a lost network): it must answer a ping.
+      checking = setInterval(() => void client.ping().catch(end), times.checkMs);
+      stood = true;
+      onChange(undefined);
+      for await (const line of jsonLines(stream)) {
+        const id = changedContainer(line, naming);
+        if (id !== undefined) onChange(id);
+      }
+    } catch (error) {
+      if (!stop.signal.aborted) log.warn({ reason: textOf(error) }, 'lost the event stream of the container engine');
+    } finally {
+      clearInterval(checking);
+      stop.signal.removeEventListener('abort', end);
+      connection.abort();
+    }
+    return stood;
+  };
+
+  const run = async (): Promise<void> => {
+    let wait = times.firstDelayMs;
+    while (!stop.signal.aborted) {
+      if (await follow()) wait = times.firstDelayMs;
+      if (stop.signal.aborted) return;
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, wait * (0.5 + Math.random() / 2));
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      wait = Math.min(times.longestDelayMs, wait * 2);
+    }
+  };
+
+  const done = run();
+  return {
+    close: () => {
+      stop.abort();
+      wake();
+      return done;
+    },
+  };
+}

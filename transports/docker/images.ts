@@ -1,0 +1,120 @@
+import { EngineError, type Log } from '../../proto/ports.ts';
+import type { BaseImage } from './base-image.ts';
+import type { DockerClient } from './client.ts';
+import { cleanReason, DockerReplyError, isReply, textOf, toEngineError } from './errors.ts';
+import { type ImageReference, parseImageReference } from './image-reference.ts';
+import { progressLine } from './import-image.ts';
+import { jsonLines } from './json-lines.ts';
+import { SharedTasks, type Waiter } from './shared-task.ts';
+
+/** A registry that says nothing for so long is given up, in milliseconds. */
+const silenceMs = 5 * 60_000;
+/** Progress lines come at most this often, in milliseconds. */
+const progressMs = 500;
+
+/** Makes images present: builds the base image, pulls the others. */
+export class Images {
+  readonly #client: DockerClient;
+  readonly #base: BaseImage;
+  readonly #log: Log;
+  readonly #tasks = new SharedTasks();
+
+  constructor(client: DockerClient, base: BaseImage, log: Log) {
+    this.#client = client;
+    this.#base = base;
+    this.#log = log;
+  }
+
+  /** `Engine.ensureImage` on Docker. Calls at the same time for one image share the work. */
+  async ensure(image: string, always: boolean, waiter: Waiter): Promise<void> {
+    const reference = parseImageReference(image);
+    const base = image === this.#base.reference;
+    // The base image's name holds the hash of its recipe: what is present is what would be built.
+    if ((base || !always) && (await imagePresent(this.#client, reference))) return;
+    try {
+      await this.#tasks.run(reference.full, waiter, (onProgress, signal) =>
+        base ? this.#build(reference, onProgress, signal) : this.#pull(reference, onProgress, signal),
+      );
+    } catch (error) {
+      if (waiter.signal?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: error });
+      throw toEngineError(error);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#tasks.close();
+  }
+
+  async #build(reference: ImageReference, onProgress: (line: string) => void, signal: AbortSignal): Promise<void> {
+    // Somebody may have finished it while this call was on its way.
+    if (await imagePresent(this.#client, reference)) return;
+    this.#log.info({ image: reference.full }, 'building the base image');
+    await this.#base.build(this.#client, onProgress, signal);
+    if (!(await imagePresent(this.#client, reference))) {
+      throw new EngineError('unavailable', 'The base image was built, but the container engine does not have it.');
+    }
+  }
+
+  async #pull(reference: ImageReference, onProgress: (line: string) => void, signal: AbortSignal): Promise<void> {
+    const silence = new AbortController();
+    const end = (): void => silence.abort();
+    signal.addEventListener('abort', end);
+    let timer = setTimeout(end, silenceMs);
+    try {
+      const stream = await this.#client.stream('POST', '/images/create', {
+        query: { fromImage: reference.repository, tag: reference.version },
+        headTimeoutMs: silenceMs,
+        signal: silence.signal,
+      });
+      let toldAt = 0;
+      for await (const line of jsonLines(stream)) {
+        clearTimeout(timer);
+        timer = setTimeout(end, silenceMs);
+        const parsed = progressLine.safeParse(line);
+        if (!parsed.success) continue;
+        const { error, status, id, progressDetail } = parsed.data;
+        if (error !== undefined) throw pullError(reference, error);
+        if (Date.now() - toldAt < progressMs || status === undefined) continue;
+        toldAt = Date.now();
+        const { current, total } = progressDetail ?? {};
+        const percent = current !== undefined && total ? ` ${Math.floor((100 * current) / total)}%` : '';
+        onProgress(cleanReason(`${id === undefined ? '' : `${id}: `}${status}${percent}`));
+      }
+      onProgress(`${reference.full} is present`);
+    } catch (error) {
+      if (silence.signal.aborted && !signal.aborted) {
+        throw new EngineError('unavailable', `The registry of ${reference.full} stopped answering.`, { cause: error });
+      }
+      throw error instanceof DockerReplyError ? pullError(reference, error.reason, error) : error;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      silence.abort();
+    }
+  }
+}
+
+/** Whether the engine has the image. */
+export async function imagePresent(client: DockerClient, reference: ImageReference): Promise<boolean> {
+  try {
+    await client.call('GET', `/images/${reference.full}/json`);
+    return true;
+  } catch (error) {
+    if (isReply(error, 404)) return false;
+    throw error;
+  }
+}
+
+/**
+ * Docker answers a pull that failed with 404 or 500 and a sentence. What the registry knows for sure (no such name, no right to it)
+ * is `image_not_found`; a registry out of reach, or one that asks to slow down, may work later.
+ */
+export function pullError(reference: ImageReference, reason: string, cause?: unknown): EngineError {
+  const text = cleanReason(reason);
+  const final =
+    /not found|manifest unknown|name unknown|does not exist|access denied|unauthorized|denied:|invalid reference|no matching manifest|unsupported/i;
+  const passing =
+    /timeout|timed out|connection refused|no such host|network is unreachable|too ?many ?requests|temporar|TLS handshake|EOF/i;
+  const code = final.test(text) && !passing.test(text) ? 'image_not_found' : 'unavailable';
+  return new EngineError(code, `The image ${reference.full} cannot be pulled: ${text || textOf(cause)}`, { cause });
+}

@@ -1,0 +1,247 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { EngineError, type Log } from '../../proto/ports.ts';
+import { DockerClient } from './client.ts';
+import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSettings } from './dockerd-files.ts';
+import { cleanReason, textOf } from './errors.ts';
+import { findProgram, isRoot, systemPath } from './run.ts';
+
+/** What a private dockerd is started from. */
+export interface PrivateDockerdOptions {
+  /** Its things go under `<dataDir>/docker`. */
+  readonly dataDir: string;
+  readonly log: Log;
+  readonly onProgress?: (line: string) => void;
+  /** Handed on to dockerd, such as HTTPS_PROXY. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Most time until it answers, in milliseconds. Default 60,000. */
+  readonly timeoutMs?: number;
+}
+
+/** A private dockerd that answers. */
+export interface PrivateDockerd {
+  /** As for `dockerEngine`. */
+  readonly host: string;
+  readonly pid: number;
+  /** Whether it ran already. */
+  readonly attached: boolean;
+}
+
+/** A log larger than this is set aside at the next start. */
+const largeLogBytes = 10 * 1024 * 1024;
+
+/** Whether `startPrivateDockerd` has something to start. */
+export function dockerdInstalled(): boolean {
+  return findProgram('dockerd') !== undefined;
+}
+
+/**
+ * Starts a dockerd for this data folder, or attaches to the one that runs. It goes on when this process ends, and its containers go
+ * on when it is started anew (live restore). Rejects with EngineError `refused` when it cannot be (not root, not installed), or
+ * `unavailable` with the end of its log when it does not come up.
+ */
+export async function startPrivateDockerd(options: PrivateDockerdOptions): Promise<PrivateDockerd> {
+  const program = findProgram('dockerd');
+  if (program === undefined) throw new EngineError('refused', 'dockerd is not installed: apt-get install docker.io');
+  if (!isRoot()) throw new EngineError('refused', 'A private dockerd needs root.');
+  const files = dockerdFiles(options.dataDir);
+  const timeoutMs = options.timeoutMs ?? 60_000;
+  const host = `unix://${files.socket}`;
+  const running = runningDockerd(files);
+  if (running !== undefined) {
+    options.log.info({ pid: running }, 'attaching to the private dockerd');
+    await untilItAnswers(
+      host,
+      timeoutMs,
+      () => (isAlive(running) ? undefined : 'it ended'),
+      () => logTail(files, 0),
+    );
+    return { host, pid: running, attached: true };
+  }
+  options.onProgress?.('starting a private dockerd');
+  // Left by one that was killed: dockerd refuses to start beside a pid file whose number is in use again.
+  rmSync(files.pidFile, { force: true });
+  const { child, logStart } = launch(program, files, options.env ?? {});
+  let ended: string | undefined;
+  child.once('error', (error) => {
+    ended = textOf(error);
+  });
+  child.once('exit', (code, signal) => {
+    ended = `it ended with ${code ?? signal}`;
+  });
+  try {
+    await untilItAnswers(
+      host,
+      timeoutMs,
+      () => ended,
+      () => logTail(files, logStart),
+    );
+  } catch (error) {
+    if (child.pid !== undefined && ended === undefined) await endProcess(child.pid, 10_000);
+    throw error;
+  }
+  child.unref();
+  options.log.info({ pid: child.pid }, 'started a private dockerd');
+  return { host, pid: child.pid ?? 0, attached: false };
+}
+
+/** The host of a data folder's private dockerd, when one runs; undefined otherwise. */
+export async function privateDockerHost(dataDir: string): Promise<string | undefined> {
+  if (!existsSync(join(dataDir, 'docker'))) return undefined;
+  const files = dockerdFiles(dataDir);
+  return runningDockerd(files) === undefined ? undefined : `unix://${files.socket}`;
+}
+
+/** Stops the containers of a data folder's private dockerd, then itself. Resolves with whether one ran. */
+export async function stopPrivateDockerd(options: {
+  dataDir: string;
+  log: Log;
+  graceSeconds?: number;
+}): Promise<boolean> {
+  if (!existsSync(join(options.dataDir, 'docker'))) return false;
+  const files = dockerdFiles(options.dataDir);
+  const pid = runningDockerd(files);
+  if (pid === undefined) return false;
+  // With live restore, containers would outlive it.
+  await stopAllContainers(`unix://${files.socket}`, options.graceSeconds ?? 10).catch((error: unknown) => {
+    options.log.warn({ reason: textOf(error) }, 'cannot stop the containers of the private dockerd');
+  });
+  const containerd = runningProcess(files.containerdPidFile, 'containerd', files.execRoot);
+  await endProcess(pid, 30_000);
+  // It ends its containerd itself, unless it was killed.
+  if (containerd !== undefined) await endProcess(containerd, 10_000);
+  options.log.info({ pid }, 'stopped the private dockerd');
+  return true;
+}
+
+function runningDockerd(files: DockerdFiles): number | undefined {
+  return runningProcess(files.pidFile, 'dockerd', files.pidFile);
+}
+
+function launch(
+  program: string,
+  files: DockerdFiles,
+  env: Readonly<Record<string, string>>,
+): { child: ChildProcess; logStart: number } {
+  const config = {
+    ...sharedSettings('/etc/docker/daemon.json'),
+    // Containers get a network of ours; a default bridge would be the one of another dockerd on this machine.
+    bridge: 'none',
+    'live-restore': true,
+    'userland-proxy': false,
+  };
+  writeFileSync(files.configFile, `${JSON.stringify(config, undefined, 2)}\n`, { mode: 0o600 });
+  if ((statSync(files.logFile, { throwIfNoEntry: false })?.size ?? 0) > largeLogBytes) {
+    renameSync(files.logFile, `${files.logFile}.1`);
+  }
+  const log = openSync(files.logFile, 'a', 0o600);
+  const logStart = fstatSync(log).size;
+  const args = [
+    ...['--config-file', files.configFile],
+    ...['--host', `unix://${files.socket}`],
+    ...['--data-root', files.dataRoot],
+    ...['--exec-root', files.execRoot],
+    ...['--pidfile', files.pidFile],
+  ];
+  try {
+    const child = spawn(program, args, {
+      cwd: '/',
+      detached: true,
+      env: { PATH: systemPath, ...env },
+      stdio: ['ignore', log, log],
+    });
+    return { child, logStart };
+  } finally {
+    closeSync(log);
+  }
+}
+
+async function untilItAnswers(
+  host: string,
+  timeoutMs: number,
+  ended: () => string | undefined,
+  tail: () => string,
+): Promise<void> {
+  const client = new DockerClient(host);
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    try {
+      await client.ping(2000);
+      return;
+    } catch (cause) {
+      const reason = ended() ?? (Date.now() > deadline ? `no answer within ${timeoutMs} ms` : undefined);
+      if (reason !== undefined) {
+        throw new EngineError('unavailable', `The private dockerd did not come up: ${reason}. ${tail()}`.trim(), {
+          cause,
+        });
+      }
+    }
+    await delay(100);
+  }
+}
+
+/** The last lines of the log past `start`; those that tell why it ended when there are such. */
+function logTail(files: DockerdFiles, start: number): string {
+  let lines: string[] = [];
+  try {
+    lines = readFileSync(files.logFile).subarray(start).toString('utf8').trim().split('\n');
+  } catch {
+    return '';
+  }
+  const telling = lines.filter((line) => /level=(?:fatal|error)|^failed to|^unable to/.test(line));
+  return cleanReason((telling.length > 0 ? telling : lines).slice(-3).join(' '));
+}
+
+const runningList = z.array(z.object({ Id: z.string() }));
+
+async function stopAllContainers(host: string, graceSeconds: number): Promise<void> {
+  const client = new DockerClient(host);
+  try {
+    const left = await client.json('GET', '/containers/json', runningList);
+    const walk = async (): Promise<void> => {
+      for (let one = left.pop(); one !== undefined; one = left.pop()) {
+        await client.call('POST', `/containers/${one.Id}/stop`, {
+          query: { t: graceSeconds },
+          timeoutMs: (graceSeconds + 30) * 1000,
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, walk));
+  } finally {
+    client.close();
+  }
+}
+
+/** SIGTERM, then SIGKILL after `graceMs`; resolves once the process is gone. */
+async function endProcess(pid: number, graceMs: number): Promise<void> {
+  const signal = (name: NodeJS.Signals): void => {
+    try {
+      process.kill(pid, name);
+    } catch {
+      // It ended in between.
+    }
+  };
+  const killAt = Date.now() + graceMs;
+  let killed = false;
+  signal('SIGTERM');
+  while (isAlive(pid)) {
+    if (!killed && Date.now() > killAt) {
+      killed = true;
+      signal('SIGKILL');
+    }
+    await delay(50);
+  }
+}

@@ -1,0 +1,167 @@
+import { z } from 'zod';
+import type { ContainerUsage, Log } from '../../proto/ports.ts';
+import type { DockerClient } from './client.ts';
+import type { Containers } from './containers.ts';
+import { isReply, textOf } from './errors.ts';
+import type { Naming } from './naming.ts';
+
+const stats = z.object({
+  memory_stats: z
+    .object({ usage: z.number().default(0), stats: z.record(z.string(), z.number()).default({}) })
+    .default({ usage: 0, stats: {} }),
+});
+
+const labelled = z.record(z.string(), z.string()).nullable().default(null);
+const diskUsage = z.object({
+  Containers: z
+    .array(z.object({ Labels: labelled, SizeRw: z.number().default(0) }))
+    .nullable()
+    .default(null),
+  Volumes: z
+    .array(z.object({ Labels: labelled, UsageData: z.object({ Size: z.number() }).nullish() }))
+    .nullable()
+    .default(null),
+});
+
+/** Memory a container holds without the file cache it would give back, as `docker stats` counts it (cgroup v1 and v2). */
+export function memoryInUse(usage: number, details: Readonly<Record<string, number>>): number {
+  const cache = details.total_inactive_file ?? details.inactive_file ?? 0;
+  return cache < usage ? usage - cache : usage;
+}
+
+/** Times of the sampling, in milliseconds. */
+export interface UsageTimes {
+  readonly memoryMs: number;
+  /** Adding up what is on disk is expensive for Docker. */
+  readonly diskMs: number;
+  /** A container nobody asked about for so long is not sampled. */
+  readonly forgetMs: number;
+}
+
+/** Used unless told otherwise. */
+export const defaultUsageTimes: UsageTimes = { memoryMs: 5000, diskMs: 60_000, forgetMs: 60_000 };
+
+/** Containers sampled at the same time: Docker takes a second to answer each. */
+const samplesAtOnce = 16;
+
+interface Sample {
+  askedAt: number;
+  memoryBytes: number;
+  storageBytes: number;
+}
+
+/** Samples the containers somebody asks about. Runs no timer while nobody does. */
+export class UsageSampler {
+  readonly #client: DockerClient;
+  readonly #containers: Containers;
+  readonly #naming: Naming;
+  readonly #log: Log;
+  readonly #times: UsageTimes;
+  readonly #samples = new Map<string, Sample>();
+  readonly #stop = new AbortController();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #running: Promise<void> = Promise.resolve();
+  #scheduled = false;
+  #diskAt = 0;
+
+  constructor(client: DockerClient, containers: Containers, naming: Naming, log: Log, times: UsageTimes) {
+    this.#client = client;
+    this.#containers = containers;
+    this.#naming = naming;
+    this.#log = log;
+    this.#times = times;
+  }
+
+  /** The last sample; zeros at first. Asking keeps the sampling of this container going. */
+  usage(id: string): ContainerUsage {
+    const known = this.#samples.get(id);
+    const sample = known ?? { askedAt: 0, memoryBytes: 0, storageBytes: 0 };
+    sample.askedAt = Date.now();
+    if (known === undefined) {
+      this.#samples.set(id, sample);
+      this.#diskAt = Math.min(this.#diskAt, Date.now() - this.#times.diskMs + this.#times.memoryMs);
+    }
+    this.#schedule(0);
+    return { memoryBytes: sample.memoryBytes, storageBytes: sample.storageBytes };
+  }
+
+  /** Ends the sampling; resolves once no call of it runs. */
+  close(): Promise<void> {
+    this.#stop.abort();
+    clearTimeout(this.#timer);
+    return this.#running;
+  }
+
+  #schedule(afterMs: number): void {
+    if (this.#scheduled || this.#stop.signal.aborted) return;
+    this.#scheduled = true;
+    this.#timer = setTimeout(() => {
+      this.#running = this.#round().finally(() => {
+        this.#scheduled = false;
+        if (this.#samples.size > 0) this.#schedule(this.#times.memoryMs);
+      });
+    }, afterMs);
+    this.#timer.unref();
+  }
+
+  async #round(): Promise<void> {
+    const now = Date.now();
+    for (const [id, sample] of this.#samples) {
+      if (now - sample.askedAt > this.#times.forgetMs) this.#samples.delete(id);
+    }
+    const ids = [...this.#samples.keys()];
+    if (ids.length === 0) return;
+    const disk = now - this.#diskAt >= this.#times.diskMs ? this.#sampleDisk(now) : Promise.resolve();
+    const walk = async (): Promise<void> => {
+      for (let id = ids.pop(); id !== undefined && !this.#stop.signal.aborted; id = ids.pop())
+        await this.#sampleMemory(id);
+    };
+    await Promise.all([disk, ...Array.from({ length: Math.min(samplesAtOnce, ids.length) }, walk)]);
+  }
+
+  async #sampleMemory(id: string): Promise<void> {
+    const sample = this.#samples.get(id);
+    if (sample === undefined) return;
+    try {
+      const view = await this.#containers.find(id);
+      if (view?.State.Running !== true) {
+        sample.memoryBytes = 0;
+        return;
+      }
+      const { memory_stats } = await this.#client.json('GET', `/containers/${view.Id}/stats`, stats, {
+        query: { stream: false, 'one-shot': true },
+        signal: this.#stop.signal,
+      });
+      sample.memoryBytes = memoryInUse(memory_stats.usage, memory_stats.stats);
+    } catch (error) {
+      this.#complain(error, 'cannot sample the memory of a container');
+    }
+  }
+
+  async #sampleDisk(now: number): Promise<void> {
+    this.#diskAt = now;
+    try {
+      const disk = await this.#client.json('GET', '/system/df', diskUsage, {
+        timeoutMs: 120_000,
+        maxBytes: 64 * 1024 * 1024,
+        signal: this.#stop.signal,
+      });
+      const sums = new Map<string, number>();
+      const add = (found: Record<string, string> | null, bytes: number): void => {
+        const id = this.#naming.idOf(found);
+        // Docker says -1 for "not known".
+        if (id !== undefined && bytes > 0) sums.set(id, (sums.get(id) ?? 0) + bytes);
+      };
+      for (const container of disk.Containers ?? []) add(container.Labels, container.SizeRw);
+      for (const volume of disk.Volumes ?? []) add(volume.Labels, volume.UsageData?.Size ?? 0);
+      for (const [id, sample] of this.#samples) sample.storageBytes = sums.get(id) ?? 0;
+    } catch (error) {
+      // 409: somebody else's count is under way; the next round tries again.
+      if (!isReply(error, 409)) this.#complain(error, 'cannot add up what containers hold on disk');
+    }
+  }
+
+  #complain(error: unknown, message: string): void {
+    if (!this.#stop.signal.aborted) this.#log.debug({ reason: textOf(error) }, message);
+  }
+}

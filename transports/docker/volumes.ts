@@ -1,0 +1,29 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import type { DockerClient } from './client.ts';
+import { isReply } from './errors.ts';
+import type { Naming } from './naming.ts';
+
+const volumeList = z.object({ Volumes: z.array(z.object({ Name: z.string() })).nullable() });
+
+/** The names of all volumes of a container, or of the whole installation. */
+export async function listVolumes(client: DockerClient, naming: Naming, id?: string): Promise<string[]> {
+  const found = await client.json('GET', '/volumes', volumeList, { query: { filters: naming.filters(id) } });
+  return (found.Volumes ?? []).map((volume) => volume.Name);
+}
+
+/** Removes a container's volumes. One that Docker still counts as used is tried again for a while. */
+export async function removeVolumes(client: DockerClient, naming: Naming, id?: string): Promise<void> {
+  for (const name of await listVolumes(client, naming, id)) {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        await client.call('DELETE', `/volumes/${encodeURIComponent(name)}`);
+        break;
+      } catch (error) {
+        if (isReply(error, 404)) break;
+        if (!isReply(error, 409) || tries === 20) throw error;
+        await delay(100);
+      }
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import { Agent, request } from 'node:http';
+
+/** Why a server could not be opened: the address is taken or not ours, or the adapter asked for is missing here. */
+export class ListenError extends Error {
+  readonly code: 'address_unavailable' | 'adapter_unavailable';
+  constructor(code: ListenError['code'], message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'ListenError';
+    this.code = code;
+  }
+}
+
+/** How long an address may take to say that somebody listens on it, in milliseconds. */
+const PROBE_MS = 1_000;
+
+/**
+ * Rejects with ListenError when something accepts connections on the address. For listeners that would share a taken port
+ * unnoticed; asking by binding instead would also refuse a port whose last owner ended a minute ago.
+ */
+export function claimable(host: string, port: number): Promise<void> {
+  if (port === 0) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const agent = new Agent({ timeout: PROBE_MS });
+    const probe = request({ host, port, agent });
+    const settle = (taken: boolean) => {
+      probe.destroy();
+      agent.destroy();
+      if (taken) reject(new ListenError('address_unavailable', `Cannot listen on ${host}:${port}: it is taken.`));
+      else resolve();
+    };
+    probe.once('error', () => settle(false));
+    probe.once('timeout', () => settle(false));
+    // The request itself is never sent: only its connection counts.
+    probe.once('socket', (socket) => socket.once('connect', () => settle(true)));
+  });
+}

@@ -1,0 +1,136 @@
+import type { IncomingMessage } from 'node:http';
+import { BodyError, type HttpRequest } from '../../proto/http.ts';
+import { plainAddress } from './address.ts';
+import { MAX_DISCARD_BYTES } from './limits.ts';
+
+const nothing = new Uint8Array(0);
+
+/** A request on node:http, read where it is: node keeps it for as long as it is referred to. */
+export class NodeRequest implements HttpRequest {
+  private readonly message: IncomingMessage;
+  private readonly split: number;
+  private aborter: AbortController | undefined;
+  private asked = false;
+  private waiting: ((error: BodyError) => void) | undefined;
+  /** The client left before the reply was sent. */
+  gone = false;
+  readonly remoteAddress: string;
+
+  constructor(message: IncomingMessage) {
+    this.message = message;
+    this.split = message.url?.indexOf('?') ?? -1;
+    this.remoteAddress = plainAddress(message.socket.remoteAddress);
+  }
+
+  get method(): string {
+    return this.message.method ?? '';
+  }
+
+  get path(): string {
+    const url = this.message.url ?? '';
+    return this.split < 0 ? url : url.slice(0, this.split);
+  }
+
+  get query(): string {
+    return this.split < 0 ? '' : (this.message.url ?? '').slice(this.split + 1);
+  }
+
+  header(name: string): string | undefined {
+    const value = this.message.headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
+  }
+
+  get signal(): AbortSignal {
+    this.aborter ??= new AbortController();
+    if (this.gone) this.aborter.abort();
+    return this.aborter.signal;
+  }
+
+  /** Whether bytes of the body are still to come. */
+  get unread(): boolean {
+    return this.hasBody && !this.message.complete;
+  }
+
+  body(limit: number): Promise<Uint8Array> {
+    if (this.asked) return Promise.reject(new TypeError('The body of a request is read once.'));
+    this.asked = true;
+    if (this.gone) return Promise.reject(new BodyError('aborted'));
+    if (!this.hasBody) return Promise.resolve(nothing);
+    if (this.declared > limit) return Promise.reject(new BodyError('too_large'));
+    return new Promise((resolve, reject) => this.collect(limit, resolve, reject));
+  }
+
+  /**
+   * Reads on without keeping anything, so that a client which is still sending comes to read its answer. `done` is told true
+   * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Not called once the client left.
+   */
+  discard(done: (whole: boolean) => void): void {
+    if (this.declared > MAX_DISCARD_BYTES) {
+      done(false);
+      return;
+    }
+    let seen = 0;
+    const finish = (whole: boolean) => {
+      this.message.off('data', count).off('end', ended);
+      if (!this.gone) done(whole);
+    };
+    const ended = () => finish(true);
+    const count = (chunk: Buffer) => {
+      seen += chunk.length;
+      if (seen > MAX_DISCARD_BYTES) finish(false);
+    };
+    this.message.on('data', count).on('end', ended).resume();
+  }
+
+  /** The client left: wakes whoever waits for the signal or for the body. */
+  abort(): void {
+    if (this.gone) return;
+    this.gone = true;
+    this.waiting?.(new BodyError('aborted'));
+    this.aborter?.abort();
+  }
+
+  private get hasBody(): boolean {
+    return this.declared > 0 || this.message.headers['transfer-encoding'] !== undefined;
+  }
+
+  private get declared(): number {
+    return Number(this.message.headers['content-length'] ?? 0);
+  }
+
+  private collect(limit: number, resolve: (body: Uint8Array) => void, reject: (error: BodyError) => void): void {
+    const { message } = this;
+    // Grows by doubling: a body sent a byte a chunk costs its bytes, not an object each.
+    let held = Buffer.alloc(0);
+    let size = 0;
+    const settle = () => {
+      message.off('data', take).off('end', whole);
+      this.waiting = undefined;
+    };
+    const whole = () => {
+      settle();
+      resolve(new Uint8Array(held.buffer, held.byteOffset, size));
+    };
+    const fail = (error: BodyError) => {
+      settle();
+      reject(error);
+    };
+    const take = (chunk: Buffer) => {
+      if (size + chunk.length > limit) {
+        message.pause();
+        return fail(new BodyError('too_large'));
+      }
+      if (size + chunk.length > held.length) {
+        const grown = Buffer.allocUnsafeSlow(
+          size === 0 ? chunk.length : Math.max(size + chunk.length, held.length * 2),
+        );
+        held.copy(grown, 0, 0, size);
+        held = grown;
+      }
+      chunk.copy(held, size);
+      size += chunk.length;
+    };
+    this.waiting = fail;
+    message.on('data', take).on('end', whole);
+  }
+}

@@ -1,0 +1,238 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { HttpReply, HttpServer, HttpServerOptions, HttpStreamReply, UpgradeAnswer } from '../../proto/http.ts';
+import { NodeSockets } from '../ws/node-sockets.ts';
+import { isPromise } from './is-promise.ts';
+import * as limits from './limits.ts';
+import { ListenError } from './listen-error.ts';
+import { sendStream, writeReply, writeStreamHead } from './node-reply.ts';
+import { NodeRequest } from './node-request.ts';
+import { PendingUpgrade } from './node-upgrade.ts';
+import { dropStream, soundReply } from './reply-check.ts';
+import {
+  badRequest,
+  closingReply,
+  headTooLarge,
+  internalError,
+  plainError,
+  statusLine,
+  unknownMethod,
+} from './reply-head.ts';
+import { asksForWebSocket, upgradeProblem } from './upgrade.ts';
+
+/** What node's parser refused, as a reply. */
+function refusalOf(code: unknown): HttpReply {
+  if (code === 'HPE_HEADER_OVERFLOW') return headTooLarge;
+  if (code === 'HPE_INVALID_METHOD') return unknownMethod;
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return plainError(408, 'timeout', 'The request took too long to arrive.');
+  return badRequest;
+}
+
+/** The server on node:http, with ws for its WebSockets. */
+class NodeServer implements HttpServer {
+  readonly adapter = 'node';
+  private readonly options: HttpServerOptions;
+  private readonly server: Server;
+  private readonly sockets: NodeSockets;
+  private readonly pending = new Set<PendingUpgrade>();
+  private closing = false;
+  private running = 0;
+  private idle: (() => void) | undefined;
+  private end: Promise<void> | undefined;
+
+  constructor(options: HttpServerOptions) {
+    this.options = options;
+    this.sockets = new NodeSockets({
+      maxMessageBytes: options.maxMessageBytes ?? limits.MAX_MESSAGE_BYTES,
+      maxBufferedBytes: options.maxBufferedBytes ?? limits.MAX_BUFFERED_BYTES,
+      pingMs: options.pingMs ?? limits.PING_MS,
+    });
+    this.server = createServer({
+      maxHeaderSize: limits.MAX_HEAD_BYTES,
+      headersTimeout: limits.HEAD_TIMEOUT_MS,
+      requestTimeout: limits.BODY_TIMEOUT_MS,
+      keepAliveTimeout: limits.HEAD_TIMEOUT_MS,
+      connectionsCheckingInterval: 1_000,
+      joinDuplicateHeaders: true,
+    });
+    // Past its bound node drops headers silently: one more is let in, so that the excess is seen and refused.
+    this.server.maxHeadersCount = limits.MAX_HEADERS + 1;
+    this.server.on('request', (message, response) => this.request(message, response));
+    this.server.on('upgrade', (message, socket, head) => this.upgrade(message, socket, head));
+    this.server.on('clientError', (error, socket) => this.malformed(error, socket));
+  }
+
+  get port(): number {
+    const address = this.server.address();
+    return typeof address === 'object' && address !== null ? address.port : 0;
+  }
+
+  /** Resolves once bound. Rejects with ListenError. */
+  open(): Promise<this> {
+    const { host, port } = this.options;
+    return new Promise((resolve, reject) => {
+      const failed = (cause: Error) => {
+        this.sockets.stop();
+        reject(new ListenError('address_unavailable', `Cannot listen on ${host}:${port}.`, { cause }));
+      };
+      this.server.once('error', failed);
+      this.server.listen(port, host, () => {
+        this.server.off('error', failed);
+        resolve(this);
+      });
+    });
+  }
+
+  close(graceMs: number): Promise<void> {
+    this.end ??= this.finish(graceMs);
+    return this.end;
+  }
+
+  private request(message: IncomingMessage, response: ServerResponse): void {
+    const request = new NodeRequest(message);
+    this.running += 1;
+    response.once('close', () => {
+      if (!response.writableFinished) request.abort();
+      this.ended();
+    });
+    const refusal = this.refusal(message);
+    if (refusal !== undefined) {
+      writeReply(response, refusal, false, true);
+      return;
+    }
+    if (message.method === 'GET' && asksForWebSocket(request.header('upgrade'))) {
+      // Node hands heads with `Connection: upgrade` to `upgrade`; this one has none.
+      writeReply(response, upgradeProblem((name) => request.header(name)) ?? badRequest, false, true);
+      return;
+    }
+    try {
+      const answer = this.options.onRequest(request);
+      if (!isPromise(answer)) {
+        this.answer(request, response, answer);
+        return;
+      }
+      answer.then(
+        (reply) => this.answer(request, response, reply),
+        () => this.answer(request, response, internalError),
+      );
+    } catch {
+      this.answer(request, response, internalError);
+    }
+  }
+
+  private refusal(message: IncomingMessage): HttpReply | undefined {
+    if (!limits.METHODS.has(message.method ?? '')) return unknownMethod;
+    if (message.rawHeaders.length > limits.MAX_HEADERS * 2) return headTooLarge;
+    const coding = message.headers['transfer-encoding'];
+    if (coding !== undefined && coding.toLowerCase() !== 'chunked') return badRequest;
+    return message.url?.startsWith('/') ? undefined : badRequest;
+  }
+
+  private answer(request: NodeRequest, response: ServerResponse, reply: HttpReply | HttpStreamReply): void {
+    if (request.gone) {
+      dropStream(reply);
+      return;
+    }
+    const sound = soundReply(reply);
+    if (request.unread) request.discard((whole) => this.write(request, response, sound, !whole));
+    else this.write(request, response, sound, false);
+  }
+
+  private write(
+    request: NodeRequest,
+    response: ServerResponse,
+    reply: HttpReply | HttpStreamReply,
+    cutOff: boolean,
+  ): void {
+    const head = request.method === 'HEAD';
+    const closing = cutOff || this.closing;
+    if (!('stream' in reply)) {
+      writeReply(response, reply, head, closing);
+      return;
+    }
+    if (head) {
+      dropStream(reply);
+      writeStreamHead(response, reply, closing);
+      response.end();
+      return;
+    }
+    sendStream(response, reply, () => cutOff || this.closing).catch(() => {
+      if (response.headersSent) response.destroy();
+      else if (!response.destroyed) writeReply(response, internalError, false, closing);
+    });
+  }
+
+  private upgrade(message: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const waiting = new PendingUpgrade(message, socket, head);
+    if (message.method !== 'GET' || !asksForWebSocket(waiting.request.header('upgrade'))) {
+      this.noUpgrade(message, waiting);
+      return;
+    }
+    const refusal = this.refusal(message) ?? upgradeProblem((name) => waiting.request.header(name));
+    if (refusal !== undefined || waiting.hasBody) {
+      waiting.refuse(refusal ?? badRequest);
+      return;
+    }
+    this.running += 1;
+    this.pending.add(waiting);
+    const settle = (answer: UpgradeAnswer) => {
+      if ('refuse' in answer) waiting.refuse(soundReply(answer.refuse));
+      else if (this.closing) waiting.refuse(closingReply);
+      else waiting.accept((early) => this.sockets.accept(message, socket, early, answer.accept));
+    };
+    Promise.resolve()
+      .then(() => this.options.onUpgrade(waiting.request))
+      .then(settle)
+      .catch(() => waiting.refuse(internalError))
+      .finally(() => {
+        this.pending.delete(waiting);
+        this.ended();
+      });
+  }
+
+  /** An upgrade to something else is not taken up (RFC 9110, section 7.8): the request is answered as if it had not asked. */
+  private noUpgrade(message: IncomingMessage, waiting: PendingUpgrade): void {
+    // Node has stopped parsing this connection, so a body cannot be read.
+    if (waiting.hasBody) waiting.refuse(badRequest);
+    else this.request(message, waiting.response());
+  }
+
+  /** What node could not parse, or what did not arrive in time. */
+  private malformed(error: Error, socket: Duplex): void {
+    const reply = refusalOf('code' in error ? error.code : undefined);
+    if (!socket.writable || ('code' in error && error.code === 'ECONNRESET')) return void socket.destroy();
+    const body = String(reply.body);
+    const head = [...reply.headers, ['content-length', body.length], ['connection', 'close']].map((h) => h.join(': '));
+    const lines = [`HTTP/1.1 ${statusLine(reply.status)}`, `date: ${new Date().toUTCString()}`, ...head];
+    socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
+  }
+
+  private ended(): void {
+    this.running -= 1;
+    if (this.running === 0) this.idle?.();
+  }
+
+  private async finish(graceMs: number): Promise<void> {
+    this.closing = true;
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    await this.sockets.closeAll(1001, 'server is closing', Math.min(graceMs, limits.GOODBYE_MS));
+    if (this.running > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, graceMs);
+        this.idle = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    for (const waiting of this.pending) waiting.destroy();
+    this.sockets.stop();
+    this.server.closeAllConnections();
+    await closed;
+  }
+}
+
+/** Opens a server on node:http and ws. Rejects with ListenError. */
+export function listenNode(options: HttpServerOptions): Promise<HttpServer> {
+  return new NodeServer(options).open();
+}

@@ -1,0 +1,135 @@
+import type { HttpResponse } from 'uWebSockets.js';
+import { BodyError } from '../../proto/http.ts';
+import { EARLY_BODY_BYTES, MAX_DISCARD_BYTES } from './limits.ts';
+
+const nothing = new Uint8Array(0);
+
+/**
+ * The body of one request, held as it comes. Before `read` at most about EARLY_BODY_BYTES are held and then the sender waits;
+ * after `read` at most the reader's limit; after `discard` nothing.
+ */
+export class UwsBody {
+  private readonly res: HttpResponse;
+  private readonly declared: number;
+  private held: Uint8Array = nothing;
+  private size = 0;
+  private seen = 0;
+  private limit: number | undefined;
+  private paused = false;
+  private gone = false;
+  private dropping = false;
+  private settle: { resolve(body: Uint8Array): void; reject(error: BodyError): void } | undefined;
+  private discarded: ((whole: boolean) => void) | undefined;
+  /** The last byte has arrived. */
+  ended = false;
+
+  /** Starts listening; only inside the library's callback for the request. `declared`: content-length, 0 when unknown. */
+  constructor(res: HttpResponse, declared: number) {
+    this.res = res;
+    this.declared = declared;
+    res.onData((chunk, last) => this.take(chunk, last));
+  }
+
+  /** The whole body of at most `limit` bytes. Rejects with BodyError. */
+  read(limit: number): Promise<Uint8Array> {
+    if (this.gone) return Promise.reject(new BodyError('aborted'));
+    if (this.size > limit || this.declared > limit) {
+      this.drop();
+      return Promise.reject(new BodyError('too_large'));
+    }
+    if (this.ended) return Promise.resolve(this.whole());
+    this.limit = limit;
+    this.resume();
+    return new Promise((resolve, reject) => {
+      this.settle = { resolve, reject };
+    });
+  }
+
+  /** The client left. */
+  abort(): void {
+    this.gone = true;
+    this.drop();
+    this.settle?.reject(new BodyError('aborted'));
+    this.settle = undefined;
+    this.discarded = undefined;
+  }
+
+  /**
+   * Reads on without keeping anything, so that a client which is still sending comes to read its answer. `done` is told true
+   * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Not called once the client left.
+   */
+  discard(done: (whole: boolean) => void): void {
+    this.drop();
+    this.resume();
+    if (this.declared - this.seen > MAX_DISCARD_BYTES) {
+      done(false);
+      return;
+    }
+    this.seen = 0;
+    this.discarded = done;
+  }
+
+  private take(chunk: ArrayBuffer, last: boolean): void {
+    this.seen += chunk.byteLength;
+    if (last) this.ended = true;
+    if (this.dropping) {
+      this.dropped();
+      return;
+    }
+    // The library takes the memory back when this returns.
+    this.append(new Uint8Array(chunk));
+    if (this.limit === undefined) {
+      if (this.size > EARLY_BODY_BYTES && !last) this.pause();
+    } else if (this.size > this.limit) {
+      this.drop();
+      this.settle?.reject(new BodyError('too_large'));
+      this.settle = undefined;
+    } else if (last) {
+      this.settle?.resolve(this.whole());
+      this.settle = undefined;
+    }
+  }
+
+  private dropped(): void {
+    if (!this.ended && this.seen <= MAX_DISCARD_BYTES) return;
+    const done = this.discarded;
+    this.discarded = undefined;
+    done?.(this.ended);
+  }
+
+  /** Grows by doubling: a body sent a byte a chunk costs its bytes, not an object each. */
+  private append(chunk: Uint8Array): void {
+    const size = this.size + chunk.length;
+    if (size > this.held.length) {
+      const grown = new Uint8Array(this.size === 0 ? size : Math.max(size, this.held.length * 2));
+      grown.set(this.held.subarray(0, this.size));
+      this.held = grown;
+    }
+    this.held.set(chunk, this.size);
+    this.size = size;
+  }
+
+  private whole(): Uint8Array {
+    const body = this.held.subarray(0, this.size);
+    this.held = nothing;
+    return body;
+  }
+
+  private drop(): void {
+    this.dropping = true;
+    this.held = nothing;
+    this.size = 0;
+  }
+
+  private pause(): void {
+    if (this.paused || this.gone) return;
+    this.paused = true;
+    this.res.pause();
+  }
+
+  private resume(): void {
+    if (!this.paused || this.gone) return;
+    this.paused = false;
+    this.res.resume();
+  }
+}

@@ -1,0 +1,108 @@
+import type { HttpResponse } from 'uWebSockets.js';
+import type { HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import { dropStream, soundReply } from './reply-check.ts';
+import { internalError } from './reply-head.ts';
+import { UwsStream, writeReply } from './uws-reply.ts';
+import type { UwsRequest } from './uws-request.ts';
+
+/** What an exchange needs of its server. */
+export interface ExchangeOwner {
+  /** The server closes: connections end with their reply. */
+  readonly closing: boolean;
+  /** Called once when the exchange is over, however it ended. */
+  ended(): void;
+}
+
+/** One request that is answered after the library's callback returned: it guards every write against a client that left. */
+export class UwsExchange {
+  private readonly res: HttpResponse;
+  private readonly request: UwsRequest;
+  private readonly owner: ExchangeOwner;
+  private stream: UwsStream | undefined;
+  private over = false;
+
+  /** Only inside the library's callback: takes over the abort handler and copies what is left of the request. */
+  constructor(res: HttpResponse, request: UwsRequest, owner: ExchangeOwner) {
+    this.res = res;
+    this.request = request;
+    this.owner = owner;
+    res.onAborted(() => this.abort());
+    request.keep();
+  }
+
+  /** Answers with what `reply` becomes; a rejection becomes a bare 500. */
+  follow(reply: PromiseLike<HttpReply | HttpStreamReply>): void {
+    reply.then(
+      (value) => this.answer(value),
+      () => this.answer(internalError),
+    );
+  }
+
+  /** Answers once: later calls, and calls after the client left, write nothing. A bad reply becomes a bare 500. */
+  answer(reply: HttpReply | HttpStreamReply, closing = false): void {
+    if (this.over) return void dropStream(reply);
+    const sound = soundReply(reply);
+    const unread = this.request.unread;
+    if (unread === undefined) {
+      this.write(sound, closing);
+      return;
+    }
+    unread.discard((whole) => this.write(sound, closing || !whole));
+  }
+
+  /** Runs `write` corked if the client is still there, and ends the exchange: for what is no reply, such as an upgrade. */
+  settle(write: () => void): void {
+    if (this.over) return;
+    this.end();
+    this.res.cork(write);
+  }
+
+  private write(reply: HttpReply | HttpStreamReply, closing: boolean): void {
+    if (this.over) return;
+    const head = this.request.method === 'HEAD';
+    if ('stream' in reply && !head) {
+      this.pump(reply);
+      return;
+    }
+    const whole: HttpReply = 'stream' in reply ? { status: reply.status, headers: reply.headers } : reply;
+    if ('stream' in reply) dropStream(reply);
+    this.res.cork(() => {
+      if (writeReply(this.res, whole, head, closing || this.owner.closing, () => this.end())) this.end();
+    });
+  }
+
+  private pump(reply: HttpStreamReply): void {
+    let stream: UwsStream;
+    try {
+      stream = new UwsStream(this.res, reply);
+    } catch {
+      this.write(internalError, false);
+      return;
+    }
+    this.stream = stream;
+    stream
+      .send(() => this.owner.closing)
+      .then(
+        () => this.end(),
+        () => {
+          if (this.over) return;
+          if (!stream.headSent) return this.write(internalError, false);
+          // Half a reply cannot become another one: cut off, so that the client does not take it for whole.
+          this.res.close();
+        },
+      );
+  }
+
+  private abort(): void {
+    this.request.abort();
+    this.stream?.abort();
+    this.end();
+  }
+
+  private end(): void {
+    if (this.over) return;
+    this.over = true;
+    this.request.release();
+    this.owner.ended();
+  }
+}

@@ -1,0 +1,112 @@
+import type { WebSocket } from 'uWebSockets.js';
+import type { Socket, SocketHandlers } from '../../proto/http.ts';
+
+/** What the library keeps with each of its sockets. */
+export interface UwsLink {
+  readonly socket: UwsSocket;
+}
+
+const INTERNAL = 1011;
+const TOO_SLOW = 1013;
+const text = new TextDecoder();
+
+/** One WebSocket on uWebSockets.js. The library's own socket throws once it is closed, so it is let go of first. */
+export class UwsSocket implements Socket {
+  private ws: WebSocket<UwsLink> | undefined;
+  private readonly handlers: SocketHandlers;
+  private readonly maxBuffered: number;
+  private waiting = false;
+  /** Ping periods in which the peer was not heard. */
+  silent = 0;
+
+  constructor(handlers: SocketHandlers, maxBuffered: number) {
+    this.handlers = handlers;
+    this.maxBuffered = maxBuffered;
+  }
+
+  send(data: string | Uint8Array): boolean {
+    const ws = this.ws;
+    if (ws === undefined) return false;
+    // A string has at most three bytes a character: only the rare one that may not fit is measured.
+    if (this.waiting || data.length * 3 > this.maxBuffered) {
+      const size = typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength;
+      if (size + ws.getBufferedAmount() > this.maxBuffered) {
+        this.close(TOO_SLOW, 'too slow');
+        return false;
+      }
+    }
+    const result = ws.send(data, typeof data !== 'string');
+    if (result === 1) return true;
+    if (result === 2) this.close(TOO_SLOW, 'too slow');
+    else this.waiting = true;
+    return false;
+  }
+
+  buffered(): number {
+    return this.ws?.getBufferedAmount() ?? 0;
+  }
+
+  /** The library cannot stop reading one WebSocket: frames are delivered on. */
+  pause(): void {}
+
+  resume(): void {}
+
+  close(code: number, reason: string): void {
+    // The library calls back before `end` returns, which is where the owner hears of it.
+    this.ws?.end(code, reason);
+  }
+
+  /** Cuts the connection without a handshake. */
+  terminate(): void {
+    this.ws?.close();
+  }
+
+  /** The library opened its socket. */
+  opened(ws: WebSocket<UwsLink>): void {
+    this.ws = ws;
+    this.guard(() => this.handlers.open(this));
+  }
+
+  /** `data` is the library's memory and is copied before the owner sees it. */
+  received(data: ArrayBuffer, isBinary: boolean): void {
+    this.silent = 0;
+    const frame = isBinary ? { binary: new Uint8Array(data.slice(0)) } : { text: text.decode(data) };
+    this.guard(() => this.handlers.message(frame));
+  }
+
+  /** The library wrote some of what waited. */
+  drained(): void {
+    if (!this.waiting || this.ws === undefined || this.ws.getBufferedAmount() > 0) return;
+    this.waiting = false;
+    this.guard(() => this.handlers.drain());
+  }
+
+  /** The library closed its socket, whoever began it. */
+  closed(code: number, reason: ArrayBuffer): void {
+    this.ws = undefined;
+    try {
+      this.handlers.close(code, text.decode(reason));
+    } catch {
+      // The socket is gone and the owner with it: nobody is left to tell.
+    }
+  }
+
+  /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
+  beat(): void {
+    if (this.silent >= 2) {
+      this.terminate();
+      return;
+    }
+    this.silent += 1;
+    this.ws?.ping();
+  }
+
+  /** An exception that leaves a callback of the library ends the process, so the one socket ends instead. */
+  private guard(call: () => void): void {
+    try {
+      call();
+    } catch {
+      this.close(INTERNAL, 'internal error');
+    }
+  }
+}

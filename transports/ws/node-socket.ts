@@ -1,0 +1,128 @@
+import type { WebSocket } from 'ws';
+import type { Socket, SocketHandlers } from '../../proto/http.ts';
+
+/** How long the peer may take to answer a closing handshake before its connection is cut, in milliseconds. */
+const CLOSE_TIMEOUT_MS = 5_000;
+const INTERNAL = 1011;
+const TOO_SLOW = 1013;
+
+/**
+ * One WebSocket on ws. Its owner hears of the end as soon as either side closes; the library's socket may live on a little to
+ * finish the closing handshake.
+ */
+export class NodeSocket implements Socket {
+  private readonly ws: WebSocket;
+  private readonly handlers: SocketHandlers;
+  private readonly maxBuffered: number;
+  private over = false;
+  private waiting = false;
+  private silent = 0;
+  private closeTimer: NodeJS.Timeout | undefined;
+
+  /** `gone` is called once the library's socket has ended. */
+  constructor(ws: WebSocket, handlers: SocketHandlers, maxBuffered: number, gone: () => void) {
+    this.ws = ws;
+    this.handlers = handlers;
+    this.maxBuffered = maxBuffered;
+    ws.binaryType = 'nodebuffer';
+    ws.on('message', (data, isBinary) => this.received(data, isBinary));
+    ws.on('ping', () => this.heard());
+    ws.on('pong', () => this.heard());
+    // A frame that breaks the protocol: the library closes with the right code, and `close` follows.
+    ws.on('error', () => undefined);
+    ws.on('close', (code, reason) => {
+      clearTimeout(this.closeTimer);
+      this.ended(code, reason.toString());
+      gone();
+    });
+  }
+
+  /** Tells the owner that the socket is open. */
+  opened(): void {
+    this.guard(() => this.handlers.open(this));
+  }
+
+  send(data: string | Uint8Array): boolean {
+    if (this.over) return false;
+    const size = typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength;
+    if (size + this.ws.bufferedAmount > this.maxBuffered) {
+      this.close(TOO_SLOW, 'too slow');
+      return false;
+    }
+    this.ws.send(data, { binary: typeof data !== 'string' }, this.written);
+    if (this.ws.bufferedAmount > 0) this.waiting = true;
+    return !this.waiting;
+  }
+
+  buffered(): number {
+    return this.over ? 0 : this.ws.bufferedAmount;
+  }
+
+  pause(): void {
+    if (!this.over) this.ws.pause();
+  }
+
+  resume(): void {
+    if (!this.over) this.ws.resume();
+  }
+
+  close(code: number, reason: string): void {
+    if (this.over) return;
+    // A paused socket would never read the peer's half of the handshake.
+    this.ws.resume();
+    this.ws.close(code, reason);
+    this.closeTimer = setTimeout(() => this.ws.terminate(), CLOSE_TIMEOUT_MS);
+    this.ended(code, reason);
+  }
+
+  /** Cuts the connection without a handshake. */
+  terminate(): void {
+    this.ws.terminate();
+  }
+
+  /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
+  beat(): void {
+    if (this.over) return;
+    if (this.silent >= 2) {
+      this.terminate();
+      return;
+    }
+    this.silent += 1;
+    this.ws.ping();
+  }
+
+  private readonly written = () => {
+    if (!this.waiting || this.over || this.ws.bufferedAmount > 0) return;
+    this.waiting = false;
+    this.guard(() => this.handlers.drain());
+  };
+
+  private received(data: WebSocket.RawData, isBinary: boolean): void {
+    if (this.over || !Buffer.isBuffer(data)) return;
+    this.silent = 0;
+    const frame = isBinary ? { binary: new Uint8Array(data) } : { text: data.toString() };
+    this.guard(() => this.handlers.message(frame));
+  }
+
+  private heard(): void {
+    this.silent = 0;
+  }
+
+  private ended(code: number, reason: string): void {
+    if (this.over) return;
+    this.over = true;
+    try {
+      this.handlers.close(code, reason);
+    } catch {
+      // The socket is gone and the owner with it: nobody is left to tell.
+    }
+  }
+
+  private guard(call: () => void): void {
+    try {
+      call();
+    } catch {
+      this.close(INTERNAL, 'internal error');
+    }
+  }
+}

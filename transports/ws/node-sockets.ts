@@ -1,0 +1,66 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer } from 'ws';
+import type { SocketHandlers } from '../../proto/http.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { NodeSocket } from './node-socket.ts';
+
+/** The bounds of a server's WebSockets, as in proto/http.ts. */
+export interface SocketLimits {
+  readonly maxMessageBytes: number;
+  readonly maxBufferedBytes: number;
+  readonly pingMs: number;
+}
+
+/** The WebSockets of one server on node:http, from the accepted upgrade to their end. */
+export class NodeSockets {
+  private readonly limits: SocketLimits;
+  private readonly server: WebSocketServer;
+  private readonly open: Heartbeat<NodeSocket>;
+  private emptied: (() => void) | undefined;
+
+  constructor(limits: SocketLimits) {
+    this.limits = limits;
+    this.server = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      maxPayload: limits.maxMessageBytes,
+      perMessageDeflate: false,
+    });
+    this.open = new Heartbeat(limits.pingMs);
+  }
+
+  /** Answers a checked upgrade request with 101 and opens the socket for `handlers`. `head`: bytes that followed the request. */
+  accept(request: IncomingMessage, socket: Duplex, head: Buffer, handlers: SocketHandlers): void {
+    this.server.handleUpgrade(request, socket, head, (ws) => {
+      const opened = new NodeSocket(ws, handlers, this.limits.maxBufferedBytes, () => this.gone(opened));
+      this.open.add(opened);
+      opened.opened();
+    });
+  }
+
+  /** Begins the closing handshake with every open socket. Resolves when all have finished it, or after `waitMs`. */
+  closeAll(code: number, reason: string, waitMs: number): Promise<void> {
+    for (const socket of this.open.all()) socket.close(code, reason);
+    if (this.open.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, waitMs);
+      this.emptied = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** Cuts what is still open and stops the timer. */
+  stop(): void {
+    for (const socket of this.open.all()) socket.terminate();
+    this.open.stop();
+    this.server.close();
+  }
+
+  private gone(socket: NodeSocket): void {
+    this.open.remove(socket);
+    if (this.open.size === 0) this.emptied?.();
+  }
+}
