@@ -46,6 +46,9 @@ export interface Platform {
   stop(): Promise<void>;
 }
 
+// uWebSockets.js reads this while it loads: without it a request head of over 4 KiB in several packets is refused.
+process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
+
 const clock: Clock = { now: Date.now };
 
 /** How long requests in flight may take at the end, ms. */

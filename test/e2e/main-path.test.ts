@@ -6,8 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { DockerClient } from '../../transports/docker/client.ts';
-import { skipWithoutDocker } from '../kit/images.ts';
+import { inDocker, leftInDocker, skipWithoutDocker } from '../kit/docker.ts';
 import { logIn, request, startPlatform } from '../kit/platform.ts';
 import { findProgram } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';
@@ -46,19 +45,6 @@ async function read(terminal: TestSocket, pattern: RegExp): Promise<string> {
     shown += Buffer.from(frame.binary).toString();
   }
   return shown;
-}
-
-/** What Docker still has with our label: containers, volumes, networks. */
-async function leftInDocker(id: string): Promise<number> {
-  const client = new DockerClient(process.env.DOCKER_HOST ?? '');
-  const filters = encodeURIComponent(JSON.stringify({ label: [`troupe.container=${id}`] }));
-  const containers = await client.json('GET', `/containers/json?all=1&filters=${filters}`, z.array(z.unknown()));
-  const volumes = await client.json(
-    'GET',
-    `/volumes?filters=${filters}`,
-    z.object({ Volumes: z.array(z.unknown()).nullable() }),
-  );
-  return containers.length + (volumes.Volumes?.length ?? 0);
 }
 
 test('a person logs in, runs a container with the defaults and is inside it', {
@@ -111,20 +97,7 @@ test('a person logs in, runs a container with the defaults and is inside it', {
   await t.test('the key that was added opens it by SSH', async () => {
     const { json } = await request('GET', `${urls.compute}/compute/containers`, { token });
     assert.equal(z.array(containerSchema).parse(json.containers)[0]?.status, 'running');
-    const fresh = await websocket(t, `${ws}/compute/ws?token=${token}`);
-    await fresh.json();
-    const client = new DockerClient(process.env.DOCKER_HOST ?? '');
-    const filters = encodeURIComponent(JSON.stringify({ label: [`troupe.container=${id}`] }));
-    const [inspected] = await client.json(
-      'GET',
-      `/containers/json?filters=${filters}`,
-      z.array(
-        z.object({
-          NetworkSettings: z.object({ Networks: z.record(z.string(), z.object({ IPAddress: z.string() })) }),
-        }),
-      ),
-    );
-    const address = Object.values(inspected?.NetworkSettings.Networks ?? {})[0]?.IPAddress ?? '';
+    const [{ address } = { address: '' }] = await inDocker(id);
     const options = [
       '-i',
       keyFile,

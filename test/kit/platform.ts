@@ -5,6 +5,8 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { leftInDocker } from './docker.ts';
+import { until } from './until.ts';
 
 const compiled = import.meta.url.endsWith('.js');
 const main = fileURLToPath(new URL(`../../cmd/main.${compiled ? 'js' : 'ts'}`, import.meta.url));
@@ -121,4 +123,13 @@ export async function logIn(authUrl: string, username: string, password: string)
   const { status, json } = await request('POST', `${authUrl}/api/login`, { body: { username, password } });
   assert.equal(status, 200, JSON.stringify(json));
   return z.string().parse(json.token);
+}
+
+/** Deletes all containers of the token's user and waits until Docker has forgotten them. */
+export async function deleteAll(computeUrl: string, token: string): Promise<void> {
+  const { json } = await request('GET', `${computeUrl}/compute/containers`, { token });
+  for (const { id } of z.array(z.object({ id: z.string() })).parse(json.containers)) {
+    await request('DELETE', `${computeUrl}/compute/containers/${id}`, { token });
+    await until(async () => (await leftInDocker(id)) === 0, { what: `Docker forgets ${id}`, timeoutMs: 20_000 });
+  }
 }
