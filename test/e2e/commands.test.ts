@@ -1,0 +1,135 @@
+/** The command line, run as a person or a script runs it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { z } from 'zod';
+import { testDatabase } from '../kit/database.ts';
+import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
+import { logIn, request, startPlatform, troupe } from '../kit/platform.ts';
+import { type Cleanup, tempDir } from '../kit/temp.ts';
+import { until } from '../kit/until.ts';
+
+async function setting(t: Cleanup) {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const data = await tempDir(t);
+  const env = { DATABASE_URL: database.url };
+  return {
+    data,
+    env,
+    cli: (args: string[], input?: string) =>
+      troupe([...args, '--data', data], { env, ...(input === undefined ? {} : { input }) }),
+  };
+}
+
+test('users are added, listed and given passwords', async (t) => {
+  const { cli } = await setting(t);
+  const generated = await cli(['users', 'add', 'ann']);
+  assert.equal(generated.code, 0, generated.stderr);
+  assert.match(generated.stdout, /^Added ann\. The password is [A-Za-z0-9]{20} \(shown only now\)\.\n$/);
+  const piped = await cli(['users', 'add', 'bob', '--json'], 'from a pipe\r\nsecond line\n');
+  const bob = z
+    .object({ id: z.string(), username: z.literal('bob'), password: z.null() })
+    .parse(JSON.parse(piped.stdout));
+
+  const table = await cli(['users', 'list']);
+  assert.match(table.stdout, /^USERNAME +ID +ADDED\nann +[a-z0-9]{12} +\S+\nbob +[a-z0-9]{12} +\S+\n$/);
+  const json = await cli(['users', 'list', '--json']);
+  assert.equal(
+    z.array(z.object({ id: z.string(), username: z.string() })).parse(JSON.parse(json.stdout))[1]?.id,
+    bob.id,
+  );
+
+  const again = await cli(['users', 'add', 'ann'], 'whatever it is\n');
+  assert.deepEqual([again.code, again.stdout, again.stderr], [1, '', 'troupe: There is a user ann already.\n']);
+  for (const [args, input, message] of [
+    [['users', 'add', 'Not A Name'], 'long enough', /The username must be 1 to 63 characters/],
+    [['users', 'add', 'carol'], 'short', /The password must be 8 to 256 characters/],
+    [['users', 'passwd', 'nobody'], 'long enough', /There is no user nobody/],
+  ] as const) {
+    const refused = await cli([...args], input);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, message);
+  }
+});
+
+test('a password changed from the command line holds in the running platform', {
+  skip: skipWithoutDocker(),
+  timeout: 120_000,
+}, async (t) => {
+  const { data, env, cli } = await setting(t);
+  const platform = await startPlatform({
+    data,
+    env: { ...env, DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD: 'the admin of this test' },
+  });
+  t.after(() => platform.stop());
+  const { auth } = platform.ready.urls;
+  await cli(['users', 'add', 'ann'], 'the first password\n');
+  const token = await logIn(auth, 'ann', 'the first password');
+  assert.equal((await request('GET', `${auth}/api/session`, { token })).json.username, 'ann');
+
+  const changed = await cli(['users', 'passwd', 'ann'], 'the second password\n');
+  assert.equal(changed.code, 0, changed.stderr);
+  await logIn(auth, 'ann', 'the second password');
+  const body = { current_password: 'the second password', new_password: 'the third password' };
+  // The user's actor was awake: it hears of the change through the outbox.
+  await until(async () => (await request('PUT', `${auth}/api/settings/password`, { token, body })).status === 200, {
+    what: 'the actor knows the new password',
+  });
+  await logIn(auth, 'ann', 'the third password');
+});
+
+test('migrate says that the database is up to date, again and again', async (t) => {
+  const { cli } = await setting(t);
+  for (let run = 0; run < 2; run++) {
+    const { code, stdout } = await cli(['migrate']);
+    assert.deepEqual([code, stdout], [0, 'The database is up to date.\n']);
+  }
+});
+
+test('doctor says what is there and what is missing', async (t) => {
+  const { cli, data, env } = await setting(t);
+  const schema = z.object({
+    ok: z.boolean(),
+    findings: z.array(z.object({ name: z.string(), ok: z.boolean(), what: z.string() })),
+  });
+  const { stdout } = await cli(['doctor', '--json']);
+  const { findings } = schema.parse(JSON.parse(stdout));
+  assert.ok(findings.some(({ name, ok }) => name === 'PostgreSQL' && ok));
+  const lacking = await troupe(['doctor', '--data', data], {
+    env: { ...env, DATABASE_URL: 'postgres://127.0.0.1:1/none', DOCKER_HOST: 'unix:///nowhere/docker.sock' },
+  });
+  assert.equal(lacking.code, 1);
+  assert.match(lacking.stdout, /MISSING {2}docker/);
+  assert.match(lacking.stdout, /MISSING {2}PostgreSQL[\s\S]*correct DATABASE_URL/);
+  assert.match(lacking.stdout, /Troupe cannot run here yet: see above\.\n$/);
+});
+
+test('a start that cannot be says why and what to do, with exit code 1', async (t) => {
+  const { data, env } = await setting(t);
+  const cases: [args: string[], env: Record<string, string>, message: RegExp][] = [
+    [
+      ['up', '--data', data],
+      { ...env, DOCKER_HOST: 'unix:///nowhere/docker.sock' },
+      /DOCKER_HOST is unix:\/\/\/nowhere\/docker\.sock, but no Docker Engine answers there/,
+    ],
+    [['up', '--data', data], { ...env, JWT_SECRET: 'short' }, /JWT_SECRET: must be at least 32 bytes/],
+    [['up', '--data', data, '--port-offset', 'x'], env, /must be a whole number, or "auto"/],
+    [['up', '--data', data, '--port-offset', '99999'], env, /--port-offset must leave all ports between 0 and 65535/],
+    [['nonsense'], env, /unknown command 'nonsense'/],
+  ];
+  for (const [args, environment, message] of cases) {
+    const { code, stdout, stderr } = await troupe(args, { env: environment });
+    assert.equal(code, 1, args.join(' '));
+    assert.equal(stdout, '');
+    assert.match(stderr, message);
+    assert.doesNotMatch(stderr, /^\s+at /m);
+  }
+});
+
+test('--help and --version tell what there is; one dash is as good as two', async () => {
+  const help = await troupe(['--help']);
+  for (const command of ['up', 'down', 'doctor', 'migrate', 'users'])
+    assert.match(help.stdout, new RegExp(`^  ${command} `, 'm'));
+  assert.match((await troupe(['up', '--help'])).stdout, /--port-offset <n>/);
+  assert.match((await troupe(['-version'])).stdout, /^\d+\.\d+\.\d+\n$/);
+});

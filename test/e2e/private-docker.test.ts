@@ -1,0 +1,65 @@
+/** `troupe up` where no Docker Engine runs: it brings its own, and leaves it running for the containers. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { test } from 'node:test';
+import { z } from 'zod';
+import { DockerClient } from '../../transports/docker/client.ts';
+import { privateDockerHost } from '../../transports/docker/dockerd.ts';
+import { buildTinyImage } from '../engine/tiny-image.ts';
+import { logIn, request, startPlatform, troupe } from '../kit/platform.ts';
+import { skipUnless, skipWithout } from '../kit/require.ts';
+import { type Cleanup, tempDir } from '../kit/temp.ts';
+import { until } from '../kit/until.ts';
+
+const skip =
+  skipWithout('dockerd', 'iptables') ||
+  skipUnless(process.getuid?.() === 0, 'a private dockerd takes root') ||
+  skipUnless(!existsSync('/var/run/docker.sock'), 'this machine has a Docker Engine of its own');
+
+/** The environment of a machine on which nobody says where Docker is. */
+const env = { DOCKER_HOST: '', ADMIN_PASSWORD: 'the admin of this test' };
+
+test('up starts a private Docker Engine, SIGTERM leaves containers running, down stops all', {
+  skip,
+  timeout: 180_000,
+}, async (t: Cleanup) => {
+  const data = await tempDir(t);
+  t.after(async () => {
+    await troupe(['down', '--data', data], { env });
+  });
+  const image = await buildTinyImage();
+  // DEFAULT_IMAGE is not there yet at the first start: it serves all the same.
+  const first = await startPlatform({ data, env: { ...env, DEFAULT_IMAGE: image.reference } });
+  const host = (await privateDockerHost(data)) ?? '';
+  assert.match(host, /^unix:\/\//);
+  await image.build(new DockerClient(host), () => {}, new AbortController().signal);
+
+  const { urls } = first.ready;
+  const token = await logIn(urls.auth, 'admin', env.ADMIN_PASSWORD);
+  const key = await request('POST', `${urls.compute}/compute/ssh-keys`, {
+    token,
+    body: { name: 'k', public_key: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICrSHhbpPKMHUfhULNt2JzEkshWvEnerw8RTQbVxdySt' },
+  });
+  const created = await request('POST', `${urls.compute}/compute/containers`, {
+    token,
+    body: { name: 'one', ssh_key_ids: [key.json.id] },
+  });
+  const id = z.string().parse(created.json.id);
+  const status = async (compute: string) =>
+    (await request('GET', `${compute}/compute/containers/${id}`, { token })).json.status;
+  await until(async () => (await status(urls.compute)) === 'running', { what: 'it runs', timeoutMs: 60_000 });
+  assert.equal(await first.stop(), 0, first.log());
+
+  const second = await startPlatform({ data, env: { ...env, DEFAULT_IMAGE: image.reference } });
+  assert.equal(await privateDockerHost(data), host);
+  assert.equal(await status(second.ready.urls.compute), 'running');
+  const refused = await troupe(['down', '--data', data], { env });
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /Troupe already runs/);
+  assert.equal(await second.stop(), 0, second.log());
+
+  const down = await troupe(['down', '--data', data], { env });
+  assert.equal(down.code, 0, down.stderr);
+  assert.match(down.stdout, /^Stopped 1 containers\. .*\nStopped the private Docker Engine\.\n$/);
+  assert.equal(await privateDockerHost(data), undefined);
+});
