@@ -97,7 +97,11 @@ export function refusalOf(error: unknown): Refusal {
   if (error instanceof ActorError) {
     if (error.code === 'overloaded') return new Refusal('overloaded', { cause: error });
     if (error.code === 'not_found') return new Refusal('not_found', { cause: error });
-    if (error.code === 'crashed') return new Refusal('internal', { cause: error.cause ?? error });
+    if (error.code === 'crashed') {
+      // An actor that cannot wake because a part is down.
+      const cause = refusalOf(error.cause);
+      return cause.code === 'unavailable' ? cause : new Refusal('internal', { cause: error.cause ?? error });
+    }
     return new Refusal('unavailable', { cause: error });
   }
   return new Refusal('internal', { cause: error });

@@ -71,7 +71,7 @@ async function database(dataDir: string, url: string | undefined): Promise<Findi
     }
   }
   try {
-    const { major } = await findBinaries({ dataDir: resolve(dataDir), user: undefined, major: undefined });
+    const { major } = await findBinaries({ home: resolve(dataDir), user: undefined, major: undefined });
     return { name, ok: true, what: `version ${major}, run by Troupe under ${resolve(dataDir)}` };
   } catch (error) {
     if (!(error instanceof EmbeddedError)) throw error;

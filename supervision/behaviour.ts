@@ -1,6 +1,6 @@
 import type { Decision } from './decisions.ts';
 import type { AnyRef } from './ref.ts';
-import type { Backoff, Context, CrashContext, Intensity, MailboxOptions } from './types.ts';
+import type { Backoff, Intensity, MailboxOptions } from './types.ts';
 
 /**
  * The options of spawn and spawnStateless with their types forgotten. Its functions are written as methods, because
@@ -15,14 +15,9 @@ export interface Behaviour {
   readonly backoff?: Backoff;
   readonly shutdownMs?: number;
   readonly initialState?: unknown;
-  initialStateFunc?(ctx: Context<unknown>): unknown;
-  onCrash?(
-    msg: unknown,
-    error: unknown,
-    ctx: CrashContext<unknown>,
-    child: AnyRef | undefined,
-  ): Decision | Promise<Decision>;
-  afterStop?(state: unknown, ctx: Context<unknown>): void | Promise<void>;
+  initialStateFunc?(ctx: unknown): unknown;
+  onCrash?(msg: unknown, error: unknown, ctx: unknown, child: AnyRef | undefined): Decision | Promise<Decision>;
+  afterStop?(state: unknown, ctx: unknown): void | Promise<void>;
 }
 
 /** Whether a handler's result has to be waited for. */

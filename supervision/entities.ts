@@ -26,9 +26,9 @@ export function entities<Msg, State>(parent: AnyRef | SystemRef, kind: EntityKin
 /** A kind with its types forgotten, by the same means as Behaviour. */
 interface AnyKind {
   readonly kind: string;
-  activate(id: string, ctx: EntityContext<unknown>): unknown;
-  handle(state: unknown, msg: unknown, ctx: EntityContext<unknown>): unknown;
-  onSleep?(state: unknown, ctx: EntityContext<unknown>): void | Promise<void>;
+  activate(id: string, ctx: unknown): unknown;
+  handle(state: unknown, msg: unknown, ctx: unknown): unknown;
+  onSleep?(state: unknown, ctx: unknown): void | Promise<void>;
   readonly sleepAfterMs: number;
   readonly coolDownMs?: number;
   readonly mailbox?: Behaviour['mailbox'];
@@ -146,8 +146,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
     if (cooling !== undefined) return this.coolingError(id, cooling.error);
     try {
       const woken = spawnCell(this.host, this.handler, this.options, { hooks: this.hooks, label: id });
-      // It may have ended already, when activate answered at once.
-      if (woken.taking) this.cells.set(id, woken);
+      this.cells.set(id, woken);
       return woken;
     } catch (error) {
       return error instanceof ActorError
@@ -170,9 +169,10 @@ class LocalEntities<Msg> implements Entities<Msg> {
       ...(kind.mailbox === undefined ? {} : { mailbox: kind.mailbox }),
       ...(kind.shutdownMs === undefined ? {} : { shutdownMs: kind.shutdownMs }),
       ...(kind.onCrash === undefined ? {} : { onCrash: kind.onCrash.bind(kind) }),
-      initialStateFunc: (ctx: LocalEntityContext): unknown => {
-        const before = this.leaving.get(ctx.id);
-        return before === undefined ? kind.activate(ctx.id, ctx) : before.then(() => kind.activate(ctx.id, ctx));
+      // Always a promise, even when activate answers at once: the message that woke the entity must find it waking.
+      initialStateFunc: async (ctx: LocalEntityContext): Promise<unknown> => {
+        await this.leaving.get(ctx.id);
+        return kind.activate(ctx.id, ctx);
       },
       afterStop: (state: unknown, ctx: LocalEntityContext): void | Promise<void> => {
         const { reason } = ctx;

@@ -47,7 +47,7 @@ export function startSupervisor(parent: AnyRef | SystemRef, spec: SupervisorSpec
         kind: 'supervisor',
         // Children have deadlines of their own, and starting one may take its time.
         shutdownMs: FOREVER_MS,
-        async initialStateFunc(ctx) {
+        async initialStateFunc(ctx: { readonly self: AnyRef }) {
           const self = cellOf(ctx.self);
           states.set(self, state);
           state.up = () => resolve(self);

@@ -20,6 +20,7 @@ export function startNews(parent: AnyRef, { bus }: AuthDeps, onChange: (userId: 
       await bus.ensureStream(AUTH_STREAM);
       return bus.consume(AUTH_STREAM.name, AUTH_CONSUMER, handle);
     },
-    afterStop: (ending) => ending.close(),
+    // None when it could not begin.
+    afterStop: (ending: Ending | undefined) => ending?.close(),
   });
 }

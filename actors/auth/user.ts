@@ -10,7 +10,7 @@ import { Refusal } from '../../proto/errors.ts';
 import { chargeAttempt, clearAttempts } from '../../storage/auth/attempts.ts';
 import { listSessions as sessionsOf } from '../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../storage/auth/users.ts';
-import type { EntityKind } from '../../supervision/index.ts';
+import { dispatch, type EntityKind } from '../../supervision/index.ts';
 import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
@@ -18,6 +18,8 @@ import { hashPassword, verifyPassword } from './passwords.ts';
 /** What the actor keeps. */
 interface UserState {
   row: UserRow;
+  /** The row was deleted: whoever still asks is told so. */
+  gone: boolean;
 }
 
 /** What it understands. */
@@ -43,6 +45,8 @@ export function userKind(deps: AuthDeps): EntityKind<UserMessage, UserState> {
     on(changePassword, async (state: UserState, { body, address }) => {
       const attempt = await chargeAttempt(db, state.row.username, address);
       if (!attempt.allowed) throw new Refusal('too_many_attempts', { retryAfter: attempt.wait });
+      // Read anew: a password that an operator has just replaced must not open this door.
+      state.row = present(await userById(db, state.row.id));
       if (!(await verifyPassword(state.row.passwordHash, body.current_password))) throw new Refusal('wrong_password');
       await clearAttempts(db, state.row.username, address);
       state.row = present(await setPasswordHash(db, state.row.id, await hashPassword(body.new_password)));
@@ -64,16 +68,23 @@ export function userKind(deps: AuthDeps): EntityKind<UserMessage, UserState> {
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: async (id) => {
       const row = await userById(db, id);
-      return row === undefined ? undefined : { row };
+      return row === undefined ? undefined : { row, gone: false };
     },
     handle: (state, message, ctx) => {
       if (message.type === 'call') {
+        if (state.gone) {
+          dispatch(message.replyTo, { refused: new Refusal('unauthorized') });
+          return state;
+        }
         const answered = answer(table, state, message);
         return answered === undefined ? state : answered.then(() => state);
       }
       return userById(db, state.row.id).then((row) => {
-        if (row === undefined) ctx.sleep();
-        else state.row = row;
+        if (row !== undefined) state.row = row;
+        else {
+          state.gone = true;
+          ctx.sleep();
+        }
         return state;
       });
     },

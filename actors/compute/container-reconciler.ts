@@ -11,6 +11,7 @@ import {
   setStatus,
 } from '../../storage/compute/containers.ts';
 import { dispatch } from '../../supervision/index.ts';
+import { refusalOf } from '../door.ts';
 import {
   afterFailure,
   crashDelay,
@@ -25,6 +26,9 @@ import { type Report, type Work, work } from './container-work.ts';
 import type { ComputeDeps } from './deps.ts';
 
 const PROBE_EVERY_MS = 300;
+/** After the database did not take a status. */
+const REWRITE_AFTER_MS = 1000;
+const TOO_LATE = 'it could not be started within 10 minutes';
 const REMOVED = -1;
 
 /** Makes the reconciler. `onStatus` hears of every change after it is written. */
@@ -34,6 +38,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
   function begin(state: ContainerActorState, ctx: ContainerContext, what: Work): void {
     state.timer?.();
     state.timer = undefined;
+    state.resting = false;
     state.lookAgain = false;
     const job: Job = { what, abort: new AbortController() };
     state.job = job;
@@ -49,6 +54,14 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     state.timer = ctx.after(ms, { type: 'look' });
   }
 
+  /** Waits out the pause after a crash: the engine's news of that very crash must not cut it short. */
+  function rest(state: ContainerActorState, ctx: ContainerContext, ms: number): void {
+    state.timer?.();
+    state.timer = ctx.after(ms, { type: 'rested' });
+    state.resting = true;
+    state.lookAgain = false;
+  }
+
   async function setTo(
     state: ContainerActorState,
     next: ContainerRow['status'],
@@ -62,7 +75,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     if (written === undefined) return;
     state.row = written;
     log.info({ containerId: row.id, userId: row.userId, from: row.status, to: next, reason }, 'container status');
-    if (next !== 'running') closeStreams(state, 1012, 'container restarts');
+    if (next !== 'running') closeStreams(state, farewell(next));
     onStatus(written);
   }
 
@@ -74,21 +87,25 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     ctx: ContainerContext,
     actual: ContainerState | undefined,
   ): Promise<void> {
-    const step = nextStep(state.row, actual);
+    const { row } = state;
+    // What ended before this start was asked for is no crash of it.
+    if (row.status === 'pending') state.countedStart = actual?.startedAt ?? state.countedStart;
+    const step = nextStep(row, actual);
     if (step === 'settled') return;
     if (step !== 'launch') return begin(state, ctx, step);
     const ended = endOf(state, actual);
     if (ended !== undefined) {
-      const { row } = state;
       const recovered = row.status === 'running' && clock.now() - row.statusSince.getTime() > RECOVERED_AFTER_MS;
-      state.crashes = recovered ? 1 : state.crashes + 1;
+      const crashes = recovered ? 1 : state.crashes + 1;
+      if (crashes > MAX_CRASHES) await setTo(state, 'failed', `it keeps crashing: ${ended}`);
+      else await setTo(state, 'initializing', `restarting: ${ended}`);
+      // Counted once it is written, so that an end the database did not take is met again.
+      state.crashes = crashes;
       state.countedStart = actual?.startedAt ?? REMOVED;
-      if (state.crashes > MAX_CRASHES) return setTo(state, 'failed', `it keeps crashing: ${ended}`);
-      await setTo(state, 'initializing', `restarting: ${ended}`);
-      if (state.crashes > 1) return lookIn(state, ctx, crashDelay(state.crashes));
+      if (crashes > MAX_CRASHES) return;
+      if (crashes > 1) return rest(state, ctx, crashDelay(crashes));
     }
-    if (tooLate(state.row))
-      return setTo(state, 'failed', state.row.statusReason ?? 'it could not be started within 10 minutes');
+    if (tooLate(state.row)) return setTo(state, 'failed', state.row.statusReason ?? TOO_LATE);
     begin(state, ctx, 'launch');
   }
 
@@ -100,8 +117,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     log.warn({ containerId: row.id, failures: state.failures, err: error }, 'work on a container failed');
     const givesUp = row.desired === 'running' && row.status !== 'failed';
     if (givesUp && next.reason !== undefined) return setTo(state, 'failed', next.reason);
-    if (givesUp && tooLate(row))
-      return setTo(state, 'failed', known?.message ?? 'it could not be started within 10 minutes');
+    if (givesUp && tooLate(row)) return setTo(state, 'failed', known?.message ?? TOO_LATE);
     lookIn(state, ctx, next.retryMs);
   }
 
@@ -117,6 +133,8 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       case 'ready':
         state.failures = 0;
         if (starting) await setTo(state, 'running', null, report.address);
+        // Whatever ends from now on ends anew.
+        state.countedStart = undefined;
         return;
       case 'not-ready':
         if (starting && tooLate(row)) return setTo(state, 'failed', 'it was not ready within 10 minutes');
@@ -135,11 +153,32 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     }
   }
 
+  /** Heeds a report; when the database is away the world is looked at again, since nothing was written. */
+  async function heeded(state: ContainerActorState, ctx: ContainerContext, report: Report): Promise<void> {
+    try {
+      await heed(state, ctx, report);
+    } catch (error) {
+      if (refusalOf(error).code !== 'unavailable') throw error;
+      log.warn({ containerId: state.row.id, err: error }, 'the status of a container could not be written');
+      lookIn(state, ctx, REWRITE_AFTER_MS);
+    }
+  }
+
   return {
-    /** Looks now, or right after the work under way. */
-    look(state: ContainerActorState, ctx: ContainerContext): void {
-      if (state.job === undefined) begin(state, ctx, 'observe');
-      else state.lookAgain = true;
+    /** Looks now, or right after the work under way; work that takes longer than a start may is given up. */
+    async look(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
+      if (state.resting) return;
+      if (state.job === undefined) return begin(state, ctx, 'observe');
+      state.lookAgain = true;
+      if (!tooLate(state.row)) return;
+      state.job.abort.abort(new Error(TOO_LATE));
+      await setTo(state, 'failed', TOO_LATE);
+    },
+
+    /** The pause after a crash is over. */
+    async rested(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
+      state.resting = false;
+      await this.look(state, ctx);
     },
 
     /** Takes the report of a job. Reports of a job that is not the present one mean nothing. */
@@ -148,7 +187,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       if (report.type !== 'accepted') state.job = undefined;
       // It served a wish that was taken back: whatever it came to, look again.
       if (job.abort.signal.aborted) state.lookAgain = true;
-      else await heed(state, ctx, report);
+      else await heeded(state, ctx, report);
       if (state.lookAgain && state.job === undefined) begin(state, ctx, 'observe');
     },
 
@@ -159,10 +198,11 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       state.row = written;
       state.crashes = 0;
       state.failures = 0;
-      if (desired !== 'running') closeStreams(state, 1000, `container ${desired}`);
+      if (desired !== 'running') closeStreams(state, { code: 1000, reason: `container ${desired}` });
       if (desired !== 'deleted') onStatus(written);
+      state.resting = false;
       state.job?.abort.abort(new Error('another state is wanted'));
-      this.look(state, ctx);
+      await this.look(state, ctx);
       return true;
     },
   };
@@ -179,7 +219,13 @@ function endOf(state: ContainerActorState, actual: ContainerState | undefined): 
   return exitReason(actual);
 }
 
-function closeStreams(state: ContainerActorState, code: number, reason: string): void {
-  for (const stream of state.streams) dispatch(stream, { type: 'close', code, reason });
+/** How a terminal of a container that does not run (any more) is closed: 1012 asks its client to come back. */
+export function farewell(status: ContainerRow['status']): { code: number; reason: string } {
+  if (status === 'stopped' || status === 'failed') return { code: 1000, reason: `container ${status}` };
+  return { code: 1012, reason: 'container restarts' };
+}
+
+function closeStreams(state: ContainerActorState, end: { code: number; reason: string }): void {
+  for (const stream of state.streams) dispatch(stream, { type: 'close', ...end });
   state.streams.clear();
 }

@@ -9,6 +9,8 @@ import type { StreamMessage } from './streams.ts';
 export type ContainerMessage =
   | CallMessage
   | { readonly type: 'look' }
+  /** The pause after a crash is over. */
+  | { readonly type: 'rested' }
   /** From the work beside the mailbox. */
   | { readonly type: 'report'; readonly job: Job; readonly report: Report }
   /** A terminal that depends on this container. */
@@ -29,13 +31,15 @@ export interface ContainerActorState {
   lookAgain: boolean;
   /** Cancels the timer of the next look. */
   timer: (() => void) | undefined;
+  /** In the pause after a crash: no look shortens it, only a new wish. */
+  resting: boolean;
   /** Crashes without recovery in between. */
   crashes: number;
   /** The start whose end was counted as a crash, so that one end counts once: its Unix ms. */
   countedStart: number | undefined;
   /** Failed pieces of work in a row. */
   failures: number;
-  /** Terminals and logs that depend on it. */
+  /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly streams: Set<Ref<StreamMessage>>;
 }
 
@@ -48,6 +52,7 @@ export function freshState(row: ContainerRow): ContainerActorState {
     job: undefined,
     lookAgain: false,
     timer: undefined,
+    resting: false,
     crashes: 0,
     countedStart: undefined,
     failures: 0,

@@ -15,7 +15,7 @@ import { Refusal } from '../../proto/errors.ts';
 import { type ContainerRow, containerById } from '../../storage/compute/containers.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { answer, callerOf, handlers, on } from '../door.ts';
-import { reconciler } from './container-reconciler.ts';
+import { farewell, reconciler } from './container-reconciler.ts';
 import {
   type ContainerActorState,
   type ContainerContext,
@@ -84,7 +84,10 @@ export function containerKind(
           await answer(table, { state, ctx }, message);
           break;
         case 'look':
-          reconcile.look(state, ctx);
+          await reconcile.look(state, ctx);
+          break;
+        case 'rested':
+          await reconcile.rested(state, ctx);
           break;
         case 'report':
           await reconcile.report(state, ctx, message.job, message.report);
@@ -102,10 +105,10 @@ export function containerKind(
   };
 }
 
-/** The row, if it is the caller's. Somebody else's container is answered like none at all. */
+/** The row, if it is the caller's. Somebody else's container is answered like none at all, to the letter. */
 function own(state: ContainerActorState, call: Call): ContainerRow {
   if (state.row.userId !== callerOf(call).userId || state.row.desired === 'deleted') {
-    throw new Refusal('not_found', { message: 'You have no container with this id.' });
+    throw new Refusal('not_found');
   }
   return state.row;
 }
@@ -118,7 +121,7 @@ function mustRun(row: ContainerRow): undefined {
 function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<StreamMessage>): void {
   if (state.row.status !== 'running') {
     // It stopped between the permission and the connection.
-    dispatch(stream, { type: 'close', code: 1000, reason: 'container stopped' });
+    dispatch(stream, { type: 'close', ...farewell(state.row.status) });
     return;
   }
   state.streams.add(stream);

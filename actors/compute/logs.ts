@@ -10,13 +10,15 @@ export function logConnection(deps: ComputeDeps, containerId: string, tail: numb
   let drained: (() => void) | undefined;
 
   async function follow(socket: Socket, signal: AbortSignal): Promise<{ code: number; reason: string }> {
+    // Once for the whole stream: a reader who stalls often must not leave a listener each time.
+    signal.addEventListener('abort', () => drained?.(), { once: true });
     for await (const lines of deps.engine.logs(containerId, { tail, follow: true, signal })) {
       for (const line of lines) {
         if (socket.send(line)) continue;
         // The engine keeps the rest until the reader is ready for it.
         await new Promise<void>((resolve) => {
           drained = resolve;
-          signal.addEventListener('abort', () => resolve(), { once: true });
+          if (signal.aborted) resolve();
         });
         if (signal.aborted) return { code: 1000, reason: 'closed' };
       }

@@ -3,7 +3,16 @@
  * token's end), while bytes go past it, straight between the socket and what it shows.
  */
 import type { Socket, SocketHandlers } from '../../proto/http.ts';
-import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../supervision/index.ts';
+import {
+  ActorError,
+  type AnyRef,
+  type Context,
+  dispatch,
+  type Ref,
+  type SpawnOptions,
+  spawn,
+  stop,
+} from '../../supervision/index.ts';
 
 /** What the actor of a connection understands. */
 export type StreamMessage =
@@ -30,6 +39,9 @@ export interface Connection {
 /** Unasked text or binary frames: closed with 1003, "cannot accept" (RFC 6455, section 7.4.1). */
 const UNSUPPORTED = 1003;
 const POLICY = 1008;
+const RESTART = 1012;
+/** Most bytes of a reason in a close frame (RFC 6455, section 5.5). */
+const MAX_REASON_BYTES = 123;
 
 /** How often a subscription is repeated, so that it outlives a restart of the actor it is with. */
 const ATTACH_EVERY_MS = 20_000;
@@ -48,7 +60,7 @@ export function connect(parent: AnyRef, kind: string, expiresInMs: number, conne
       const handle = (_state: undefined, message: StreamMessage, ctx: Context<StreamMessage>): undefined => {
         switch (message.type) {
           case 'close':
-            opened.close(message.code, message.reason);
+            opened.close(message.code, clip(message.reason));
             stop(ctx.self);
             return;
           case 'gone':
@@ -62,18 +74,27 @@ export function connect(parent: AnyRef, kind: string, expiresInMs: number, conne
             return;
         }
       };
-      self = spawn<undefined, StreamMessage>(parent, handle, {
+      const options: SpawnOptions<undefined, StreamMessage> = {
         kind,
         initialStateFunc: (ctx) => {
-          ctx.after(Math.min(expiresInMs, MAX_DELAY_MS), { type: 'close', code: POLICY, reason: 'token expired' });
+          // A token that outlasts every timer is looked at again when its client comes back.
+          if (expiresInMs <= MAX_DELAY_MS)
+            ctx.after(Math.max(0, expiresInMs), { type: 'close', code: POLICY, reason: 'token expired' });
           if (connection.attach !== undefined) ctx.every(ATTACH_EVERY_MS, { type: 'attach' });
           connection.open(opened, ctx.self, ctx.signal);
           connection.attach?.(ctx.self);
           return undefined;
         },
         // The service stops, or the actor failed: the client should come back.
-        afterStop: () => opened.close(1012, 'service restarts'),
-      });
+        afterStop: () => opened.close(RESTART, 'service restarts'),
+      };
+      try {
+        self = spawn(parent, handle, options);
+      } catch (error) {
+        // The service began to stop while the upgrade was under way.
+        if (!(error instanceof ActorError)) throw error;
+        opened.close(RESTART, 'service restarts');
+      }
     },
     message: (frame) => {
       if ('text' in frame) {
@@ -87,4 +108,14 @@ export function connect(parent: AnyRef, kind: string, expiresInMs: number, conne
       if (self !== undefined) dispatch(self, { type: 'gone' });
     },
   };
+}
+
+/** As much of a reason as fits into a close frame, in whole characters. */
+function clip(reason: string): string {
+  const bytes = Buffer.from(reason, 'utf8');
+  if (bytes.byteLength <= MAX_REASON_BYTES) return reason;
+  return bytes
+    .subarray(0, MAX_REASON_BYTES)
+    .toString('utf8')
+    .replace(/\uFFFD+$/, '');
 }

@@ -34,9 +34,13 @@ export function terminalConnection(
       if (!socket.send(chunk)) stream.pause();
     });
     stream.on('drain', () => socket.resume());
-    // An error is followed by 'close'; the user sees the session end either way.
-    stream.on('error', (error) => deps.log.debug({ containerId, err: error }, 'terminal stream failed'));
-    stream.on('close', () => dispatch(self, { type: 'close', code: 1000, reason: 'session ended' }));
+    let end = { code: 1000, reason: 'session ended' };
+    // An error is followed by 'close'.
+    stream.on('error', (error) => {
+      deps.log.debug({ containerId, err: error }, 'terminal stream failed');
+      end = { code: 1012, reason: 'connection to the container lost' };
+    });
+    stream.on('close', () => dispatch(self, { type: 'close', ...end }));
     for (const chunk of early) stream.write(chunk);
     early = [];
   }
@@ -44,15 +48,14 @@ export function terminalConnection(
   return {
     open(opened, self, signal) {
       socket = opened;
-      attach(self);
       open(opened, self, signal).catch((error: unknown) => {
         if (signal.aborted) return;
         deps.log.warn({ containerId, err: error }, 'terminal could not be opened');
         const reason = error instanceof EngineError ? error.message : 'the shell could not be opened';
-        // At most 123 bytes fit into a close frame.
-        dispatch(self, { type: 'close', code: 1011, reason: reason.slice(0, 100) });
+        dispatch(self, { type: 'close', code: 1011, reason });
       });
     },
+    attach,
     binary(data) {
       if (shell === undefined) {
         earlyBytes += data.byteLength;

@@ -20,7 +20,7 @@ import { parsePublicKey } from '../../proto/ssh-key.ts';
 import { type ContainerRow, containersOfUser, insertContainer } from '../../storage/compute/containers.ts';
 import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
-import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../door.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
 import type { StreamMessage } from './streams.ts';
@@ -123,8 +123,16 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
     connection: Ref<StreamMessage>,
   ): Promise<void> {
     if (state.connections.has(connection)) return;
-    const text = JSON.stringify({ type: 'containers', data: await list(state.userId) } satisfies ComputeEvent);
-    dispatch(connection, { type: 'send', text });
+    let data: Awaited<ReturnType<typeof list>>;
+    try {
+      data = await list(state.userId);
+    } catch (error) {
+      // Ending this one lets its client come back, while the others stay.
+      if (refusalOf(error).code !== 'unavailable') throw error;
+      dispatch(connection, { type: 'close', code: 1013, reason: 'not available, try again' });
+      return;
+    }
+    dispatch(connection, { type: 'send', text: JSON.stringify({ type: 'containers', data } satisfies ComputeEvent) });
     state.connections.add(connection);
     ctx.watch(connection, () => ({ type: 'detached', connection }));
   }

@@ -46,9 +46,9 @@ export function startWatcher(
       actual.delete(row.id);
     }
     for (const id of actual.keys()) {
-      // Rows are written before the engine is asked, so this is not a container half made: a person should decide.
-      if (!strangers.has(id))
-        log.warn({ containerId: id }, 'the engine has a container that the database does not know');
+      // A row is forgotten after its container is gone: one that is still there has none, and a person should decide.
+      if (strangers.has(id) || (await engine.inspect(id)) === undefined) continue;
+      log.warn({ containerId: id }, 'the engine has a container that the database does not know');
       strangers.add(id);
     }
   }
@@ -76,7 +76,7 @@ export function startWatcher(
         log.error({ err: error }, 'a sweep over all containers failed');
         return ctx.resume;
       },
-      afterStop: (ending) => ending.close(),
+      afterStop: (ending: Ending | undefined) => ending?.close(),
     },
   );
 }

@@ -43,8 +43,8 @@ async function dropExpiredMessages(db: Db): Promise<number> {
            where message.at < now() - stream.max_age_ms * interval '1 millisecond')
          returning stream, size
        ), counted as (
-         update bus_streams set messages = messages - gone.count, bytes = bytes - gone.bytes
-         from (select stream, count(*) as count, sum(size) as bytes from doomed group by stream) as gone
+         update bus_streams set messages = messages - gone.messages_gone, bytes = bytes - gone.bytes_gone
+         from (select stream, count(*) as messages_gone, sum(size) as bytes_gone from doomed group by stream) as gone
          where name = gone.stream
        )
        select from doomed`,

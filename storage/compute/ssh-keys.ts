@@ -50,7 +50,8 @@ export async function insertKey(
 
 /** Deletes a key of this user; containers forget it. Returns whether it was there. */
 export async function deleteKey(db: Queries, userId: string, id: number): Promise<boolean> {
-  return (await db.run('delete from ssh_keys where user_id = $1 and id = $2', [userId, id])) === 1;
+  // Compared as bigint, since an id from outside may be larger than any that was given out.
+  return (await db.run('delete from ssh_keys where user_id = $1 and id = $2::bigint', [userId, id])) === 1;
 }
 
 /** Lets `keyIds` into a container. */

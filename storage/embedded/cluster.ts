@@ -39,19 +39,19 @@ export async function clusterVersion(dir: string): Promise<number | undefined> {
  * one is never taken for whole. Of two that make one at once, the later discards its own.
  */
 export async function ensureCluster(options: {
-  readonly dataDir: string;
+  readonly home: string;
   readonly binaries: Binaries;
   readonly user: ServerUser | undefined;
   readonly log: Log;
   readonly onProgress: (line: string) => void;
 }): Promise<void> {
-  const { dataDir, binaries, user, log, onProgress } = options;
-  const dir = join(dataDir, 'postgres');
-  await removeUnfinished(dataDir);
+  const { home, binaries, user, log, onProgress } = options;
+  const dir = join(home, 'postgres');
+  await removeUnfinished(home);
   if ((await clusterVersion(dir)) !== undefined) return;
   await setAside(dir, log);
   onProgress('Creating the database (some seconds, once)');
-  const unfinished = join(dataDir, `postgres.init-${process.pid}-${randomUUID()}`);
+  const unfinished = join(home, `postgres.init-${process.pid}-${randomUUID()}`);
   await makePrivate(unfinished, user);
   const account = user === undefined ? {} : { uid: user.uid, gid: user.gid };
   try {
@@ -67,15 +67,15 @@ export async function ensureCluster(options: {
     const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : String(cause);
     throw new EmbeddedError('start_failed', `The database could not be created: ${said}`, { cause });
   }
-  await syncDirectory(dataDir);
+  await syncDirectory(home);
   onProgress('The database was created');
 }
 
 /** Leftovers of processes that are gone. */
-async function removeUnfinished(dataDir: string): Promise<void> {
-  for (const name of await readdir(dataDir)) {
+async function removeUnfinished(home: string): Promise<void> {
+  for (const name of await readdir(home)) {
     const pid = unfinishedName.exec(name)?.[1];
-    if (pid !== undefined && !isRunning(Number(pid))) await rm(join(dataDir, name), { recursive: true, force: true });
+    if (pid !== undefined && !isRunning(Number(pid))) await rm(join(home, name), { recursive: true, force: true });
   }
 }
 
@@ -96,15 +96,15 @@ async function syncDirectory(dir: string): Promise<void> {
 
 /**
  * The directory of the server's socket, private to its account (that is the access control; there are no passwords).
- * Below the data directory where the path fits a socket address, else in /run (root) or the temporary folder, named by a
- * hash of the data directory.
+ * Below the server's home where the path fits a socket address, else in /run (root) or the temporary folder, named by a
+ * hash of the server's home.
  */
-export async function socketDirectory(dataDir: string, user: ServerUser | undefined): Promise<string> {
+export async function socketDirectory(home: string, user: ServerUser | undefined): Promise<string> {
   const name = '.s.PGSQL.5432';
-  const wanted = join(dataDir, 'postgres-socket');
+  const wanted = join(home, 'postgres-socket');
   const fits = Buffer.byteLength(join(wanted, name)) <= maxSocketPath;
   const hash = createHash('sha256')
-    .update(await realpath(dataDir))
+    .update(await realpath(home))
     .digest('hex')
     .slice(0, 16);
   const base = user === undefined ? tmpdir() : '/run';

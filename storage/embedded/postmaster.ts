@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
-import { readFile, rm } from 'node:fs/promises';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Binaries } from './binaries.ts';
@@ -28,6 +28,7 @@ export interface PostmasterOptions {
 }
 
 const port = 5432;
+const maxLogRead = 16 << 20;
 
 async function readPidFile(dir: string): Promise<(Postmaster & { ready: boolean }) | undefined> {
   const text = await readFile(join(dir, 'postmaster.pid'), 'utf8').catch(() => undefined);
@@ -63,20 +64,38 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
     // PostgreSQL itself clears what a dead server left, but takes a zombie, or a stranger with its number, for alive.
     const stale = await readPidFile(dir);
     if (stale !== undefined) await rm(join(dir, 'postmaster.pid'), { force: true });
+    const since = Date.now();
     const pid = spawnPostmaster(options);
     while (isRunning(pid)) {
       const found = await readPidFile(dir);
       if (found?.pid === pid && found.ready) return found;
       await sleep(20);
     }
-    const said = (await readFile(options.startLog, 'utf8').catch(() => '')).trim().slice(-2000);
+    const said = await lastWords(options, since);
     // Processes of a killed server hold its memory for a moment.
-    if (attempt < 60 && /shared memory block .* is still in use|lock file .* already exists/.test(said)) {
+    if (attempt < 100 && /shared memory block .* is still in use|lock file .* already exists/.test(said)) {
       await sleep(100);
       continue;
     }
     throw new EmbeddedError('start_failed', `The database server did not start: ${said || 'it said nothing'}`);
   }
+}
+
+/** What a server that did not start wrote, to its output and then to its log files. */
+async function lastWords({ dir, startLog }: PostmasterOptions, since: number): Promise<string> {
+  const texts = [await readFile(startLog, 'utf8').catch(() => '')];
+  for (const name of await readdir(join(dir, 'log')).catch(() => [])) {
+    const file = join(dir, 'log', name);
+    const { mtimeMs, size } = await stat(file);
+    // A file may hold a day's lines; those of this start are at its end.
+    if (mtimeMs >= since - 1000 && size < maxLogRead) texts.push((await readFile(file, 'utf8')).slice(-2000));
+  }
+  return texts
+    .join('\n')
+    .split('\n')
+    .filter((line) => /FATAL|PANIC|ERROR|error/.test(line))
+    .slice(-5)
+    .join('\n');
 }
 
 function spawnPostmaster({ dir, socketDir, binaries, user, startLog, settings }: PostmasterOptions): number {

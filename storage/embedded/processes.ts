@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
-import { link, open, readFile, rename, rm } from 'node:fs/promises';
+import { link, open, readFile, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
@@ -90,16 +90,19 @@ export async function claim(file: string, identity: string): Promise<boolean> {
   }
 }
 
-/** Removes `file` if it still holds `holder`: of two that try, one moves it away; a newer one moved by mistake goes back. */
+/**
+ * Removes `file` if it still holds `holder`. Looking and removing are two steps, so only who claimed the right to remove
+ * this one holder does both; a holder is never written twice, and nobody else touches the file of a dead one.
+ */
 async function removeStale(file: string, holder: string): Promise<void> {
-  const aside = `${file}.${randomUUID()}`;
-  try {
-    await rename(file, aside);
-  } catch {
+  const right = `${file}.${createHash('sha256').update(holder).digest('hex').slice(0, 12)}`;
+  const identity = newIdentity();
+  if (!(await claim(right, identity))) {
+    await sleep(5);
     return;
   }
-  if ((await readIdentity(aside)) !== holder) await link(aside, file).catch(() => undefined);
-  await rm(aside, { force: true });
+  if ((await readIdentity(file)) === holder) await rm(file, { force: true });
+  await release(right, identity);
 }
 
 /** Gives a claimed file up; does nothing when another holds it by now. */

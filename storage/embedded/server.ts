@@ -1,10 +1,10 @@
-import { realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Ending, Log } from '../../proto/ports.ts';
 import { findBinaries } from './binaries.ts';
 import { clusterUser, clusterVersion, ensureCluster, socketDirectory } from './cluster.ts';
+import { serverHome } from './home.ts';
 import {
   findPostmaster,
   type Postmaster,
@@ -13,7 +13,7 @@ import {
   stopPostmaster,
 } from './postmaster.ts';
 import { claim, exclusively, isIdentityAlive, newIdentity, readIdentity, release, runsIn } from './processes.ts';
-import { makeReachable, serverUser } from './user.ts';
+import { serverUser } from './user.ts';
 
 export { EmbeddedError } from './error.ts';
 
@@ -54,17 +54,16 @@ export interface EmbeddedServer {
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const { log, onProgress = () => undefined } = options;
   const user = await serverUser();
-  await makeReachable(options.dataDir, user);
-  const dataDir = await realpath(options.dataDir);
-  const dir = join(dataDir, 'postgres');
-  const binaries = await findBinaries({ dataDir, user, major: await clusterVersion(dir) });
-  await ensureCluster({ dataDir, binaries, user, log, onProgress });
-  const server = new Server(dataDir, log, {
+  const home = await serverHome(options.dataDir, user, log);
+  const dir = join(home, 'postgres');
+  const binaries = await findBinaries({ home, user, major: await clusterVersion(dir) });
+  await ensureCluster({ home, binaries, user, log, onProgress });
+  const server = new Server(home, log, {
     dir,
-    socketDir: await socketDirectory(dataDir, user),
+    socketDir: await socketDirectory(home, user),
     binaries,
     user,
-    startLog: join(dataDir, 'postgres-start.log'),
+    startLog: join(home, 'postgres-start.log'),
     settings: options.settings ?? {},
   });
   await server.begin();
@@ -89,11 +88,11 @@ class Server implements EmbeddedServer {
   #watching: Promise<void> = Promise.resolve();
   #stopped: Promise<boolean> | undefined;
 
-  constructor(dataDir: string, log: Log, options: PostmasterOptions) {
+  constructor(home: string, log: Log, options: PostmasterOptions) {
     this.#log = log;
     this.#options = options;
-    this.#lockFile = join(dataDir, 'postgres.lock');
-    this.#ownerFile = join(dataDir, 'postgres.owner');
+    this.#lockFile = join(home, 'postgres.lock');
+    this.#ownerFile = join(home, 'postgres.owner');
   }
 
   get owner(): boolean {

@@ -61,25 +61,8 @@ export async function closedDirectory(path: string, user: ServerUser): Promise<s
   return (mode & bit) === 0 ? path : undefined;
 }
 
-/**
- * Makes the data directory, with every missing parent, such that `user` can pass through it (not list it). Rejects
- * EmbeddedError `unreachable` naming the directory in the way when that is not ours.
- */
-export async function makeReachable(dataDir: string, user: ServerUser | undefined): Promise<void> {
-  await makeParents(dataDir);
-  if (user === undefined) return;
-  const { mode } = await stat(dataDir);
-  if ((mode & 0o001) === 0) await chmod(dataDir, (mode & 0o7777) | 0o001);
-  const closed = await closedDirectory(dataDir, user);
-  if (closed !== undefined) {
-    throw new EmbeddedError(
-      'unreachable',
-      `The database runs as ${user.name}, which may not enter ${closed}. Use another --data directory, or: chmod o+x ${closed}`,
-    );
-  }
-}
-
-async function makeParents(path: string): Promise<void> {
+/** Makes a directory with every missing parent; those made can be passed through, not listed (0711). */
+export async function makeParents(path: string): Promise<void> {
   try {
     await stat(path);
   } catch {

@@ -41,11 +41,10 @@ async function bench(t: TestContext) {
   const relay = (over: Pick<Bus, 'append'> = bus) => {
     const running = relayOutbox({ store: outboxStore(db), bus: over, log: silentLog, signal: ending.signal });
     relays.push(running);
-    return running;
   };
   const left = async () =>
     (await db.many(z.object({ msg_id: z.string() }), 'select msg_id from outbox order by id')).map((row) => row.msg_id);
-  return { db, bus, got, write, relay, left, ending };
+  return { db, bus, got, write, relay, relays, left, ending };
 }
 
 test('events written before and while the relay runs are published in order and removed', async (t) => {
@@ -112,8 +111,8 @@ test('an event that no stream takes stays and holds up no other', async (t) => {
 });
 
 test('the relay ends when told', async (t) => {
-  const { relay, ending } = await bench(t);
-  const running = relay();
+  const { relay, relays, ending } = await bench(t);
+  relay();
   ending.abort();
-  await running;
+  await Promise.all(relays);
 });

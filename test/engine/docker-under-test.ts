@@ -14,7 +14,7 @@ import {
 import { dockerEngine } from '../../transports/docker/engine.ts';
 import { isReply } from '../../transports/docker/errors.ts';
 import { namingOf } from '../../transports/docker/naming.ts';
-import { removeVolumes } from '../../transports/docker/volumes.ts';
+import { removeInstallation } from '../../transports/docker/remove-installation.ts';
 import type { EngineUnderTest } from './conformance.ts';
 import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';
 
@@ -76,7 +76,7 @@ export async function dockerUnderTest(): Promise<
   const { host } = docker;
   const installation = `test-${process.pid}-${Math.random().toString(36).slice(2, 8)}`;
   const naming = namingOf(installation);
-  const base = await buildTinyImage();
+  const base = await buildTinyImage(`-${installation}`);
   const client = new DockerClient(host);
   const engine = await dockerEngine({ host, installation, log: silentLog, images: { base } });
 
@@ -103,15 +103,11 @@ export async function dockerUnderTest(): Promise<
     },
     print: async (id, lines) => void (await exec(id, lines.map((line) => `echo '${line}' > /proc/1/fd/1`).join('; '))),
     end: async () => {
-      for (const { id } of await engine.list()) await engine.remove(id);
       await engine.close();
-      await removeVolumes(client, naming);
-      await client.call('DELETE', `/networks/${naming.network}`).catch((error: unknown) => {
-        if (!isReply(error, 404)) throw error;
-      });
+      await removeInstallation(host, installation);
       await client.call('DELETE', `/images/${base.reference}`).catch((error: unknown) => {
-        // Another test file at the same time uses it, or removed it.
-        if (!isReply(error, 404, 409)) throw error;
+        // It was never made when the suite failed early.
+        if (!isReply(error, 404)) throw error;
       });
       client.close();
       await docker.end();

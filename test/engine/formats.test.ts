@@ -137,7 +137,7 @@ describe('image references', () => {
       '-v',
       'a b',
       'http://x/y',
-      'A/b',
+      'a/B',
       'a//b',
       'a/',
       '/a',

@@ -20,13 +20,13 @@ export function tinyImageMissing(): string | undefined {
 
 /**
  * An image of the contract in deploy/base-image, made in about a second from this machine's busybox and OpenSSH. Rejects EngineError
- * `refused` when they are not installed.
+ * `refused` when they are not installed. `label` ends its tag, so that a test can remove its own while others use theirs.
  */
-export async function buildTinyImage(): Promise<BaseImage> {
+export async function buildTinyImage(label = ''): Promise<BaseImage> {
   const missing = tinyImageMissing();
   if (missing !== undefined) throw new EngineError('refused', `Missing for the tiny image: ${missing}`);
   const archive = tar(await entries());
-  const reference = `troupe/tiny:${createHash('sha256').update(archive).digest('hex').slice(0, 16)}`;
+  const reference = `troupe/tiny:${createHash('sha256').update(archive).digest('hex').slice(0, 16)}${label}`;
   return {
     reference,
     build: (client, onProgress, signal) => {

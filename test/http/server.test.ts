@@ -5,7 +5,7 @@ import { conformance } from './conformance.ts';
 
 failOnLeaks();
 // Read by the library when it loads: the bytes of a request head that comes in pieces (transports/http/limits.ts).
-process.env['UWS_HTTP_MAX_HEADERS_SIZE'] = '16384';
+process.env.UWS_HTTP_MAX_HEADERS_SIZE = '16384';
 
 conformance('uws', skipUnless(loadUws() !== undefined, 'uWebSockets.js has no binary for this machine'));
 conformance('node', false);

@@ -133,11 +133,17 @@ suite('database handle', () => {
   test('lost serializations are tried again until all are counted', async () => {
     await db.script('create table counter (n int); insert into counter values (0)');
     let runs = 0;
+    let met: () => void = () => undefined;
+    const allHaveRead = new Promise<void>((resolve) => {
+      met = resolve;
+    });
     const increment = () =>
       db.tx(
         async (tx) => {
           runs += 1;
           const row = await tx.one(n, 'select n from counter');
+          if (runs >= 3) met();
+          await allHaveRead;
           await tx.run('update counter set n = $1', [(row?.n ?? 0) + 1]);
         },
         { isolation: 'serializable' },

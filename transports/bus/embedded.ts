@@ -190,7 +190,7 @@ class EmbeddedBus implements Bus {
         while (!signal.aborted && (await this.#store.trim())) await sleep(10);
         this.#streams = await this.#store.streams();
       } catch (error) {
-        this.#log.debug({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot trim streams');
+        this.#log.warn({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot trim streams');
       }
     }
   }

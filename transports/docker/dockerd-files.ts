@@ -86,3 +86,16 @@ export function isAlive(pid: number): boolean {
     return false;
   }
 }
+
+/** The mount points at or below `folders` in the text of /proc/self/mounts, innermost first. Blanks are written in octal there (proc(5)). */
+export function mountsBelow(mounts: string, folders: readonly string[]): string[] {
+  return mounts
+    .split('\n')
+    .map((line) =>
+      (line.split(' ')[1] ?? '').replace(/\\([0-7]{3})/g, (_, octal: string) =>
+        String.fromCharCode(Number.parseInt(octal, 8)),
+      ),
+    )
+    .filter((path) => folders.some((folder) => path === folder || path.startsWith(`${folder}/`)))
+    .sort((a, b) => b.length - a.length);
+}

@@ -15,9 +15,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { EngineError, type Log } from '../../proto/ports.ts';
 import { DockerClient } from './client.ts';
-import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSettings } from './dockerd-files.ts';
+import {
+  type DockerdFiles,
+  dockerdFiles,
+  isAlive,
+  mountsBelow,
+  runningProcess,
+  sharedSettings,
+} from './dockerd-files.ts';
 import { cleanReason, textOf } from './errors.ts';
-import { findProgram, isRoot, systemPath } from './run.ts';
+import { findProgram, isRoot, runProgram, systemPath } from './run.ts';
 
 /** What a private dockerd is started from. */
 export interface PrivateDockerdOptions {
@@ -74,6 +81,8 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
   options.onProgress?.('starting a private dockerd');
   // Left by one that was killed: dockerd refuses to start beside a pid file whose number is in use again.
   rmSync(files.pidFile, { force: true });
+  // The same for its containerd, which it would wait for in vain, zombie or stranger.
+  if (runningContainerd(files) === undefined) rmSync(files.containerdPidFile, { force: true });
   const { child, logStart } = launch(program, files, options.env ?? {});
   let ended: string | undefined;
   child.once('error', (error) => {
@@ -119,16 +128,29 @@ export async function stopPrivateDockerd(options: {
   await stopAllContainers(`unix://${files.socket}`, options.graceSeconds ?? 10).catch((error: unknown) => {
     options.log.warn({ reason: textOf(error) }, 'cannot stop the containers of the private dockerd');
   });
-  const containerd = runningProcess(files.containerdPidFile, 'containerd', files.execRoot);
+  const containerd = runningContainerd(files);
   await endProcess(pid, 30_000);
   // It ends its containerd itself, unless it was killed.
   if (containerd !== undefined) await endProcess(containerd, 10_000);
+  await unmountLeftovers([files.dataRoot, files.execRoot]);
   options.log.info({ pid }, 'stopped the private dockerd');
   return true;
 }
 
+/** A dockerd that was killed once no longer knows what it mounted; what is still in use stays. */
+async function unmountLeftovers(folders: readonly string[]): Promise<void> {
+  const program = findProgram('umount');
+  if (program === undefined) return;
+  const mounts = mountsBelow(readFileSync('/proc/self/mounts', 'utf8'), folders);
+  for (const path of mounts) await runProgram(program, [path]);
+}
+
 function runningDockerd(files: DockerdFiles): number | undefined {
   return runningProcess(files.pidFile, 'dockerd', files.pidFile);
+}
+
+function runningContainerd(files: DockerdFiles): number | undefined {
+  return runningProcess(files.containerdPidFile, 'containerd', files.execRoot);
 }
 
 function launch(

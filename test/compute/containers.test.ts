@@ -1,0 +1,429 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { z } from 'zod';
+import {
+  createContainer,
+  deleteContainer,
+  getContainer,
+  listContainers,
+  logs,
+  startContainer,
+  stopContainer,
+  terminal,
+} from '../../proto/compute.ts';
+import { newId } from '../../proto/ids.ts';
+import { EngineError } from '../../proto/ports.ts';
+import { StorageError } from '../../storage/errors.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { callFrom, DOMAIN, openWorld, PLATFORM_KEY, publicKey, REGISTRY, refused, someone } from './kit/world.ts';
+
+failOnLeaks();
+
+const statusEvent = z.object({
+  type: z.literal('container_status'),
+  data: z.strictObject({
+    container_id: z.string(),
+    status: z.string(),
+    external_ip: z.string(),
+    status_reason: z.string().optional(),
+  }),
+});
+
+const created = ['created_at', 'hostname', 'https_enabled', 'id', 'instance_type', 'memory_mb', 'name', 'pull_policy'];
+const createdFields = [...created, 'ssh_enabled', 'status', 'storage_gb'];
+const fullFields = [...createdFields, 'memory_used_mb', 'ssh_command', 'storage_used_gb'].sort();
+
+describe('a new container', () => {
+  test('goes pending, initializing, running, and each step is pushed in order after the whole list', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const socket = await world.updates(ann);
+    assert.deepEqual(socket.events, [{ type: 'containers', data: [] }]);
+    const id = await world.running(ann);
+    await until(() => socket.texts.length === 4, { what: 'four messages' });
+    const events = socket.events.slice(1).map((event) => statusEvent.parse(event).data);
+    assert.deepEqual(
+      events.map(({ status }) => status),
+      ['pending', 'initializing', 'running'],
+    );
+    assert.ok(events.every(({ container_id }) => container_id === id));
+    assert.deepEqual(
+      events.map(({ external_ip }) => external_ip),
+      ['', '', '10.0.0.1'],
+    );
+    const later = await world.updates(ann);
+    assert.deepEqual(later.events, [{ type: 'containers', data: await world.list(ann) }]);
+  });
+
+  test('is pushed to all connections of its user and to nobody else', async (t) => {
+    const world = await openWorld(t);
+    const [ann, bob] = [someone(), someone('bob')];
+    const [first, second, other] = [await world.updates(ann), await world.updates(ann), await world.updates(bob)];
+    await world.running(ann);
+    await until(() => first.texts.length === 4 && second.texts.length === 4);
+    assert.deepEqual(first.texts, second.texts);
+    assert.equal(other.texts.length, 1);
+  });
+
+  test('has exactly the fields of the interface: three less when it was just created, started or stopped', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const ssh_key_ids = [await world.key(ann)];
+    const made = await world.call(createContainer, ann, { body: { name: 'box', ssh_key_ids } });
+    assert.deepEqual(Object.keys(made).sort(), createdFields.sort());
+    assert.deepEqual(
+      { ...made, created_at: '' },
+      {
+        id: made.id,
+        name: 'box',
+        status: 'pending',
+        hostname: `${made.id}.compute.${DOMAIN}`,
+        memory_mb: 512,
+        storage_gb: 5,
+        instance_type: 'nano',
+        created_at: '',
+        ssh_enabled: false,
+        https_enabled: false,
+        pull_policy: 'IfNotPresent',
+      },
+    );
+    const view = await world.reaches(ann, made.id, 'running');
+    assert.deepEqual(Object.keys(view).sort(), fullFields);
+    assert.equal(view.ssh_command, `ssh root@${made.id}.compute.${DOMAIN}`);
+    world.engine.setUsage(made.id, { memoryBytes: 100 * 2 ** 20, storageBytes: 1.5 * 2 ** 30 });
+    const [listed] = await world.list(ann);
+    assert.deepEqual([listed?.memory_used_mb, listed?.storage_used_gb], [100, 1.5]);
+    const stopped = await world.on(stopContainer, ann, made.id);
+    assert.deepEqual(Object.keys(stopped).sort(), createdFields);
+    assert.equal((await world.view(ann, made.id)).memory_used_mb, 0);
+    await until(async () => (await world.engine.inspect(made.id))?.phase === 'exited');
+    assert.deepEqual(Object.keys(await world.on(startContainer, ann, made.id)).sort(), createdFields);
+  });
+
+  test('is made by the engine as it was asked for, with the chosen keys and the platform key', async (t) => {
+    const image = `${REGISTRY}/ann/app:1`;
+    const world = await openWorld(t, { engine: { images: [image] } });
+    const ann = someone();
+    const [first, second] = [publicKey('first'), publicKey('second')];
+    await world.key(ann, second);
+    const ssh_key_ids = [await world.key(ann, first)];
+    const id = await world.running(ann, {
+      instance_type: 'medium',
+      memory_mb: 256,
+      storage_gb: 7,
+      mount_paths: ['/data', '/srv/www'],
+      pull_policy: 'Always',
+      image,
+      ssh_key_ids: [...ssh_key_ids, ...ssh_key_ids],
+    });
+    assert.deepEqual(world.engine.specOf(id), {
+      id,
+      userId: ann.userId,
+      hostname: `${id}.compute.${DOMAIN}`,
+      image,
+      cpus: 4,
+      memoryMb: 256,
+      storageGb: 7,
+      mountPaths: ['/data', '/srv/www'],
+      authorizedKeys: [PLATFORM_KEY, first],
+    });
+    assert.deepEqual(world.engine.keysOf(id), [PLATFORM_KEY, first]);
+  });
+
+  test('needs keys that are the caller’s own', async (t) => {
+    const world = await openWorld(t);
+    const [ann, bob] = [someone(), someone('bob')];
+    const ids = [await world.key(ann), await world.key(bob)];
+    for (const ssh_key_ids of [ids, [4711], [2_147_483_647]]) {
+      const refusal = await refused('invalid_request', world.create(ann, { ssh_key_ids }));
+      assert.equal(refusal.fields?.[0]?.path, 'ssh_key_ids');
+    }
+    assert.deepEqual(await world.list(ann), []);
+  });
+
+  test('may only be made of an image of one’s own', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const refusal = await refused('invalid_request', world.create(ann, { image: `${REGISTRY}/bob/app:1` }));
+    assert.equal(refusal.fields?.[0]?.path, 'image');
+  });
+});
+
+describe('the limit of three', () => {
+  test('holds when twenty are asked for at once', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const ssh_key_ids = [await world.key(ann)];
+    const results = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, i) => world.create(ann, { name: `box ${i}`, ssh_key_ids })),
+    );
+    const lost = results.filter((result) => result.status === 'rejected');
+    assert.equal(lost.length, 17);
+    for (const { reason } of lost) assert.equal(z.object({ code: z.string() }).parse(reason).code, 'limit_reached');
+    assert.equal((await world.list(ann)).length, 3);
+    assert.equal(await world.db.run('select from containers'), 3);
+  });
+
+  test('counts each user alone, and a deleted container no more, even while the engine still has it', async (t) => {
+    const world = await openWorld(t);
+    const [ann, bob] = [someone(), someone('bob')];
+    const ssh_key_ids = [await world.key(ann)];
+    const ids: string[] = [];
+    for (let i = 0; i < 3; i++) ids.push(await world.running(ann, { ssh_key_ids }));
+    const refusal = await refused('limit_reached', world.create(ann, { ssh_key_ids }));
+    assert.match(refusal.message, /3 containers/);
+    await world.create(bob);
+    const release = world.engine.hold('remove');
+    t.after(release);
+    await world.on(deleteContainer, ann, ids[1] ?? '');
+    const id = await world.create(ann, { ssh_key_ids });
+    assert.deepEqual(
+      (await world.list(ann)).map((view) => view.id),
+      [ids[0], ids[2], id],
+    );
+    release();
+    await until(async () => (await world.db.run('select from containers where user_id = $1', [ann.userId])) === 3);
+  });
+});
+
+describe('start, stop and delete', () => {
+  test('stop and start keep the container and what was chosen for it', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const id = await world.running(ann);
+    assert.equal((await world.on(stopContainer, ann, id)).status, 'stopped');
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    assert.equal((await world.on(startContainer, ann, id)).status, 'pending');
+    await world.reaches(ann, id, 'running');
+    assert.equal(world.engine.calls.filter((name) => name === `remove ${id}`).length, 0);
+  });
+
+  test('are refused with 409 in the states that do not allow them', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const release = world.engine.hold('ensureImage');
+    const id = await world.create(ann);
+    const refusal = await refused('conflict', world.on(startContainer, ann, id));
+    assert.match(refusal.message, /pending/);
+    const releaseStart = world.engine.hold('start');
+    release();
+    await world.reaches(ann, id, 'initializing');
+    await refused('conflict', world.on(startContainer, ann, id));
+    releaseStart();
+    await world.reaches(ann, id, 'running');
+    await refused('conflict', world.on(startContainer, ann, id));
+    await world.on(stopContainer, ann, id);
+    await refused('conflict', world.on(stopContainer, ann, id));
+  });
+
+  test('stop is refused for a failed one, which can be started again', async (t) => {
+    const image = `${REGISTRY}/ann/app:1`;
+    const world = await openWorld(t, { engine: { images: [image] } });
+    const ann = someone();
+    world.engine.fail('ensureImage', new EngineError('image_not_found', 'There is no such image.'));
+    const id = await world.create(ann, { image });
+    const failed = await world.reaches(ann, id, 'failed');
+    assert.equal(failed.status_reason, 'There is no such image.');
+    await refused('conflict', world.on(stopContainer, ann, id));
+    const started = await world.on(startContainer, ann, id);
+    assert.equal(started.status, 'pending');
+    assert.equal('status_reason' in started, false);
+    assert.equal('status_reason' in (await world.reaches(ann, id, 'running')), false);
+  });
+
+  test('of two starts at once one is refused', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const id = await world.running(ann);
+    await world.on(stopContainer, ann, id);
+    const results = await Promise.allSettled([world.on(startContainer, ann, id), world.on(startContainer, ann, id)]);
+    assert.deepEqual(results.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+    await world.reaches(ann, id, 'running');
+  });
+
+  test('stop during creation ends in stopped, with nothing running', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const release = world.engine.hold('create');
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.includes(`create ${id}`));
+    assert.equal((await world.on(stopContainer, ann, id)).status, 'stopped');
+    release();
+    await until(() => world.engine.calls.at(-1) === `inspect ${id}`);
+    assert.equal((await world.view(ann, id)).status, 'stopped');
+    assert.equal(world.engine.calls.includes(`start ${id}`), false);
+    await world.on(startContainer, ann, id);
+    await world.reaches(ann, id, 'running');
+  });
+
+  test('delete during the pull of the image leaves nothing', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const release = world.engine.hold('ensureImage');
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.some((name) => name.startsWith('ensureImage')));
+    assert.deepEqual(await world.on(deleteContainer, ann, id), { status: 'ok' });
+    assert.deepEqual(await world.list(ann), []);
+    release();
+    await until(async () => (await world.db.run('select from containers')) === 0);
+    assert.equal(world.engine.calls.includes(`create ${id}`), false);
+    await until(() => world.alive('compute/container') === 0, { what: 'its actor is asleep' });
+  });
+
+  test('delete works in every state and is not found the second time', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const ssh_key_ids = [await world.key(ann)];
+    const running = await world.running(ann, { ssh_key_ids });
+    const stopped = await world.running(ann, { ssh_key_ids });
+    await world.on(stopContainer, ann, stopped);
+    world.engine.fail('ensureImage', new EngineError('refused', 'No.'));
+    const failed = await world.create(ann, { ssh_key_ids });
+    await world.reaches(ann, failed, 'failed');
+    for (const id of [running, stopped, failed]) {
+      await world.on(deleteContainer, ann, id);
+      await refused('not_found', world.on(deleteContainer, ann, id));
+    }
+    await until(async () => (await world.db.run('select from containers')) === 0);
+    assert.deepEqual(await world.engine.list(), []);
+  });
+
+  test('a deletion that the engine refuses is tried again', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const id = await world.running(ann);
+    world.engine.fail('remove', new EngineError('unavailable', 'down'), 1);
+    await world.on(deleteContainer, ann, id);
+    await until(async () => (await world.db.run('select from containers')) === 0);
+  });
+});
+
+describe('other people’s containers', () => {
+  test('are answered exactly like unknown ones by every endpoint that takes an id', async (t) => {
+    const world = await openWorld(t);
+    const [ann, bob] = [someone(), someone('bob')];
+    const id = await world.running(ann);
+    for (const endpoint of [getContainer, startContainer, stopContainer, deleteContainer]) {
+      const others = await refused('not_found', world.on(endpoint, bob, id));
+      const unknown = await refused('not_found', world.on(endpoint, bob, newId()));
+      assert.equal(others.message, unknown.message, endpoint.name);
+    }
+    for (const endpoint of [terminal, logs]) {
+      await refused('not_found', world.connect(endpoint, bob, { params: { id } }));
+      await refused('not_found', world.connect(endpoint, bob, { params: { id: newId() } }));
+    }
+    assert.deepEqual(await world.list(bob), []);
+    assert.equal((await world.view(ann, id)).status, 'running');
+  });
+
+  test('an id that no id can look like is refused before an actor is asked', () => {
+    for (const id of [
+      '',
+      'x',
+      '../../etc',
+      "' or 1=1",
+      'A'.repeat(12),
+      '1bcdefghijkl',
+      'ab.defghijkl',
+      'é'.repeat(12),
+    ]) {
+      assert.throws(() => callFrom(getContainer, someone(), { params: { id } }), { code: 'not_found' });
+    }
+  });
+});
+
+describe('what a container may be', () => {
+  const refusedBody = (body: Record<string, unknown>, path?: string) => {
+    try {
+      callFrom(createContainer, someone(), { body: { name: 'box', ssh_key_ids: [1], ...body } });
+    } catch (error) {
+      const refusal = z.object({ code: z.literal('invalid_request'), fields: z.array(z.object({ path: z.string() })) });
+      assert.equal(refusal.parse(error).fields[0]?.path, path ?? Object.keys(body)[0], JSON.stringify(body));
+      return;
+    }
+    assert.fail(`taken: ${JSON.stringify(body)}`);
+  };
+  const taken = (body: Record<string, unknown>) =>
+    callFrom(createContainer, someone(), { body: { name: 'box', ssh_key_ids: [1], ...body } });
+
+  test('mount paths that reach the system or are none are refused (C01)', () => {
+    const bad = ['', 'root', './root', '../root', '/', '/root/', '//root', '/a/../etc', '/a/./b', '/proc', '/proc/1'];
+    const worse = ['/sys', '/dev/shm', '/run', '/run/docker.sock', '/var/run/docker.sock', '/etc', '/etc/ssh', '/usr'];
+    const injected = ['/root:ro', '/root:/etc', '/a b', '/a\0', '/a\n', '/ä', `/${'a'.repeat(255)}`, '/a,b', '/a"'];
+    for (const path of [...bad, ...worse, ...injected]) refusedBody({ mount_paths: [path] }, 'mount_paths.0');
+    for (const paths of [[], ['/a', '/a'], ['/a', '/a/b'], Array.from({ length: 17 }, (_, i) => `/p${i}`)]) {
+      refusedBody({ mount_paths: paths }, 'mount_paths');
+    }
+    taken({ mount_paths: ['/root', '/data', '/srv/www', '/home/ann', '/var/lib/app_1', '/a-b', '/ab'] });
+  });
+
+  test('names are 1 to 63 plain characters (C05)', () => {
+    for (const name of ['', ' box', '-box', '.box', 'a'.repeat(64), 'a/b', 'a\n', 'bäx', 'a\0', '<b>', 7, null]) {
+      refusedBody({ name });
+    }
+    for (const name of ['a', '1', 'My box 1.0_x-y', 'a'.repeat(63)]) taken({ name });
+  });
+
+  test('sizes are whole numbers within bounds (C04)', () => {
+    for (const memory_mb of [0, -1, 127, 65_537, 512.5, 1e308, '1Ei', '512', null, Number.NaN])
+      refusedBody({ memory_mb });
+    for (const storage_gb of [0, -1, 1025, 1.5, 1e308, '5', null]) refusedBody({ storage_gb });
+    for (const instance_type of ['', 'huge', 'NANO', 1, null, '__proto__']) refusedBody({ instance_type });
+    for (const pull_policy of ['', 'always', 'Never', null]) refusedBody({ pull_policy });
+    taken({ memory_mb: 128, storage_gb: 1 });
+    taken({ memory_mb: 65_536, storage_gb: 1024, instance_type: 'medium', pull_policy: 'Always' });
+  });
+
+  test('keys are ids, at least one (C03)', () => {
+    for (const ssh_key_ids of [[], 1, '1', null, Array.from({ length: 11 }, (_, i) => i + 1)]) {
+      refusedBody({ ssh_key_ids });
+    }
+    for (const id of [0, -1, 1.5, '1', null, 2 ** 31]) refusedBody({ ssh_key_ids: [id] }, 'ssh_key_ids.0');
+  });
+
+  test('a field nobody knows is refused, not passed by (C06)', () => {
+    for (const field of ['privileged', 'network', 'pid', 'capabilities', 'runtime', 'env', 'user_id', 'status']) {
+      refusedBody({ [field]: true }, '');
+    }
+    refusedBody(z.record(z.string(), z.unknown()).parse(JSON.parse('{"constructor":{"x":1}}')), '');
+  });
+});
+
+describe('while a part is down', () => {
+  test('the database: requests are refused as unavailable, health names it, and all is well when it is back', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const id = await world.running(ann);
+    const gone = new StorageError('unavailable', 'The database cannot be reached.');
+    await world.stop();
+    await world.start();
+    world.db.failure = gone;
+    await refused('unavailable', world.call(listContainers, ann));
+    await refused('unavailable', world.view(ann, id));
+    await refused('unavailable', world.create(ann, { ssh_key_ids: [1] }));
+    assert.match((await world.service.health()).problems.join(), /database/);
+    world.db.failure = undefined;
+    assert.equal((await world.view(ann, id)).status, 'running');
+    assert.deepEqual(await world.service.health(), { ok: true, problems: [] });
+  });
+
+  test('the engine: health names it, a new container waits, and runs once it is back', async (t) => {
+    const world = await openWorld(t);
+    const ann = someone();
+    const down = new EngineError('unavailable', 'the socket is gone');
+    for (const name of ['list', 'inspect', 'ensureImage'] as const) world.engine.fail(name, down, 1000);
+    world.engine.reconnect();
+    await until(async () => !(await world.service.health()).ok);
+    assert.deepEqual((await world.service.health()).problems, ['container engine: the socket is gone']);
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.filter((name) => name === `inspect ${id}`).length >= 2);
+    assert.equal((await world.view(ann, id)).status, 'pending');
+    for (const name of ['list', 'inspect', 'ensureImage'] as const) world.engine.fail(name, down, 0);
+    world.engine.reconnect();
+    await world.reaches(ann, id, 'running');
+    await until(async () => (await world.service.health()).ok);
+    const said = world.log.lines.filter(({ level }) => level === 'error').map(({ message }) => message);
+    assert.deepEqual(said, ['the container engine does not answer']);
+  });
+});

@@ -1,0 +1,457 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { deleteContainer, startContainer, stopContainer } from '../../proto/compute.ts';
+import { newId } from '../../proto/ids.ts';
+import { EngineError } from '../../proto/ports.ts';
+import { containerById } from '../../storage/compute/containers.ts';
+import { StorageError } from '../../storage/errors.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { openWorld, REGISTRY, refused, someone, turns, type World } from './kit/world.ts';
+
+failOnLeaks();
+
+const MINUTES = 60_000;
+const ann = someone();
+const startsOf = (world: World, id: string) => world.engine.calls.filter((name) => name === `start ${id}`).length;
+const row = async (world: World, id: string) => {
+  const found = await containerById(world.db, id);
+  assert.ok(found);
+  return found;
+};
+
+/** The container ran for this long. */
+const backdate = (world: World, id: string, ms: number) =>
+  world.db.run('update containers set status_since = status_since - make_interval(secs => $2) where id = $1', [
+    id,
+    ms / 1000,
+  ]);
+
+describe('a container that cannot be started', () => {
+  test('fails at once with the reason when there is no such image', async (t) => {
+    const image = `${REGISTRY}/ann/gone:1`;
+    const world = await openWorld(t);
+    const socket = await world.updates(ann);
+    const id = await world.create(ann, { image });
+    const view = await world.reaches(ann, id, 'failed');
+    assert.equal(view.status_reason, `The image ${image} cannot be pulled: not found`);
+    await until(() => socket.texts.at(-1)?.includes(`"status_reason":"${view.status_reason}"`));
+  });
+
+  test('fails when the engine refuses it', async (t) => {
+    const world = await openWorld(t);
+    world.engine.fail('create', new EngineError('refused', 'No space left.'));
+    const id = await world.create(ann);
+    assert.equal((await world.reaches(ann, id, 'failed')).status_reason, 'No space left.');
+  });
+
+  test('is tried again when the engine is not available for a moment', async (t) => {
+    const world = await openWorld(t);
+    world.engine.fail('create', new EngineError('unavailable', 'busy'));
+    const id = await world.running(ann);
+    assert.equal(world.engine.calls.filter((name) => name === `create ${id}`).length, 2);
+  });
+
+  test('fails after ten minutes, with what stood in the way', async (t) => {
+    const world = await openWorld(t);
+    world.engine.fail('ensureImage', new EngineError('unavailable', 'the registry does not answer'), 1000);
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.some((name) => name.startsWith('ensureImage')));
+    world.clock.advance(10 * MINUTES + 1000);
+    assert.equal((await world.reaches(ann, id, 'failed')).status_reason, 'the registry does not answer');
+  });
+
+  test('fails after ten minutes when the engine says nothing at all', async (t) => {
+    const world = await openWorld(t);
+    const release = world.engine.hold('ensureImage');
+    t.after(release);
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.some((name) => name.startsWith('ensureImage')));
+    world.clock.advance(10 * MINUTES + 1000);
+    world.engine.reconnect();
+    assert.match((await world.reaches(ann, id, 'failed')).status_reason ?? '', /10 minutes/);
+    release();
+    await until(() => world.engine.calls.at(-1) === `inspect ${id}`);
+    await turns();
+    assert.equal((await world.view(ann, id)).status, 'failed');
+    assert.equal(startsOf(world, id), 0);
+    await world.on(startContainer, ann, id);
+    assert.equal((await world.view(ann, id)).status, 'pending');
+  });
+
+  test('fails after ten minutes when nothing in it ever answers, and is stopped', async (t) => {
+    const world = await openWorld(t, { engine: { onStart: () => {} } });
+    const id = await world.create(ann);
+    await world.reaches(ann, id, 'initializing');
+    await until(() => world.engine.calls.includes(`dial ${id}`));
+    world.clock.advance(10 * MINUTES + 1000);
+    assert.match((await world.reaches(ann, id, 'failed')).status_reason ?? '', /not ready within 10 minutes/);
+    world.engine.reconnect();
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    assert.equal((await world.view(ann, id)).status, 'failed');
+  });
+
+  test('runs without SSH when it is an image of its own and its workload stands', async (t) => {
+    const image = `${REGISTRY}/ann/app:1`;
+    const world = await openWorld(t, { engine: { images: [image], onStart: () => {} } });
+    const id = await world.create(ann, { image });
+    await world.reaches(ann, id, 'initializing');
+    await until(() => world.engine.calls.includes(`dial ${id}`));
+    world.clock.advance(15_000);
+    await world.reaches(ann, id, 'running');
+  });
+
+  test('is not ready while something else than SSH answers', async (t) => {
+    let greeting = 'HTTP/1.1 400 Bad Request\r\n';
+    const world = await openWorld(t, {
+      engine: { onStart: (id, engine) => engine.listen(id, 22, (stream) => void stream.write(greeting)) },
+    });
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.filter((name) => name === `dial ${id}`).length >= 2);
+    assert.equal((await world.view(ann, id)).status, 'initializing');
+    greeting = 'SSH-2.0-dropbear\r\n';
+    await world.reaches(ann, id, 'running');
+  });
+});
+
+describe('a workload that ends', () => {
+  test('is started again: initializing with the reason, then running without', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const socket = await world.updates(ann);
+    world.engine.crash(id, { exitCode: 3 });
+    await until(() => socket.texts.length === 3);
+    assert.match(socket.texts[1] ?? '', /"initializing".*restarting: it ended with exit code 3/);
+    assert.match(socket.texts[2] ?? '', /"status":"running","external_ip":"10.0.0.2"\}/);
+    assert.equal((await row(world, id)).statusReason, null);
+  });
+
+  test('says when memory ran out', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const socket = await world.updates(ann);
+    world.engine.crash(id, { oomKilled: true });
+    await until(() => socket.texts.length === 3);
+    assert.match(socket.texts[1] ?? '', /it ran out of memory/);
+  });
+
+  test('was not a crash when it ended before this start was asked for', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    await world.on(stopContainer, ann, id);
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    const socket = await world.updates(ann);
+    world.engine.fail('start', new EngineError('unavailable', 'busy'));
+    await world.on(startContainer, ann, id);
+    await world.reaches(ann, id, 'running');
+    assert.equal(socket.texts.join().includes('restarting'), false);
+  });
+
+  test('has its crashes forgotten once it ran for a minute', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    // More than may happen in a row, and none of them waits for the pause between two crashes.
+    for (let i = 0; i < 7; i++) {
+      await backdate(world, id, 0);
+      world.clock.advance(61_000);
+      const before = startsOf(world, id);
+      world.engine.crash(id);
+      await until(() => startsOf(world, id) > before);
+      await world.reaches(ann, id, 'running');
+    }
+    assert.equal((await world.view(ann, id)).status, 'running');
+  });
+
+  test('the pause after the second crash in a row is not cut short by more news of it', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    world.engine.crash(id);
+    await until(() => startsOf(world, id) === 2);
+    await world.reaches(ann, id, 'running');
+    const release = world.engine.hold('inspect');
+    world.engine.crash(id);
+    await until(() => world.engine.calls.at(-1) === `inspect ${id}`);
+    // An engine tells of one end more than once: it was killed, it died, it stopped.
+    for (let i = 0; i < 3; i++) world.engine.reconnect();
+    release();
+    await world.reaches(ann, id, 'initializing');
+    for (let i = 0; i < 3; i++) world.engine.reconnect();
+    await turns();
+    assert.equal(startsOf(world, id), 2);
+    // A new wish is not kept waiting.
+    await world.on(stopContainer, ann, id);
+    await world.on(startContainer, ann, id);
+    await world.reaches(ann, id, 'running', 1500);
+  });
+});
+
+describe('a container changed behind our back', () => {
+  test('removed: it is made again, each time anew', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const socket = await world.updates(ann);
+    world.engine.lose(id);
+    await until(() => socket.texts.length === 3);
+    assert.match(socket.texts[1] ?? '', /"initializing".*it was removed from outside/);
+    assert.match(socket.texts[2] ?? '', /"running"/);
+    world.engine.lose(id);
+    await until(() => socket.texts.length === 5);
+    assert.match(socket.texts[3] ?? '', /"initializing".*it was removed from outside/);
+    assert.match(socket.texts[4] ?? '', /"running"/);
+  });
+
+  test('restarted with another address: the address is updated, and it ran all the while', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const socket = await world.updates(ann);
+    const release = world.engine.hold('inspect');
+    world.engine.crash(id);
+    await world.engine.start(id, world.engine.keysOf(id));
+    release();
+    await until(() => socket.texts.length === 2);
+    assert.match(socket.texts[1] ?? '', /"status":"running","external_ip":"10.0.0.2"/);
+    assert.equal((await row(world, id)).address, '10.0.0.2');
+  });
+
+  test('stopped when it should run: started; started when it should not run: stopped', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    await world.engine.stop(id, 1);
+    await until(() => startsOf(world, id) === 2);
+    await world.reaches(ann, id, 'running');
+    await world.on(stopContainer, ann, id);
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    await world.engine.start(id, []);
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    assert.equal((await world.view(ann, id)).status, 'stopped');
+  });
+
+  test('all events lost: the comparison of all with all repairs it', async (t) => {
+    let changed: (id: string | undefined) => void = () => {};
+    const world = await openWorld(t, {
+      wrapEngine: (engine) => ({
+        ...engine,
+        watch: (onChange) => {
+          changed = onChange;
+          return { close: async () => {} };
+        },
+      }),
+    });
+    const id = await world.running(ann);
+    world.engine.lose(id);
+    await turns();
+    assert.equal((await world.view(ann, id)).status, 'running');
+    changed(undefined);
+    await until(() => startsOf(world, id) === 2);
+    await world.reaches(ann, id, 'running');
+    // And without any word from the engine, the next beat of the watcher's own clock.
+    world.engine.lose(id);
+    await until(() => startsOf(world, id) === 3);
+  });
+
+  test('one that the database does not know is left alone, and said once', async (t) => {
+    const world = await openWorld(t);
+    const id = newId();
+    const { baseImage } = world.engine;
+    await world.engine.ensureImage(baseImage, { always: false });
+    await world.engine.create({
+      ...{ id, userId: newId(), hostname: 'x', image: baseImage, cpus: 1, memoryMb: 128, storageGb: 1 },
+      ...{ mountPaths: ['/root'], authorizedKeys: [] },
+    });
+    await world.engine.start(id, []);
+    const listed = () => world.engine.calls.filter((name) => name === 'list').length;
+    for (let i = 0; i < 3; i++) {
+      const before = listed();
+      world.engine.reconnect();
+      await until(() => listed() > before);
+    }
+    await until(() => world.log.lines.some(({ level }) => level === 'warn'));
+    await turns();
+    assert.equal(world.log.lines.filter(({ message }) => message.includes('does not know')).length, 1);
+    assert.equal((await world.engine.inspect(id))?.phase, 'running');
+  });
+
+  test('one whose deletion ends between two looks is no stranger', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    // The list is taken while the container is there; the rows are read when all of it is gone.
+    const release = world.engine.hold('remove');
+    await world.on(deleteContainer, ann, id);
+    await until(() => world.engine.calls.includes(`remove ${id}`));
+    const many = world.db.many.bind(world.db);
+    world.db.many = async (schema, text, values) => {
+      if (text.includes('desired, status, address from containers')) {
+        release();
+        await until(async () => (await world.db.run('select from containers')) === 0);
+      }
+      return many(schema, text, values);
+    };
+    world.engine.reconnect();
+    await until(() => world.engine.calls.at(-1) === `inspect ${id}`);
+    await turns();
+    assert.deepEqual(
+      world.log.lines.filter(({ message }) => message.includes('does not know')),
+      [],
+    );
+  });
+});
+
+describe('work of a wish that was taken back', () => {
+  test('a start that is done after the stop leaves it stopped, and nothing runs', async (t) => {
+    const world = await openWorld(t);
+    const release = world.engine.hold('start');
+    const id = await world.create(ann);
+    await until(() => startsOf(world, id) === 1);
+    const socket = await world.updates(ann);
+    await world.on(stopContainer, ann, id);
+    release();
+    await until(() => world.engine.calls.includes(`stop ${id}`));
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    await turns();
+    assert.equal((await world.view(ann, id)).status, 'stopped');
+    assert.equal(socket.texts.filter((text) => text.includes('"running"')).length, 0);
+  });
+
+  test('a readiness found after the stop does not make it running', async (t) => {
+    const world = await openWorld(t);
+    const release = world.engine.hold('dial');
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.includes(`dial ${id}`));
+    await world.on(stopContainer, ann, id);
+    release();
+    await until(() => world.engine.calls.includes(`stop ${id}`));
+    await turns();
+    assert.equal((await row(world, id)).status, 'stopped');
+  });
+
+  test('a failure after the stop does not make it failed', async (t) => {
+    const world = await openWorld(t);
+    const release = world.engine.hold('ensureImage');
+    world.engine.fail('ensureImage', new EngineError('image_not_found', 'gone'));
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.some((name) => name.startsWith('ensureImage')));
+    await world.on(stopContainer, ann, id);
+    const looks = world.engine.calls.filter((name) => name === `inspect ${id}`).length;
+    release();
+    await until(() => world.engine.calls.filter((name) => name === `inspect ${id}`).length > looks);
+    await turns();
+    assert.equal((await row(world, id)).status, 'stopped');
+  });
+
+  test('a stop that is done after the start ends in running', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const release = world.engine.hold('stop');
+    await world.on(stopContainer, ann, id);
+    await until(() => world.engine.calls.includes(`stop ${id}`));
+    await world.on(startContainer, ann, id);
+    release();
+    await world.reaches(ann, id, 'running');
+    assert.equal((await world.engine.inspect(id))?.phase, 'running');
+  });
+
+  test('whatever the order of wishes, the last one holds', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    for (let i = 0; i < 12; i++) {
+      await world.on(i % 2 === 0 ? stopContainer : startContainer, ann, id);
+      if (i % 3 === 0) await turns(i);
+    }
+    await world.reaches(ann, id, 'running');
+    await until(async () => (await world.engine.inspect(id))?.phase === 'running');
+    await world.on(stopContainer, ann, id);
+    await world.on(deleteContainer, ann, id);
+    await until(async () => (await world.db.run('select from containers')) === 0);
+    assert.deepEqual(await world.engine.list(), []);
+  });
+});
+
+describe('a service that was stopped and started again', () => {
+  test('running ones stay, pending ones go on, deleted ones are finished', async (t) => {
+    const world = await openWorld(t);
+    const ssh_key_ids = [await world.key(ann)];
+    const running = await world.running(ann, { ssh_key_ids });
+    const removed = await world.running(ann, { ssh_key_ids });
+    const [releaseRemove, releaseImage] = [world.engine.hold('remove'), world.engine.hold('ensureImage')];
+    const pending = await world.create(ann, { ssh_key_ids });
+    await until(() => world.engine.calls.filter((name) => name.startsWith('ensureImage')).length === 3);
+    await world.on(deleteContainer, ann, removed);
+    await until(() => world.engine.calls.includes(`remove ${removed}`));
+    await world.stop();
+    // What was under way then never comes about: the process is gone.
+    world.engine.fail('ensureImage', new EngineError('unavailable', 'gone'));
+    world.engine.fail('remove', new EngineError('unavailable', 'gone'));
+    releaseRemove();
+    releaseImage();
+    await turns();
+    assert.equal((await row(world, pending)).status, 'pending');
+    const started = (await row(world, running)).statusSince;
+    await world.start();
+    assert.equal((await world.view(ann, running)).status, 'running');
+    await world.reaches(ann, pending, 'running');
+    await until(async () => (await world.db.run('select from containers')) === 2);
+    assert.equal(startsOf(world, running), 1);
+    assert.deepEqual((await row(world, running)).statusSince, started);
+    assert.equal((await world.engine.list()).length, 2);
+  });
+
+  test('one that ended meanwhile is started again', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    await world.stop();
+    world.engine.crash(id);
+    await world.start();
+    await until(() => startsOf(world, id) === 2);
+    await world.reaches(ann, id, 'running');
+  });
+
+  test('one that stopped between creation and start goes on', async (t) => {
+    const world = await openWorld(t);
+    const release = world.engine.hold('start');
+    const id = await world.create(ann);
+    await world.reaches(ann, id, 'initializing');
+    world.engine.fail('start', new EngineError('unavailable', 'gone'));
+    await world.stop();
+    release();
+    await world.start();
+    await world.reaches(ann, id, 'running');
+  });
+});
+
+describe('while the database is away', () => {
+  test('a status that could not be written is written later, and nobody hears of it before', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const socket = await world.updates(ann);
+    world.db.failure = new StorageError('unavailable', 'gone');
+    world.engine.crash(id, { exitCode: 9 });
+    await until(() => world.log.lines.some(({ message }) => message.includes('could not be written')));
+    assert.equal(socket.texts.length, 1);
+    world.db.failure = undefined;
+    await until(() => socket.texts.length === 3);
+    assert.match(socket.texts[1] ?? '', /"initializing".*exit code 9/);
+    assert.match(socket.texts[2] ?? '', /"running"/);
+  });
+
+  test('a fault in the middle of work wakes the container anew, and it goes on', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    world.db.failure = new TypeError('a defect');
+    world.engine.crash(id);
+    await until(() => world.log.lines.some(({ fields }) => JSON.stringify(fields).includes('compute/container')));
+    world.db.failure = undefined;
+    world.engine.reconnect();
+    await until(() => startsOf(world, id) === 2);
+    await world.reaches(ann, id, 'running');
+  });
+
+  test('a wish that could not be written is refused, and changes nothing', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    world.db.failure = new StorageError('unavailable', 'gone');
+    await refused('unavailable', world.on(stopContainer, ann, id));
+    world.db.failure = undefined;
+    assert.equal((await world.view(ann, id)).status, 'running');
+    await world.on(stopContainer, ann, id);
+  });
+});

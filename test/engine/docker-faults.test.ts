@@ -1,0 +1,273 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, describe, it } from 'node:test';
+import { z } from 'zod';
+import { type Engine, EngineError } from '../../proto/ports.ts';
+import { DockerClient } from '../../transports/docker/client.ts';
+import { connectTcp } from '../../transports/docker/dial.ts';
+import { dockerEngine } from '../../transports/docker/engine.ts';
+import { DockerReplyError } from '../../transports/docker/errors.ts';
+import { SharedTasks } from '../../transports/docker/shared-task.ts';
+import { collect, rejectsWith } from './conformance.ts';
+import { silentLog } from './docker-under-test.ts';
+import { eventually } from './eventually.ts';
+
+type Answer = (request: IncomingMessage, response: ServerResponse, path: string) => void;
+
+/** A server that plays a faulty Docker Engine: `answer` gets every call but the ping, its version prefix taken off. */
+describe('a faulty Docker Engine', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'troupe-fault-'));
+  const path = join(folder, 'd.sock');
+  const host = `unix://${path}`;
+  let server: Server;
+  let answer: Answer;
+  let ping: Answer;
+  let client: DockerClient;
+  let engine: Engine;
+
+  const good: Answer = (_request, response) => response.setHeader('api-version', '1.41').end('OK');
+  const json = (response: ServerResponse, status: number, value: unknown): void => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+  };
+
+  before(async () => {
+    server = createServer((request, response) => {
+      request.resume();
+      const url = request.url ?? '';
+      if (url === '/_ping') ping(request, response, url);
+      else answer(request, response, url.replace(/^\/v[\d.]+/, '').replace(/\?.*/, ''));
+    });
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+  });
+  const begin = async (first: Answer, firstPing: Answer = good): Promise<void> => {
+    answer = first;
+    ping = firstPing;
+    client = new DockerClient(host);
+    const base = { reference: 'troupe/none:1', build: async () => undefined };
+    engine = await dockerEngine({
+      host,
+      installation: 'f',
+      log: silentLog,
+      images: { base },
+      watchTimes: { firstDelayMs: 5, longestDelayMs: 20, checkMs: 20 },
+    });
+  };
+  afterEach(async () => {
+    await engine.close();
+    client.close();
+    server.closeAllConnections();
+  });
+  after(async () => {
+    await new Promise((resolve) => server.close(resolve));
+    rmSync(folder, { recursive: true });
+  });
+
+  it('of API 1.24 is refused by name', async () => {
+    await begin(good, (_request, response) => response.setHeader('api-version', '1.24').end('OK'));
+    await assert.rejects(engine.check(), /speaks API version 1\.24; 1\.40 or later/);
+  });
+
+  it('that answers 500 is unavailable, with its own words kept on one line', async () => {
+    await begin((_request, response) => json(response, 500, { message: 'disk\n\u001b[31mfull' }));
+    await assert.rejects(engine.inspect('a'), (error: unknown) => {
+      assert.ok(error instanceof DockerReplyError);
+      assert.equal(error.code, 'unavailable');
+      assert.equal(error.message, 'disk [31mfull');
+      return true;
+    });
+  });
+
+  it('that says nothing, too much, or something else is unavailable', async () => {
+    await begin(() => undefined);
+    await rejectsWith(client.call('GET', '/x', { timeoutMs: 30 }), 'unavailable');
+    answer = (_request, response) => response.end(Buffer.alloc(10_000));
+    await rejectsWith(client.call('GET', '/x', { maxBytes: 1000 }), 'unavailable');
+    answer = (_request, response) => response.write('half an answer');
+    await rejectsWith(client.call('GET', '/x', { timeoutMs: 30 }), 'unavailable');
+    answer = (_request, response) => response.end('<html>');
+    await rejectsWith(client.json('GET', '/x', z.object({})), 'unavailable');
+    answer = (_request, response) => json(response, 200, { a: 1 });
+    await rejectsWith(client.json('GET', '/x', z.object({ b: z.string() })), 'unavailable');
+    answer = (_request, response) => response.socket?.destroy();
+    await rejectsWith(client.call('GET', '/x'), 'unavailable');
+  });
+
+  it('that closed a kept connection is asked again on a new one', async () => {
+    let calls = 0;
+    await begin((_request, response) => {
+      calls += 1;
+      if (calls === 2) response.socket?.destroy();
+      else json(response, 200, { calls });
+    });
+    await client.call('GET', '/x');
+    const second = await client.json('GET', '/x', z.object({ calls: z.number() }));
+    assert.equal(second.calls, 3);
+  });
+
+  it('that was replaced by one of another version is spoken to anew', async () => {
+    await begin((request, response) => {
+      if (request.url?.startsWith('/v1.41/')) json(response, 400, { message: 'client version 1.41 is too old.' });
+      else json(response, 200, {});
+    });
+    await rejectsWith(client.call('GET', '/x'), 'refused');
+    ping = (_request, response) => response.setHeader('api-version', '1.45').end('OK');
+    await client.call('GET', '/x');
+  });
+
+  it('that cuts the events again and again is connected to again, each time with a look at all', async () => {
+    const event = {
+      Type: 'container',
+      Action: 'die',
+      Actor: { Attributes: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
+    };
+    await begin((_request, response) => {
+      response.write(`${JSON.stringify(event)}\ngarbage\n{"Type":"conta`);
+      setTimeout(() => response.socket?.destroy(), 5);
+    });
+    const seen: (string | undefined)[] = [];
+    const watch = engine.watch((id) => seen.push(id));
+    await eventually(() => assert.ok(seen.filter((id) => id === undefined).length >= 3));
+    assert.ok(seen.includes('a'));
+    await watch.close();
+  });
+
+  it('whose events went silent is noticed', async () => {
+    let connections = 0;
+    await begin((_request, response) => {
+      connections += 1;
+      response.flushHeaders();
+    });
+    const watch = engine.watch(() => undefined);
+    await eventually(() => assert.equal(connections, 1));
+    ping = (_request, response) => response.socket?.destroy();
+    await eventually(() => assert.ok(connections > 1));
+    await watch.close();
+  });
+
+  it('whose log is garbled or breaks off is unavailable, not ended', async () => {
+    const view = {
+      Id: 'f00',
+      State: { Status: 'running', Running: true, ExitCode: 0, StartedAt: '0001-01-01T00:00:00Z' },
+      Config: { Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
+      HostConfig: {},
+      NetworkSettings: {},
+    };
+    let body = Buffer.from('this is not framed');
+    let cut = false;
+    await begin((_request, response, called) => {
+      if (!called.endsWith('/logs')) return json(response, 200, view);
+      if (!cut) return response.end(body);
+      response.write(body);
+      setTimeout(() => response.socket?.destroy(), 5);
+    });
+    await rejectsWith(collect(engine, 'a', {}), 'unavailable');
+    body = Buffer.concat([Buffer.from([1, 0, 0, 0, 0, 0, 0, 3]), Buffer.from('abc')]);
+    cut = true;
+    await rejectsWith(collect(engine, 'a', { follow: true }), 'unavailable');
+    await rejectsWith(engine.dial('a', 22, { timeoutMs: 100 }), 'unavailable');
+  });
+
+  it("that shows a terminal's log has it read without frames", async () => {
+    const view = {
+      Id: 'f00',
+      State: { Status: 'exited', Running: false, ExitCode: 0, StartedAt: '0001-01-01T00:00:00Z' },
+      Config: { Tty: true, Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
+      HostConfig: {},
+      NetworkSettings: {},
+    };
+    await begin((_request, response, called) => {
+      if (called.endsWith('/logs'))
+        response.end('2024-01-01T00:00:00.000000001Z one\r\n2024-01-01T00:00:00.000000002Z two\r\n');
+      else json(response, 200, view);
+    });
+    assert.deepEqual(await collect(engine, 'a', {}), [
+      '2024-01-01T00:00:00.000000001Z one',
+      '2024-01-01T00:00:00.000000002Z two',
+    ]);
+  });
+
+  it("that cannot pull an image passes the registry's reason on", async () => {
+    await begin((request, response, called) => {
+      if (called === '/images/create') {
+        assert.match(request.url ?? '', /fromImage=docker.io%2Fa%2Fb&tag=latest/);
+        response.end(
+          '{"status":"Pulling from a/b","id":"latest"}\n{"error":"manifest unknown","errorDetail":{"message":"manifest unknown"}}\n',
+        );
+      } else json(response, 404, { message: 'No such image' });
+    });
+    const lines: string[] = [];
+    await assert.rejects(
+      engine.ensureImage('a/b', { always: false, onProgress: (line) => lines.push(line) }),
+      (error: unknown) =>
+        error instanceof EngineError && error.code === 'image_not_found' && /manifest unknown/.test(error.message),
+    );
+    assert.deepEqual(lines, ['latest: Pulling from a/b']);
+    answer = (_request, response) => json(response, 404, { message: 'pull access denied for a/b' });
+    await rejectsWith(engine.ensureImage('a/b', { always: true }), 'image_not_found');
+  });
+
+  it('that pulls for two at once is asked once, and told to stop when both have left', async () => {
+    let pulls = 0;
+    let cut = 0;
+    await begin((_request, response, called) => {
+      if (called !== '/images/create') return json(response, 404, { message: 'No such image' });
+      pulls += 1;
+      response.on('close', () => {
+        cut += 1;
+      });
+      response.write('{"status":"Downloading","id":"1","progressDetail":{"current":1,"total":4}}\n');
+    });
+    const [a, b] = [new AbortController(), new AbortController()];
+    const lines: string[] = [];
+    const first = engine.ensureImage('a/b', { always: true, signal: a.signal, onProgress: (line) => lines.push(line) });
+    const second = engine.ensureImage('a/b', { always: true, signal: b.signal });
+    const both = Promise.all([rejectsWith(first, 'unavailable'), rejectsWith(second, 'unavailable')]);
+    await eventually(() => assert.deepEqual(lines, ['1: Downloading 25%']));
+    a.abort();
+    await rejectsWith(first, 'unavailable');
+    assert.equal(cut, 0);
+    b.abort();
+    await both;
+    await eventually(() => assert.equal(cut, 1));
+    assert.equal(pulls, 1);
+  });
+
+  it('that is gone is unavailable', async () => {
+    await begin(good);
+    const gone = new DockerClient(`unix://${folder}/none.sock`);
+    await rejectsWith(gone.call('GET', '/x'), 'unavailable');
+    gone.close();
+  });
+});
+
+describe('shared work', () => {
+  it('passes a failure to everyone, and starts anew afterwards', async () => {
+    const tasks = new SharedTasks();
+    let runs = 0;
+    const work = async (): Promise<void> => {
+      runs += 1;
+      if (runs === 1) throw new Error('first');
+    };
+    await Promise.all([
+      assert.rejects(tasks.run('k', {}, work), /first/),
+      assert.rejects(tasks.run('k', {}, work), /first/),
+    ]);
+    await tasks.run('k', {}, work);
+    assert.equal(runs, 2);
+    await tasks.close();
+  });
+});
+
+describe('dialling', () => {
+  it('gives up in time, and when told to', async () => {
+    // 192.0.2.0/24 is set aside for documentation (RFC 5737): nothing answers there.
+    const stop = new AbortController();
+    const dialled = connectTcp('192.0.2.77', 9, 60_000, stop.signal);
+    stop.abort();
+    await rejectsWith(dialled, 'unavailable');
+    await rejectsWith(connectTcp('192.0.2.77', 9, 20), 'unavailable');
+  });
+});

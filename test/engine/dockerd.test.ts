@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import {
+  dockerdInstalled,
+  doctorDocker,
+  findDocker,
+  installDocker,
+  privateDockerHost,
+  searchDocker,
+  startPrivateDockerd,
+  stopPrivateDockerd,
+} from '../../transports/docker/dockerd.ts';
+import {
+  dockerdFiles,
+  isAlive,
+  mountsBelow,
+  runningProcess,
+  sharedSettings,
+} from '../../transports/docker/dockerd-files.ts';
+import { dockerEngine } from '../../transports/docker/engine.ts';
+import { removeInstallation } from '../../transports/docker/remove-installation.ts';
+import { rejectsWith } from './conformance.ts';
+import { realRequired, removeDockerFolder, silentLog } from './docker-under-test.ts';
+import { eventually } from './eventually.ts';
+import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'troupe-dockerd-'));
+after(() => removeDockerFolder(folder));
+
+const unable = process.getuid?.() !== 0 || !dockerdInstalled() || tinyImageMissing() !== undefined;
+const skip = unable && !realRequired ? 'needs root, dockerd, busybox and sshd' : false;
+
+describe('private dockerd', { skip }, () => {
+  it('is started, attached to, recovered with its containers after a kill, and stopped with them', async () => {
+    const dataDir = join(folder, 'data');
+    assert.equal(await privateDockerHost(dataDir), undefined);
+    assert.equal(await stopPrivateDockerd({ dataDir, log: silentLog }), false);
+    const progress: string[] = [];
+    const first = await startPrivateDockerd({ dataDir, log: silentLog, onProgress: (line) => progress.push(line) });
+    try {
+      assert.equal(first.attached, false);
+      assert.ok(progress.length > 0);
+      assert.equal(await privateDockerHost(dataDir), first.host);
+      assert.equal(await findDocker({ DOCKER_HOST: first.host }), first.host);
+      const again = await startPrivateDockerd({ dataDir, log: silentLog });
+      assert.deepEqual(again, { ...first, attached: true });
+
+      const base = await buildTinyImage();
+      const engine = await dockerEngine({ host: first.host, installation: 'own', log: silentLog, images: { base } });
+      const looks: (string | undefined)[] = [];
+      const watch = engine.watch((id) => looks.push(id));
+      await eventually(() => assert.deepEqual(looks, [undefined]));
+      await engine.ensureImage(base.reference, { always: false });
+      await engine.create({
+        id: 'c1',
+        userId: 'u1',
+        hostname: 'box',
+        image: base.reference,
+        cpus: 64,
+        memoryMb: 128,
+        storageGb: 1,
+        mountPaths: ['/root'],
+        authorizedKeys: [],
+      });
+      await engine.start('c1', []);
+      const startedAt = (await engine.inspect('c1'))?.startedAt;
+
+      process.kill(first.pid, 'SIGKILL');
+      await eventually(() => assert.equal(isAlive(first.pid), false));
+      await rejectsWith(engine.inspect('c1'), 'unavailable');
+      looks.length = 0;
+      const recovered = await startPrivateDockerd({ dataDir, log: silentLog });
+      assert.equal(recovered.attached, false);
+      await eventually(() => assert.ok(looks.includes(undefined)));
+      await eventually(async () => assert.equal((await engine.inspect('c1'))?.phase, 'running'));
+      assert.equal((await engine.inspect('c1'))?.startedAt, startedAt);
+      await eventually(async () => (await engine.dial('c1', 22, { timeoutMs: 2000 })).destroy());
+
+      assert.equal(await stopPrivateDockerd({ dataDir, log: silentLog }), true);
+      assert.equal(isAlive(recovered.pid), false);
+      assert.equal(await stopPrivateDockerd({ dataDir, log: silentLog }), false);
+
+      const third = await startPrivateDockerd({ dataDir, log: silentLog });
+      await eventually(async () => assert.equal((await engine.inspect('c1'))?.phase, 'exited'));
+      await watch.close();
+      await engine.close();
+      assert.notEqual(third.pid, recovered.pid);
+    } finally {
+      // The bridge of a network outlives its dockerd.
+      const { host } = await startPrivateDockerd({ dataDir, log: silentLog });
+      await removeInstallation(host, 'own');
+      await stopPrivateDockerd({ dataDir, log: silentLog });
+    }
+  });
+
+  it('says with the end of its log why it does not come up', async () => {
+    const dataDir = join(folder, 'broken');
+    const { dataRoot } = dockerdFiles(dataDir);
+    writeFileSync(dataRoot, 'a file where a folder belongs');
+    await assert.rejects(
+      startPrivateDockerd({ dataDir, log: silentLog }),
+      /did not come up: it ended with 1\. .*points to a file/,
+    );
+  });
+});
+
+describe('files of a private dockerd', () => {
+  it('keep every socket path short enough, in folders of the owner alone', () => {
+    const short = dockerdFiles(join(folder, 's'));
+    assert.ok(short.socket.startsWith(folder));
+    const long = dockerdFiles(join(folder, 'x'.repeat(90)));
+    try {
+      assert.match(long.socket, /^\/run\/troupe-[0-9a-f]{16}\/docker\.sock$/);
+      assert.ok(long.dataRoot.startsWith(folder));
+    } finally {
+      rmSync(join(long.socket, '..'), { recursive: true });
+    }
+  });
+
+  it('know a dead, a reused and a zombie process from a living one', async () => {
+    const pidFile = join(folder, 'pid');
+    assert.equal(runningProcess(pidFile, 'node', 'x'), undefined);
+    writeFileSync(pidFile, `${process.pid}\n`);
+    assert.equal(runningProcess(pidFile, 'dockerd', pidFile), undefined);
+    writeFileSync(pidFile, 'garbage');
+    assert.equal(runningProcess(pidFile, 'node', 'x'), undefined);
+    assert.equal(isAlive(process.pid), true);
+    // The shell's child ends and is never waited for: a zombie as long as the shell's successor runs.
+    const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    try {
+      const pid = await new Promise<number>((resolve) =>
+        parent.stdout.once('data', (data) => resolve(Number(String(data)))),
+      );
+      await eventually(() => assert.equal(isAlive(pid), false));
+    } finally {
+      const ended = new Promise((resolve) => parent.once('close', resolve));
+      parent.kill('SIGKILL');
+      await ended;
+    }
+  });
+
+  it('find what is mounted below them, innermost first', () => {
+    const mounts = 'a /x/y t rw 0 0\nb /x/y/z\\040w t rw 0 0\nc /x/yy t rw 0 0\nd / t rw 0 0\n';
+    assert.deepEqual(mountsBelow(mounts, ['/x/y']), ['/x/y/z w', '/x/y']);
+  });
+
+  it("share with the machine's own Docker only how images are reached", () => {
+    const config = join(folder, 'daemon.json');
+    writeFileSync(config, '{"registry-mirrors":["http://m"],"hosts":["tcp://0.0.0.0:1"],"data-root":"/x"}');
+    assert.deepEqual(sharedSettings(config), { 'registry-mirrors': ['http://m'] });
+    writeFileSync(config, 'not json');
+    assert.deepEqual(sharedSettings(config), {});
+  });
+});
+
+describe('finding Docker', () => {
+  it('tries DOCKER_HOST alone when it is set, and tells what was wrong', async () => {
+    const found = await searchDocker({ DOCKER_HOST: `unix://${folder}/none.sock` }, []);
+    assert.equal(found.host, undefined);
+    assert.equal(found.tried.length, 1);
+    assert.match(found.tried[0]?.problem ?? '', /ENOENT/);
+    assert.equal(await findDocker({ DOCKER_HOST: 'ssh://elsewhere' }), undefined);
+  });
+
+  it('passes over sockets that are absent, and over servers that are no Docker', async () => {
+    const path = join(folder, 'other.sock');
+    const server = createServer((socket) =>
+      socket.resume().end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nOK'),
+    );
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    try {
+      const found = await searchDocker({}, [join(folder, 'absent.sock'), path]);
+      assert.equal(found.host, undefined);
+      assert.deepEqual(
+        found.tried.map(({ host }) => host),
+        [`unix://${path}`],
+      );
+      assert.match(found.tried[0]?.problem ?? '', /not a Docker Engine/);
+    } finally {
+      await new Promise((resolve) => server.close(resolve));
+    }
+  });
+
+  it('says what is missing and how to get it', async () => {
+    const env = { DOCKER_HOST: `unix://${folder}/none.sock` };
+    const nothing = await doctorDocker(env, () => undefined);
+    assert.deepEqual(
+      nothing.map(({ name, ok }) => [name, ok]),
+      [
+        ['docker', false],
+        ['mmdebstrap', false],
+      ],
+    );
+    assert.ok(nothing.every(({ how }) => how !== undefined && how !== ''));
+    const all = await doctorDocker(env, (program) => `/usr/bin/${program}`);
+    assert.equal(all[1]?.ok, true);
+  });
+});
+
+describe('installing Docker', () => {
+  /** A stand-in for apt-get: notes its arguments, says `says`, and ends with `code` on install. */
+  const fakeApt = (name: string, says: string, code: number): { path: string; notes: string } => {
+    const path = join(folder, name);
+    const notes = `${path}.notes`;
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(
+      path,
+      `#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> ${notes}\necho '${says}'\n[ "$1" = update ] || exit ${code}\n`,
+    );
+    chmodSync(path, 0o755);
+    return { path, notes };
+  };
+
+  it('asks apt for what is needed, without questions, and passes its lines on', async () => {
+    const apt = fakeApt('apt-good', 'Setting up docker.io (1) ...', 0);
+    const lines: string[] = [];
+    await installDocker({ aptGet: apt.path, onProgress: (line) => lines.push(line) });
+    const [update, install] = readFileSync(apt.notes, 'utf8').split('\n');
+    assert.equal(update, 'noninteractive update');
+    assert.match(install ?? '', /^noninteractive install -y .*docker\.io mmdebstrap$/);
+    assert.ok(lines.includes('Setting up docker.io (1) ...'));
+  });
+
+  it("fails with apt's own words", async () => {
+    const apt = fakeApt('apt-bad', 'E: Unable to locate package docker.io', 100);
+    await assert.rejects(installDocker({ aptGet: apt.path }), /E: Unable to locate package docker\.io/);
+  });
+});
