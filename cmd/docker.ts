@@ -1,7 +1,16 @@
 /** Finds the Docker Engine of `up`, starts a private one, or installs it. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Log } from '../proto/ports.ts';
-import { dockerdInstalled, findDocker, installDocker, startPrivateDockerd } from '../transports/docker/dockerd.ts';
+import {
+  canInstallDocker,
+  dockerdInstalled,
+  findDocker,
+  installDocker,
+  mmdebstrapInstalled,
+  startPrivateDockerd,
+} from '../transports/docker/dockerd.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 
@@ -19,9 +28,11 @@ export interface DockerChoice {
  * installed now (asked for first when a person is at the terminal). Throws CliError that says what to do.
  */
 export async function chooseDocker({ environment, dataDir, install, log, onProgress }: DockerChoice): Promise<string> {
-  const found = await findDocker({
-    ...(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }),
-  });
+  // Containers of this folder live in its private engine, whatever else came to this machine since.
+  const usesPrivate = environment.DOCKER_HOST === undefined && existsSync(join(dataDir, 'docker'));
+  const found = usesPrivate
+    ? undefined
+    : await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST });
   if (found !== undefined) return found;
   if (environment.DOCKER_HOST !== undefined) {
     throw new CliError(
@@ -49,6 +60,14 @@ export async function chooseDocker({ environment, dataDir, install, log, onProgr
   onProgress('starting a private Docker Engine');
   const { host } = await startPrivateDockerd({ dataDir, log, onProgress });
   return host;
+}
+
+/** Installs what builds the base image, when it is missing and may be installed. */
+export async function ensureImageTools(install: boolean, onProgress: (line: string) => void): Promise<void> {
+  if (!install || mmdebstrapInstalled() || !canInstallDocker()) return;
+  if (await agreed('mmdebstrap builds the base image and is not installed. Install it with apt-get now?')) {
+    await installDocker({ packages: ['mmdebstrap'], onProgress });
+  }
 }
 
 /** Asks when a person is at the terminal; a script that gave --install has answered already. */

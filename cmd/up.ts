@@ -6,7 +6,7 @@ import { CliError } from './cli-error.ts';
 import { portsWith, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
-import { chooseDocker } from './docker.ts';
+import { chooseDocker, ensureImageTools } from './docker.ts';
 import { openLog } from './log.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
@@ -44,6 +44,7 @@ export async function up(options: UpOptions): Promise<void> {
     teardown.add('lock', async () => unlock());
     const secrets = openSecrets(dataDir, environment);
     const dockerHost = await chooseDocker({ environment, dataDir, install: options.install, log, onProgress });
+    if (environment.DEFAULT_IMAGE === undefined) await ensureImageTools(options.install, onProgress);
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 

@@ -4,6 +4,11 @@ import { findProgram, isRoot, runProgram } from './run.ts';
 /** What a Debian machine lacks to run containers: dockerd, and what builds the base image. */
 export const neededPackages: readonly string[] = ['docker.io', 'mmdebstrap'];
 
+/** Whether what builds the base image is installed. */
+export function mmdebstrapInstalled(): boolean {
+  return findProgram('mmdebstrap') !== undefined;
+}
+
 /** Whether `installDocker` can work here. */
 export function canInstallDocker(): boolean {
   return isRoot() && findProgram('apt-get') !== undefined;
@@ -15,13 +20,16 @@ export function canInstallDocker(): boolean {
  * apt, `unavailable` with apt's last words when it fails. `aptGet` is for tests.
  */
 export async function installDocker(options: {
+  /** Default: `neededPackages`. */
+  packages?: readonly string[];
   onProgress?: (line: string) => void;
   signal?: AbortSignal;
   aptGet?: string;
 }): Promise<void> {
+  const packages = options.packages ?? neededPackages;
   const aptGet = options.aptGet ?? (canInstallDocker() ? findProgram('apt-get') : undefined);
   if (aptGet === undefined) {
-    throw new EngineError('refused', `Installing needs root and apt: apt-get install ${neededPackages.join(' ')}`);
+    throw new EngineError('refused', `Installing needs root and apt: apt-get install ${packages.join(' ')}`);
   }
   const run = async (...args: string[]): Promise<string | undefined> => {
     const { code, tail } = await runProgram(aptGet, args, {
@@ -35,8 +43,8 @@ export async function installDocker(options: {
     const errors = tail.filter((line) => line.startsWith('E: '));
     return (errors.length > 0 ? errors : tail.slice(-2)).join(' ');
   };
-  const install = ['install', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...neededPackages];
-  options.onProgress?.(`installing ${neededPackages.join(' ')}`);
+  const install = ['install', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...packages];
+  options.onProgress?.(`installing ${packages.join(' ')}`);
   // The lists may be missing or old; without a network the packages may still be in the cache.
   const stale = await run('update');
   const failure = await run(...install);
