@@ -2,42 +2,26 @@ import { Ask } from './asks.ts';
 import { type Behaviour, isThenable } from './behaviour.ts';
 import { AsyncRun, type CellHooks, type Children, Rare } from './cell-parts.ts';
 import { ActorError } from './errors.ts';
+import {
+  AWAITING,
+  BLOCKED,
+  CLOSED,
+  ENDED,
+  HELD,
+  NOT_NOW,
+  QUEUED,
+  RESETTING,
+  RUNNING,
+  SLOT,
+  STATELESS,
+  STOPPING,
+  WATCH_EMPTY,
+} from './flags.ts';
+import { Inbox } from './inbox.ts';
 import type { KindStats } from './kind-stats.ts';
-import { giveMailbox, type Mailbox, type Meta, takeMailbox } from './mailbox.ts';
-import { Ref } from './ref.ts';
+import type { Meta } from './mailbox.ts';
 import { ageOf, clock, enqueue, type Runnable, wake } from './run-queue.ts';
 import type { CrashContext, StopReason } from './types.ts';
-
-/** One message waits in the slot (there is no mailbox then). */
-export const SLOT = 1;
-/** In the run queue. */
-export const QUEUED = 2;
-/** Its handler is on the stack. */
-export const RUNNING = 4;
-/** As many handlers as allowed are pending. */
-export const AWAITING = 8;
-/** Messages wait: state being made, a crash being decided, a pause before a restart. */
-export const HELD = 16;
-export const RESETTING = 32;
-export const STOPPING = 64;
-export const ENDED = 128;
-export const STATELESS = 256;
-/** Wants to know when its mailbox runs empty. */
-export const WATCH_EMPTY = 512;
-/** Wants to stop when its mailbox is empty. */
-export const SLEEPY = 1024;
-/** Must not be put to sleep for being idle. */
-export const KEEP_AWAKE = 2048;
-/** Its children have been told to stop. */
-export const CHILDREN_TOLD = 4096;
-/** Its own way of stopping children is not through yet. */
-export const CHILDREN_HOOK = 8192;
-/** afterStop has been called. */
-export const AFTER_STOP = 16384;
-
-const CLOSED = STOPPING | ENDED;
-const BLOCKED = AWAITING | HELD | CLOSED;
-const NOT_NOW = QUEUED | RUNNING | BLOCKED;
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
 export interface Lifecycle {
@@ -61,11 +45,9 @@ export function setLifecycle(implementation: Lifecycle): void {
 export type Handler = (a: unknown, b: unknown, c?: unknown) => unknown;
 
 /**
- * An actor, and its ref. Small on purpose: a parked actor is these fields and nothing else. The first waiting message
- * sits in a slot; a mailbox exists only while more wait.
+ * An actor, and its ref. Small on purpose: a parked actor is these fields and nothing else.
  */
-export class Cell extends Ref<unknown> implements Runnable {
-  flags = 0;
+export class Cell extends Inbox implements Runnable {
   readonly capacity: number;
   /** A given name, or the number an unnamed actor is known by. */
   readonly label: string | number;
@@ -78,9 +60,6 @@ export class Cell extends Ref<unknown> implements Runnable {
   before: Cell | undefined = undefined;
   after: Cell | undefined = undefined;
   children: Children<Cell> | undefined = undefined;
-  private slotMsg: unknown = undefined;
-  private slotMeta: Meta = 0;
-  private mailbox: Mailbox | undefined = undefined;
   nextRun: Runnable | undefined = undefined;
   rare: Rare<Cell> | undefined = undefined;
   private ctx: CrashContext<unknown> | undefined = undefined;
@@ -115,12 +94,6 @@ export class Cell extends Ref<unknown> implements Runnable {
       path = path === '' ? encodeURIComponent(cell.name) : `${encodeURIComponent(cell.name)}/${path}`;
     }
     return `${this.kind.system.name}://${path}`;
-  }
-
-  /** Messages that wait. */
-  get depth(): number {
-    if (this.mailbox !== undefined) return this.mailbox.length;
-    return (this.flags & SLOT) !== 0 ? 1 : 0;
   }
 
   /** The context, made when first needed. */
@@ -182,11 +155,8 @@ export class Cell extends Ref<unknown> implements Runnable {
       this.refuse(msg, meta);
       return;
     }
-    if (this.mailbox === undefined && (this.flags & SLOT) === 0) {
-      this.slotMsg = msg;
-      this.slotMeta = meta;
-      this.flags |= SLOT;
-    } else if (!this.pile(msg, meta)) return;
+    if (this.mailbox === undefined && (this.flags & SLOT) === 0) this.putFirst(msg, meta);
+    else if (!this.pile(msg, meta)) return;
     if ((this.flags & NOT_NOW) === 0) {
       this.flags |= QUEUED;
       enqueue(this);
@@ -195,29 +165,18 @@ export class Cell extends Ref<unknown> implements Runnable {
 
   /** The second and later waiting messages. Whether the message was taken. */
   private pile(msg: unknown, meta: Meta): boolean {
-    let mailbox = this.mailbox;
-    if ((mailbox === undefined ? 1 : mailbox.length) >= this.capacity) {
-      this.kind.dropped++;
-      const policy = this.options.mailbox?.policy;
-      if (policy === 'drop-oldest') {
-        const oldest = this.take();
-        this.shed(oldest, this.takenMeta, false);
-        this.post(msg, meta);
-        return false;
-      }
-      this.shed(msg, meta, policy !== 'drop-newest');
-      return false;
+    if (this.depth < this.capacity) {
+      this.putNext(msg, meta);
+      return true;
     }
-    if (mailbox === undefined) {
-      mailbox = takeMailbox();
-      mailbox.push(this.slotMsg, this.slotMeta);
-      this.slotMsg = undefined;
-      this.slotMeta = 0;
-      this.flags &= ~SLOT;
-      this.mailbox = mailbox;
-    }
-    mailbox.push(msg, meta);
-    return true;
+    this.kind.dropped++;
+    const policy = this.options.mailbox?.policy;
+    if (policy === 'drop-oldest') {
+      const oldest = this.take();
+      this.shed(oldest, this.takenMeta, false);
+      this.post(msg, meta);
+    } else this.shed(msg, meta, policy !== 'drop-newest');
+    return false;
   }
 
   private shed(msg: unknown, meta: unknown, letter: boolean): void {
@@ -258,28 +217,6 @@ export class Cell extends Ref<unknown> implements Runnable {
     return new ActorError('stopped', `${this.path} has stopped`, cause);
   }
 
-  private takenMeta: Meta = 0;
-
-  /** The oldest waiting message; its meta is then in `takenMeta`. Only when `depth` > 0. */
-  private take(): unknown {
-    const mailbox = this.mailbox;
-    if (mailbox === undefined) {
-      const msg = this.slotMsg;
-      this.takenMeta = this.slotMeta;
-      this.slotMsg = undefined;
-      this.slotMeta = 0;
-      this.flags &= ~SLOT;
-      return msg;
-    }
-    const msg = mailbox.take();
-    this.takenMeta = mailbox.meta;
-    if (mailbox.length === 0) {
-      this.mailbox = undefined;
-      giveMailbox(mailbox);
-    }
-    return msg;
-  }
-
   /** Refuses all that wait. */
   flush(): void {
     while (this.depth > 0) {
@@ -287,18 +224,6 @@ export class Cell extends Ref<unknown> implements Runnable {
       this.refuse(msg, this.takenMeta);
     }
     this.takenMeta = 0;
-  }
-
-  /** Copies of the waiting messages, oldest first. */
-  waiting(): unknown[] {
-    if (this.mailbox !== undefined) return this.mailbox.toArray();
-    return (this.flags & SLOT) !== 0 ? [this.slotMsg] : [];
-  }
-
-  /** Whether this very message waits. */
-  holds(msg: unknown): boolean {
-    if (this.mailbox !== undefined) return this.mailbox.has(msg);
-    return (this.flags & SLOT) !== 0 && this.slotMsg === msg;
   }
 
   /** Milliseconds the oldest message has been waiting or in its handler; 0 when there is none. The clock must be fresh. */
@@ -309,8 +234,8 @@ export class Cell extends Ref<unknown> implements Runnable {
     if (rare?.inflight !== undefined) {
       for (const run of rare.inflight) age = Math.max(age, ageOf(stampOf(run.meta)));
     }
-    if (this.mailbox !== undefined) return Math.max(age, ageOf(stampOf(this.mailbox.peekMeta())));
-    return (this.flags & SLOT) !== 0 ? Math.max(age, ageOf(stampOf(this.slotMeta))) : age;
+    const waiting = this.oldestMeta();
+    return waiting === undefined ? age : Math.max(age, ageOf(stampOf(waiting)));
   }
 
   /** Handles up to `limit` messages. Called by the run queue only. */

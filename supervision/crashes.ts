@@ -1,9 +1,10 @@
 import { Ask } from './asks.ts';
 import { isThenable } from './behaviour.ts';
-import { type Cell, ENDED, HELD, RESETTING, STATELESS, STOPPING } from './cell.ts';
+import type { Cell } from './cell.ts';
 import type { Decision } from './decisions.ts';
 import * as decisions from './decisions.ts';
 import { ActorError } from './errors.ts';
+import { ENDED, HELD, RESETTING, STATELESS, STOPPING } from './flags.ts';
 import type { Meta } from './mailbox.ts';
 import { release, requestReset, tooManyRestarts } from './restarting.ts';
 import { requestStop } from './stopping.ts';

@@ -1,10 +1,11 @@
 import type { Behaviour } from './behaviour.ts';
-import { type Cell, type Handler, KEEP_AWAKE, SLEEPY } from './cell.ts';
+import type { Cell, Handler } from './cell.ts';
 import type { CellHooks } from './cell-parts.ts';
 import { CellContext, cellOf } from './context.ts';
 import * as decisions from './decisions.ts';
 import type { Entities, EntityContext, EntityKind } from './entity-kind.ts';
 import { ActorError } from './errors.ts';
+import { KEEP_AWAKE, SLEEPY } from './flags.ts';
 import { sleep } from './idle.ts';
 import type { AnyRef, Ref, SystemRef } from './ref.ts';
 import { spawnCell } from './spawning.ts';

@@ -1,4 +1,5 @@
-import { type Cell, KEEP_AWAKE, SLEEPY, WATCH_EMPTY } from './cell.ts';
+import type { Cell } from './cell.ts';
+import { KEEP_AWAKE, SLEEPY, WATCH_EMPTY } from './flags.ts';
 import { ageOf, clock, touch } from './run-queue.ts';
 import { requestStop } from './stopping.ts';
 import { safeDelay } from './timers.ts';

@@ -7,7 +7,7 @@ export type { Decision, Decisions } from './decisions.ts';
 export { entities } from './entities.ts';
 export type { Entities, EntityContext, EntityKind } from './entity-kind.ts';
 export { ActorError, type ActorErrorCode, SpawnError, type SpawnErrorCode } from './errors.ts';
-export type { AnyRef, Ref, SystemRef } from './ref.ts';
+export { type AnyRef, Ref, type SystemRef } from './ref.ts';
 export { type KindNumbers, type SystemNumbers, stats, type TreeNode, tree } from './stats.ts';
 export { child, type SupervisorRef, startChild, startSupervisor } from './supervisor.ts';
 export { start } from './system.ts';

@@ -1,6 +1,7 @@
-import { RESETTING, STOPPING, setLifecycle } from './cell.ts';
+import { setLifecycle } from './cell.ts';
 import { CellContext } from './context.ts';
 import { crashed } from './crashes.ts';
+import { RESETTING, STOPPING } from './flags.ts';
 import { emptied } from './idle.ts';
 import { advanceReset, initialised } from './restarting.ts';
 import { advanceStop } from './stopping.ts';

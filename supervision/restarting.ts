@@ -1,6 +1,7 @@
 import { isThenable } from './behaviour.ts';
-import { type Cell, CHILDREN_TOLD, ENDED, HELD, KEEP_AWAKE, RESETTING, RUNNING, SLEEPY, STOPPING } from './cell.ts';
+import type { Cell } from './cell.ts';
 import { ActorError } from './errors.ts';
+import { CHILDREN_TOLD, ENDED, HELD, KEEP_AWAKE, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';
 import { clock, touch } from './run-queue.ts';
 import { abandon, endGrace, quieten, requestStop, stopChildren, withGrace } from './stopping.ts';
 import type { Backoff, Intensity } from './types.ts';

@@ -1,7 +1,8 @@
 import type { Behaviour } from './behaviour.ts';
-import { Cell, ENDED, type Handler, STATELESS, STOPPING } from './cell.ts';
+import { Cell, type Handler } from './cell.ts';
 import { type CellHooks, Children } from './cell-parts.ts';
 import { atLeast, SpawnError } from './errors.ts';
+import { ENDED, STATELESS, STOPPING } from './flags.ts';
 import { stopWhenIdle } from './idle.ts';
 import { joinLifecycle } from './lifecycle.ts';
 import { initialise } from './restarting.ts';
@@ -10,6 +11,8 @@ import { stoppedParent } from './stopping.ts';
 joinLifecycle();
 
 const DEFAULT_CAPACITY = 10_000;
+/** A small integer for the engine: a larger one would cost each actor a box of its own. */
+const MAX_CAPACITY = 2 ** 30;
 const MAX_NAME = 255;
 
 /** What only supervisors and entities set. */
@@ -30,7 +33,8 @@ export function spawnCell(parent: Cell, f: Handler, options: Behaviour, extras?:
   const system = parent.kind.system;
   const kind = options.kind === undefined ? system.plain : system.kindOf(options.kind);
   const bound = options.mailbox?.capacity;
-  const capacity = bound === undefined ? DEFAULT_CAPACITY : atLeast(1, bound, 'mailbox.capacity');
+  const capacity =
+    bound === undefined ? DEFAULT_CAPACITY : Math.min(atLeast(1, bound, 'mailbox.capacity'), MAX_CAPACITY);
   const label = name ?? extras?.label ?? system.nextLabel++;
   const cell = new Cell(parent, label, kind, f, options, capacity, extras?.hooks);
   if (siblings === undefined) {

@@ -1,9 +1,10 @@
 import { Ask } from './asks.ts';
 import { isThenable } from './behaviour.ts';
+import type { Cell } from './cell.ts';
+import { ActorError } from './errors.ts';
 import {
   AFTER_STOP,
   AWAITING,
-  type Cell,
   CHILDREN_HOOK,
   CHILDREN_TOLD,
   ENDED,
@@ -12,8 +13,7 @@ import {
   RESETTING,
   RUNNING,
   STOPPING,
-} from './cell.ts';
-import { ActorError } from './errors.ts';
+} from './flags.ts';
 import { cancelTimers, safeDelay } from './timers.ts';
 import type { StopReason } from './types.ts';
 import { tellWatchers, unwatchAll } from './watches.ts';

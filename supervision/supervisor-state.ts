@@ -1,7 +1,8 @@
-import { type Cell, ENDED, STOPPING } from './cell.ts';
+import type { Cell } from './cell.ts';
 import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
 import { cellOf } from './context.ts';
 import { ActorError, SpawnError } from './errors.ts';
+import { ENDED, STOPPING } from './flags.ts';
 import type { AnyRef, Ref } from './ref.ts';
 import { backoffDelay, countRestart } from './restarting.ts';
 import { endOf, kill, requestStop } from './stopping.ts';

@@ -1,8 +1,9 @@
 import { Ask } from './asks.ts';
 import type { Behaviour } from './behaviour.ts';
-import { type Cell, ENDED, STOPPING } from './cell.ts';
+import type { Cell } from './cell.ts';
 import { cellOf } from './context.ts';
 import { atLeast } from './errors.ts';
+import { ENDED, STOPPING } from './flags.ts';
 import type { AnyRef, Ref, SystemRef } from './ref.ts';
 import { wake } from './run-queue.ts';
 import { spawnCell } from './spawning.ts';

@@ -1,4 +1,5 @@
-import { type Cell, ENDED } from './cell.ts';
+import type { Cell } from './cell.ts';
+import { ENDED } from './flags.ts';
 import type { StopReason } from './types.ts';
 
 const unknownReason: StopReason = Object.freeze({ kind: 'stopped' });

@@ -1,0 +1,35 @@
+/** The state of a cell, as bits of one small integer. */
+
+/** One message waits in the slot (there is no mailbox then). */
+export const SLOT = 1;
+/** In the run queue. */
+export const QUEUED = 2;
+/** Its handler is on the stack. */
+export const RUNNING = 4;
+/** As many handlers as allowed are pending. */
+export const AWAITING = 8;
+/** Messages wait: state being made, a crash being decided, a pause before a restart. */
+export const HELD = 16;
+export const RESETTING = 32;
+export const STOPPING = 64;
+export const ENDED = 128;
+export const STATELESS = 256;
+/** Wants to know when its mailbox runs empty. */
+export const WATCH_EMPTY = 512;
+/** Wants to stop when its mailbox is empty. */
+export const SLEEPY = 1024;
+/** Must not be put to sleep for being idle. */
+export const KEEP_AWAKE = 2048;
+/** Its children have been told to stop. */
+export const CHILDREN_TOLD = 4096;
+/** Its own way of stopping children is not through yet. */
+export const CHILDREN_HOOK = 8192;
+/** afterStop has been called. */
+export const AFTER_STOP = 16384;
+
+/** Takes no messages. */
+export const CLOSED = STOPPING | ENDED;
+/** Handles no messages. */
+export const BLOCKED = AWAITING | HELD | CLOSED;
+/** Need not, or must not, be put into the run queue. */
+export const NOT_NOW = QUEUED | RUNNING | BLOCKED;

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { openAsks } from '../../supervision/ask-deadlines.ts';
+import { dispatch, query, type Ref, spawn } from '../../supervision/index.ts';
+import { giveMailbox, takeMailbox } from '../../supervision/mailbox.ts';
+import { type Asking, rejectsWith, withSystem } from './helpers.ts';
+
+test('a mailbox is a queue, whatever is put in and taken out, across chunks and reuse', () => {
+  const step = fc.record({ push: fc.nat(400), take: fc.nat(400) });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
+      const mailbox = takeMailbox();
+      const model: number[] = [];
+      let next = 0;
+      const takeOne = (): void => {
+        const expected = model.shift();
+        assert.equal(mailbox.take(), expected);
+        assert.equal(mailbox.meta, expected);
+      };
+      for (const { push, take } of steps) {
+        for (let i = 0; i < push; i++) {
+          mailbox.push(next, next);
+          model.push(next++);
+        }
+        for (let i = 0; i < take && model.length > 0; i++) takeOne();
+        assert.equal(mailbox.length, model.length);
+        assert.deepEqual(mailbox.toArray(), model);
+        if (model.length > 0) assert.equal(mailbox.peekMeta(), model[0]);
+        assert.equal(mailbox.has(model.at(-1) ?? 0), model.length > 0);
+        assert.equal(mailbox.has(next), false);
+      }
+      while (model.length > 0) takeOne();
+      giveMailbox(mailbox);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test('asks that are over leave nothing behind, whichever way they ended', () =>
+  withSystem(async (system) => {
+    const before = openAsks();
+    const ref = spawn<undefined, Asking<string> & { do: 'reply' | 'crash' | 'nothing' }>(
+      system,
+      (_, { replyTo, do: what }) => {
+        if (what === 'crash') throw new Error('crash');
+        if (what === 'reply') dispatch(replyTo, 'here');
+        return undefined;
+      },
+      { onCrash: (_msg, _error, ctx) => ctx.resume },
+    );
+    const ask = (what: 'reply' | 'crash' | 'nothing', ms: number) =>
+      query(ref, (replyTo: Ref<string>) => ({ replyTo, do: what }), ms);
+    const asks = [ask('reply', 1000), ask('reply', 100_000), ask('nothing', 2)];
+    const crashed = ask('crash', 5000);
+    assert.equal(openAsks() - before, 4);
+    await rejectsWith(crashed, 'crashed');
+    await Promise.allSettled(asks);
+    assert.equal(openAsks(), before);
+  }));
+
+test('the address of an asker has a name for people', () =>
+  withSystem(async (system) => {
+    const ref = spawn<undefined, Asking<string>>(
+      system,
+      (_, { replyTo }) => {
+        dispatch(replyTo, `${replyTo.name} ${replyTo.path}`);
+        return undefined;
+      },
+      { name: 'a' },
+    );
+    assert.equal(await query(ref, (replyTo: Ref<string>) => ({ replyTo }), 1000), '$ask test://a#ask');
+  }));
