@@ -12,7 +12,7 @@ import {
   startSupervisor,
 } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, actorKey, answer, type CallMessage, callThrough } from '../door.ts';
-import { databaseProblem, healthOf } from '../health.ts';
+import { databaseProblem, healthOf, lifeOf } from '../health.ts';
 import type { AuthDeps } from './deps.ts';
 import { startJanitor } from './janitor.ts';
 import { loginHandlers } from './login.ts';
@@ -31,10 +31,12 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
   let logins: Ref<CallMessage> | undefined;
   let users: Entities<UserMessage> | undefined;
 
-  await startSupervisor(system, {
+  const supervisor = await startSupervisor(system, {
     name: 'auth',
     strategy: 'one-for-one',
     intensity: { max: 10, withinMs: 10_000 },
+    // A part that is down for a moment must not use up the restarts.
+    backoff: { minMs: 100, maxMs: 5000 },
     children: [
       {
         id: 'logins',
@@ -68,6 +70,7 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
       { id: 'janitor', restart: 'permanent', shutdownMs: 5000, start: (parent) => startJanitor(parent, deps) },
     ],
   });
+  const stopProblem = lifeOf(supervisor);
 
   return {
     name: 'auth',
@@ -87,6 +90,6 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
     connect: async () => {
       throw new Refusal('not_found');
     },
-    health: async () => healthOf(await databaseProblem(deps.db)),
+    health: async () => healthOf(stopProblem(), await databaseProblem(deps.db)),
   };
 }

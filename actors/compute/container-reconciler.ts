@@ -105,19 +105,20 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       if (crashes > MAX_CRASHES) return;
       if (crashes > 1) return rest(state, ctx, crashDelay(crashes));
     }
-    if (tooLate(state.row)) return setTo(state, 'failed', state.row.statusReason ?? TOO_LATE);
+    if (tooLate(state.row)) return setTo(state, 'failed', state.problem ?? state.row.statusReason ?? TOO_LATE);
     begin(state, ctx, 'launch');
   }
 
   async function failed(state: ContainerActorState, ctx: ContainerContext, error: unknown): Promise<void> {
     state.failures++;
     const known = error instanceof EngineError ? error : undefined;
+    state.problem = known?.message;
     const next = afterFailure(known, state.failures);
     const { row } = state;
     log.warn({ containerId: row.id, failures: state.failures, err: error }, 'work on a container failed');
     const givesUp = row.desired === 'running' && row.status !== 'failed';
     if (givesUp && next.reason !== undefined) return setTo(state, 'failed', next.reason);
-    if (givesUp && tooLate(row)) return setTo(state, 'failed', known?.message ?? TOO_LATE);
+    if (givesUp && tooLate(row)) return setTo(state, 'failed', state.problem ?? TOO_LATE);
     lookIn(state, ctx, next.retryMs);
   }
 
@@ -132,6 +133,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
         return observed(state, ctx, report.actual);
       case 'ready':
         state.failures = 0;
+        state.problem = undefined;
         if (starting) await setTo(state, 'running', null, report.address);
         // Whatever ends from now on ends anew.
         state.countedStart = undefined;
@@ -172,7 +174,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       state.lookAgain = true;
       if (!tooLate(state.row)) return;
       state.job.abort.abort(new Error(TOO_LATE));
-      await setTo(state, 'failed', TOO_LATE);
+      await setTo(state, 'failed', state.problem ?? TOO_LATE);
     },
 
     /** The pause after a crash is over. */
@@ -198,6 +200,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       state.row = written;
       state.crashes = 0;
       state.failures = 0;
+      state.problem = undefined;
       if (desired !== 'running') closeStreams(state, { code: 1000, reason: `container ${desired}` });
       if (desired !== 'deleted') onStatus(written);
       state.resting = false;

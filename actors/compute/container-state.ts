@@ -39,6 +39,8 @@ export interface ContainerActorState {
   countedStart: number | undefined;
   /** Failed pieces of work in a row. */
   failures: number;
+  /** What the last of them said, for a start that never comes about. */
+  problem: string | undefined;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly streams: Set<Ref<StreamMessage>>;
 }
@@ -56,6 +58,7 @@ export function freshState(row: ContainerRow): ContainerActorState {
     crashes: 0,
     countedStart: undefined,
     failures: 0,
+    problem: undefined,
     streams: new Set(),
   };
 }

@@ -11,7 +11,7 @@ import {
   startSupervisor,
 } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, actorKey, callerOf, callOf, callThrough } from '../door.ts';
-import { databaseProblem, healthOf } from '../health.ts';
+import { databaseProblem, healthOf, lifeOf } from '../health.ts';
 import { containerKind } from './container.ts';
 import type { ContainerMessage } from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
@@ -34,10 +34,12 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
     container: containerKind(deps, (row) => users?.tell(row.userId, { type: 'status', row })),
   };
 
-  await startSupervisor(system, {
+  const supervisor = await startSupervisor(system, {
     name: 'compute',
     strategy: 'one-for-one',
     intensity: { max: 10, withinMs: 10_000 },
+    // A part that is down for a moment must not use up the restarts.
+    backoff: { minMs: 100, maxMs: 5000 },
     // Stopped in reverse: connections close first, and nothing wakes a container that is being put to sleep.
     children: [
       {
@@ -80,6 +82,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       },
     ],
   });
+  const stopProblem = lifeOf(supervisor);
 
   /** The parts, once they stand. */
   function parts() {
@@ -125,6 +128,6 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       const { tail } = callOf(logs, call).query;
       return connect(connections, 'compute/log', expiresInMs, logConnection(deps, containerId, tail));
     },
-    health: async () => healthOf(await databaseProblem(deps.db), engine.problem),
+    health: async () => healthOf(stopProblem(), await databaseProblem(deps.db), engine.problem),
   };
 }

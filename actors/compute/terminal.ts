@@ -40,6 +40,8 @@ export function terminalConnection(
       deps.log.debug({ containerId, err: error }, 'terminal stream failed');
       end = { code: 1012, reason: 'connection to the container lost' };
     });
+    // The end of what it prints is the end of a shell, although what is typed could still be taken.
+    stream.on('end', () => stream.destroy());
     stream.on('close', () => dispatch(self, { type: 'close', ...end }));
     for (const chunk of early) stream.write(chunk);
     early = [];

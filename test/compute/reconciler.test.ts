@@ -20,13 +20,6 @@ const row = async (world: World, id: string) => {
   return found;
 };
 
-/** The container ran for this long. */
-const backdate = (world: World, id: string, ms: number) =>
-  world.db.run('update containers set status_since = status_since - make_interval(secs => $2) where id = $1', [
-    id,
-    ms / 1000,
-  ]);
-
 describe('a container that cannot be started', () => {
   test('fails at once with the reason when there is no such image', async (t) => {
     const image = `${REGISTRY}/ann/gone:1`;
@@ -75,8 +68,9 @@ describe('a container that cannot be started', () => {
     await turns();
     assert.equal((await world.view(ann, id)).status, 'failed');
     assert.equal(startsOf(world, id), 0);
+    world.clock.advance(-10 * MINUTES - 1000);
     await world.on(startContainer, ann, id);
-    assert.equal((await world.view(ann, id)).status, 'pending');
+    await world.reaches(ann, id, 'running');
   });
 
   test('fails after ten minutes when nothing in it ever answers, and is stopped', async (t) => {
@@ -151,9 +145,8 @@ describe('a workload that ends', () => {
     const world = await openWorld(t);
     const id = await world.running(ann);
     // More than may happen in a row, and none of them waits for the pause between two crashes.
+    world.clock.advance(61_000);
     for (let i = 0; i < 7; i++) {
-      await backdate(world, id, 0);
-      world.clock.advance(61_000);
       const before = startsOf(world, id);
       world.engine.crash(id);
       await until(() => startsOf(world, id) > before);
@@ -338,6 +331,39 @@ describe('work of a wish that was taken back', () => {
     assert.equal((await row(world, id)).status, 'stopped');
   });
 
+  test('a failure of the start before the last does not fail the last one', async (t) => {
+    const world = await openWorld(t);
+    const socket = await world.updates(ann);
+    const release = world.engine.hold('ensureImage');
+    world.engine.fail('ensureImage', new EngineError('image_not_found', 'gone'));
+    const id = await world.create(ann);
+    await until(() => world.engine.calls.some((name) => name.startsWith('ensureImage')));
+    await world.on(stopContainer, ann, id);
+    await world.on(startContainer, ann, id);
+    release();
+    await world.reaches(ann, id, 'running');
+    assert.equal(socket.texts.join().includes('"failed"'), false);
+  });
+
+  test('a failure found for an actor that has been woken anew meanwhile is not its own', async (t) => {
+    const world = await openWorld(t);
+    const socket = await world.updates(ann);
+    const release = world.engine.hold('ensureImage');
+    world.engine.fail('ensureImage', new EngineError('image_not_found', 'gone'));
+    const id = await world.create(ann);
+    const pulls = () => world.engine.calls.filter((name) => name.startsWith('ensureImage')).length;
+    await until(() => pulls() === 1);
+    world.db.failure = new TypeError('a defect');
+    await refused('internal', world.on(stopContainer, ann, id));
+    world.db.failure = undefined;
+    await world.view(ann, id);
+    world.engine.reconnect();
+    await until(() => pulls() === 2);
+    release();
+    await world.reaches(ann, id, 'running');
+    assert.equal(socket.texts.join().includes('"failed"'), false);
+  });
+
   test('a stop that is done after the start ends in running', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);
@@ -427,6 +453,8 @@ describe('while the database is away', () => {
     world.engine.crash(id, { exitCode: 9 });
     await until(() => world.log.lines.some(({ message }) => message.includes('could not be written')));
     assert.equal(socket.texts.length, 1);
+    world.engine.reconnect();
+    await until(() => world.log.lines.some(({ message }) => message.includes('sweep over all containers failed')));
     world.db.failure = undefined;
     await until(() => socket.texts.length === 3);
     assert.match(socket.texts[1] ?? '', /"initializing".*exit code 9/);

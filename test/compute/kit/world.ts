@@ -218,6 +218,11 @@ export class World {
     return stats(this.#system).kinds[kind]?.alive ?? 0;
   }
 
+  /** How many messages actors of a kind have handled. */
+  handled(kind: string): number {
+    return stats(this.#system).kinds[kind]?.handled ?? 0;
+  }
+
   call<E extends Endpoint>(endpoint: E, caller: Caller, input: Input = {}): Promise<ReplyOf<E>> {
     return call(this.service, endpoint, caller, input);
   }

@@ -1,0 +1,86 @@
+/** The real authentication service on a real database and the embedded bus, called as a transport calls it. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { startAuth } from '../../../actors/auth/service.ts';
+import { addUser } from '../../../actors/auth/users.ts';
+import { login } from '../../../proto/auth.ts';
+import type { Caller, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
+import type { Bus } from '../../../proto/ports.ts';
+import type { Service } from '../../../proto/service.ts';
+import { streamStore } from '../../../storage/bus/store.ts';
+import { openDb } from '../../../storage/db.ts';
+import { outboxStore } from '../../../storage/outbox.ts';
+import { type SystemRef, start, stop, stopped } from '../../../supervision/index.ts';
+import { authenticator } from '../../../transports/api/authenticate.ts';
+import { embeddedBus } from '../../../transports/bus/embedded.ts';
+import { relayOutbox } from '../../../transports/bus/relay.ts';
+import {
+  call,
+  type FailingDb,
+  failingDb,
+  type Input,
+  type KeptLog,
+  keptLog,
+  type MovableClock,
+  movableClock,
+} from '../../compute/kit/world.ts';
+import { silentLog, testDatabase } from '../../kit/database.ts';
+
+export const SECRET = 'a secret of the tests, 32 bytes or more';
+export const PASSWORD = 'correct horse battery';
+
+export interface House {
+  readonly db: FailingDb;
+  /** The database as another process has it. */
+  readonly outside: ReturnType<typeof openDb>;
+  readonly service: Service;
+  readonly system: SystemRef;
+  readonly bus: Bus;
+  readonly clock: MovableClock;
+  readonly log: KeptLog;
+  call<E extends Endpoint>(endpoint: E, caller: Caller | undefined, input?: Input): Promise<ReplyOf<E>>;
+  /** Tries to log in. */
+  login(username: string, password: string, address?: string): Promise<ReplyOf<typeof login>>;
+  /** Logs in, and returns who the token proves. */
+  enter(username: string, password?: string): Promise<Caller>;
+  /** Whom a token proves now. */
+  prove(token: string): Promise<Caller | undefined>;
+}
+
+/** A house of one test, with a user `ann`, gone with it. */
+export async function openHouse(t: TestContext): Promise<House> {
+  const database = await testDatabase();
+  const outside = openDb(database.connection, { log: silentLog, name: 'outside', max: 4 });
+  const db = failingDb(database.db);
+  const [clock, log, system, relaying] = [movableClock(), keptLog(), start(), new AbortController()];
+  const bus = embeddedBus({ store: streamStore(database.db), log: silentLog });
+  const relayed = relayOutbox({ store: outboxStore(database.db), bus, log: silentLog, signal: relaying.signal });
+  t.after(async () => {
+    db.failure = undefined;
+    stop(system);
+    await stopped(system);
+    relaying.abort();
+    await relayed;
+    await bus.close();
+    await outside.close();
+    await database.close();
+  });
+  const service = await startAuth(system, {
+    ...{ db, bus, log, clock, jwtSecret: SECRET },
+    ...{ sessionTtlSeconds: 3600, adminUsername: 'admin' },
+  });
+  await addUser(outside, 'ann', PASSWORD);
+  const prove = async (token: string) => authenticator(SECRET, clock)(token);
+  const house: House = {
+    ...{ db, bus, outside, service, system, clock, log, prove },
+    call: (endpoint, caller, input) => call(service, endpoint, caller, input),
+    login: (username, password, address = '192.0.2.1') =>
+      call(service, login, undefined, { body: { username, password }, address }),
+    enter: async (username, password = PASSWORD) => {
+      const caller = await prove((await house.login(username, password)).token);
+      assert.ok(caller);
+      return caller;
+    },
+  };
+  return house;
+}

@@ -1,0 +1,265 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { hash } from '@node-rs/argon2';
+import { startAuth } from '../../actors/auth/service.ts';
+import { addUser } from '../../actors/auth/users.ts';
+import { login, logout, session } from '../../proto/auth.ts';
+import { BusError } from '../../proto/ports.ts';
+import { chargeAttempt, MAX_WAIT } from '../../storage/auth/attempts.ts';
+import { rehash, userByName } from '../../storage/auth/users.ts';
+import { streamStore } from '../../storage/bus/store.ts';
+import { StorageError } from '../../storage/errors.ts';
+import { start, stats, stop, stopped } from '../../supervision/index.ts';
+import { embeddedBus } from '../../transports/bus/embedded.ts';
+import { callFrom, refused } from '../compute/kit/world.ts';
+import { silentLog } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { type House, openHouse, PASSWORD, SECRET } from './kit/house.ts';
+
+failOnLeaks();
+
+const hashOf = async (house: House, username = 'ann') => (await userByName(house.db, username))?.passwordHash ?? '';
+const setHash = (house: House, text: string) =>
+  house.db.run(`update users set password_hash = $1 where username = 'ann'`, [text]);
+/** The waits are over. */
+const unblock = (house: House) => house.db.run('update login_attempts set blocked_until = now()');
+
+async function failFiveTimes(house: House, username = 'ann', address?: string): Promise<void> {
+  for (let i = 0; i < 5; i++) await refused('invalid_credentials', house.login(username, 'wrong', address));
+}
+
+describe('login', () => {
+  test('with the right password gives a token that proves the user', async (t) => {
+    const house = await openHouse(t);
+    const reply = await house.login('ann', PASSWORD);
+    assert.deepEqual(Object.keys(reply).sort(), ['display_name', 'is_admin', 'token', 'user_id', 'username']);
+    assert.deepEqual([reply.username, reply.display_name, reply.is_admin], ['ann', 'ann', false]);
+    const caller = await house.prove(reply.token);
+    assert.deepEqual(
+      { ...caller, tokenId: '', expiresAt: 0 },
+      { kind: 'session', userId: reply.user_id, username: 'ann', isAdmin: false, tokenId: '', expiresAt: 0 },
+    );
+    house.clock.advance(3601_000);
+    assert.equal(await house.prove(reply.token), undefined);
+  });
+
+  test('of the administrator says so', async (t) => {
+    const house = await openHouse(t);
+    await addUser(house.outside, 'admin', PASSWORD);
+    const { is_admin, token } = await house.login('admin', PASSWORD);
+    assert.equal(is_admin, true);
+    const caller = await house.prove(token);
+    assert.equal(caller?.isAdmin, true);
+    assert.equal((await house.call(session, caller)).is_admin, true);
+  });
+
+  test('with a wrong password, an unknown name and a name nobody can have is refused in the same words', async (t) => {
+    const house = await openHouse(t);
+    const attempts: [string, string][] = [
+      ...([
+        ['ann', 'wrong'],
+        ['nobody', PASSWORD],
+        ['ANN', PASSWORD],
+        ['', ''],
+      ] as [string, string][]),
+      ...([
+        ['a\0b', 'x'],
+        ['ann ', PASSWORD],
+        ['__proto__', 'x'],
+        ['ann', `${PASSWORD}\0`],
+      ] as [string, string][]),
+      ...([
+        ['ä'.repeat(200), 'x'],
+        ["' or 1=1 --", 'x'],
+        ['ann', 'x'.repeat(1024)],
+      ] as [string, string][]),
+    ];
+    const texts = new Set<string>();
+    for (const [i, [username, password]] of attempts.entries()) {
+      const refusal = await refused('invalid_credentials', house.login(username, password, `192.0.2.${i}`));
+      texts.add(`${refusal.message} ${refusal.retryAfter ?? ''}`);
+    }
+    assert.equal(texts.size, 1);
+  });
+
+  test('takes Unicode twins of a password for one (A11)', async (t) => {
+    const house = await openHouse(t);
+    const composed = 'Pässwörd-Ångström';
+    await addUser(house.outside, 'bob', composed.normalize('NFD'));
+    await house.enter('bob', composed.normalize('NFC'));
+    await house.enter('bob', composed.normalize('NFD'));
+    await refused('invalid_credentials', house.login('bob', 'Passwörd-Ångström'));
+  });
+
+  test('takes all of a long password into account (A11)', async (t) => {
+    const house = await openHouse(t);
+    const long = 'a'.repeat(256);
+    await addUser(house.outside, 'bob', long);
+    await refused('invalid_credentials', house.login('bob', `${long.slice(0, -1)}b`));
+    await house.enter('bob', long);
+  });
+
+  test('with a malformed hash in the row opens for nobody', async (t) => {
+    const house = await openHouse(t);
+    for (const text of ['', 'garbage', '$argon2id$v=19$m=19456,t=2,p=1$', '$2b$10$abcdefghijklmnopqrstuv']) {
+      await setHash(house, text);
+      for (const password of [PASSWORD, '', text]) {
+        await unblock(house);
+        await refused('invalid_credentials', house.login('ann', password));
+      }
+    }
+  });
+
+  test('renews a hash that was made with older parameters', async (t) => {
+    const house = await openHouse(t);
+    const old = await hash(PASSWORD, { memoryCost: 4096, timeCost: 1, parallelism: 1 });
+    await setHash(house, old);
+    await refused('invalid_credentials', house.login('ann', 'wrong'));
+    assert.equal(await hashOf(house), old);
+    await house.enter('ann');
+    const renewed = await hashOf(house);
+    assert.match(renewed, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+    await house.enter('ann');
+    assert.equal(await hashOf(house), renewed);
+    // A password changed meanwhile is not undone.
+    const user = await userByName(house.db, 'ann');
+    await rehash(house.db, user?.id ?? '', old, 'other');
+    assert.equal(await hashOf(house), renewed);
+  });
+
+  test('is asked for its shape before anything else', async (t) => {
+    const house = await openHouse(t);
+    const bodies = [undefined, null, [], 'x', {}, { username: 'ann' }, { username: 'ann', password: 7 }];
+    const long = [
+      { username: 'a'.repeat(257), password: 'x' },
+      { username: 'ann', password: 'x'.repeat(1025) },
+    ];
+    for (const body of [...bodies, ...long]) {
+      await refused('invalid_request', (async () => house.call(login, undefined, { body }))());
+    }
+  });
+
+  test('and logout: the token is the client’s to throw away', async (t) => {
+    const house = await openHouse(t);
+    assert.deepEqual(await house.call(logout, undefined), { status: 'ok' });
+  });
+});
+
+describe('the throttle', () => {
+  test('after five failures asks for a wait that grows with each further one, up to a quarter of an hour', async (t) => {
+    const house = await openHouse(t);
+    await failFiveTimes(house);
+    const waits: number[] = [];
+    for (let i = 0; i < 12; i++) {
+      const refusal = await refused('too_many_attempts', house.login('ann', PASSWORD));
+      waits.push(refusal.retryAfter ?? 0);
+      await unblock(house);
+      await refused('invalid_credentials', house.login('ann', 'wrong'));
+    }
+    assert.deepEqual(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, MAX_WAIT, MAX_WAIT]);
+  });
+
+  test('counts a user and address: another address, and another user, are still let in', async (t) => {
+    const house = await openHouse(t);
+    await addUser(house.outside, 'bob', PASSWORD);
+    await failFiveTimes(house);
+    await refused('too_many_attempts', house.login('ann', PASSWORD));
+    assert.equal((await house.login('ann', PASSWORD, '2001:db8::1')).username, 'ann');
+    assert.equal((await house.login('bob', PASSWORD)).username, 'bob');
+    await refused('too_many_attempts', house.login('ann', PASSWORD));
+  });
+
+  test('counts unknown names too, and all impossible ones as one', async (t) => {
+    const house = await openHouse(t);
+    await failFiveTimes(house, 'nobody');
+    await refused('too_many_attempts', house.login('nobody', 'x'));
+    for (let i = 0; i < 5; i++) await refused('invalid_credentials', house.login(`Not A Name ${i}`, 'x'));
+    await refused('too_many_attempts', house.login('Another\0', 'x'));
+    assert.equal(await house.db.run('select from login_attempts'), 2);
+  });
+
+  test('is not slipped through by twenty guesses at once', async (t) => {
+    const house = await openHouse(t);
+    const results = await Promise.allSettled(Array.from({ length: 20 }, (_, i) => house.login('ann', `guess ${i}`)));
+    const codes = results.map((result) => (result.status === 'rejected' ? String(result.reason.code) : 'in'));
+    assert.equal(codes.filter((code) => code === 'invalid_credentials').length, 5);
+    assert.equal(codes.filter((code) => code === 'too_many_attempts').length, 15);
+    assert.equal(house.log.lines.filter(({ message }) => message === 'login refused').length, 5);
+  });
+
+  test('forgets the failures after the right password', async (t) => {
+    const house = await openHouse(t);
+    for (let i = 0; i < 4; i++) await refused('invalid_credentials', house.login('ann', 'wrong'));
+    await house.enter('ann');
+    for (let i = 0; i < 4; i++) await refused('invalid_credentials', house.login('ann', 'wrong'));
+    await house.enter('ann');
+  });
+
+  test('forgets everything after a quiet hour', async (t) => {
+    const house = await openHouse(t);
+    await failFiveTimes(house);
+    for (let i = 0; i < 5; i++) {
+      await unblock(house);
+      await refused('invalid_credentials', house.login('ann', 'wrong'));
+    }
+    await unblock(house);
+    await house.db.run(`update login_attempts set last_at = now() - interval '61 minutes'`);
+    await failFiveTimes(house);
+    assert.equal((await refused('too_many_attempts', house.login('ann', PASSWORD))).retryAfter, 1);
+  });
+
+  test('is one for all processes', async (t) => {
+    const house = await openHouse(t);
+    for (let i = 0; i < 5; i++) await chargeAttempt(house.outside, 'ann', '192.0.2.1');
+    await refused('too_many_attempts', house.login('ann', PASSWORD));
+  });
+});
+
+describe('when a part is down', () => {
+  test('the database: login and session are refused as unavailable, and health says it', async (t) => {
+    const house = await openHouse(t);
+    const caller = await house.enter('ann');
+    house.db.failure = new StorageError('unavailable', 'gone');
+    await refused('unavailable', house.login('ann', PASSWORD));
+    await refused('unavailable', house.call(session, caller));
+    assert.deepEqual(await house.service.health(), { ok: false, problems: ['database: gone'] });
+    house.db.failure = undefined;
+    await house.enter('ann');
+    assert.deepEqual(await house.service.health(), { ok: true, problems: [] });
+  });
+
+  test('more logins at once than can wait are refused as overloaded, and the others are answered', async (t) => {
+    const house = await openHouse(t);
+    const results = await Promise.allSettled(Array.from({ length: 1200 }, () => house.login('ann', 'wrong')));
+    const codes = results.map((result) => (result.status === 'rejected' ? String(result.reason.code) : 'in'));
+    assert.deepEqual([...new Set(codes)].sort(), ['invalid_credentials', 'overloaded', 'too_many_attempts']);
+    assert.ok(codes.filter((code) => code === 'overloaded').length <= 1200 - 1000);
+    await unblock(house);
+    await house.enter('ann');
+  });
+
+  test('the bus: the service does not start, and leaves nothing behind', async (t) => {
+    const house = await openHouse(t);
+    const [system, bus] = [start(), embeddedBus({ store: streamStore(house.outside), log: silentLog })];
+    await bus.close();
+    const deps = { db: house.db, bus, log: silentLog, clock: house.clock, jwtSecret: SECRET };
+    t.after(async () => {
+      stop(system);
+      await stopped(system);
+    });
+    await assert.rejects(startAuth(system, { ...deps, sessionTtlSeconds: 60, adminUsername: 'admin' }), (error) => {
+      for (let at: unknown = error; at instanceof Error; at = at.cause) if (at instanceof BusError) return true;
+      return false;
+    });
+    assert.equal(stats(system).kinds['auth/login']?.alive, 0);
+  });
+
+  test('the service itself: health says so', async (t) => {
+    const house = await openHouse(t);
+    stop(house.system);
+    await stopped(house.system);
+    assert.deepEqual(await house.service.health(), { ok: false, problems: ['the service has stopped (parent)'] });
+    await refused('unavailable', house.login('ann', PASSWORD));
+    await refused('not_found', house.service.connect(session, callFrom(session, undefined)));
+  });
+});

@@ -1,0 +1,65 @@
+/** What takes its time by design; all at once. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { startContainer, stopContainer } from '../../proto/compute.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { openWorld, someone } from './kit/world.ts';
+
+failOnLeaks();
+
+const PATIENCE = { timeoutMs: 60_000 };
+
+describe('patience', { concurrency: true }, () => {
+  test('a workload that ends again and again is started five times more, with growing pauses, then it has failed', async (t) => {
+    const ann = someone();
+    const starts: number[] = [];
+    let crashing = true;
+    const world = await openWorld(t, {
+      engine: {
+        onStart: (id, engine) => {
+          starts.push(performance.now());
+          engine.listen(id, 22, (stream) => void stream.write('SSH-2.0-x\r\n'));
+          if (crashing) queueMicrotask(() => engine.crash(id, { exitCode: 1 }));
+        },
+      },
+    });
+    const id = await world.create(ann);
+    const view = await world.reaches(ann, id, 'failed', PATIENCE.timeoutMs);
+    assert.equal(view.status_reason, 'it keeps crashing: it ended with exit code 1');
+    assert.equal(starts.length, 6);
+    const pauses = starts.slice(1).map((at, i) => at - (starts[i] ?? 0));
+    for (let i = 2; i < pauses.length; i++) assert.ok((pauses[i] ?? 0) > (pauses[i - 1] ?? 0), pauses.join(' '));
+    crashing = false;
+    await world.on(startContainer, ann, id);
+    await world.reaches(ann, id, 'running');
+  });
+
+  test('updates outlive a crash of their user’s actor: the whole list comes again', async (t) => {
+    const ann = someone();
+    const world = await openWorld(t);
+    const socket = await world.updates(ann);
+    world.db.failure = new TypeError('a defect');
+    await assert.rejects(world.list(ann), { code: 'internal' });
+    world.db.failure = undefined;
+    await until(() => socket.texts.length === 2, PATIENCE);
+    await world.create(ann);
+    await until(() => socket.texts.length > 2);
+  });
+
+  test('a terminal outlives a crash of its container’s actor, and is closed by the next one', async (t) => {
+    const ann = someone();
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const socket = await world.terminal(ann, id);
+    world.db.failure = new TypeError('a defect');
+    await assert.rejects(world.on(stopContainer, ann, id), { code: 'internal' });
+    world.db.failure = undefined;
+    assert.equal(socket.closed, undefined);
+    // It says again that it is there.
+    const handled = world.handled('compute/terminal');
+    await until(() => world.handled('compute/terminal') > handled, PATIENCE);
+    await world.on(stopContainer, ann, id);
+    assert.deepEqual(await socket.end(), { code: 1000, reason: 'container stopped' });
+  });
+});

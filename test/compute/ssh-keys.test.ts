@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { createSshKey, deleteSshKey, listSshKeys, startContainer, stopContainer } from '../../proto/compute.ts';
+import { insertContainer } from '../../storage/compute/containers.ts';
+import { insertKey, keysOfContainer } from '../../storage/compute/ssh-keys.ts';
+import { StorageError } from '../../storage/errors.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { callFrom, openWorld, PLATFORM_KEY, publicKey, refused, someone } from './kit/world.ts';
+
+failOnLeaks();
+
+const ann = someone();
+const bob = someone('bob');
+
+describe('SSH keys', () => {
+  test('are kept as they were given, without what surrounds them, and listed oldest first', async (t) => {
+    const world = await openWorld(t);
+    const [first, second] = [publicKey('ann@laptop'), publicKey('')];
+    const made = await world.call(createSshKey, ann, { body: { name: ' Laptop ', public_key: `\n ${first} \r\n` } });
+    assert.deepEqual(Object.keys(made).sort(), ['created_at', 'id', 'name', 'public_key']);
+    assert.equal(made.name, 'Laptop');
+    assert.equal(made.public_key, first);
+    await world.key(ann, second);
+    const { ssh_keys } = await world.call(listSshKeys, ann);
+    assert.deepEqual(
+      ssh_keys.map((key) => key.public_key),
+      [first, second],
+    );
+    assert.deepEqual(await world.call(listSshKeys, bob), { ssh_keys: [] });
+  });
+
+  test('that are none, or would write more than a key into a container, are refused', async (t) => {
+    const world = await openWorld(t);
+    const good = publicKey('');
+    const bad = [
+      ...[
+        '',
+        'hello',
+        'ssh-ed25519',
+        'ssh-ed25519 AAAA',
+        good.replace('ssh-ed25519', 'ssh-rsa'),
+        `${good.slice(0, -4)}`,
+      ],
+      ...[`command="sh" ${good}`, `${good}\n${publicKey()}`, `${good} a\0b`, `${good} a\nssh-rsa b`],
+      ...[`-----BEGIN OPENSSH PRIVATE KEY-----`, `ssh-dss ${good.split(' ')[1]}`],
+    ];
+    for (const public_key of bad) {
+      const refusal = await refused(
+        'invalid_request',
+        world.call(createSshKey, ann, { body: { name: 'x', public_key } }),
+      );
+      assert.equal(refusal.fields?.[0]?.path, 'public_key', public_key);
+    }
+    for (const name of ['', '   ', 'a'.repeat(65), 'a\nb', 'a\0', 7]) {
+      assert.throws(() => callFrom(createSshKey, ann, { body: { name, public_key: good } }), {
+        code: 'invalid_request',
+      });
+    }
+    assert.deepEqual(await world.call(listSshKeys, ann), { ssh_keys: [] });
+  });
+
+  test('are refused the second time, whatever their comment, but another user may have the same', async (t) => {
+    const world = await openWorld(t);
+    const key = publicKey('one');
+    await world.key(ann, key);
+    await refused('conflict', world.key(ann, key.replace('one', 'two')));
+    await world.key(bob, key);
+    const results = await Promise.allSettled(Array.from({ length: 5 }, () => world.key(someone(), publicKey())));
+    assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 5);
+  });
+
+  test('are at most ten, also when twenty come at once, and a deleted one makes room', async (t) => {
+    const world = await openWorld(t);
+    const results = await Promise.allSettled(Array.from({ length: 20 }, () => world.key(ann)));
+    assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 10);
+    assert.match((await refused('limit_reached', world.key(ann))).message, /10 SSH keys/);
+    const { ssh_keys } = await world.call(listSshKeys, ann);
+    await world.call(deleteSshKey, ann, { params: { id: String(ssh_keys[4]?.id) } });
+    await world.key(ann);
+    await refused('limit_reached', world.key(ann));
+  });
+
+  test('are at most ten in the database itself, whoever writes', async (t) => {
+    const world = await openWorld(t);
+    const results = await Promise.all(
+      Array.from({ length: 30 }, (_, i) =>
+        insertKey(world.db, { userId: ann.userId, name: 'x', publicKey: `key ${i}`, fingerprint: `f${i % 15}` }),
+      ),
+    );
+    assert.equal(results.filter((result) => typeof result === 'object').length, 10);
+    assert.equal(await world.db.run('select from ssh_keys where user_id = $1', [ann.userId]), 10);
+  });
+
+  test('that are deleted enter no container any more from its next start', async (t) => {
+    const world = await openWorld(t);
+    const [kept, dropped] = [publicKey('kept'), publicKey('dropped')];
+    const ids = [await world.key(ann, kept), await world.key(ann, dropped)];
+    const id = await world.running(ann, { ssh_key_ids: ids });
+    assert.deepEqual(world.engine.keysOf(id), [PLATFORM_KEY, kept, dropped]);
+    await world.call(deleteSshKey, ann, { params: { id: String(ids[1]) } });
+    assert.deepEqual(await keysOfContainer(world.db, id), [kept]);
+    await world.on(stopContainer, ann, id);
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    await world.on(startContainer, ann, id);
+    await world.reaches(ann, id, 'running');
+    assert.deepEqual(world.engine.keysOf(id), [PLATFORM_KEY, kept]);
+  });
+
+  test('of others and unknown ones are not found', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.key(ann);
+    for (const unknown of [id, id + 1, 2_147_483_647, 2_147_483_648, 9_999_999_999]) {
+      await refused('not_found', world.call(deleteSshKey, bob, { params: { id: String(unknown) } }));
+    }
+    for (const none of ['0', '-1', '01', '1.0', '1e3', 'x', '', '10000000000', '１']) {
+      assert.throws(() => callFrom(deleteSshKey, ann, { params: { id: none } }), { code: 'not_found' }, none);
+    }
+    assert.equal((await world.call(listSshKeys, ann)).ssh_keys.length, 1);
+  });
+});
+
+test('the limit of three containers is held by the database, whoever writes', async (t) => {
+  const world = await openWorld(t);
+  const add = (i: number) =>
+    world.db.tx((tx) =>
+      insertContainer(tx, {
+        ...{
+          id: `a${String(i).padStart(11, '0')}`,
+          userId: ann.userId,
+          name: 'x',
+          instanceType: 'nano',
+          memoryMb: 128,
+        },
+        ...{ storageGb: 1, image: null, pullPolicy: 'IfNotPresent', mountPaths: ['/root'], sshEnabled: false },
+      }),
+    );
+  const results = await Promise.allSettled(Array.from({ length: 12 }, (_, i) => add(i)));
+  for (const result of results) {
+    // The loser of a race for one slot is told so, or its transaction is void.
+    if (result.status === 'rejected') assert.ok(result.reason instanceof StorageError);
+  }
+  for (let i = 12; i < 16; i++) await add(i);
+  assert.equal(await world.db.run('select from containers where user_id = $1', [ann.userId]), 3);
+});

@@ -1,0 +1,429 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { computeSocket, deleteContainer, logs, startContainer, stopContainer, terminal } from '../../proto/compute.ts';
+import { newId } from '../../proto/ids.ts';
+import { EngineError } from '../../proto/ports.ts';
+import { StorageError } from '../../storage/errors.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import type { FakeShell } from './kit/fake-shells.ts';
+import { FakeSocket } from './kit/fake-socket.ts';
+import { callFrom, openWorld, refused, someone, turns, type World } from './kit/world.ts';
+
+failOnLeaks();
+
+const ann = someone();
+
+/** An open terminal of a running container, and the shell in it. */
+async function terminalIn(world: World): Promise<{ id: string; socket: FakeSocket; shell: FakeShell }> {
+  const id = await world.running(ann);
+  const socket = await world.terminal(ann, id);
+  return { id, socket, shell: await until(() => world.shells.opened[0]) };
+}
+
+/** As many logs were begun, and wait for news. */
+async function followed(world: World, count: number): Promise<void> {
+  await until(() => world.engine.calls.filter((name) => name.startsWith('logs ')).length === count);
+  await turns(5);
+}
+
+const idle = (world: World, kind: string) => until(() => world.alive(kind) === 0, { what: `no ${kind} is left` });
+
+describe('a terminal', () => {
+  test('carries bytes both ways, unchanged', async (t) => {
+    const world = await openWorld(t);
+    const { socket, shell } = await terminalIn(world);
+    const all = Uint8Array.from({ length: 256 }, (_, i) => i);
+    shell.far.write(all);
+    await until(() => socket.bytes.join('').length === 256);
+    assert.equal(socket.bytes.join(''), Buffer.from(all).toString('latin1'));
+    socket.type(Buffer.from('ls\n'));
+    await until(() => shell.typed() === 'ls\n');
+  });
+
+  test('is refused before the upgrade while the container does not run', async (t) => {
+    const world = await openWorld(t);
+    const release = world.engine.hold('ensureImage');
+    const id = await world.create(ann);
+    const refusal = await refused('not_running', world.terminal(ann, id));
+    assert.match(refusal.message, /pending/);
+    release();
+    await world.reaches(ann, id, 'running');
+    await world.on(stopContainer, ann, id);
+    assert.match((await refused('not_running', world.terminal(ann, id))).message, /stopped/);
+    assert.equal(world.shells.opened.length, 0);
+  });
+
+  test('begins at 24 by 80 and follows resize frames', async (t) => {
+    const world = await openWorld(t);
+    const { socket, shell } = await terminalIn(world);
+    assert.deepEqual(shell.asked, { term: 'xterm-256color', rows: 24, cols: 80 });
+    socket.type('{"type":"resize","cols":120,"rows":40}');
+    socket.type('{"type":"resize","cols":1,"rows":1000}');
+    assert.deepEqual(shell.sizes, ['120x40', '1x1000']);
+    assert.equal(socket.closed, undefined);
+  });
+
+  test('is closed with 1003 by any other text (L05)', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const wrong = [
+      ...['', 'ls', '{', 'null', '[]', '{"type":"resize"}', '{"type":"size","cols":80,"rows":24}'],
+      ...[0, -1, 65_536, 1001, 1.5, '"80"', 'null'].map((size) => `{"type":"resize","cols":${size},"rows":24}`),
+      ...[0, -1, 65_536].map((size) => `{"type":"resize","cols":80,"rows":${size}}`),
+    ];
+    for (const text of wrong) {
+      const socket = await world.terminal(ann, id);
+      socket.type(text);
+      assert.equal((await socket.end()).code, 1003, text);
+    }
+    await idle(world, 'compute/terminal');
+    await until(() => world.shells.opened.every((shell) => shell.isClosed && shell.sizes.length === 0));
+  });
+
+  test('keeps what is typed before the shell is there, in order, and its size', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const release = world.shells.hold();
+    const socket = await world.terminal(ann, id);
+    for (const text of ['one ', 'two ', 'three ']) socket.type(Buffer.from(text));
+    socket.type('{"type":"resize","cols":132,"rows":50}');
+    release();
+    const shell = await until(() => world.shells.opened[0]);
+    socket.type(Buffer.from('four'));
+    let typed = '';
+    await until(() => {
+      typed = shell.typed();
+      return typed.length >= 18;
+    });
+    assert.equal(typed, 'one two three four');
+    assert.deepEqual(shell.sizes, ['132x50']);
+  });
+
+  test('keeps no more than a mebibyte for a shell that is not there', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    t.after(world.shells.hold());
+    const socket = await world.terminal(ann, id);
+    for (let i = 0; i < 16; i++) socket.type(new Uint8Array(64 * 1024));
+    assert.equal(socket.closed, undefined);
+    socket.type(new Uint8Array(1));
+    assert.deepEqual(socket.closed, { code: 1013, reason: 'too much input' });
+    await until(() => world.shells.givenUp === 1);
+  });
+
+  test('pauses the shell while its reader is slow', async (t) => {
+    const world = await openWorld(t);
+    const { socket, shell } = await terminalIn(world);
+    socket.full = true;
+    shell.far.write('first');
+    await until(() => socket.bytes.length === 1);
+    shell.far.write('second');
+    await turns();
+    assert.equal(socket.bytes.length, 1);
+    assert.equal(shell.near.isPaused(), true);
+    socket.drain();
+    await until(() => socket.bytes.join('') === 'firstsecond');
+  });
+
+  test('pauses its writer while the shell does not read, and ends it past a bound', async (t) => {
+    const world = await openWorld(t);
+    const { socket, shell } = await terminalIn(world);
+    socket.type(new Uint8Array(64 * 1024));
+    socket.type(new Uint8Array(64 * 1024));
+    assert.equal(socket.paused, true);
+    await until(() => shell.typed().length === 128 * 1024);
+    assert.equal(socket.paused, false);
+    for (let i = 0; i < 18; i++) socket.type(new Uint8Array(64 * 1024));
+    assert.deepEqual(await socket.end(), { code: 1013, reason: 'too much input' });
+  });
+
+  test('ends with 1000 when its shell does, after all that was printed', async (t) => {
+    const world = await openWorld(t);
+    const { socket, shell } = await terminalIn(world);
+    shell.far.resume();
+    shell.far.end('logout\n');
+    assert.deepEqual(await socket.end(), { code: 1000, reason: 'session ended' });
+    assert.equal(socket.bytes.join(''), 'logout\n');
+    await idle(world, 'compute/terminal');
+  });
+
+  test('asks its client to come back when the connection to the shell is lost', async (t) => {
+    const world = await openWorld(t);
+    const { socket, shell } = await terminalIn(world);
+    shell.near.destroy(new EngineError('unavailable', 'lost'));
+    assert.equal((await socket.end()).code, 1012);
+  });
+
+  test('takes input no more once the shell is over', async (t) => {
+    const world = await openWorld(t);
+    const { socket, shell } = await terminalIn(world);
+    shell.near.end();
+    socket.type(Buffer.from('too late'));
+    shell.far.resume();
+    shell.far.end();
+    assert.equal((await socket.end()).code, 1000);
+  });
+
+  test('says why when its shell cannot be opened', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    world.shells.fail(new EngineError('no_listener', `Nothing listens. ${'ä'.repeat(200)}`));
+    const first = await world.terminal(ann, id);
+    const { code, reason } = await first.end();
+    assert.equal(code, 1011);
+    assert.match(reason, /^Nothing listens\. ä+$/);
+    world.shells.fail(new Error('a secret of ours'));
+    const second = await world.terminal(ann, id);
+    assert.deepEqual(await second.end(), { code: 1011, reason: 'the shell could not be opened' });
+  });
+
+  test('ends its shell when its client leaves, also one that is still being opened', async (t) => {
+    const world = await openWorld(t);
+    const { id, socket, shell } = await terminalIn(world);
+    socket.leave();
+    await until(() => shell.isClosed);
+    const release = world.shells.hold();
+    const early = await world.terminal(ann, id);
+    early.leave();
+    await until(() => world.shells.givenUp > 0);
+    release();
+    await idle(world, 'compute/terminal');
+    assert.equal(world.shells.opened.length, 1);
+  });
+
+  const ends = [
+    { when: 'the container is stopped', endpoint: stopContainer, reason: 'container stopped' },
+    { when: 'the container is deleted', endpoint: deleteContainer, reason: 'container deleted' },
+  ];
+  for (const { when, endpoint, reason } of ends) {
+    test(`is closed at once when ${when}, before the engine has done it`, async (t) => {
+      const world = await openWorld(t);
+      const { id, socket, shell } = await terminalIn(world);
+      t.after(world.engine.hold(endpoint === stopContainer ? 'stop' : 'remove'));
+      await world.on(endpoint, ann, id);
+      assert.deepEqual(await socket.end(), { code: 1000, reason });
+      await until(() => shell.isClosed);
+    });
+  }
+
+  test('is told to come back when the workload crashes', async (t) => {
+    const world = await openWorld(t);
+    const { id, socket } = await terminalIn(world);
+    world.engine.crash(id);
+    assert.deepEqual(await socket.end(), { code: 1012, reason: 'container restarts' });
+    await world.reaches(ann, id, 'running');
+  });
+
+  test('allowed just before the stop is closed as it opens', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const allowed = await world.service.connect(terminal, callFrom(terminal, ann, { params: { id } }));
+    await world.on(stopContainer, ann, id);
+    assert.deepEqual(await FakeSocket.open(allowed).end(), { code: 1000, reason: 'container stopped' });
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    const release = world.engine.hold('start');
+    t.after(release);
+    await world.on(startContainer, ann, id);
+    await refused('not_running', world.terminal(ann, id));
+  });
+
+  test('is closed with 1008 when its token expires, also one that expired during the upgrade', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const soon = { ...ann, expiresAt: Math.ceil(Date.now() / 1000) + 1 };
+    const socket = await world.terminal(soon, id);
+    assert.equal(socket.closed, undefined);
+    assert.deepEqual(await socket.end(), { code: 1008, reason: 'token expired' });
+    const late = await world.terminal({ ...ann, expiresAt: Math.floor(Date.now() / 1000) - 1 }, id);
+    assert.deepEqual(await late.end(), { code: 1008, reason: 'token expired' });
+  });
+
+  test('of a token without an end, or with a far one, stays', async (t) => {
+    const world = await openWorld(t);
+    for (const expiresAt of [0, 4_102_444_800]) {
+      const socket = await world.updates({ ...ann, expiresAt });
+      await turns();
+      assert.equal(socket.closed, undefined);
+    }
+  });
+});
+
+describe('a log', () => {
+  test('shows the newest lines, then what comes, one a message', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    world.engine.print(id, ['one', 'two', 'three']);
+    const [two, all] = [await world.logs(ann, id, '2'), await world.logs(ann, id)];
+    await until(() => two.texts.length === 2 && all.texts.length === 4);
+    for (const line of two.texts) assert.match(line, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (two|three)$/);
+    const none = await world.logs(ann, id, '0');
+    await followed(world, 3);
+    world.engine.print(id, ['four']);
+    await until(() => two.texts.length === 3 && all.texts.length === 5 && none.texts.length === 1);
+    assert.match(none.texts[0] ?? '', / four$/);
+  });
+
+  test('ends with 1000 when the container stops or is deleted', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const socket = await world.logs(ann, id);
+    await world.on(stopContainer, ann, id);
+    assert.deepEqual(await socket.end(), { code: 1000, reason: 'container stopped' });
+    await refused('not_running', world.logs(ann, id));
+    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+    await world.on(startContainer, ann, id);
+    await world.reaches(ann, id, 'running');
+    const again = await world.logs(ann, id);
+    await world.on(deleteContainer, ann, id);
+    assert.equal((await again.end()).code, 1000);
+    await idle(world, 'compute/log');
+  });
+
+  test('goes at the pace of its reader, and nobody else waits for it', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const [slow, fast] = [await world.logs(ann, id, '0'), await world.logs(ann, id, '0')];
+    slow.full = true;
+    await followed(world, 2);
+    world.engine.print(id, ['1', '2', '3']);
+    await until(() => fast.texts.length === 3 && slow.texts.length === 1);
+    await turns();
+    assert.equal(slow.texts.length, 1);
+    slow.drain();
+    await until(() => slow.texts.length === 3);
+    assert.deepEqual(slow.texts, fast.texts);
+    assert.equal(slow.closed, undefined);
+  });
+
+  test('leaves nothing with the engine when its reader leaves, however it reads', async (t) => {
+    const active = new Set<AbortSignal>();
+    const world = await openWorld(t, {
+      wrapEngine: (engine) => ({
+        ...engine,
+        logs: async function* (id, options) {
+          active.add(options.signal);
+          try {
+            yield* engine.logs(id, options);
+          } finally {
+            active.delete(options.signal);
+          }
+        },
+      }),
+    });
+    const id = await world.running(ann);
+    const [following, stalled] = [await world.logs(ann, id), await world.logs(ann, id, '0')];
+    stalled.full = true;
+    await followed(world, 2);
+    assert.equal(active.size, 2);
+    world.engine.print(id, ['1', '2']);
+    await until(() => stalled.texts.length === 1);
+    following.leave();
+    stalled.leave();
+    await until(() => active.size === 0, { what: 'the engine’s streams have ended' });
+    await idle(world, 'compute/log');
+  });
+
+  test('a reader who stalls a thousand times costs no more than one who never does', async (t) => {
+    const listeners: string[] = [];
+    const world = await openWorld(t, {
+      wrapEngine: (engine) => ({
+        ...engine,
+        logs: (id, options) => {
+          const { signal } = options;
+          const add = signal.addEventListener.bind(signal);
+          Object.defineProperty(signal, 'addEventListener', {
+            value: (...args: Parameters<typeof add>) => {
+              listeners.push(args[0]);
+              add(...args);
+            },
+          });
+          return (async function* () {
+            for (let i = 0; i < 1000 && !signal.aborted; i++) yield [`line ${i}`];
+            yield* engine.logs(id, options);
+          })();
+        },
+      }),
+    });
+    const id = await world.running(ann);
+    const socket = await world.logs(ann, id);
+    for (let i = 0; i < 1000; i++) {
+      socket.full = true;
+      await until(() => socket.texts.length >= i + 1, { everyMs: 0 });
+      socket.drain();
+    }
+    await until(() => socket.texts.length > 1000);
+    assert.ok(listeners.length < 10, `${listeners.length} listeners`);
+  });
+
+  test('says with its code whether it is worth coming back when it breaks', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    world.engine.fail('logs', new EngineError('unavailable', 'down'));
+    assert.equal((await (await world.logs(ann, id)).end()).code, 1013);
+    world.engine.fail('logs', new EngineError('refused', 'no'));
+    assert.equal((await (await world.logs(ann, id)).end()).code, 1011);
+  });
+
+  test('takes no frames from its reader', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    for (const frame of ['hello', new Uint8Array(3)]) {
+      const socket = await world.logs(ann, id);
+      socket.type(frame);
+      assert.equal(socket.closed?.code, 1003);
+    }
+  });
+
+  test('tail is a whole number up to 10,000 (L07)', () => {
+    for (const tail of ['-1', '1000000000000', 'NaN', '', '1.5', '10001', '1e3', ' 1']) {
+      assert.throws(() => callFrom(logs, ann, { params: { id: newId() }, query: { tail } }), {
+        code: 'invalid_request',
+      });
+    }
+  });
+});
+
+describe('updates', () => {
+  test('end with the service, which asks clients to come back; so do those that arrive too late', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const sockets = [await world.updates(ann), await world.terminal(ann, id), await world.logs(ann, id)];
+    const accepted = await world.service.connect(computeSocket, callFrom(computeSocket, ann));
+    await world.stop();
+    for (const socket of sockets) assert.deepEqual(await socket.end(), { code: 1012, reason: 'service restarts' });
+    assert.deepEqual(await FakeSocket.open(accepted).end(), { code: 1012, reason: 'service restarts' });
+    await until(() => world.shells.opened.every((shell) => shell.isClosed));
+    await world.start();
+  });
+
+  test('of a user whose list cannot be read are closed with 1013, and others stay', async (t) => {
+    const world = await openWorld(t);
+    const first = await world.updates(ann);
+    world.db.failure = new StorageError('unavailable', 'gone');
+    const second = await world.connect(computeSocket, ann);
+    assert.deepEqual(await second.end(), { code: 1013, reason: 'not available, try again' });
+    world.db.failure = undefined;
+    await world.create(ann);
+    await until(() => first.texts.length > 1);
+  });
+
+  test('leave nothing behind when a hundred clients come and go', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const sockets = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => {
+        if (i % 3 === 0) return world.connect(computeSocket, ann);
+        return i % 3 === 1 ? world.terminal(ann, id) : world.logs(ann, id);
+      }),
+    );
+    await until(() => sockets.filter((socket) => socket.texts.length > 0).length === 67);
+    for (const socket of sockets) socket.leave();
+    for (const kind of ['compute/updates', 'compute/terminal', 'compute/log']) await idle(world, kind);
+    await until(() => world.shells.opened.every((shell) => shell.isClosed));
+    // Nobody is sent anything any more.
+    await world.on(stopContainer, ann, id);
+    await turns();
+    assert.equal(sockets.filter((socket) => socket.texts.join().includes('"stopped"')).length, 0);
+  });
+});
