@@ -12,7 +12,8 @@ const attemptRow = z.object({ allowed: z.boolean(), wait: z.number() });
 /**
  * Counts an attempt before its password is looked at, so that many at once cannot all slip through. Returns whether it may
  * go on, else how many seconds to wait. From the fifth attempt on, each one blocks the next for 1, 2, 4 ... seconds.
- * An attempt that was refused is not counted. A quiet hour forgets everything.
+ * An attempt that was refused is not counted. A quiet hour forgets everything. "Not blocked" is a time long past: of two attempts at
+ * once, each with its own now(), the one that began first may come second.
  */
 export async function chargeAttempt(
   db: Queries,
@@ -24,18 +25,18 @@ export async function chargeAttempt(
     `with old as (
        select attempts, blocked_until from login_attempts where username = $1 and address = $2
      ), charged as (
-       insert into login_attempts as a (username, address, attempts, blocked_until) values ($1, $2, 1, now())
+       insert into login_attempts as a (username, address, attempts, blocked_until) values ($1, $2, 1, 'epoch')
        on conflict (username, address) do update set
          attempts = case when a.last_at < now() - interval '1 hour' then 1 else a.attempts + 1 end,
          blocked_until = case
-           when a.last_at < now() - interval '1 hour' or a.attempts + 1 < $3::int then now()
+           when a.last_at < now() - interval '1 hour' or a.attempts + 1 < $3::int then 'epoch'
            else now() + make_interval(secs => least($4::float8, power(2, least(a.attempts + 1 - $3::int, 20)))) end,
          last_at = now()
        where a.blocked_until <= now()
        returning 1
      )
      select exists (select from charged) as allowed,
-       coalesce((select ceil(extract(epoch from blocked_until - now()))::int from old), 1) as wait`,
+       coalesce((select greatest(1, ceil(extract(epoch from blocked_until - now())))::int from old), 1) as wait`,
     [username, address, FREE_ATTEMPTS, MAX_WAIT],
   );
   if (row === undefined) return { allowed: false, wait: 1 };

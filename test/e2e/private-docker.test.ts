@@ -62,4 +62,25 @@ test('up starts a private Docker Engine, SIGTERM leaves containers running, down
   assert.equal(down.code, 0, down.stderr);
   assert.match(down.stdout, /^Stopped 1 containers\. .*\nStopped the private Docker Engine\.\n$/);
   assert.equal(await privateDockerHost(data), undefined);
+
+  const third = await startPlatform({ data, env: { ...env, DEFAULT_IMAGE: image.reference } });
+  const { compute } = third.ready.urls;
+  await until(async () => (await status(compute)) === 'running', {
+    what: 'the next up starts it again',
+    timeoutMs: 60_000,
+  });
+  await request('DELETE', `${compute}/compute/containers/${id}`, { token });
+  const client = new DockerClient((await privateDockerHost(data)) ?? '');
+  const names = z.array(z.object({ Name: z.string() }));
+  const filters = encodeURIComponent(JSON.stringify({ label: ['troupe.installation'] }));
+  await until(
+    async () =>
+      (await client.json('GET', `/containers/json?all=1&filters=${filters}`, z.array(z.unknown()))).length === 0,
+  );
+  // The bridge of a network would outlive its dockerd.
+  for (const { Name } of await client.json('GET', `/networks?filters=${filters}`, names)) {
+    await client.call('DELETE', `/networks/${Name}`);
+  }
+  assert.equal(await third.stop(), 0, third.log());
+  assert.equal((await troupe(['down', '--data', data], { env })).code, 0);
 });

@@ -42,7 +42,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     ann = await logIn(platform.ready.urls.auth, 'ann', 'the password of ann');
   });
   after(async () => {
-    for (const token of [admin, ann].filter((known) => known !== undefined)) await deleteAll(compute(), token);
+    if (ann !== undefined) await deleteAll(compute(), admin, ann);
     for (const end of ends) await end();
   });
 
