@@ -35,24 +35,33 @@ const containerNameSchema = z
     'must be 1 to 63 letters, digits, spaces, ".", "_", "-", starting with a letter or digit',
   );
 
-/** Paths the kernel or the platform owns: persisting one would break the container or let it out (hazards C01). */
-const RESERVED_PATHS = [
-  '/etc/ssh',
-  '/etc/troupe',
+/**
+ * Paths that the kernel, the system or the platform owns: persisting them or anything inside would break the container or let it
+ * out (hazards C01).
+ */
+const RESERVED_TREES = [
   '/proc',
   '/sys',
   '/dev',
   '/run',
   '/var/run',
-  '/etc',
+  '/boot',
   '/bin',
   '/sbin',
   '/lib',
   '/lib64',
-  '/usr',
-  '/boot',
-  '/tmp',
+  '/usr/bin',
+  '/usr/sbin',
+  '/usr/lib',
+  '/etc/ssh',
+  '/etc/troupe',
 ];
+/** Paths that cannot be persisted themselves, though folders inside them can. */
+const RESERVED_PATHS = ['/etc', '/usr', '/var', '/tmp'];
+
+function isReserved(path: string): boolean {
+  return RESERVED_PATHS.includes(path) || RESERVED_TREES.some((tree) => path === tree || path.startsWith(`${tree}/`));
+}
 
 /** One absolute path to persist: normal form, no `.` or `..`, nothing that the system owns, no `:` (a mount separator). */
 export const mountPathSchema = z
@@ -66,13 +75,7 @@ export const mountPathSchema = z
     (path) => !path.split('/').some((part) => part === '.' || part === '..'),
     'must not contain "." or ".." segments',
   )
-  .refine(
-    (path) =>
-      !RESERVED_PATHS.some((reserved) => path === reserved) &&
-      !/^\/(proc|sys|dev|run)\//.test(path) &&
-      !path.startsWith('/var/run/'),
-    'is a path the system needs: choose one such as /root or /data',
-  );
+  .refine((path) => !isReserved(path), 'is a path the system needs: choose one such as /root or /data');
 
 const mountPathsSchema = z
   .array(mountPathSchema)
