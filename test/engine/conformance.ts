@@ -281,7 +281,7 @@ export function engineConformance(
       await eventually(() => assert.equal(seen[0] === undefined && seen.length > 0, true));
       const spec = specOf();
       const heard = async (): Promise<void> => {
-        await eventually(() => assert.ok(seen.includes(spec.id)));
+        await eventually(() => assert.ok(seen.includes(spec.id), 'not heard of'));
         seen.length = 0;
       };
       await engine.create(spec);
@@ -305,7 +305,10 @@ export function engineConformance(
       const wanted = Array.from({ length: 50 }, (_, i) => `line ${i} ä€😀`);
       await under.print(id, wanted);
       await eventually(async () =>
-        assert.ok((await collect(engine, id, {})).some((line) => line.endsWith('line 49 ä€😀'))),
+        assert.ok(
+          (await collect(engine, id, {})).some((line) => line.endsWith('line 49 ä€😀')),
+          'not yet logged',
+        ),
       );
       const all = await collect(engine, id, { tail: 1000 });
       for (const line of all) assert.match(line, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z /);
@@ -326,7 +329,12 @@ export function engineConformance(
       const id = await started();
       const reading = collect(engine, id, { follow: true });
       await under.print(id, ['while it runs']);
-      await eventually(async () => assert.ok((await collect(engine, id, {})).some((l) => l.endsWith('while it runs'))));
+      await eventually(async () =>
+        assert.ok(
+          (await collect(engine, id, {})).some((l) => l.endsWith('while it runs')),
+          'not yet logged',
+        ),
+      );
       await engine.stop(id, 5);
       assert.ok((await reading).some((line) => line.endsWith(' while it runs')));
       await engine.remove(id);
@@ -346,7 +354,7 @@ export function engineConformance(
     it('tells usage at once, and later what was measured', async () => {
       const id = await started();
       assert.deepEqual(engine.usage(id), { memoryBytes: 0, storageBytes: 0 });
-      await eventually(() => assert.ok(engine.usage(id).memoryBytes > 0), 20_000);
+      await eventually(() => assert.ok(engine.usage(id).memoryBytes > 0, 'not yet measured'), 20_000);
       await engine.remove(id);
     });
   });

@@ -42,7 +42,7 @@ describe('a faulty Docker Engine', () => {
     });
     await new Promise<void>((resolve) => server.listen(path, resolve));
   });
-  const begin = async (first: Answer, firstPing: Answer = good): Promise<void> => {
+  const begin = async (first: Answer, firstPing: Answer = good, renewMs = 60_000): Promise<void> => {
     answer = first;
     ping = firstPing;
     client = new DockerClient(host);
@@ -52,7 +52,7 @@ describe('a faulty Docker Engine', () => {
       installation: 'f',
       log: silentLog,
       images: { base },
-      watchTimes: { firstDelayMs: 5, longestDelayMs: 20, checkMs: 20 },
+      watchTimes: { firstDelayMs: 5, longestDelayMs: 20, checkMs: 20, renewMs },
     });
   };
   afterEach(async () => {
@@ -129,7 +129,7 @@ describe('a faulty Docker Engine', () => {
     });
     const seen: (string | undefined)[] = [];
     const watch = engine.watch((id) => seen.push(id));
-    await eventually(() => assert.ok(seen.filter((id) => id === undefined).length >= 3));
+    await eventually(() => assert.ok(seen.filter((id) => id === undefined).length >= 3, 'too few looks'));
     assert.ok(seen.includes('a'));
     await watch.close();
   });
@@ -143,7 +143,22 @@ describe('a faulty Docker Engine', () => {
     const watch = engine.watch(() => undefined);
     await eventually(() => assert.equal(connections, 1));
     ping = (_request, response) => response.socket?.destroy();
-    await eventually(() => assert.ok(connections > 1));
+    await eventually(() => assert.ok(connections > 1, 'not noticed'));
+    await watch.close();
+  });
+
+  it('is subscribed to anew from time to time', async () => {
+    let connections = 0;
+    await begin(
+      (_request, response) => {
+        connections += 1;
+        response.flushHeaders();
+      },
+      good,
+      10,
+    );
+    const watch = engine.watch(() => undefined);
+    await eventually(() => assert.ok(connections >= 3, 'not renewed'));
     await watch.close();
   });
 
@@ -233,6 +248,41 @@ describe('a faulty Docker Engine', () => {
     await both;
     await eventually(() => assert.equal(cut, 1));
     assert.equal(pulls, 1);
+  });
+
+  it('that has no more subnets of its own is given ours', async () => {
+    const asked: string[] = [];
+    await begin((request, response, called) => {
+      if (called === '/info') return json(response, 200, { NCPU: 2 });
+      if (called !== '/networks/create') return json(response, called.startsWith('/containers/json') ? 200 : 404, []);
+      let text = '';
+      request.on('data', (chunk) => {
+        text += chunk;
+      });
+      request.on('end', () => {
+        const subnet: string = JSON.parse(text).IPAM?.Config[0].Subnet ?? 'default';
+        asked.push(subnet);
+        const reason =
+          asked.length === 1 ? 'could not find an available, non-overlapping IPv4 address pool' : 'Pool overlaps';
+        if (asked.length < 3) json(response, 403, { message: reason });
+        else json(response, 201, { Id: 'n1' });
+      });
+    });
+    const spec = {
+      id: 'a',
+      userId: 'u',
+      hostname: 'h',
+      image: 'a/b',
+      cpus: 1,
+      memoryMb: 128,
+      storageGb: 1,
+      mountPaths: [],
+      authorizedKeys: [],
+    };
+    await rejectsWith(engine.create(spec), 'image_not_found');
+    assert.equal(asked.length, 3);
+    assert.equal(asked[0], 'default');
+    assert.ok(asked.slice(1).every((subnet) => /^10\./.test(subnet)));
   });
 
   it('that is gone is unavailable', async () => {

@@ -76,7 +76,7 @@ describe('private dockerd', { skip }, () => {
       looks.length = 0;
       const recovered = await startPrivateDockerd({ dataDir, log: silentLog });
       assert.equal(recovered.attached, false);
-      await eventually(() => assert.ok(looks.includes(undefined)));
+      await eventually(() => assert.ok(looks.includes(undefined), 'not yet connected again'));
       await eventually(async () => assert.equal((await engine.inspect('c1'))?.phase, 'running'));
       assert.equal((await engine.inspect('c1'))?.startedAt, startedAt);
       await eventually(async () => (await engine.dial('c1', 22, { timeoutMs: 2000 })).destroy());

@@ -14,6 +14,7 @@ import { parseImageReference } from '../../transports/docker/image-reference.ts'
 import { pullError } from '../../transports/docker/images.ts';
 import { jsonLines } from '../../transports/docker/json-lines.ts';
 import { checkedMountPaths, namingOf } from '../../transports/docker/naming.ts';
+import { freeSubnets } from '../../transports/docker/network.ts';
 import { afterStamp } from '../../transports/docker/stamp.ts';
 import { type TarEntry, tar } from '../../transports/docker/tar.ts';
 import { memoryInUse } from '../../transports/docker/usage.ts';
@@ -186,6 +187,17 @@ describe('names', () => {
 
   it('know mount paths in one form only', () => {
     assert.deepEqual(checkedMountPaths(['/b/', '/a//x', '/b']), ['/a/x', '/b']);
+  });
+});
+
+describe('subnets of our own', () => {
+  it('lie in one private range, differ by installation, and leave out what the machine uses', () => {
+    const subnets = freeSubnets('here', []);
+    assert.equal(new Set(subnets).size, 32);
+    for (const subnet of subnets) assert.match(subnet, /^10\.(19[2-9]|2[0-5]\d)\.\d+\.0\/20$/);
+    assert.notDeepEqual(freeSubnets('there', []), subnets);
+    const first = subnets[0]?.replace('.0/20', '.77') ?? '';
+    assert.ok(!freeSubnets('here', [first, '192.168.1.1']).includes(subnets[0] ?? ''));
   });
 });
 

@@ -38,12 +38,19 @@ export interface WatchTimes {
   /** First and longest wait before connecting again; the wait doubles, with jitter. */
   readonly firstDelayMs: number;
   readonly longestDelayMs: number;
-  /** A connection without a word is checked this often. */
+  /** How often the engine must answer a ping while a connection stands. */
   readonly checkMs: number;
+  /** A connection is replaced after so long: what a ping cannot find out (a stream cut on one side only) heals by itself. */
+  readonly renewMs: number;
 }
 
 /** Used unless told otherwise. */
-export const defaultWatchTimes: WatchTimes = { firstDelayMs: 200, longestDelayMs: 10_000, checkMs: 10_000 };
+export const defaultWatchTimes: WatchTimes = {
+  firstDelayMs: 200,
+  longestDelayMs: 5000,
+  checkMs: 10_000,
+  renewMs: 600_000,
+};
 
 /** `Engine.watch` on Docker: follows /events, connecting again until closed. */
 export function watchEvents(
@@ -62,6 +69,8 @@ export function watchEvents(
     const end = (): void => connection.abort();
     stop.signal.addEventListener('abort', end);
     let checking: ReturnType<typeof setInterval> | undefined;
+    let renewal: ReturnType<typeof setTimeout> | undefined;
+    let renewed = false;
     let stood = false;
     try {
       const filters = JSON.stringify({
@@ -69,8 +78,16 @@ export function watchEvents(
         label: [`${labels.installation}=${naming.installation}`],
         event: watchedActions,
       });
-      const stream = await client.stream('GET', '/events', { query: { filters }, signal: connection.signal });
+      const stream = await client.stream('GET', '/events', {
+        query: { filters },
+        headTimeoutMs: 5000,
+        signal: connection.signal,
+      });
       // The engine may be gone without a word (a frozen process, a lost network): it must answer a ping.
+      renewal = setTimeout(() => {
+        renewed = true;
+        end();
+      }, times.renewMs);
       checking = setInterval(() => void client.ping().catch(end), times.checkMs);
       stood = true;
       onChange(undefined);
@@ -79,9 +96,11 @@ export function watchEvents(
         if (id !== undefined) onChange(id);
       }
     } catch (error) {
-      if (!stop.signal.aborted) log.warn({ reason: textOf(error) }, 'lost the event stream of the container engine');
+      if (!stop.signal.aborted && !renewed)
+        log.warn({ reason: textOf(error) }, 'lost the event stream of the container engine');
     } finally {
       clearInterval(checking);
+      clearTimeout(renewal);
       stop.signal.removeEventListener('abort', end);
       connection.abort();
     }
