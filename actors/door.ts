@@ -111,15 +111,17 @@ export function refusalOf(error: unknown): Refusal {
 export type Ask = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
 
 /** Sends a call through `ask` and unwraps the outcome. Throws Refusal. */
-export async function callThrough(ask: Ask, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
-  let outcome: Outcome;
-  try {
-    outcome = await ask((replyTo) => ({ type: 'call', endpoint, call, replyTo }));
-  } catch (error) {
-    throw refusalOf(error);
-  }
+export function callThrough(ask: Ask, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
+  return ask((replyTo) => ({ type: 'call', endpoint, call, replyTo })).then(unwrap, refuse);
+}
+
+function unwrap(outcome: Outcome): unknown {
   if ('refused' in outcome) throw outcome.refused;
   return outcome.ok;
+}
+
+function refuse(error: unknown): never {
+  throw refusalOf(error);
 }
 
 /** The caller of an endpoint whose access is not `none`: the transport has proven it. */

@@ -38,8 +38,19 @@ export function processMetrics(system: SystemRef) {
   actor('dropped_total', 'Messages dropped, by kind', (kind) => kind.dropped);
   return {
     registry,
-    onReply: (service: string) => (endpoint: string, status: number) =>
-      replies.inc({ service, endpoint, status: String(status) }),
+    onReply: (service: string) => {
+      // Looking a counter up by its labels on every reply would cost as much as the routing.
+      const counters = new Map<string, Counter.Internal>();
+      return (endpoint: string, status: number) => {
+        const key = `${status} ${endpoint}`;
+        let counter = counters.get(key);
+        if (counter === undefined) {
+          counter = replies.labels({ service, endpoint, status: String(status) });
+          counters.set(key, counter);
+        }
+        counter.inc();
+      };
+    },
   };
 }
 

@@ -75,17 +75,18 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
   return {
     name: 'auth',
     endpoints: authEndpoints,
-    call: async (endpoint, call) => {
-      const [desk, entities] = [logins, users];
-      if (desk === undefined || entities === undefined) throw new Refusal('unavailable');
+    // Not async: it carries every request, and each promise more is felt.
+    call: (endpoint, call) => {
+      const desk = logins;
+      const entities = users;
+      if (desk === undefined || entities === undefined) return Promise.reject(new Refusal('unavailable'));
       if (endpoint.actor.key === 'desk') return callThrough((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
-      try {
-        return await callThrough((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call);
-      } catch (error) {
-        // The token is good but its user is gone.
-        if (error instanceof Refusal && error.code === 'not_found') throw new Refusal('unauthorized');
-        throw error;
-      }
+      return callThrough((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call).catch(
+        (error: unknown) => {
+          // The token is good but its user is gone.
+          throw error instanceof Refusal && error.code === 'not_found' ? new Refusal('unauthorized') : error;
+        },
+      );
     },
     connect: async () => {
       throw new Refusal('not_found');

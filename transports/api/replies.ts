@@ -9,10 +9,11 @@ const JSON_HEADERS: readonly (readonly [string, string])[] = [
 ];
 const BARE_HEADERS: readonly (readonly [string, string])[] = [['cache-control', 'no-store']];
 
-/** A reply with `value` as JSON; undefined gives an empty body. */
-export function jsonReply(status: number, value: unknown): HttpReply {
-  if (value === undefined) return { status, headers: BARE_HEADERS };
-  return { status, headers: JSON_HEADERS, body: JSON.stringify(value) };
+/** A reply with `value` as JSON; undefined gives an empty body. `requestId` goes into a header. */
+export function jsonReply(status: number, value: unknown, requestId?: string): HttpReply {
+  const common = value === undefined ? BARE_HEADERS : JSON_HEADERS;
+  const headers = requestId === undefined ? common : [...common, ['x-request-id', requestId] as const];
+  return value === undefined ? { status, headers } : { status, headers, body: JSON.stringify(value) };
 }
 
 /** Default of Retry-After for a part that is down, seconds. */
