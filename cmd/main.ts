@@ -65,6 +65,16 @@ program
     await migrateDatabase(options);
   });
 
+program
+  .command('tree')
+  .description('show the actors of the running platform under their supervisors')
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true }) => {
+    const { showTree } = await import('./tree.ts');
+    await showTree({ ...options, json: options.json === true });
+  });
+
 const users = program
   .command('users')
   .description('add users, list them, set passwords (works while the platform runs)');

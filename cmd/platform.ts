@@ -18,6 +18,7 @@ import { listen } from '../transports/http/index.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
 import type { Environment } from './config.ts';
 import type { Secrets } from './data-dir.ts';
+import { withOperations } from './operations.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { platformKeys } from './platform-keys.ts';
 import { Teardown } from './teardown.ts';
@@ -129,7 +130,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       return server;
     };
     const listeners = {
-      auth: await serve(auth, options.ports.auth),
+      auth: await serve(withOperations(auth, system), options.ports.auth),
       compute: await serve(compute, options.ports.compute),
     };
 

@@ -10,6 +10,7 @@ import { chooseDocker, ensureImageTools } from './docker.ts';
 import { openLog } from './log.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
+import { announce } from './running.ts';
 import { Teardown } from './teardown.ts';
 import { lockDataDir } from './up-lock.ts';
 
@@ -62,6 +63,8 @@ export async function up(options: UpOptions): Promise<void> {
     teardown.add('platform', () => platform.stop());
     await Promise.race([prepareImage(platform, onProgress, environment.DEFAULT_IMAGE), told.promise]);
     progress.done();
+    const withdraw = announce(dataDir, { urls: platform.urls });
+    teardown.add('announcement', async () => withdraw());
     if (!told.received()) {
       process.stdout.write(options.json ? readyLine(platform, domain) : welcome(platform));
       log.info({ urls: platform.urls, domain }, 'serving');

@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { authEndpoints } from '../../proto/auth.ts';
 import { computeEndpoints } from '../../proto/compute.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
+import { actorSchema, listActors } from '../../proto/operations.ts';
 import { testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
@@ -18,7 +19,8 @@ import { UpgradeRefused, websocket } from '../kit/websocket.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
 const NOBODYS_ID = 'aaaaaaaaaaaa';
-const endpoints: readonly AnyEndpoint[] = [...authEndpoints, ...computeEndpoints];
+const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, listActors];
+const endpoints: readonly AnyEndpoint[] = [...servedByAuth, ...computeEndpoints];
 
 describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
   const ends: (() => unknown)[] = [];
@@ -241,7 +243,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
 
   test('/openapi.json lists exactly what is served and is a valid OpenAPI 3.1 document', async () => {
     for (const [url, served] of [
-      [auth(), authEndpoints],
+      [auth(), servedByAuth],
       [compute(), computeEndpoints],
     ] as const) {
       const { json } = await request('GET', `${url}/openapi.json`);
@@ -257,6 +259,23 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       assert.deepEqual(listed.sort(), [...served.map(({ method, path }) => `${method} ${path}`), ...pages].sort());
       for (const page of pages) assert.equal((await fetch(url + page.slice(4))).status, 200, page);
     }
+  });
+
+  test('the tree of actors is for the administrator, and `troupe tree` draws it', async () => {
+    const forbidden = await request('GET', `${auth()}${listActors.path}`, { token: ann });
+    assert.deepEqual([forbidden.status, forbidden.json.code], [403, 'forbidden']);
+    const { status, json } = await request('GET', `${auth()}${listActors.path}`, { token: admin });
+    assert.equal(status, 200);
+    const { actors } = z.object({ actors: z.array(actorSchema) }).parse(json);
+    assert.ok(actors.some(({ kind }) => kind === 'compute/watcher'));
+    const drawn = await troupe(['tree', '--data', data], { env });
+    assert.equal(drawn.code, 0, drawn.stderr);
+    assert.match(drawn.stdout, /^troupe {2}\[.*\n[\s\S]*^ {4}watcher {2}\[compute\/watcher\]/m);
+    const listed = await troupe(['tree', '--json', '--data', data], { env });
+    assert.ok(z.array(actorSchema).parse(JSON.parse(listed.stdout)).length > 5);
+    const nowhere = await troupe(['tree', '--data', join(data, 'nothing')], { env });
+    assert.deepEqual([nowhere.code, nowhere.stdout], [1, '']);
+    assert.match(nowhere.stderr, /No Troupe runs on .*nothing\. Start it with `troupe up`/);
   });
 
   test('numbers for Prometheus name actors and replies', async () => {
