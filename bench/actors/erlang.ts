@@ -44,12 +44,16 @@ export function startErlang(): Erlang | undefined {
 }
 
 async function measure(child: ChildProcess, lines: Interface, row: string, count: number): Promise<number> {
+  const over = new AbortController();
   const answer = Promise.race([
-    once(lines, 'line'),
-    once(lines, 'close').then(() => Promise.reject(new Error(`Erlang ended while measuring ${row}`))),
+    once(lines, 'line', { signal: over.signal }),
+    once(lines, 'close', { signal: over.signal }).then(() => {
+      throw new Error(`Erlang ended while measuring ${row}`);
+    }),
   ]);
   child.stdin?.write(`${row} ${count}\n`);
   const [line] = await answer;
+  over.abort();
   const [units, amount] = String(line).split(' ').map(Number);
   if (units === undefined || amount === undefined || !(amount > 0)) throw new Error(`Erlang said ${String(line)}`);
   return row === 'bytes' ? amount : (units / amount) * 1e9;
