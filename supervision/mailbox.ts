@@ -6,24 +6,33 @@ export type Meta = Ask | number;
 const CHUNK_MESSAGES = 128;
 /** Spare parts kept for the next burst: at most 64 * 2 KiB. */
 const SPARES = 64;
+/** A mailbox this long goes on in large chunks. */
+const FLOOD = 4096;
+/** Just over 128 KiB an array: the collector keeps those apart and never moves them, which would hold up the loop. */
+const LARGE_CHUNK_MESSAGES = 16_640;
 
-/** Room for 128 messages and their metas. */
+/** Room for so many messages and their metas. */
 class Chunk {
-  readonly messages: unknown[] = new Array(CHUNK_MESSAGES).fill(undefined);
-  readonly metas: Meta[] = new Array(CHUNK_MESSAGES).fill(0);
+  readonly messages: unknown[];
+  readonly metas: Meta[];
   next: Chunk | undefined = undefined;
+
+  constructor(size: number) {
+    this.messages = new Array(size).fill(undefined);
+    this.metas = new Array(size).fill(0);
+  }
 }
 
 const spareChunks: Chunk[] = [];
 const spareMailboxes: Mailbox[] = [];
 
 function takeChunk(): Chunk {
-  return spareChunks.pop() ?? new Chunk();
+  return spareChunks.pop() ?? new Chunk(CHUNK_MESSAGES);
 }
 
 function giveChunk(chunk: Chunk): void {
   chunk.next = undefined;
-  if (spareChunks.length < SPARES) spareChunks.push(chunk);
+  if (spareChunks.length < SPARES && chunk.messages.length === CHUNK_MESSAGES) spareChunks.push(chunk);
 }
 
 /**
@@ -42,8 +51,8 @@ export class Mailbox {
   push(msg: unknown, meta: Meta): void {
     let at = this.tailAt;
     let chunk = this.tail;
-    if (at === CHUNK_MESSAGES) {
-      const next = takeChunk();
+    if (at === chunk.messages.length) {
+      const next = this.length < FLOOD ? takeChunk() : new Chunk(LARGE_CHUNK_MESSAGES);
       chunk.next = next;
       this.tail = next;
       chunk = next;
@@ -64,7 +73,7 @@ export class Mailbox {
     chunk.messages[at] = undefined;
     chunk.metas[at] = 0;
     this.length--;
-    if (at + 1 === CHUNK_MESSAGES) {
+    if (at + 1 === chunk.messages.length) {
       this.headAt = 0;
       if (chunk.next === undefined) this.tailAt = 0;
       else {
@@ -96,7 +105,7 @@ export class Mailbox {
     let chunk = this.head;
     let at = this.headAt;
     for (let i = 0; i < this.length; i++) {
-      if (at === CHUNK_MESSAGES && chunk.next !== undefined) {
+      if (at === chunk.messages.length && chunk.next !== undefined) {
         chunk = chunk.next;
         at = 0;
       }
@@ -104,6 +113,11 @@ export class Mailbox {
       at++;
     }
     return messages;
+  }
+
+  /** Whether it is back to the room it began with, or as little. Only when it is empty. */
+  get small(): boolean {
+    return this.head.messages.length === CHUNK_MESSAGES;
   }
 
   /** Makes an emptied mailbox as good as new. */
@@ -122,5 +136,5 @@ export function takeMailbox(): Mailbox {
 /** Gives an emptied mailbox back; the caller forgets it. */
 export function giveMailbox(mailbox: Mailbox): void {
   mailbox.rewind();
-  if (spareMailboxes.length < SPARES) spareMailboxes.push(mailbox);
+  if (spareMailboxes.length < SPARES && mailbox.small) spareMailboxes.push(mailbox);
 }

@@ -51,6 +51,8 @@ export interface TreeNode {
   readonly status: 'idle' | 'busy' | 'held' | 'stopping';
   readonly depth: number;
   readonly oldestMs: number;
+  /** Resets that count towards its intensity: those within the window of the latest one. */
+  readonly restarts: number;
   readonly children: TreeNode[];
   readonly omitted?: number;
 }
@@ -69,7 +71,8 @@ function nodeOf(cell: Cell, maxChildren: number): TreeNode {
   }
   const omitted = (cell.children?.count ?? 0) - children.length;
   const { name, path, status, depth } = cell;
-  const node = { name, kind: cell.kind.kind, path, status, depth, oldestMs: cell.oldestAge(), children };
+  const restarts = cell.rare?.restarts?.length ?? 0;
+  const node = { name, kind: cell.kind.kind, path, status, depth, oldestMs: cell.oldestAge(), restarts, children };
   return omitted > 0 ? { ...node, omitted } : node;
 }
 

@@ -37,6 +37,26 @@ test('a mailbox is a queue, whatever is put in and taken out, across chunks and 
   );
 });
 
+test('a flooded mailbox keeps the order through chunks of both sizes, and finds what waits', () => {
+  const mailbox = takeMailbox();
+  const COUNT = 50_000;
+  let taken = 0;
+  for (let i = 0; i < COUNT; i++) {
+    mailbox.push(i, i);
+    if (i % 5 === 0) assert.equal(mailbox.take(), taken++);
+  }
+  assert.equal(mailbox.length, COUNT - taken);
+  assert.equal(mailbox.has(taken - 1), false);
+  assert.ok(mailbox.has(taken) && mailbox.has(COUNT - 1));
+  assert.deepEqual(
+    mailbox.toArray(),
+    Array.from({ length: COUNT - taken }, (_, i) => taken + i),
+  );
+  while (mailbox.length > 0) assert.equal(mailbox.take(), taken++);
+  assert.equal(taken, COUNT);
+  giveMailbox(mailbox);
+});
+
 test('asks that are over leave nothing behind, whichever way they ended', () =>
   withSystem(async (system) => {
     const before = openAsks();

@@ -22,6 +22,7 @@ test('numbers are kept by kind of actor', () =>
       },
       deadLetters: 0,
     });
+    assert.equal(tree(system).children[0]?.restarts, 1);
     stop(adder);
     await stopped(adder);
     assert.equal(stats(system).kinds.adder?.alive, 0);
