@@ -37,18 +37,18 @@ export async function showTree(options: { readonly data: string; readonly json: 
 
 /** One line an actor, indented by its place: name, kind, and what is worth a look (waiting messages, restarts, not idle). */
 export function drawTree(actors: readonly ActorView[]): string {
-  const root = actors[0]?.path.split('/').length ?? 0;
   return actors
     .map(({ path, kind, status, depth, oldest_ms, restarts, omitted }) => {
-      const parts = path.split('/');
+      // The root's path is `/`.
+      const parts = path.split('/').filter((part) => part !== '');
       const notes = [
         status === 'idle' ? '' : status,
         depth === 0 ? '' : `${depth} waiting, oldest ${Math.round(oldest_ms)} ms`,
         restarts === 0 ? '' : `${restarts} restarts`,
         omitted === 0 ? '' : `${omitted} more children`,
       ].filter((note) => note !== '');
-      const name = decodeURIComponent(parts.at(-1) ?? '');
-      return `${'  '.repeat(parts.length - root)}${name}  [${kind}]${notes.length === 0 ? '' : `  ${notes.join(', ')}`}\n`;
+      const name = decodeURIComponent(parts.at(-1) ?? 'troupe');
+      return `${'  '.repeat(parts.length)}${name}  [${kind}]${notes.length === 0 ? '' : `  ${notes.join(', ')}`}\n`;
     })
     .join('');
 }
