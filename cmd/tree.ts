@@ -39,7 +39,7 @@ export async function showTree(options: { readonly data: string; readonly json: 
 export function drawTree(actors: readonly ActorView[]): string {
   return actors
     .map(({ path, kind, status, depth, oldest_ms, restarts, omitted }) => {
-      // The root's path is `/`.
+      // `<system>://<name>/<name>`, the root without a name.
       const parts = path.split('/').filter((part) => part !== '');
       const notes = [
         status === 'idle' ? '' : status,
@@ -47,8 +47,8 @@ export function drawTree(actors: readonly ActorView[]): string {
         restarts === 0 ? '' : `${restarts} restarts`,
         omitted === 0 ? '' : `${omitted} more children`,
       ].filter((note) => note !== '');
-      const name = decodeURIComponent(parts.at(-1) ?? 'troupe');
-      return `${'  '.repeat(parts.length)}${name}  [${kind}]${notes.length === 0 ? '' : `  ${notes.join(', ')}`}\n`;
+      const name = decodeURIComponent(parts.at(-1) ?? '').replace(/:$/, '');
+      return `${'  '.repeat(parts.length - 1)}${name}  [${kind}]${notes.length === 0 ? '' : `  ${notes.join(', ')}`}\n`;
     })
     .join('');
 }
