@@ -18,8 +18,10 @@ import { tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 
 test('a zombie does not run', { skip: process.platform !== 'linux' }, async (t) => {
-  // The shell's child ends while the shell, now sleep, never asks for it.
-  const parent = spawn('/bin/sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  // The child ends once the shell has become sleep, which never asks for it; a shell might.
+  const parent = spawn('/bin/sh', ['-c', '(until grep -qx sleep /proc/$$/comm; do :; done) & echo $!; exec sleep 60'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
   t.after(() => parent.kill('SIGKILL'));
   const [pid] = await once(parent.stdout, 'data');
   await until(() => !isRunning(Number(String(pid))));
