@@ -75,16 +75,23 @@ export async function startPlatform(options: {
     await ended;
     throw new Error(`troupe up ended before it was ready:\n${log}`);
   }
+  let told = false;
+  void ended.then((code) => {
+    // A test sees only that its connections broke: say why.
+    if (!told) process.stderr.write(`the platform ended by itself (code ${code}):\n${log.slice(-4000)}\n`);
+  });
   const ready = readySchema.parse(JSON.parse(first.value));
   return {
     ready,
     child,
     log: () => log,
     stop: () => {
+      told = true;
       child.kill('SIGTERM');
       return ended;
     },
     kill: async () => {
+      told = true;
       child.kill('SIGKILL');
       await ended;
     },
