@@ -50,11 +50,11 @@ export class UwsExchange {
     unread.discard((whole) => this.write(sound, closing || !whole));
   }
 
-  /** Runs `write` corked if the client is still there, and ends the exchange: for what is no reply, such as an upgrade. */
+  /** Runs `write` if the client is still there, and ends the exchange: for what is no reply, such as an upgrade. */
   settle(write: () => void): void {
     if (this.over) return;
     this.end();
-    this.res.cork(write);
+    write();
   }
 
   private write(reply: HttpReply | HttpStreamReply, closing: boolean): void {

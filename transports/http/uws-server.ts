@@ -195,6 +195,8 @@ class UwsServer implements HttpServer {
     const socket = new UwsSocket(answer.accept, this.options.maxBufferedBytes ?? MAX_BUFFERED_BYTES);
     const key = request.header('sec-websocket-key') ?? '';
     const protocol = request.header('sec-websocket-protocol') ?? '';
+    // Not corked: `cork` looks at the response again afterwards, and after an upgrade that kept its memory in place it takes what the
+    // WebSocket left there for a response to close. `upgrade` corks by itself.
     exchange.settle(() => res.upgrade<UwsLink>({ socket }, key, protocol, '', context));
   }
 
