@@ -1,10 +1,15 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
+
+import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
 import type { HttpServer } from '../proto/http.ts';
+import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
+import type { TokenNews } from '../proto/tokens.ts';
+import { tokenDirectory } from '../storage/auth/token-directory.ts';
 import { streamStore } from '../storage/bus/store.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
@@ -12,6 +17,7 @@ import { outboxStore } from '../storage/outbox.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { authenticator } from '../transports/api/authenticate.ts';
+import { OpenStreams } from '../transports/api/open-streams.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
@@ -87,6 +93,24 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       stop(system);
       await stopped(system);
     });
+    const directory = tokenDirectory(db);
+    const lastUse = startLastUse(system, { db, log });
+    const { authenticate, forget } = authenticator({
+      secret: secrets.jwtSecret,
+      clock,
+      directory,
+      onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
+    });
+    const streams = new OpenStreams(directory, log);
+    teardown.add('open streams', async () => streams.close());
+    const tokensChanged = (news: TokenNews) => {
+      forget(news);
+      streams.look(news);
+    };
+    const tokenNews = directory.onNews(tokensChanged);
+    teardown.add('token news', () => tokenNews.close());
+
+    await bus.ensureStream(NOTIFICATIONS_STREAM);
     const auth = await startAuth(system, {
       db,
       bus,
@@ -95,6 +119,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       jwtSecret: secrets.jwtSecret,
       sessionTtlSeconds: environment.SESSION_TTL,
       adminUsername: environment.ADMIN_USERNAME,
+      authenticate,
+      tokensChanged,
     });
     const compute = await startCompute(system, {
       db,
@@ -116,11 +142,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     });
 
     const metrics = processMetrics(system);
-    const authenticate = authenticator(secrets.jwtSecret, clock);
     const serve = async (service: Service, port: number): Promise<HttpServer> => {
       const handlers = api({
         service,
         authenticate,
+        streams,
         pages: servicePages(service, metrics.registry),
         log,
         onReply: metrics.onReply(service.name),

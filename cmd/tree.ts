@@ -1,11 +1,13 @@
 /** `troupe tree`: the actors of the running platform, as they stand under their supervisors. */
 import { resolve } from 'node:path';
-import { sessionTokens } from '../actors/auth/session-tokens.ts';
-import { newId } from '../proto/ids.ts';
+import { sessionTokens } from '../actors/auth/issue-tokens.ts';
 import { type ActorView, listActors } from '../proto/operations.ts';
+import { userByName } from '../storage/auth/users.ts';
 import { CliError } from './cli-error.ts';
 import { readEnvironment } from './config.ts';
 import { openSecrets } from './data-dir.ts';
+import { withDatabase } from './database.ts';
+import { openLog } from './log.ts';
 import { findRunning } from './running.ts';
 
 const TOKEN_SECONDS = 60;
@@ -18,7 +20,12 @@ export async function showTree(options: { readonly data: string; readonly json: 
   const { urls } = findRunning(dataDir);
   const { jwtSecret } = openSecrets(dataDir, environment);
   const issue = sessionTokens(jwtSecret, TOKEN_SECONDS, { now: Date.now });
-  const { token } = await issue({ id: newId(), username: environment.ADMIN_USERNAME, isAdmin: true });
+  const username = environment.ADMIN_USERNAME;
+  const log = openLog(environment.LOG_LEVEL ?? 'error');
+  const admin = await withDatabase(environment, dataDir, log, (db) => userByName(db, username));
+  if (admin === undefined)
+    throw new CliError(`There is no user ${username}: ADMIN_USERNAME is another than the platform has.`);
+  const { token } = await issue({ id: admin.id, username, isAdmin: true });
   let response: Response;
   try {
     response = await fetch(urls.auth + listActors.path, {

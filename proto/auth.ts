@@ -1,5 +1,6 @@
 /** The authentication service's endpoints and views (interface sections 2.1, 2.3, 4.1). */
 import { z } from 'zod';
+import { apiTokenEndpoints } from './api-tokens.ts';
 import { endpoint } from './endpoint.ts';
 
 /** Lower-case, since it is also the first part of a registry repository. */
@@ -27,6 +28,10 @@ const displayNameSchema = z
 const profile = { username: z.string(), display_name: z.string(), user_id: z.string() };
 const identity = z.object({ ...profile, is_admin: z.boolean() });
 
+/** 2.1, what a finished login answers. */
+export const identitySchema = identity.extend({ token: z.string() });
+export type Identity = z.output<typeof identitySchema>;
+
 /** 2.3 */
 const sessionRecord = z.object({ id: z.int(), ip_address: z.string(), created_at: z.int(), is_current: z.boolean() });
 
@@ -39,7 +44,7 @@ export const login = endpoint({
   summary: 'Log in with username and password',
   access: 'none',
   body: z.object({ username: z.string().max(256), password: z.string().max(1024) }),
-  reply: identity.extend({ token: z.string() }),
+  reply: z.union([identitySchema, z.object({ requires_2fa: z.literal(true), challenge_token: z.string() })]),
   refuses: ['invalid_credentials', 'too_many_attempts'],
   actor: { kind: 'auth/login', key: 'desk' },
 });
@@ -103,7 +108,15 @@ export const listSessions = endpoint({
 });
 
 /** All endpoints of the service. */
-export const authEndpoints = [login, session, logout, updateProfile, changePassword, listSessions] as const;
+export const authEndpoints = [
+  login,
+  session,
+  logout,
+  updateProfile,
+  changePassword,
+  listSessions,
+  ...apiTokenEndpoints,
+] as const;
 
 /** News that a user's row was changed outside its actor (the command line): the actor reads it again. */
 export const userChanged = {

@@ -11,13 +11,13 @@ export type ServiceName = 'auth' | 'compute' | 'network' | 'monitor' | 'notify';
 
 /**
  * Who may call. `session`: a login; `token`: a login, or an API token with the scope; `admin`: the login of the
- * administrator; `none`: anybody.
+ * administrator; `challenge`: whoever gave the password and owes the second factor; `none`: anybody.
  */
-export type Access = 'none' | 'session' | 'token' | 'admin';
+export type Access = 'none' | 'session' | 'token' | 'admin' | 'challenge';
 
 /** Who calls, as proven by the token. */
 export interface Caller {
-  readonly kind: 'session' | 'api_token';
+  readonly kind: 'session' | 'api_token' | 'challenge';
   readonly userId: string;
   readonly username: string;
   readonly isAdmin: boolean;
@@ -25,8 +25,10 @@ export interface Caller {
   readonly tokenId: string;
   /** Unix seconds; 0 when the token does not expire. */
   readonly expiresAt: number;
-  /** Only for API tokens. */
+  /** Only for API tokens: what it may do now. */
   readonly scopes?: Scopes;
+  /** Only for API tokens: the service account it belongs to, or null. */
+  readonly serviceAccount?: { readonly id: string; readonly name: string } | null;
 }
 
 /** Which actor answers: an entity of a kind keyed by the caller or by a path parameter, or the service's own desk. */
@@ -70,6 +72,10 @@ export interface Endpoint<
   readonly actor: ActorAddress;
   /** A WebSocket: answered by an upgrade. The token may also come in the query (browsers cannot set headers there). */
   readonly socket?: true;
+  /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
+  readonly basic?: true;
+  /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */
+  readonly repeats?: readonly string[];
 }
 
 /** An endpoint of which the types do not matter. */
@@ -82,6 +88,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
+  /** Of endpoints that read them, if they were sent: not proven. */
+  readonly basic?: { readonly username: string; readonly password: string } | undefined;
   /** Address of the client. */
   readonly address: string;
   /** Travels through actors and logs. */

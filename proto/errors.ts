@@ -9,6 +9,7 @@ export const ERRORS = {
   invalid_request: { status: 400, text: 'The request is not valid.' },
   unauthorized: { status: 401, text: 'You are not logged in: send a valid token as "Authorization: Bearer <token>".' },
   invalid_credentials: { status: 401, text: 'The username or the password is wrong.' },
+  invalid_credential: { status: 401, text: 'The security key could not be verified: begin again.' },
   wrong_password: { status: 403, text: 'The current password is wrong.' },
   forbidden: { status: 403, text: 'You may not do this.' },
   missing_scope: { status: 403, text: 'forbidden: missing scope' },

@@ -3,19 +3,79 @@
  * nothing: the kind is a claim and every reader checks it (interface section 5.1).
  */
 import { z } from 'zod';
+import type { Caller } from './endpoint.ts';
 import { idSchema } from './ids.ts';
+import type { Ending } from './ports.ts';
+import type { Scopes } from './scopes.ts';
 
 /** Longest token anybody verifies; ours are below 1 KiB (hazards A08). */
 export const MAX_TOKEN_LENGTH = 4096;
 
+/** What an API token begins with, so that people and scanners know it (interface section 2.4). */
+export const API_TOKEN_PREFIX = 'svc_';
+
+/** How long challenge tokens and WebAuthn states live, seconds (design.md, section 9). */
+export const CHALLENGE_SECONDS = 300;
+
+/** How long a registry token lives, seconds (interface section 8). */
+export const REGISTRY_TOKEN_SECONDS = 300;
+
+/** How long what an API token may do is believed without looking again, ms (interface section 5.3, rule 7). */
+export const SCOPE_CACHE_MS = 300_000;
+
+const common = { user_id: idSchema, jti: z.string().min(1).max(64), iat: z.number() };
+
 /** Claims of a session token. `IsAdmin` is spelt as interface section 5.4 does. */
 export const sessionClaimsSchema = z.object({
   type: z.literal('session'),
-  user_id: idSchema,
+  ...common,
   username: z.string().min(1).max(256),
   IsAdmin: z.boolean(),
-  jti: z.string().min(1).max(64),
-  iat: z.number(),
   exp: z.number(),
 });
 export type SessionClaims = z.output<typeof sessionClaimsSchema>;
+
+/** Claims of the token between password and security key: it opens `/api/webauthn/login/begin` and nothing else. */
+export const challengeClaimsSchema = z.object({
+  type: z.literal('challenge'),
+  ...common,
+  username: z.string().min(1).max(256),
+  exp: z.number(),
+});
+export type ChallengeClaims = z.output<typeof challengeClaimsSchema>;
+
+/** Claims of an API token, behind its prefix. What it may do stands in storage under `jti`; without `exp` it never expires. */
+export const apiTokenClaimsSchema = z.object({ type: z.literal('api_token'), ...common, exp: z.number().optional() });
+export type ApiTokenClaims = z.output<typeof apiTokenClaimsSchema>;
+
+/** An API token as storage knows it now. */
+export interface TokenGrant {
+  readonly userId: string;
+  readonly username: string;
+  /** Its own scopes, or those its service account has now. */
+  readonly scopes: Scopes;
+  readonly serviceAccountId: string | null;
+  /** Name of the service account; null without one. */
+  readonly serviceAccount: string | null;
+  /** Unix seconds; 0 when it never expires. */
+  readonly expiresAt: number;
+}
+
+/** What changed about tokens. `all`: news may have been missed. */
+export type TokenNews = { readonly kind: 'token' | 'account' | 'user'; readonly id: string } | { readonly kind: 'all' };
+
+/** What is known of tokens beyond their signature. Its calls reject with StorageError. */
+export interface TokenDirectory {
+  /** The token as it is now; undefined when it is unknown, deleted or expired. */
+  grant(tokenId: string): Promise<TokenGrant | undefined>;
+  /** Whether there is such a user. */
+  knowsUser(userId: string): Promise<boolean>;
+  /** Calls `handler` within a second of every change, on every node. */
+  onNews(handler: (news: TokenNews) => void): Ending;
+}
+
+/**
+ * Proves who calls: the caller, or undefined when the token proves nobody. Without a promise when the token was seen
+ * before. Rejects with Refusal `unavailable` when storage must be asked and cannot be.
+ */
+export type Authenticate = (token: string) => Caller | undefined | Promise<Caller | undefined>;

@@ -2,6 +2,36 @@
 
 create sequence bus_kv_revisions;
 
+create table api_tokens (
+  id text not null,
+  user_id text not null,
+  service_account_id text,
+  name text not null,
+  scopes jsonb,
+  created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone,
+  last_used_at timestamp with time zone,
+  constraint api_tokens_pkey PRIMARY KEY (id),
+  constraint api_tokens_check CHECK (((service_account_id IS NULL) = (scopes IS NOT NULL))),
+  constraint api_tokens_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
+  constraint api_tokens_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64))),
+  constraint api_tokens_service_account_id_user_id_fkey FOREIGN KEY (service_account_id, user_id) REFERENCES service_accounts(id, user_id) ON DELETE CASCADE,
+  constraint api_tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table audit_log (
+  id bigint not null generated always as identity,
+  at timestamp with time zone not null default now(),
+  user_id text,
+  username text not null,
+  action text not null,
+  target text not null default ''::text,
+  address text not null default ''::text,
+  request_id text not null default ''::text,
+  detail jsonb not null default '{}'::jsonb,
+  constraint audit_log_pkey PRIMARY KEY (id)
+);
+
 create table bus_consumers (
   stream text not null,
   durable text not null,
@@ -159,11 +189,52 @@ create table outbox (
   constraint outbox_msg_id_key UNIQUE (msg_id)
 );
 
+create table public_repositories (
+  name text not null,
+  made_public_at timestamp with time zone not null default now(),
+  constraint public_repositories_pkey PRIMARY KEY (name)
+);
+
+create table security_keys (
+  id text not null,
+  user_id text not null,
+  public_key bytea not null,
+  counter bigint not null,
+  transports text[] not null,
+  name text not null default ''::text,
+  authenticator_type text not null,
+  user_verified boolean not null,
+  created_at timestamp with time zone not null default now(),
+  constraint security_keys_pkey PRIMARY KEY (id),
+  constraint security_keys_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,1366}$'::text)),
+  constraint security_keys_name_check CHECK ((length(name) <= 64)),
+  constraint security_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table service_accounts (
+  id text not null,
+  user_id text not null,
+  name text not null,
+  scopes jsonb not null,
+  created_at timestamp with time zone not null default now(),
+  constraint service_accounts_pkey PRIMARY KEY (id),
+  constraint service_accounts_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
+  constraint service_accounts_id_user_id_key UNIQUE (id, user_id),
+  constraint service_accounts_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64))),
+  constraint service_accounts_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 create table settings (
   key text not null,
   value text not null,
   updated_at timestamp with time zone not null default now(),
   constraint settings_pkey PRIMARY KEY (key)
+);
+
+create table spent_tokens (
+  id text not null,
+  expires_at timestamp with time zone not null,
+  constraint spent_tokens_pkey PRIMARY KEY (id)
 );
 
 create table ssh_keys (
@@ -194,6 +265,16 @@ create table users (
   constraint users_username_key UNIQUE (username)
 );
 
+CREATE INDEX api_tokens_by_account ON public.api_tokens USING btree (service_account_id);
+
+CREATE INDEX api_tokens_by_expiry ON public.api_tokens USING btree (expires_at);
+
+CREATE INDEX api_tokens_by_user ON public.api_tokens USING btree (user_id);
+
+CREATE INDEX audit_log_by_time ON public.audit_log USING btree (at);
+
+CREATE INDEX audit_log_by_user ON public.audit_log USING btree (username, id);
+
 CREATE INDEX bus_dead_letters_stream ON public.bus_dead_letters USING btree (stream, id);
 
 CREATE INDEX bus_deliveries_due ON public.bus_deliveries USING btree (stream, durable, due);
@@ -211,3 +292,25 @@ CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at
 CREATE INDEX login_sessions_by_expiry ON public.login_sessions USING btree (expires_at);
 
 CREATE INDEX login_sessions_by_user ON public.login_sessions USING btree (user_id, expires_at);
+
+CREATE INDEX security_keys_by_user ON public.security_keys USING btree (user_id);
+
+CREATE INDEX service_accounts_by_user ON public.service_accounts USING btree (user_id);
+
+CREATE INDEX spent_tokens_by_expiry ON public.spent_tokens USING btree (expires_at);
+
+CREATE OR REPLACE FUNCTION public.audit_log_is_append_only()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if tg_op = 'DELETE' then
+    if old.at < now() - interval '90 days' then return old; end if;
+  end if;
+  raise exception 'the audit log is append-only' using errcode = 'insufficient_privilege';
+end $function$
+;
+
+CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_append_only();
+
+CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_is_append_only();

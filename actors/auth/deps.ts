@@ -1,5 +1,6 @@
 /** What the authentication service is given by the composition root. */
 import type { Bus, Clock, Log } from '../../proto/ports.ts';
+import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface AuthDeps {
@@ -9,6 +10,10 @@ export interface AuthDeps {
   readonly clock: Clock;
   readonly jwtSecret: string;
   readonly sessionTtlSeconds: number;
+  /** Proves tokens (those that come as HTTP Basic passwords). */
+  readonly authenticate: Authenticate;
+  /** Told of what this node changed, before the answer: here a deleted token opens nothing more. Other nodes hear from storage. */
+  readonly tokensChanged: (news: TokenNews) => void;
   /** The user of this name is the administrator (interface section 2.1). */
   readonly adminUsername: string;
 }

@@ -1,9 +1,14 @@
-/** Throws away login attempts that the throttle has forgotten. */
+/** Throws away what nobody needs any more: forgotten login attempts, spent and long expired tokens, old audit entries. */
+import { purgeAudit } from '../../storage/audit.ts';
+import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
 import { purgeAttempts } from '../../storage/auth/attempts.ts';
+import { purgeSpentTokens } from '../../storage/auth/spent-tokens.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
 import type { AuthDeps } from './deps.ts';
 
 const EVERY_MS = 3_600_000;
+/** How long the audit trail is kept. */
+const AUDIT_DAYS = 400;
 
 /** The actor that does it, every hour. A database that is away is left for the next time. */
 export function startJanitor(parent: AnyRef, { db, log }: AuthDeps): AnyRef {
@@ -11,6 +16,9 @@ export function startJanitor(parent: AnyRef, { db, log }: AuthDeps): AnyRef {
     parent,
     async () => {
       await purgeAttempts(db);
+      await purgeSpentTokens(db);
+      await purgeApiTokens(db);
+      await purgeAudit(db, AUDIT_DAYS);
       return null;
     },
     {
@@ -21,7 +29,7 @@ export function startJanitor(parent: AnyRef, { db, log }: AuthDeps): AnyRef {
         return null;
       },
       onCrash: (_message, error, ctx) => {
-        log.warn({ err: error }, 'old login attempts could not be purged');
+        log.warn({ err: error }, 'what is old could not be purged');
         return ctx.resume;
       },
     },

@@ -1,13 +1,15 @@
 /** The login desk: stateless, since everything it must remember (attempts, sessions) is counted in SQL for all nodes. */
+import { checkToken } from '../../proto/api-tokens.ts';
 import { login, logout, usernameSchema } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
+import { livingApiToken } from '../../storage/auth/api-tokens.ts';
 import { chargeAttempt, clearAttempts } from '../../storage/auth/attempts.ts';
 import { insertSession } from '../../storage/auth/sessions.ts';
 import { rehash, userByName } from '../../storage/auth/users.ts';
 import { handlers, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
+import { sessionTokens } from './issue-tokens.ts';
 import { hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
-import { sessionTokens } from './session-tokens.ts';
 
 /** The desk's handlers. */
 export function loginHandlers(deps: AuthDeps) {
@@ -35,5 +37,10 @@ export function loginHandlers(deps: AuthDeps) {
       return { username: user.username, display_name: user.displayName, user_id: user.id, is_admin: isAdmin, token };
     }),
     on(logout, () => ({ status: 'ok' as const })),
+    on(checkToken, async (_desk: undefined, { params }) => {
+      const token = await livingApiToken(deps.db, params.id);
+      if (token === undefined) throw new Refusal('not_found', { message: 'There is no valid token with this id.' });
+      return { status: 'valid' as const, ...(token.serviceAccountId === null ? {} : { scopes: token.scopes }) };
+    }),
   );
 }

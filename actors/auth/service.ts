@@ -3,6 +3,7 @@ import { authEndpoints } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
 import {
+  ActorError,
   type Entities,
   entities,
   query,
@@ -84,7 +85,9 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
       return callThrough((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call).catch(
         (error: unknown) => {
           // The token is good but its user is gone.
-          throw error instanceof Refusal && error.code === 'not_found' ? new Refusal('unauthorized') : error;
+          throw error instanceof Refusal && error.code === 'not_found' && error.cause instanceof ActorError
+            ? new Refusal('unauthorized')
+            : error;
         },
       );
     },

@@ -7,13 +7,17 @@
  */
 import { changePassword, listSessions, session, updateProfile } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
+import { audit } from '../../storage/audit.ts';
 import { chargeAttempt, clearAttempts } from '../../storage/auth/attempts.ts';
 import { listSessions as sessionsOf } from '../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../storage/auth/users.ts';
 import { dispatch, type EntityKind } from '../../supervision/index.ts';
+import { did } from '../audit.ts';
 import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import { apiTokenHandlers } from './api-tokens.ts';
 import type { AuthDeps } from './deps.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
+import { serviceAccountHandlers } from './service-accounts.ts';
 
 /** What the actor keeps. */
 interface UserState {
@@ -42,14 +46,19 @@ export function userKind(deps: AuthDeps): EntityKind<UserMessage, UserState> {
       state.row = present(await setDisplayName(db, state.row.id, body.display_name));
       return { username: state.row.username, display_name: state.row.displayName, user_id: state.row.id };
     }),
-    on(changePassword, async (state: UserState, { body, address }) => {
+    on(changePassword, async (state: UserState, call) => {
+      const { body, address } = call;
       const attempt = await chargeAttempt(db, state.row.username, address);
       if (!attempt.allowed) throw new Refusal('too_many_attempts', { retryAfter: attempt.wait });
       // Read anew: a password that an operator has just replaced must not open this door.
       state.row = present(await userById(db, state.row.id));
       if (!(await verifyPassword(state.row.passwordHash, body.current_password))) throw new Refusal('wrong_password');
       await clearAttempts(db, state.row.username, address);
-      state.row = present(await setPasswordHash(db, state.row.id, await hashPassword(body.new_password)));
+      const passwordHash = await hashPassword(body.new_password);
+      state.row = await db.tx(async (tx) => {
+        await audit(tx, did(call, 'password.change', state.row.id));
+        return present(await setPasswordHash(tx, state.row.id, passwordHash));
+      });
       deps.log.info({ userId: state.row.id, address }, 'password changed');
       return undefined;
     }),
@@ -61,6 +70,8 @@ export function userKind(deps: AuthDeps): EntityKind<UserMessage, UserState> {
         is_current: record.tokenId === callerOf(call).tokenId,
       })),
     ),
+    ...apiTokenHandlers(deps),
+    ...serviceAccountHandlers(deps),
   );
 
   return {

@@ -33,6 +33,11 @@ export function userById(db: Queries, id: string): Promise<UserRow | undefined> 
   return db.one(userRow, `select ${COLUMNS} from users where id = $1`, [id]);
 }
 
+/** Holds the user's row until the transaction ends, so that what is counted of the user stays so. False when there is none. */
+export async function holdUser(tx: Queries, id: string): Promise<boolean> {
+  return (await tx.one(z.object({}), 'select from users where id = $1 for no key update', [id])) !== undefined;
+}
+
 /** All users by name. */
 export function listUsers(db: Queries): Promise<UserRow[]> {
   return db.many(userRow, `select ${COLUMNS} from users order by username`);

@@ -6,6 +6,7 @@ import { Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpReply, type HttpRequest } from '../../proto/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { api } from '../../transports/api/api.ts';
+import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { silentLog } from '../kit/database.ts';
 
 const actor = { kind: 'test', key: 'desk' } as const;
@@ -67,6 +68,10 @@ const replies: [string, number][] = [];
 const { onRequest, onUpgrade } = api({
   service,
   authenticate: (token) => callers[token],
+  streams: new OpenStreams(
+    { grant: async () => undefined, knowsUser: async () => true, onNews: () => ({ close: async () => {} }) },
+    silentLog,
+  ),
   pages: new Map([
     ['/healthz', () => ({ status: 200, headers: [], body: 'fine' })],
     [

@@ -2,12 +2,19 @@ import assert from 'node:assert/strict';
 import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
-import { sessionTokens } from '../../actors/auth/session-tokens.ts';
+import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import type { TokenDirectory } from '../../proto/tokens.ts';
 import { authenticator, bearer } from '../../transports/api/authenticate.ts';
 
 const SECRET = 'a secret that is long enough for HS256!';
 const clock = { time: Date.parse('2030-01-01T00:00:00Z'), now: () => clock.time };
-const authenticate = authenticator(SECRET, clock);
+/** A directory in which everybody is known, and what it is asked. */
+const directory: TokenDirectory = {
+  grant: async () => undefined,
+  knowsUser: async () => true,
+  onNews: () => ({ close: async () => {} }),
+};
+const { authenticate } = authenticator({ secret: SECRET, clock, directory });
 const user = { id: 'abcdefghijk1', username: 'ann', isAdmin: true };
 const now = () => Math.floor(clock.now() / 1000);
 
@@ -51,9 +58,10 @@ test('tokens of other kinds, makers and algorithms prove nobody', async () => {
     RS256: await new SignJWT(good()).setProtectedHeader({ alg: 'RS256' }).sign(privateKey),
     'alg none': new UnsecuredJWT(good()).encode(),
     'a critical header we do not know': `${Buffer.from('{"alg":"HS256","crit":["x"],"x":1}').toString('base64url')}.${(await sign(good())).split('.').slice(1).join('.')}`,
-    'a challenge token': await sign({ ...good(), type: 'challenge' }),
     'a registry token': await sign(without('user_id')),
     'no kind': await sign(without('type')),
+    'an API token without its prefix': await sign({ ...good(), type: 'api_token' }),
+    'a session with the prefix of API tokens': `svc_${await sign(good())}`,
     'no expiry': await sign(without('exp')),
     expired: await sign({ ...good(), exp: now() - 1 }),
     'not yet valid': await sign({ ...good(), nbf: now() + 600 }),

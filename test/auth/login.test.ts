@@ -242,7 +242,8 @@ describe('when a part is down', () => {
     const house = await openHouse(t);
     const [system, bus] = [start(), embeddedBus({ store: streamStore(house.outside), log: silentLog })];
     await bus.close();
-    const deps = { db: house.db, bus, log: silentLog, clock: house.clock, jwtSecret: SECRET };
+    const parts = { db: house.db, bus, log: silentLog, clock: house.clock, jwtSecret: SECRET };
+    const deps = { ...parts, authenticate: () => undefined, tokensChanged: () => {} };
     t.after(async () => {
       stop(system);
       await stopped(system);

@@ -95,7 +95,9 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
           token: 'no.such.token',
           ...(endpoint.body === undefined ? {} : { raw: '{' }),
         });
-        assert.equal(open.status, endpoint.body === undefined ? 200 : 400);
+        // Nobody is turned away for the token; what the request asks for may still not be there.
+        const expected = endpoint.path.includes('{') ? 404 : endpoint.body === undefined ? 200 : 400;
+        assert.equal(open.status, expected);
         return;
       }
       for (const token of [undefined, 'no.such.token', `${ann}x`]) {
@@ -105,9 +107,10 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
         assert.equal(typeof refused.json.error, 'string');
       }
     });
-    if (endpoint.path.includes('{')) {
+    // With a body, what the body says comes first.
+    if (endpoint.path.includes('{') && endpoint.body === undefined) {
       test(`${endpoint.method} ${endpoint.path} knows no unknown id`, async () => {
-        for (const id of [NOBODYS_ID, '999999', 'not-an-id', '%2e%2e', 'A'.repeat(300)]) {
+        for (const id of [NOBODYS_ID, '999999', 'not-an-id', '%2e%2e%2f', 'A'.repeat(300)]) {
           const refused = await call(endpoint, id, { token: ann });
           assert.equal(refused.status, 404, id);
           assert.equal(refused.json.code, 'not_found');

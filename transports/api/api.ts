@@ -15,7 +15,9 @@ import {
 import type { Log } from '../../proto/ports.ts';
 import { grants } from '../../proto/scopes.ts';
 import type { Service } from '../../proto/service.ts';
-import { type Authenticate, bearer } from './authenticate.ts';
+import type { Authenticate } from '../../proto/tokens.ts';
+import { basic, bearer } from './authenticate.ts';
+import type { OpenStreams } from './open-streams.ts';
 import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, methodReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
@@ -26,6 +28,7 @@ export type Pages = ReadonlyMap<string, () => HttpReply | Promise<HttpReply>>;
 export interface ApiOptions {
   readonly service: Service;
   readonly authenticate: Authenticate;
+  readonly streams: OpenStreams;
   readonly pages: Pages;
   readonly log: Log;
   /** Told of every finished request, for metrics. */
@@ -34,7 +37,7 @@ export interface ApiOptions {
 
 /** Makes the two handlers of a listener for one service. */
 export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: UpgradeHandler } {
-  const { service, authenticate, pages, log, onReply } = options;
+  const { service, authenticate, streams, pages, log, onReply } = options;
   const find = router(service.endpoints);
   const prefix = randomBytes(4).toString('hex');
   let count = 0;
@@ -106,7 +109,9 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
       const caller = await prove(endpoint, params, request, authenticate);
       const accept = await service.connect(endpoint, read(endpoint, params, request, caller, undefined, requestId));
       onReply?.(endpoint.name, 101);
-      return { accept };
+      return {
+        accept: caller === undefined ? accept : streams.guard(caller, neededScope(endpoint, params, caller), accept),
+      };
     } catch (error) {
       return { refuse: fail(endpoint.name, requestId, error) };
     }
@@ -134,7 +139,10 @@ function prove(
 }
 
 function admit(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, caller: Caller | undefined): Caller {
-  if (caller === undefined) throw new Refusal('unauthorized');
+  // A challenge opens its one endpoint, and nothing else opens that.
+  if (caller === undefined || (caller.kind === 'challenge') !== (endpoint.access === 'challenge'))
+    throw new Refusal('unauthorized');
+  if (caller.kind === 'challenge') return caller;
   if (caller.kind === 'session') {
     if (endpoint.access === 'admin' && !caller.isAdmin)
       throw new Refusal('forbidden', { message: 'Only the administrator may do this.' });
@@ -142,13 +150,15 @@ function admit(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, 
   }
   if (endpoint.access !== 'token')
     throw new Refusal('forbidden', { message: 'This needs a login: an API token does not open it.' });
-  if (endpoint.scope !== undefined) {
-    const key = endpoint.scope.key(caller.userId, params);
-    if (!grants(caller.scopes ?? {}, key, endpoint.scope.action)) {
-      throw new Refusal('missing_scope', { message: `forbidden: missing ${key} scope` });
-    }
-  }
+  const scope = neededScope(endpoint, params, caller);
+  if (scope !== undefined && !grants(caller.scopes ?? {}, scope.key, scope.action))
+    throw new Refusal('missing_scope', { message: `forbidden: missing ${scope.key} scope` });
   return caller;
+}
+
+function neededScope(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, caller: Caller) {
+  if (endpoint.scope === undefined) return undefined;
+  return { key: endpoint.scope.key(caller.userId, params), action: endpoint.scope.action };
 }
 
 function read(
@@ -160,8 +170,12 @@ function read(
   requestId: string,
 ): Call {
   const path = endpoint.params === undefined ? params : check(endpoint.params, params, 'path');
-  const query = endpoint.query === undefined ? undefined : check(endpoint.query, readQuery(request.query), 'query');
-  return new RequestCall(request, caller, path, query, body, requestId);
+  const query =
+    endpoint.query === undefined
+      ? undefined
+      : check(endpoint.query, readQuery(request.query, endpoint.repeats), 'query');
+  const credentials = endpoint.basic === true ? basic(request.header('authorization')) : undefined;
+  return new RequestCall(request, caller, path, query, body, credentials, requestId);
 }
 
 /** The call of a request. Asking the socket for the address costs more than all of the routing, and few handlers do. */
@@ -170,6 +184,7 @@ class RequestCall implements Call {
   readonly params: unknown;
   readonly query: unknown;
   readonly body: unknown;
+  readonly basic: Call['basic'];
   readonly requestId: string;
   readonly #request: HttpRequest;
 
@@ -179,6 +194,7 @@ class RequestCall implements Call {
     params: unknown,
     query: unknown,
     body: unknown,
+    credentials: Call['basic'],
     requestId: string,
   ) {
     this.#request = request;
@@ -186,6 +202,7 @@ class RequestCall implements Call {
     this.params = params;
     this.query = query;
     this.body = body;
+    this.basic = credentials;
     this.requestId = requestId;
   }
 

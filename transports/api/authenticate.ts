@@ -1,62 +1,199 @@
 /** Proves who calls from the token. The one place where tokens are verified, for HTTP and WebSocket alike. */
 import { createSecretKey } from 'node:crypto';
-import { errors as joseErrors, jwtVerify } from 'jose';
+import { type JWTPayload, errors as joseErrors, jwtVerify } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Caller } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
 import type { Clock } from '../../proto/ports.ts';
-import { MAX_TOKEN_LENGTH, sessionClaimsSchema } from '../../proto/tokens.ts';
-
-/** Verifies a token: its caller, or undefined when it proves nobody. Synchronous when the token was seen before. */
-export type Authenticate = (token: string) => Caller | undefined | Promise<Caller | undefined>;
+import {
+  API_TOKEN_PREFIX,
+  type Authenticate,
+  apiTokenClaimsSchema,
+  challengeClaimsSchema,
+  MAX_TOKEN_LENGTH,
+  SCOPE_CACHE_MS,
+  sessionClaimsSchema,
+  type TokenDirectory,
+  type TokenNews,
+} from '../../proto/tokens.ts';
 
 /** Tokens kept as verified; expiry is checked again at every use. */
 const CACHE_SIZE = 10_000;
+/** A use of an API token is reported once in so many seconds. */
+const USE_RESOLUTION = 5;
+
+/** What is remembered of a token that proved somebody. */
+interface Known {
+  readonly caller: Caller;
+  /** Unix ms of the look into the directory. */
+  readonly checkedAt: number;
+  /** Unix seconds of the last use that was reported. */
+  reportedAt: number;
+}
+
+export interface AuthenticatorOptions {
+  /** JWT_SECRET, at least 32 bytes. */
+  readonly secret: string;
+  readonly clock: Clock;
+  readonly directory: TokenDirectory;
+  /** Told that an API token was used, at a time in unix seconds; not for every use. */
+  readonly onUse?: (tokenId: string, at: number) => void;
+}
+
+/** The verifier, and how it hears what changed. */
+export interface Authenticator {
+  readonly authenticate: Authenticate;
+  /** Forgets what the news is about: from here on the token is looked up anew. */
+  readonly forget: (news: TokenNews) => void;
+}
 
 /**
- * Makes the verifier for `secret` (JWT_SECRET, at least 32 bytes). Only HS256 is accepted, so a token cannot choose its
- * algorithm (RFC 8725, section 3.1), and only the kind `session` opens a service.
+ * Makes the verifier. Only HS256 is accepted, so a token cannot choose its algorithm (RFC 8725, section 3.1), and the kind must
+ * be what the token's form says. A session's user must exist; an API token must stand in the directory, whose answer is believed
+ * for five minutes unless news comes earlier (interface section 5.3, rule 7).
  */
-export function authenticator(secret: string, clock: Clock): Authenticate {
+export function authenticator({ secret, clock, directory, onUse }: AuthenticatorOptions): Authenticator {
   const key = createSecretKey(Buffer.from(secret, 'utf8'));
-  const verified = new LRUCache<string, Caller>({ max: CACHE_SIZE });
+  const known = new LRUCache<string, Known>({ max: CACHE_SIZE });
+  /** Rises with all news: an answer of the directory that was under way meanwhile may be old. */
+  let generation = 0;
 
-  const alive = (caller: Caller) => caller.expiresAt > clock.now() / 1000;
+  const alive = ({ expiresAt }: Caller) => expiresAt === 0 || expiresAt > clock.now() / 1000;
 
-  const verify = async (token: string): Promise<Caller | undefined> => {
+  const used = (entry: Known): Caller => {
+    if (entry.caller.kind === 'api_token' && onUse !== undefined) {
+      const at = Math.floor(clock.now() / 1000);
+      if (at >= entry.reportedAt + USE_RESOLUTION) {
+        entry.reportedAt = at;
+        onUse(entry.caller.tokenId, at);
+      }
+    }
+    return entry.caller;
+  };
+
+  const claimsOf = async (jwt: string): Promise<JWTPayload | undefined> => {
     try {
-      const { payload } = await jwtVerify(token, key, { algorithms: ['HS256'], currentDate: new Date(clock.now()) });
-      const claims = sessionClaimsSchema.safeParse(payload);
-      if (!claims.success) return undefined;
-      const { user_id, username, IsAdmin, jti, exp } = claims.data;
-      const caller: Caller = {
-        kind: 'session',
-        userId: user_id,
-        username,
-        isAdmin: IsAdmin,
-        tokenId: jti,
-        expiresAt: exp,
-      };
-      if (!alive(caller)) return undefined;
-      verified.set(token, caller);
-      return caller;
+      return (await jwtVerify(jwt, key, { algorithms: ['HS256'], currentDate: new Date(clock.now()) })).payload;
     } catch (error) {
       if (error instanceof joseErrors.JOSEError) return undefined;
       throw error;
     }
   };
 
-  return (token) => {
-    if (token.length > MAX_TOKEN_LENGTH) return undefined;
-    const known = verified.get(token);
-    if (known === undefined) return verify(token);
-    if (alive(known)) return known;
-    verified.delete(token);
-    return undefined;
+  const verify = async (token: string): Promise<Caller | undefined> => {
+    const isApiToken = token.startsWith(API_TOKEN_PREFIX);
+    const claims = await claimsOf(isApiToken ? token.slice(API_TOKEN_PREFIX.length) : token);
+    if (claims === undefined) return undefined;
+    for (;;) {
+      const before = generation;
+      const checkedAt = clock.now();
+      const caller = await (isApiToken ? apiCaller(claims, directory) : userCaller(claims, directory));
+      if (caller === undefined || !alive(caller)) return undefined;
+      if (generation !== before) continue;
+      const entry: Known = { caller, checkedAt, reportedAt: 0 };
+      // A challenge counts once: remembering it is no use.
+      if (caller.kind !== 'challenge') known.set(token, entry);
+      return used(entry);
+    }
   };
+
+  return {
+    authenticate: (token) => {
+      if (token.length > MAX_TOKEN_LENGTH) return undefined;
+      const entry = known.get(token);
+      if (entry === undefined) return verify(token);
+      const { caller } = entry;
+      if (!alive(caller)) {
+        known.delete(token);
+        return undefined;
+      }
+      if (caller.kind === 'api_token' && clock.now() >= entry.checkedAt + SCOPE_CACHE_MS) {
+        known.delete(token);
+        return verify(token);
+      }
+      return used(entry);
+    },
+    forget: (news) => {
+      generation++;
+      if (news.kind === 'all') known.clear();
+      else for (const [token, { caller }] of known) if (concerns(news, caller)) known.delete(token);
+    },
+  };
+}
+
+/** Whether the news is about the caller's token. */
+export function concerns(news: TokenNews, caller: Caller): boolean {
+  switch (news.kind) {
+    case 'token':
+      return caller.tokenId === news.id;
+    case 'account':
+      return caller.serviceAccount?.id === news.id;
+    case 'user':
+      return caller.userId === news.id;
+    case 'all':
+      return true;
+  }
+}
+
+async function userCaller(claims: JWTPayload, directory: TokenDirectory): Promise<Caller | undefined> {
+  const challenge = challengeClaimsSchema.safeParse(claims);
+  if (challenge.success) {
+    const { user_id, username, jti, exp } = challenge.data;
+    return { kind: 'challenge', userId: user_id, username, isAdmin: false, tokenId: jti, expiresAt: exp };
+  }
+  const session = sessionClaimsSchema.safeParse(claims);
+  if (!session.success) return undefined;
+  const { user_id, username, IsAdmin, jti, exp } = session.data;
+  if (!(await asked(directory.knowsUser(user_id)))) return undefined;
+  return { kind: 'session', userId: user_id, username, isAdmin: IsAdmin, tokenId: jti, expiresAt: exp };
+}
+
+async function apiCaller(claims: JWTPayload, directory: TokenDirectory): Promise<Caller | undefined> {
+  const parsed = apiTokenClaimsSchema.safeParse(claims);
+  if (!parsed.success) return undefined;
+  const { user_id, jti } = parsed.data;
+  const grant = await asked(directory.grant(jti));
+  if (grant === undefined || grant.userId !== user_id) return undefined;
+  const { serviceAccountId, serviceAccount } = grant;
+  return {
+    kind: 'api_token',
+    userId: grant.userId,
+    username: grant.username,
+    isAdmin: false,
+    tokenId: jti,
+    expiresAt: grant.expiresAt,
+    scopes: grant.scopes,
+    serviceAccount: serviceAccountId === null ? null : { id: serviceAccountId, name: serviceAccount ?? '' },
+  };
+}
+
+/** A directory that cannot answer proves nothing, for or against: the caller should come back. */
+function asked<T>(answer: Promise<T>): Promise<T> {
+  return answer.catch((cause: unknown) => {
+    throw new Refusal('unavailable', { message: 'The token cannot be checked at the moment: try again soon.', cause });
+  });
 }
 
 /** The token of an `Authorization: Bearer` header (RFC 6750; the scheme's case does not matter), or undefined. */
 export function bearer(header: string | undefined): string | undefined {
   if (header === undefined || header.length < 8 || header.slice(0, 7).toLowerCase() !== 'bearer ') return undefined;
   return header.slice(7).trim() || undefined;
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** The credentials of an `Authorization: Basic` header (RFC 7617, UTF-8); undefined without one. Refuses a malformed one. */
+export function basic(header: string | undefined): { username: string; password: string } | undefined {
+  if (header === undefined || header === '') return undefined;
+  const [, encoded] = /^basic +([A-Za-z0-9+/]*={0,2}) *$/i.exec(header) ?? [];
+  if (encoded === undefined || encoded.length > 2 * MAX_TOKEN_LENGTH) throw new Refusal('invalid_credentials');
+  let text: string;
+  try {
+    text = decoder.decode(Buffer.from(encoded, 'base64'));
+  } catch (cause) {
+    throw new Refusal('invalid_credentials', { cause });
+  }
+  const colon = text.indexOf(':');
+  if (colon < 0) throw new Refusal('invalid_credentials');
+  return { username: text.slice(0, colon), password: text.slice(colon + 1) };
 }

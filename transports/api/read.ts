@@ -26,11 +26,12 @@ export async function readJson(request: HttpRequest): Promise<unknown> {
   }
 }
 
-/** The query as an object: the last of repeated names counts, as it does in JSON. */
-export function readQuery(query: string): Record<string, string> {
+/** The query as an object: the last of repeated names counts, as it does in JSON; those of `repeats` are joined by a space. */
+export function readQuery(query: string, repeats: readonly string[] = []): Record<string, string> {
   const values: Record<string, string> = {};
   if (query === '') return values;
-  for (const [name, value] of new URLSearchParams(query)) {
+  for (const [name, given] of new URLSearchParams(query)) {
+    const value = repeats.includes(name) && Object.hasOwn(values, name) ? `${values[name]} ${given}` : given;
     Object.defineProperty(values, name, { value, enumerable: true, configurable: true, writable: true });
   }
   return values;

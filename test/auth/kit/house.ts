@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { startAuth } from '../../../actors/auth/service.ts';
 import { addUser } from '../../../actors/auth/users.ts';
-import { login } from '../../../proto/auth.ts';
+import { type Identity, identitySchema, login } from '../../../proto/auth.ts';
 import type { Caller, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
 import type { Bus } from '../../../proto/ports.ts';
 import type { Service } from '../../../proto/service.ts';
+import type { TokenNews } from '../../../proto/tokens.ts';
+import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
 import { streamStore } from '../../../storage/bus/store.ts';
 import { openDb } from '../../../storage/db.ts';
 import { outboxStore } from '../../../storage/outbox.ts';
@@ -40,9 +42,11 @@ export interface House {
   readonly log: KeptLog;
   call<E extends Endpoint>(endpoint: E, caller: Caller | undefined, input?: Input): Promise<ReplyOf<E>>;
   /** Tries to log in. */
-  login(username: string, password: string, address?: string): Promise<ReplyOf<typeof login>>;
+  login(username: string, password: string, address?: string): Promise<Identity>;
   /** Logs in, and returns who the token proves. */
   enter(username: string, password?: string): Promise<Caller>;
+  /** What the service told this node about tokens. */
+  readonly news: readonly TokenNews[];
   /** Whom a token proves now. */
   prove(token: string): Promise<Caller | undefined>;
 }
@@ -65,17 +69,23 @@ export async function openHouse(t: TestContext): Promise<House> {
     await outside.close();
     await database.close();
   });
+  const news: TokenNews[] = [];
+  const { authenticate, forget } = authenticator({ secret: SECRET, clock, directory: tokenDirectory(db) });
+  const tokensChanged = (change: TokenNews) => {
+    news.push(change);
+    forget(change);
+  };
   const service = await startAuth(system, {
-    ...{ db, bus, log, clock, jwtSecret: SECRET },
+    ...{ db, bus, log, clock, jwtSecret: SECRET, authenticate, tokensChanged },
     ...{ sessionTtlSeconds: 3600, adminUsername: 'admin' },
   });
   await addUser(outside, 'ann', PASSWORD);
-  const prove = async (token: string) => authenticator(SECRET, clock)(token);
+  const prove = async (token: string) => authenticate(token);
   const house: House = {
-    ...{ db, bus, outside, service, system, clock, log, prove },
+    ...{ db, bus, outside, service, system, clock, log, prove, news },
     call: (endpoint, caller, input) => call(service, endpoint, caller, input),
-    login: (username, password, address = '192.0.2.1') =>
-      call(service, login, undefined, { body: { username, password }, address }),
+    login: async (username, password, address = '192.0.2.1') =>
+      identitySchema.parse(await call(service, login, undefined, { body: { username, password }, address })),
     enter: async (username, password = PASSWORD) => {
       const caller = await prove((await house.login(username, password)).token);
       assert.ok(caller);

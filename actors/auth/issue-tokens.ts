@@ -1,0 +1,76 @@
+/** Issues tokens (interface section 5.1; claims in proto/tokens.ts). */
+import { createSecretKey, randomUUID } from 'node:crypto';
+import { type JWTPayload, SignJWT } from 'jose';
+import type { Clock } from '../../proto/ports.ts';
+import {
+  API_TOKEN_PREFIX,
+  type ApiTokenClaims,
+  CHALLENGE_SECONDS,
+  type ChallengeClaims,
+  type SessionClaims,
+} from '../../proto/tokens.ts';
+
+/** A new token with what the login record needs of it. */
+export interface IssuedToken {
+  readonly token: string;
+  readonly tokenId: string;
+  readonly expiresAt: Date;
+}
+
+/** Makes the issuer of session tokens for `secret`; they live `ttlSeconds`. */
+export function sessionTokens(secret: string, ttlSeconds: number, clock: Clock) {
+  const sign = signer(secret);
+  return async (user: { id: string; username: string; isAdmin: boolean }): Promise<IssuedToken> => {
+    const tokenId = randomUUID();
+    const iat = Math.floor(clock.now() / 1000);
+    const exp = iat + ttlSeconds;
+    const claims = {
+      type: 'session',
+      user_id: user.id,
+      username: user.username,
+      IsAdmin: user.isAdmin,
+      jti: tokenId,
+      iat,
+      exp,
+    } satisfies SessionClaims;
+    return { token: await sign(claims), tokenId, expiresAt: new Date(exp * 1000) };
+  };
+}
+
+/** Makes the issuer of challenge tokens: what stands between the password and the security key. */
+export function challengeTokens(secret: string, clock: Clock) {
+  const sign = signer(secret);
+  return (user: { id: string; username: string }): Promise<string> => {
+    const iat = Math.floor(clock.now() / 1000);
+    const claims = {
+      type: 'challenge',
+      user_id: user.id,
+      username: user.username,
+      jti: randomUUID(),
+      iat,
+      exp: iat + CHALLENGE_SECONDS,
+    } satisfies ChallengeClaims;
+    return sign(claims);
+  };
+}
+
+/** Makes the issuer of API tokens. What one may do is not in it: storage says so at each use. `expiresAt`: unix seconds. */
+export function apiTokens(secret: string, clock: Clock) {
+  const sign = signer(secret);
+  return async (of: { tokenId: string; userId: string; expiresAt: number | undefined }): Promise<string> => {
+    const claims = {
+      type: 'api_token',
+      user_id: of.userId,
+      jti: of.tokenId,
+      iat: Math.floor(clock.now() / 1000),
+      ...(of.expiresAt === undefined ? {} : { exp: of.expiresAt }),
+    } satisfies ApiTokenClaims;
+    return API_TOKEN_PREFIX + (await sign(claims));
+  };
+}
+
+function signer(secret: string) {
+  const key = createSecretKey(Buffer.from(secret, 'utf8'));
+  return (claims: JWTPayload): Promise<string> =>
+    new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: 'JWT' }).sign(key);
+}

@@ -1,0 +1,179 @@
+/** API tokens and service accounts: endpoints and views (interface sections 2.4, 2.5, 4.1). */
+import { z } from 'zod';
+import { endpoint } from './endpoint.ts';
+import { idSchema } from './ids.ts';
+
+/** Most API tokens of a user's own, service accounts of a user, and tokens of a service account. */
+export const MAX_TOKENS = 100;
+export const MAX_SERVICE_ACCOUNTS = 100;
+
+/** Seconds of each choice of `expires_in`; undefined: never. */
+export const LIFETIMES = { '30d': 30 * 86_400, '90d': 90 * 86_400, '365d': 365 * 86_400, never: undefined } as const;
+
+/** Characters are code points (interface section 8). */
+const nameSchema = z
+  .string()
+  .max(256, 'must be at most 64 characters')
+  .regex(/^[^\p{Cc}]*$/u, 'must not contain control characters')
+  .refine((text) => text.trim() !== '', 'must not be empty')
+  .refine((text) => [...text].length <= 64, 'must be at most 64 characters');
+
+const expiresInSchema = z.enum(['30d', '90d', '365d', 'never']).default('never');
+
+/** Whose id the keys name is checked by the handler, which knows the caller. */
+const scopesSchema = z.record(z.string(), z.array(z.string()).max(16));
+
+const times = { expires_at: z.int(), created_at: z.int(), last_used_at: z.int() };
+const token = { id: z.string(), name: z.string(), scopes: scopesSchema, ...times };
+const accountToken = { id: z.string(), name: z.string(), ...times };
+const account = z.object({
+  id: z.string(),
+  name: z.string(),
+  scopes: scopesSchema,
+  token_count: z.int(),
+  created_at: z.int(),
+});
+const done = z.object({ status: z.literal('ok') });
+const byId = z.object({ id: idSchema });
+
+/** 2.4 as lists show it. */
+export const tokenView = z.object({ ...token, service_account_id: z.string().nullable() });
+export type TokenView = z.output<typeof tokenView>;
+/** 2.5 */
+export type ServiceAccountView = z.output<typeof account>;
+/** A service account's token, as lists show it. */
+export type AccountTokenView = z.output<z.ZodObject<typeof accountToken>>;
+
+const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
+
+export const createToken = endpoint({
+  ...common,
+  name: 'createToken',
+  method: 'POST',
+  path: '/api/tokens',
+  summary: 'Make an API token; it is shown only now',
+  body: z.object({ name: nameSchema, scopes: scopesSchema, expires_in: expiresInSchema }),
+  reply: z.object({ ...token, token: z.string() }),
+  refuses: ['limit_reached'],
+});
+
+export const listTokens = endpoint({
+  ...common,
+  name: 'listTokens',
+  method: 'GET',
+  path: '/api/tokens',
+  summary: 'API tokens, those of service accounts among them',
+  reply: z.array(tokenView),
+});
+
+export const deleteToken = endpoint({
+  ...common,
+  name: 'deleteToken',
+  method: 'DELETE',
+  path: '/api/tokens/{id}',
+  summary: 'Revoke an API token and close the streams opened with it',
+  params: byId,
+  reply: done,
+});
+
+/** Between services: whoever holds a token's id may ask whether it still holds (5.4). */
+export const checkToken = endpoint({
+  name: 'checkToken',
+  service: 'auth',
+  method: 'GET',
+  path: '/api/tokens/{id}/check',
+  summary: 'Whether an API token is valid; the scopes of its service account',
+  access: 'none',
+  params: byId,
+  reply: z.object({ status: z.literal('valid'), scopes: scopesSchema.optional() }),
+  refuses: ['not_found'],
+  actor: { kind: 'auth/login', key: 'desk' },
+});
+
+export const createServiceAccount = endpoint({
+  ...common,
+  name: 'createServiceAccount',
+  method: 'POST',
+  path: '/api/service-accounts',
+  summary: 'Make a service account',
+  body: z.object({ name: nameSchema, scopes: scopesSchema }),
+  reply: account,
+  refuses: ['limit_reached'],
+});
+
+export const listServiceAccounts = endpoint({
+  ...common,
+  name: 'listServiceAccounts',
+  method: 'GET',
+  path: '/api/service-accounts',
+  summary: 'Service accounts',
+  reply: z.array(account),
+});
+
+export const getServiceAccount = endpoint({
+  ...common,
+  name: 'getServiceAccount',
+  method: 'GET',
+  path: '/api/service-accounts/{id}',
+  summary: 'One service account',
+  params: byId,
+  reply: account,
+});
+
+export const setServiceAccountScopes = endpoint({
+  ...common,
+  name: 'setServiceAccountScopes',
+  method: 'PUT',
+  path: '/api/service-accounts/{id}/scopes',
+  summary: 'Replace the scopes of a service account; its tokens have them at once',
+  params: byId,
+  body: z.object({ scopes: scopesSchema }),
+  reply: done,
+});
+
+export const deleteServiceAccount = endpoint({
+  ...common,
+  name: 'deleteServiceAccount',
+  method: 'DELETE',
+  path: '/api/service-accounts/{id}',
+  summary: 'Delete a service account and revoke its tokens',
+  params: byId,
+  reply: done,
+});
+
+export const createServiceAccountToken = endpoint({
+  ...common,
+  name: 'createServiceAccountToken',
+  method: 'POST',
+  path: '/api/service-accounts/{id}/tokens',
+  summary: 'Make a token of a service account; it is shown only now',
+  params: byId,
+  body: z.object({ name: nameSchema, expires_in: expiresInSchema }),
+  reply: z.object({ ...accountToken, token: z.string() }),
+  refuses: ['limit_reached'],
+});
+
+export const listServiceAccountTokens = endpoint({
+  ...common,
+  name: 'listServiceAccountTokens',
+  method: 'GET',
+  path: '/api/service-accounts/{id}/tokens',
+  summary: 'Tokens of a service account',
+  params: byId,
+  reply: z.array(z.object(accountToken)),
+});
+
+/** All endpoints of this file. */
+export const apiTokenEndpoints = [
+  createToken,
+  listTokens,
+  deleteToken,
+  checkToken,
+  createServiceAccount,
+  listServiceAccounts,
+  getServiceAccount,
+  setServiceAccountScopes,
+  deleteServiceAccount,
+  createServiceAccountToken,
+  listServiceAccountTokens,
+] as const;

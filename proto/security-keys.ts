@@ -1,0 +1,150 @@
+/** Security keys (WebAuthn) as a second factor: endpoints and views (interface sections 2.2, 4.1). */
+import { z } from 'zod';
+import { endpoint } from './endpoint.ts';
+
+/** Most security keys of a user. */
+export const MAX_SECURITY_KEYS = 20;
+
+/** What a credential of a browser may weigh as JSON, in characters: attestation and all it is below 8 KiB. */
+const MAX_CREDENTIAL = 65_536;
+
+/** A credential id as browsers give it (base64url); standard base64 means the same key. */
+export const credentialIdSchema = z
+  .string()
+  .max(1400)
+  .regex(/^[A-Za-z0-9+/_-]+={0,2}$/, 'must be base64')
+  .transform((text) => text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, ''));
+
+/** 0 to 64 characters, no control characters. */
+const keyName = z
+  .string()
+  .max(256, 'must be at most 64 characters')
+  .regex(/^[^\p{Cc}]*$/u, 'must not contain control characters')
+  .refine((text) => [...text].length <= 64, 'must be at most 64 characters');
+
+const stateSchema = z.string().min(1).max(4096);
+
+/** What the browser's `credential.toJSON()` gives; its inner structure is checked by whoever verifies it. */
+const credentialSchema = z
+  .record(z.string(), z.unknown())
+  .refine((value) => JSON.stringify(value).length <= MAX_CREDENTIAL, 'is too large');
+
+/** 2.2 */
+const keyView = z.object({ id: z.string(), name: z.string(), authenticator_type: z.string(), created_at: z.int() });
+export type SecurityKeyView = z.output<typeof keyView>;
+
+const descriptor = z.object({
+  id: z.string(),
+  type: z.literal('public-key'),
+  transports: z.array(z.string()).optional(),
+});
+
+const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
+
+/** The token of the first factor is spent by this call. */
+export const beginKeyLogin = endpoint({
+  name: 'beginKeyLogin',
+  service: 'auth',
+  method: 'POST',
+  path: '/api/webauthn/login/begin',
+  summary: 'Second factor: what the browser is to sign',
+  access: 'challenge',
+  reply: z.object({
+    options: z.object({
+      challenge: z.string(),
+      timeout: z.literal(60_000),
+      rpId: z.string(),
+      allowCredentials: z.array(descriptor),
+    }),
+    state: z.string(),
+  }),
+  actor: { kind: 'auth/login', key: 'desk' },
+});
+
+export const finishKeyLogin = endpoint({
+  name: 'finishKeyLogin',
+  service: 'auth',
+  method: 'POST',
+  path: '/api/webauthn/login/finish',
+  summary: 'Second factor: what the browser signed',
+  access: 'none',
+  body: z.object({ state: stateSchema, credential: credentialSchema }),
+  reply: z.object({
+    username: z.string(),
+    display_name: z.string(),
+    user_id: z.string(),
+    is_admin: z.boolean(),
+    token: z.string(),
+  }),
+  refuses: ['invalid_credential'],
+  actor: { kind: 'auth/login', key: 'desk' },
+});
+
+export const listKeys = endpoint({
+  ...common,
+  name: 'listKeys',
+  method: 'GET',
+  path: '/api/settings/keys',
+  summary: 'Security keys',
+  reply: z.object({ keys: z.array(keyView) }),
+});
+
+export const beginAddKey = endpoint({
+  ...common,
+  name: 'beginAddKey',
+  method: 'POST',
+  path: '/api/settings/keys/add/begin',
+  summary: 'What the browser is to make a new security key with',
+  reply: z.object({
+    options: z.object({
+      challenge: z.string(),
+      rp: z.object({ name: z.string(), id: z.string() }),
+      user: z.object({ id: z.string(), name: z.string(), displayName: z.string() }),
+      pubKeyCredParams: z.array(z.object({ type: z.literal('public-key'), alg: z.int() })),
+      timeout: z.literal(60_000),
+    }),
+    state: z.string(),
+  }),
+  refuses: ['limit_reached'],
+});
+
+export const finishAddKey = endpoint({
+  ...common,
+  name: 'finishAddKey',
+  method: 'POST',
+  path: '/api/settings/keys/add/finish',
+  summary: 'Add the security key that the browser made',
+  body: z.object({ state: stateSchema, credential: credentialSchema, name: keyName.default('') }),
+  refuses: ['invalid_credential', 'conflict', 'limit_reached'],
+});
+
+export const deleteKey = endpoint({
+  ...common,
+  name: 'deleteKey',
+  method: 'POST',
+  path: '/api/settings/keys/delete',
+  summary: 'Delete a security key',
+  body: z.object({ id: credentialIdSchema }),
+  refuses: ['not_found'],
+});
+
+export const renameKey = endpoint({
+  ...common,
+  name: 'renameKey',
+  method: 'POST',
+  path: '/api/settings/keys/rename',
+  summary: 'Rename a security key',
+  body: z.object({ id: credentialIdSchema, name: keyName }),
+  refuses: ['not_found'],
+});
+
+/** All endpoints of this file. */
+export const securityKeyEndpoints = [
+  beginKeyLogin,
+  finishKeyLogin,
+  listKeys,
+  beginAddKey,
+  finishAddKey,
+  deleteKey,
+  renameKey,
+] as const;

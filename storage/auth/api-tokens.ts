@@ -1,0 +1,109 @@
+/** SQL of API tokens, those of service accounts among them. */
+import { z } from 'zod';
+import type { Scopes } from '../../proto/scopes.ts';
+import type { Queries } from '../db.ts';
+import { tellTokens } from './token-directory.ts';
+
+const scopes = z.record(z.string(), z.array(z.string()));
+
+const tokenRow = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    scopes,
+    service_account_id: z.string().nullable(),
+    created_at: z.date(),
+    expires_at: z.date().nullable(),
+    last_used_at: z.date().nullable(),
+  })
+  .transform((row) => ({
+    id: row.id,
+    name: row.name,
+    scopes: row.scopes,
+    serviceAccountId: row.service_account_id,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at,
+  }));
+
+/** A token as stored. `scopes` are its own, or those its service account has now. */
+export type ApiTokenRow = z.output<typeof tokenRow>;
+
+const SELECT = `select t.id, t.name, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, t.created_at, t.expires_at,
+  t.last_used_at from api_tokens t left join service_accounts a on a.id = t.service_account_id`;
+
+/** A new token, before it is stored. */
+export interface NewApiToken {
+  readonly id: string;
+  readonly userId: string;
+  readonly name: string;
+  /** Either scopes of its own, or a service account. */
+  readonly grants: { readonly scopes: Scopes } | { readonly serviceAccountId: string };
+  /** Unix seconds; undefined: never. */
+  readonly expiresAt: number | undefined;
+  /** Most living tokens of this user's own, or of this service account. */
+  readonly max: number;
+}
+
+/** Adds a token; false past the limit. Runs in the transaction that holds the user's row. */
+export async function insertApiToken(tx: Queries, token: NewApiToken): Promise<boolean> {
+  const { grants } = token;
+  const account = 'serviceAccountId' in grants ? grants.serviceAccountId : null;
+  const rows = await tx.run(
+    `insert into api_tokens (id, user_id, service_account_id, name, scopes, expires_at)
+     select $1, $2, $3, $4, $5::jsonb, to_timestamp($6)
+     where (select count(*) from api_tokens where user_id = $2 and service_account_id is not distinct from $3
+              and (expires_at is null or expires_at > now())) < $7`,
+    [
+      token.id,
+      token.userId,
+      account,
+      token.name,
+      'scopes' in grants ? JSON.stringify(grants.scopes) : null,
+      token.expiresAt ?? null,
+      token.max,
+    ],
+  );
+  return rows === 1;
+}
+
+/** The user's tokens, oldest first; those of one service account only when it is given. */
+export function listApiTokens(db: Queries, userId: string, serviceAccountId?: string): Promise<ApiTokenRow[]> {
+  return db.many(
+    tokenRow,
+    `${SELECT} where t.user_id = $1 and ($2::text is null or t.service_account_id = $2) order by t.created_at, t.id`,
+    [userId, serviceAccountId ?? null],
+  );
+}
+
+/** The living token with this id, whosever it is. */
+export function livingApiToken(db: Queries, id: string): Promise<ApiTokenRow | undefined> {
+  return db.one(tokenRow, `${SELECT} where t.id = $1 and (t.expires_at is null or t.expires_at > now())`, [id]);
+}
+
+const nameRow = z.object({ name: z.string() });
+
+/** Deletes a token. Returns its name; undefined when the user has no such token. */
+export async function deleteApiToken(tx: Queries, userId: string, id: string): Promise<string | undefined> {
+  const row = await tx.one(nameRow, 'delete from api_tokens where user_id = $1 and id = $2 returning name', [
+    userId,
+    id,
+  ]);
+  await tellTokens(tx, 'token', id);
+  return row?.name;
+}
+
+/** Records when tokens were last used (unix seconds), all in one statement; an older time than the stored one is ignored. */
+export async function recordUses(db: Queries, uses: ReadonlyMap<string, number>): Promise<void> {
+  await db.run(
+    `update api_tokens t set last_used_at = to_timestamp(u.at)
+     from unnest($1::text[], $2::float8[]) as u (id, at)
+     where t.id = u.id and (t.last_used_at is null or t.last_used_at < to_timestamp(u.at))`,
+    [[...uses.keys()], [...uses.values()]],
+  );
+}
+
+/** Drops tokens that expired over 30 days ago. Returns how many went. */
+export function purgeApiTokens(db: Queries): Promise<number> {
+  return db.run(`delete from api_tokens where expires_at < now() - interval '30 days'`);
+}

@@ -1,0 +1,81 @@
+/** SQL of service accounts. */
+import { z } from 'zod';
+import type { Scopes } from '../../proto/scopes.ts';
+import type { Queries } from '../db.ts';
+import { tellTokens } from './token-directory.ts';
+
+const accountRow = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    scopes: z.record(z.string(), z.array(z.string())),
+    token_count: z.number(),
+    created_at: z.date(),
+  })
+  .transform((row) => ({
+    id: row.id,
+    name: row.name,
+    scopes: row.scopes,
+    tokenCount: row.token_count,
+    createdAt: row.created_at,
+  }));
+
+/** A service account as stored, with the number of its tokens. */
+export type ServiceAccountRow = z.output<typeof accountRow>;
+
+const COLUMNS = `id, name, scopes, created_at,
+  (select count(*) from api_tokens t where t.service_account_id = service_accounts.id)::int as token_count`;
+
+/** Adds an account unless the user has `max` already; undefined then. Runs in the transaction that holds the user's row. */
+export function insertServiceAccount(
+  tx: Queries,
+  account: { id: string; userId: string; name: string; scopes: Scopes; max: number },
+): Promise<ServiceAccountRow | undefined> {
+  return tx.one(
+    accountRow,
+    `insert into service_accounts (id, user_id, name, scopes)
+     select $1, $2, $3, $4::jsonb where (select count(*) from service_accounts where user_id = $2) < $5
+     returning id, name, scopes, created_at, 0 as token_count`,
+    [account.id, account.userId, account.name, JSON.stringify(account.scopes), account.max],
+  );
+}
+
+/** The user's accounts, oldest first. */
+export function listServiceAccounts(db: Queries, userId: string): Promise<ServiceAccountRow[]> {
+  return db.many(accountRow, `select ${COLUMNS} from service_accounts where user_id = $1 order by created_at, id`, [
+    userId,
+  ]);
+}
+
+/** One account of the user. */
+export function serviceAccount(db: Queries, userId: string, id: string): Promise<ServiceAccountRow | undefined> {
+  return db.one(accountRow, `select ${COLUMNS} from service_accounts where user_id = $1 and id = $2`, [userId, id]);
+}
+
+/** Replaces the scopes; false when the user has no such account. */
+export async function setServiceAccountScopes(
+  tx: Queries,
+  userId: string,
+  id: string,
+  scopes: Scopes,
+): Promise<boolean> {
+  const rows = await tx.run('update service_accounts set scopes = $3::jsonb where user_id = $1 and id = $2', [
+    userId,
+    id,
+    JSON.stringify(scopes),
+  ]);
+  await tellTokens(tx, 'account', id);
+  return rows === 1;
+}
+
+const nameRow = z.object({ name: z.string() });
+
+/** Deletes the account and, by cascade, its tokens. Returns its name; undefined when the user has no such account. */
+export async function deleteServiceAccount(tx: Queries, userId: string, id: string): Promise<string | undefined> {
+  const row = await tx.one(nameRow, 'delete from service_accounts where user_id = $1 and id = $2 returning name', [
+    userId,
+    id,
+  ]);
+  await tellTokens(tx, 'account', id);
+  return row?.name;
+}

@@ -1,0 +1,58 @@
+/**
+ * What every service asks about tokens. Changes are told by the database itself, at the commit that makes them: a token deleted
+ * on one node is dead on all others as soon as they hear it, whatever else is down.
+ */
+import { z } from 'zod';
+import type { TokenDirectory, TokenNews } from '../../proto/tokens.ts';
+import type { Db, Queries } from '../db.ts';
+
+const CHANNEL = 'tokens';
+
+const grantRow = z
+  .object({
+    user_id: z.string(),
+    username: z.string(),
+    scopes: z.record(z.string(), z.array(z.string())),
+    service_account_id: z.string().nullable(),
+    service_account: z.string().nullable(),
+    expires_at: z.number(),
+  })
+  .transform((row) => ({
+    userId: row.user_id,
+    username: row.username,
+    scopes: row.scopes,
+    serviceAccountId: row.service_account_id,
+    serviceAccount: row.service_account,
+    expiresAt: row.expires_at,
+  }));
+
+const newsSchema = z
+  .string()
+  .regex(/^(token|account|user):[a-z0-9]+$/)
+  .transform((text): TokenNews => {
+    const [kind = '', id = ''] = text.split(':');
+    return { kind: kind === 'token' ? 'token' : kind === 'account' ? 'account' : 'user', id };
+  });
+
+/** The directory in `db`. */
+export function tokenDirectory(db: Db): TokenDirectory {
+  return {
+    grant: (tokenId) =>
+      db.one(
+        grantRow,
+        `select t.user_id, u.username, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, a.name as service_account,
+           coalesce(floor(extract(epoch from t.expires_at)), 0)::float8 as expires_at
+         from api_tokens t join users u on u.id = t.user_id left join service_accounts a on a.id = t.service_account_id
+         where t.id = $1 and (t.expires_at is null or t.expires_at > now())`,
+        [tokenId],
+      ),
+    knowsUser: async (userId) =>
+      (await db.one(z.object({}), 'select from users where id = $1', [userId])) !== undefined,
+    onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),
+  };
+}
+
+/** Tells all nodes, when `tx` commits, that something about these tokens changed. */
+export function tellTokens(tx: Queries, kind: 'token' | 'account' | 'user', id: string): Promise<void> {
+  return tx.notify(CHANNEL, `${kind}:${id}`);
+}
