@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { createSecretKey, generateKeyPairSync } from 'node:crypto';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
-import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
-import type { TokenDirectory } from '../../proto/tokens.ts';
-import { authenticator, bearer } from '../../transports/api/authenticate.ts';
+import { apiTokens, challengeTokens, sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import type { TokenDirectory, TokenGrant } from '../../proto/tokens.ts';
+import { authenticator, basic, bearer } from '../../transports/api/authenticate.ts';
 
 const SECRET = 'a secret that is long enough for HS256!';
 const clock = { time: Date.parse('2030-01-01T00:00:00Z'), now: () => clock.time };
@@ -82,4 +82,154 @@ test('the bearer token is read from the header as RFC 6750 writes it', () => {
   assert.equal(bearer('bearer  abc '), 'abc');
   for (const header of [undefined, '', 'Bearer', 'Bearer ', 'Basic abc', 'Bearerabc', 'abc'])
     assert.equal(bearer(header), undefined);
+});
+
+describe('API tokens', () => {
+  const grant: TokenGrant = {
+    ...{ userId: user.id, username: 'ann', scopes: { [`compute.${user.id}`]: ['read'] } },
+    ...{ serviceAccountId: null, serviceAccount: null, expiresAt: 0 },
+  };
+  const issue = apiTokens(SECRET, clock);
+  const made = (tokenId = 't1', expiresAt?: number) => issue({ tokenId, userId: user.id, expiresAt });
+
+  /** A verifier over a directory that the test changes. */
+  function open() {
+    const known = new Map([['t1', grant]]);
+    const uses: [string, number][] = [];
+    const state: { asked: number; hold: Promise<void> | undefined } = { asked: 0, hold: undefined };
+    const verifier = authenticator({
+      ...{ secret: SECRET, clock, onUse: (id: string, at: number) => void uses.push([id, at]) },
+      directory: {
+        ...directory,
+        grant: async (id) => {
+          state.asked++;
+          const answer = known.get(id);
+          await state.hold;
+          return answer;
+        },
+      },
+    });
+    return { ...verifier, known, uses, state };
+  }
+
+  test('prove what the directory says, asked once in five minutes', async () => {
+    const { authenticate, known, state } = open();
+    const token = await made();
+    const first = await authenticate(token);
+    assert.deepEqual([first?.kind, first?.scopes, first?.expiresAt], ['api_token', grant.scopes, 0]);
+    assert.equal(authenticate(token), first);
+    clock.time += 299_000;
+    assert.equal(authenticate(token), first);
+    known.set('t1', { ...grant, scopes: {} });
+    clock.time += 1000;
+    assert.deepEqual((await authenticate(token))?.scopes, {});
+    assert.equal(state.asked, 2);
+  });
+
+  test('are looked up anew after news of them, of their account, of their user, and of anything', async () => {
+    const { authenticate, forget, known, state } = open();
+    known.set('t1', { ...grant, serviceAccountId: 'a1', serviceAccount: 'robot' });
+    const token = await made();
+    await authenticate(token);
+    for (const news of [
+      { kind: 'token', id: 't1' },
+      { kind: 'account', id: 'a1' },
+      { kind: 'user', id: user.id },
+      { kind: 'all' },
+    ] as const) {
+      const before = state.asked;
+      forget(news);
+      assert.equal((await authenticate(token))?.tokenId, 't1');
+      assert.equal(state.asked, before + 1, news.kind);
+    }
+    for (const news of [
+      { kind: 'token', id: 't2' },
+      { kind: 'account', id: 't1' },
+      { kind: 'user', id: 'a1' },
+    ] as const) {
+      const before = state.asked;
+      forget(news);
+      await authenticate(token);
+      assert.equal(state.asked, before, news.kind);
+    }
+  });
+
+  test('that are deleted while they are being looked up are not remembered', async () => {
+    const { authenticate, forget, known, state } = open();
+    const token = await made();
+    let release = () => {};
+    state.hold = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const proving = authenticate(token);
+    while (state.asked === 0) await new Promise((resolve) => setImmediate(resolve));
+    known.delete('t1');
+    forget({ kind: 'token', id: 't1' });
+    release();
+    assert.equal(await proving, undefined);
+    assert.equal(await authenticate(token), undefined);
+  });
+
+  test('of another user than they say, unknown, or expired prove nobody', async () => {
+    const { authenticate, known } = open();
+    known.set('t2', { ...grant, userId: 'abcdefghijk2' });
+    known.set('t3', { ...grant, expiresAt: now() - 1 });
+    known.set('t5', grant);
+    for (const id of ['t2', 't3', 't4']) assert.equal(await authenticate(await made(id)), undefined, id);
+    assert.equal(await authenticate(await made('t5', now() - 1)), undefined);
+    assert.equal(await authenticate(`svc_${await made('t1')}`), undefined);
+    assert.equal(await authenticate('svc_'), undefined);
+  });
+
+  test('report their use once in five seconds', async () => {
+    const { authenticate, uses } = open();
+    const token = await made();
+    const start = now();
+    for (let i = 0; i < 11; i++) {
+      await authenticate(token);
+      clock.time += 1000;
+    }
+    assert.deepEqual(
+      uses,
+      [0, 5, 10].map((after) => ['t1', start + after]),
+    );
+  });
+});
+
+test('a challenge proves who owes the second factor, and is not remembered', async () => {
+  const token = await challengeTokens(SECRET, clock)(user);
+  assert.equal((await authenticate(token))?.kind, 'challenge');
+  assert.ok(authenticate(token) instanceof Promise);
+  clock.time += 300_000;
+  assert.equal(await authenticate(token), undefined);
+});
+
+test('a session of a user who is gone proves nobody, and one that cannot be checked is not refused', async () => {
+  const { token } = await sessionTokens(SECRET, 3600, clock)(user);
+  const gone = authenticator({ secret: SECRET, clock, directory: { ...directory, knowsUser: async () => false } });
+  assert.equal(await gone.authenticate(token), undefined);
+  const away = authenticator({
+    ...{ secret: SECRET, clock },
+    directory: { ...directory, knowsUser: () => Promise.reject(new Error('away')) },
+  });
+  await assert.rejects(async () => away.authenticate(token), { code: 'unavailable' });
+});
+
+test('basic credentials are read as RFC 7617 writes them', () => {
+  const of = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
+  assert.deepEqual(basic(of('ann:se:cret')), { username: 'ann', password: 'se:cret' });
+  assert.deepEqual(basic(of(':')), { username: '', password: '' });
+  assert.deepEqual(basic(of('änn:pässword 🚀').replace('Basic', 'bAsIc ')), {
+    username: 'änn',
+    password: 'pässword 🚀',
+  });
+  assert.equal(basic(undefined), undefined);
+  for (const header of [
+    'Bearer x',
+    'Basic',
+    'Basic !',
+    of('nocolon'),
+    `Basic ${Buffer.of(0xff, 0x3a).toString('base64')}`,
+  ])
+    assert.throws(() => basic(header), { code: 'invalid_credentials' }, header);
 });

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import type { Caller } from '../../proto/endpoint.ts';
+import type { TokenDirectory, TokenGrant } from '../../proto/tokens.ts';
+import { type NeededScope, OpenStreams } from '../../transports/api/open-streams.ts';
+import { FakeSocket } from '../compute/kit/fake-socket.ts';
+import { silentLog } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+
+failOnLeaks();
+
+const grant: TokenGrant = {
+  ...{ userId: 'u1', username: 'ann', scopes: { 'compute.u1': ['read', 'update'] } },
+  ...{ serviceAccountId: 'a1', serviceAccount: 'robot', expiresAt: 0 },
+};
+const robot = (tokenId: string, account = 'a1'): Caller => ({
+  ...{ kind: 'api_token', userId: 'u1', username: 'ann', isAdmin: false, tokenId, expiresAt: 0 },
+  serviceAccount: { id: account, name: 'robot' },
+});
+const ann: Caller = { kind: 'session', userId: 'u1', username: 'ann', isAdmin: false, tokenId: 's1', expiresAt: 9e9 };
+const READ: NeededScope = { key: 'compute.u1.containers.c1', action: 'read' };
+
+/** Streams over a directory that the test holds in its hands. */
+function open(t: TestContext) {
+  const grants = new Map<string, TokenGrant>();
+  const users = new Set(['u1']);
+  const asked: string[] = [];
+  const state: { failure: Error | undefined } = { failure: undefined };
+  const ask = async <T>(id: string, answer: () => T): Promise<T> => {
+    asked.push(id);
+    if (state.failure) throw state.failure;
+    return answer();
+  };
+  const directory: TokenDirectory = {
+    grant: (id) => ask(id, () => grants.get(id)),
+    knowsUser: (id) => ask(id, () => users.has(id)),
+    onNews: () => ({ close: async () => {} }),
+  };
+  const streams = new OpenStreams(directory, silentLog);
+  t.after(() => streams.close());
+  const connect = (caller: Caller, scope?: NeededScope) => {
+    const heard: string[] = [];
+    const handlers = streams.guard(caller, scope, {
+      open: () => heard.push('open'),
+      message: (frame) => heard.push('text' in frame ? frame.text : 'binary'),
+      drain: () => heard.push('drain'),
+      close: (code) => heard.push(`close ${code}`),
+    });
+    return { socket: FakeSocket.open(handlers), handlers, heard };
+  };
+  return { grants, users, asked, state, streams, connect };
+}
+
+describe('open streams', () => {
+  test('close when their token is deleted, and only those', async (t) => {
+    const { grants, streams, connect } = open(t);
+    grants.set('t1', grant).set('t2', grant);
+    const [one, other, session] = [connect(robot('t1'), READ), connect(robot('t2'), READ), connect(ann, READ)];
+    assert.equal(streams.size, 3);
+    grants.delete('t1');
+    streams.look({ kind: 'token', id: 't1' });
+    await until(() => one.socket.closed !== undefined, { what: 'the stream is closed' });
+    assert.deepEqual(one.socket.closed, { code: 1008, reason: 'token revoked' });
+    assert.deepEqual([other.socket.closed, session.socket.closed], [undefined, undefined]);
+  });
+
+  test('close when the service account may no longer what they show', async (t) => {
+    const { grants, streams, connect } = open(t);
+    grants.set('t1', grant).set('t2', grant);
+    const write = { ...READ, action: 'update' };
+    const [reads, writes, free] = [connect(robot('t1'), READ), connect(robot('t2'), write), connect(robot('t1'))];
+    const elsewhere = connect(robot('t3', 'a2'), READ);
+    for (const id of grants.keys()) grants.set(id, { ...grant, scopes: { 'compute.u1': ['update'] } });
+    streams.look({ kind: 'account', id: 'a1' });
+    await until(() => reads.socket.closed !== undefined, { what: 'the reader is closed' });
+    assert.deepEqual(reads.socket.closed, { code: 1008, reason: 'scope withdrawn' });
+    assert.deepEqual(
+      [writes.socket.closed, free.socket.closed, elsewhere.socket.closed],
+      [undefined, undefined, undefined],
+    );
+  });
+
+  test('close when their user is gone, and when nobody knows what was missed', async (t) => {
+    const { users, asked, streams, connect } = open(t);
+    const session = connect(ann);
+    streams.look({ kind: 'all' });
+    await until(() => asked.length === 1, { what: 'the directory is asked' });
+    assert.equal(session.socket.closed, undefined);
+    users.clear();
+    streams.look({ kind: 'user', id: 'u1' });
+    await until(() => session.socket.closed !== undefined, { what: 'the session is closed' });
+    const robots = connect(robot('t9'));
+    streams.look({ kind: 'all' });
+    await until(() => robots.socket.closed !== undefined, { what: 'the robot is closed' });
+  });
+
+  test('stay while the directory cannot answer, and are looked at again', async (t) => {
+    const { state, asked, streams, connect } = open(t);
+    const stream = connect(robot('t1'), READ);
+    state.failure = new Error('away');
+    streams.look({ kind: 'token', id: 't1' });
+    await until(() => asked.length > 0, { what: 'the directory is asked' });
+    assert.equal(stream.socket.closed, undefined);
+    state.failure = undefined;
+    await until(() => stream.socket.closed !== undefined, { what: 'the stream is closed' });
+  });
+
+  test('are forgotten once closed, and pass on everything else', async (t) => {
+    const { asked, streams, connect } = open(t);
+    const [one, two] = [connect(ann), connect(ann)];
+    one.handlers.message({ text: 'hello' });
+    one.handlers.drain();
+    one.handlers.close(1000, '');
+    assert.deepEqual(one.heard, ['open', 'hello', 'drain', 'close 1000']);
+    assert.equal(streams.size, 1);
+    two.handlers.close(1001, '');
+    assert.equal(streams.size, 0);
+    streams.look({ kind: 'all' });
+    assert.deepEqual(asked, []);
+  });
+});

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import protobuf from 'protobufjs';
+import {
+  decodeNotification,
+  encodeNotification,
+  LAYOUT,
+  type Notification,
+  notificationEvent,
+} from '../../proto/notification.ts';
+import { projectRoot } from '../kit/project.ts';
+
+const notification: Notification = {
+  userId: 'abcdefghijk1',
+  title: 'Container started',
+  message: '„web“ runs 🚀',
+  link: '/containers/x',
+  category: 'compute',
+  scope: '',
+  metadata: { eventId: 'e1', source: 'compute', createdAt: Date.UTC(2030, 0, 1) },
+};
+
+test('the layout in code is the one in notification.proto', async () => {
+  const text = await readFile(join(projectRoot, 'proto/notification.proto'), 'utf8');
+  const written = protobuf.parse(text, { keepCase: false }).root.lookup('troupe.Notification');
+  const coded = protobuf.Root.fromJSON(LAYOUT).lookup('troupe.Notification');
+  assert.ok(written instanceof protobuf.Type && coded instanceof protobuf.Type);
+  for (const [ours, theirs] of [
+    [coded, written],
+    [coded.parent?.lookup('EventMetadata'), written.parent?.lookup('EventMetadata')],
+  ]) {
+    assert.ok(ours instanceof protobuf.Type && theirs instanceof protobuf.Type);
+    const fields = (type: protobuf.Type) => type.fieldsArray.map(({ id, name, type: kind }) => [id, name, kind]);
+    assert.deepEqual(fields(ours), fields(theirs));
+  }
+});
+
+test('what is encoded is decoded, with and without a scope', () => {
+  assert.deepEqual(decodeNotification(encodeNotification(notification)), notification);
+  const scoped: Notification = { ...notification, category: 'storage', scope: 'photos' };
+  assert.deepEqual(decodeNotification(encodeNotification(scoped)), scoped);
+});
+
+test('the field numbers are those of the interface', () => {
+  const bytes = encodeNotification({ ...notification, scope: 's' });
+  const reader = protobuf.Reader.create(bytes);
+  const numbers: number[] = [];
+  while (reader.pos < reader.len) {
+    const tag = reader.uint32();
+    numbers.push(tag >>> 3);
+    reader.skipType(tag & 7);
+  }
+  assert.deepEqual(numbers, [1, 2, 3, 4, 5, 6, 7]);
+});
+
+test('an event goes to its user under its own id; what is no notification is refused', () => {
+  const { metadata: _, ...rest } = notification;
+  const event = notificationEvent('auth', 5, rest);
+  assert.equal(event.subject, 'notify.abcdefghijk1');
+  assert.deepEqual(decodeNotification(event.data).metadata, { eventId: event.msgId, source: 'auth', createdAt: 5 });
+  for (const bad of [Uint8Array.of(0xff), Uint8Array.of(0x0a, 0x05, 1), encodeNotification(notification).subarray(3)])
+    assert.throws(() => decodeNotification(bad));
+  assert.deepEqual(decodeNotification(new Uint8Array()).userId, '');
+});
