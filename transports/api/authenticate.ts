@@ -22,6 +22,9 @@ const CACHE_SIZE = 10_000;
 /** A use of an API token is reported once in so many seconds. */
 const USE_RESOLUTION = 5;
 
+/** Three parts of base64url without padding (RFC 7515, section 7.1); readers differ on anything else. */
+const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
 /** What is remembered of a token that proved somebody. */
 interface Known {
   readonly caller: Caller;
@@ -72,6 +75,7 @@ export function authenticator({ secret, clock, directory, onUse }: Authenticator
   };
 
   const claimsOf = async (jwt: string): Promise<JWTPayload | undefined> => {
+    if (!COMPACT.test(jwt)) return undefined;
     try {
       return (await jwtVerify(jwt, key, { algorithms: ['HS256'], currentDate: new Date(clock.now()) })).payload;
     } catch (error) {
