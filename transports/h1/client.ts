@@ -4,7 +4,8 @@
  */
 import type { Socket } from 'node:net';
 import type { AccessEntry, ProxyDecision, ProxyReply, ProxyRequest, Route } from '../../proto/gateway.ts';
-import { ChunkError, ChunkedReader } from './chunked.ts';
+import { BodyReader } from './body.ts';
+import { ChunkError } from './chunked.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
 import { Exchange, type ExchangeClient } from './exchange.ts';
 import { HeadBuffer } from './head-buffer.ts';
@@ -58,10 +59,7 @@ export class ClientConnection implements Timed, ExchangeClient {
   #exchange: Exchange | undefined;
   /** When the request's head was complete, ms. */
   #began = 0;
-  /** Left of a body with a length. */
-  #remaining = 0;
-  #chunks: ChunkedReader | undefined;
-  #isBodyRead = true;
+  #body: BodyReader | undefined;
   /** Bytes that came before they could be used. */
   #ahead: Buffer[] = [];
   #aheadBytes = 0;
@@ -183,10 +181,7 @@ export class ClientConnection implements Timed, ExchangeClient {
     }
     this.#began = performance.now();
     this.#request = head;
-    this.#isBodyRead = head.framing.kind === 'none';
-    this.#remaining = head.framing.kind === 'length' ? head.framing.length : 0;
-    if (head.framing.kind === 'length' && this.#remaining === 0) this.#isBodyRead = true;
-    this.#chunks = head.framing.kind === 'chunked' ? new ChunkedReader() : undefined;
+    this.#body = new BodyReader(head.framing);
     this.#isReady = false;
     this.#upstream = '';
     this.#wait('exchange', this.#context.timeouts.stallMs);
@@ -230,33 +225,23 @@ export class ClientConnection implements Timed, ExchangeClient {
   /** Hands what came of the body to the exchange, as far as it takes it. */
   #readBody(): void {
     const exchange = this.#exchange;
-    while (!this.#isBodyRead && this.#isReady && exchange !== undefined) {
+    const body = this.#body;
+    while (body !== undefined && !body.isDone && this.#isReady && exchange !== undefined) {
       const chunk = this.#ahead.shift();
       if (chunk === undefined) break;
       this.#aheadBytes -= chunk.length;
       this.progress();
-      let next = chunk.length;
-      if (this.#chunks === undefined) {
-        next = Math.min(chunk.length, this.#remaining);
-        this.#remaining -= next;
-        this.#isReady = exchange.body(chunk.subarray(0, next));
-        this.#isBodyRead = this.#remaining === 0;
-      } else {
-        try {
-          next = this.#chunks.read(chunk, 0, (from, to) => {
-            this.#isReady = exchange.body(chunk.subarray(from, to));
-          });
-        } catch (error) {
-          if (!(error instanceof ChunkError)) throw error;
-          exchange.abort();
-          if (exchange.hasResponded) {
-            this.abort();
-            return;
-          }
-          this.#refuse({ status: 400, body: `${error.message}\n` });
-          return;
-        }
-        this.#isBodyRead = this.#chunks.isDone;
+      let next: number;
+      try {
+        next = body.read(chunk, 0, (from, to) => {
+          this.#isReady = exchange.body(chunk.subarray(from, to));
+        });
+      } catch (error) {
+        if (!(error instanceof ChunkError)) throw error;
+        exchange.abort();
+        if (exchange.hasResponded) this.abort();
+        else this.#refuse({ status: 400, body: `${error.message}\n` });
+        return;
       }
       if (next < chunk.length) {
         this.#ahead.unshift(chunk.subarray(next));
@@ -386,6 +371,11 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#close();
   }
 
+  /** Whether the whole request has come. */
+  get #isBodyRead(): boolean {
+    return this.#body === undefined || this.#body.isDone;
+  }
+
   #mayContinue(): boolean {
     return this.#request?.keepAlive === true && this.#isBodyRead && !this.#isDraining;
   }
@@ -396,7 +386,7 @@ export class ClientConnection implements Timed, ExchangeClient {
       return;
     }
     this.#request = undefined;
-    this.#chunks = undefined;
+    this.#body = undefined;
     this.#wait('idle', this.#context.timeouts.idleMs);
     // Not from here: a thousand requests in one packet must not become a thousand calls deep.
     if (this.#ahead.length > 0) setImmediate(this.#goOn);

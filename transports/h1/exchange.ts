@@ -1,7 +1,8 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
 import type { Socket } from 'node:net';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
-import { ChunkError, ChunkedReader } from './chunked.ts';
+import { BodyReader } from './body.ts';
+import { ChunkError } from './chunked.ts';
 import { HeadBuffer } from './head-buffer.ts';
 import type { RequestHead } from './request-head.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
@@ -78,8 +79,7 @@ export class Exchange {
   #interim = 0;
   #response: ResponseHead | undefined;
   #framing: ClientFraming = 'as_is';
-  #remaining = 0;
-  #chunks: ChunkedReader | undefined;
+  #body = new BodyReader({ kind: 'none' });
 
   constructor(client: ExchangeClient, upstreams: Upstreams, forward: Forward) {
     this.#client = client;
@@ -208,43 +208,22 @@ export class Exchange {
     this.#response = response;
     this.sent.status = response.status;
     this.#framing = clientFraming(response, head.minor);
-    if (response.framing.kind === 'length') this.#remaining = response.framing.length;
-    if (response.framing.kind === 'chunked') this.#chunks = new ChunkedReader();
+    this.#body = new BodyReader(response.framing);
     const keeps = keepAlive && this.#framing !== 'until_close' && this.#isBodySent;
     this.#client.write(responseFor(response, this.#framing, keeps, head.minor));
   }
 
   #bodyOf(chunk: Buffer, from: number): void {
-    const { framing } = this.#response ?? { framing: { kind: 'none' as const } };
-    switch (framing.kind) {
-      case 'none':
-        this.#finish(from === chunk.length);
-        return;
-      case 'length': {
-        const to = Math.min(chunk.length, from + this.#remaining);
-        this.#remaining -= to - from;
-        this.#pass(chunk, from, to);
-        // Bytes beyond the length are nobody's answer (hazard H12): this connection is not used again.
-        if (this.#remaining === 0) this.#finish(to === chunk.length);
-        return;
-      }
-      case 'chunked': {
-        const reader = this.#chunks;
-        if (reader === undefined) return;
-        let next: number;
-        try {
-          next = reader.read(chunk, from, (start, end) => this.#pass(chunk, start, end));
-        } catch (error) {
-          if (!(error instanceof ChunkError)) throw error;
-          this.#break();
-          return;
-        }
-        if (reader.isDone) this.#finish(next === chunk.length);
-        return;
-      }
-      case 'until_close':
-        this.#pass(chunk, from, chunk.length);
+    let next: number;
+    try {
+      next = this.#body.read(chunk, from, (start, end) => this.#pass(chunk, start, end));
+    } catch (error) {
+      if (!(error instanceof ChunkError)) throw error;
+      this.#break();
+      return;
     }
+    // Bytes beyond the body are nobody's answer (hazard H12): such a connection is not used again.
+    if (this.#body.isDone) this.#finish(next === chunk.length);
   }
 
   #pass(chunk: Buffer, from: number, to: number): void {
