@@ -5,6 +5,8 @@ export interface ProxyRequest {
   readonly method: string;
   /** In lower case, without port and trailing dot. */
   readonly host: string;
+  /** Port that the Host names, if it does. */
+  readonly hostPort: number | undefined;
   /** Path and query as sent. */
   readonly target: string;
   /** Whether the request has a body, and header fields by lower-case name. */

@@ -195,6 +195,7 @@ export class ClientConnection implements Timed, ExchangeClient {
     return {
       method: head.method,
       host: head.host,
+      hostPort: head.port,
       target: head.target,
       hasBody: head.framing.kind !== 'none',
       field: (name) => head.fields.find((field) => field.name === name)?.value,
