@@ -8,6 +8,7 @@ import { handlers, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
 import { sessionTokens } from './issue-tokens.ts';
 import { provePassword } from './prove-password.ts';
+import { registryHandlers } from './registry.ts';
 
 /** The desk's handlers. */
 export function loginHandlers(deps: AuthDeps) {
@@ -27,5 +28,6 @@ export function loginHandlers(deps: AuthDeps) {
       if (token === undefined) throw new Refusal('not_found', { message: 'There is no valid token with this id.' });
       return { status: 'valid' as const, ...(token.serviceAccountId === null ? {} : { scopes: token.scopes }) };
     }),
+    ...registryHandlers(deps),
   );
 }
