@@ -70,10 +70,13 @@ async function holderOf(
   { authenticate }: AuthDeps,
   { username, password }: { readonly username: string; readonly password: string },
 ): Promise<Identity | undefined> {
-  if (!password.startsWith(API_TOKEN_PREFIX)) return undefined;
-  const caller = await authenticate(password);
+  // The name of a service account may hold the colon that ends a name in Basic credentials; a token holds none.
+  const given = `${username}:${password}`;
+  const end = given.lastIndexOf(`:${API_TOKEN_PREFIX}`);
+  if (end < 0) return undefined;
+  const caller = await authenticate(given.slice(end + 1));
   if (caller?.kind !== 'api_token') return undefined;
-  if (username !== (caller.serviceAccount?.name ?? caller.username)) return undefined;
+  if (given.slice(0, end) !== (caller.serviceAccount?.name ?? caller.username)) return undefined;
   return { kind: 'token', username: caller.username, userId: caller.userId, scopes: caller.scopes ?? {} };
 }
 
