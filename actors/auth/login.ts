@@ -7,15 +7,15 @@ import { insertSession } from '../../storage/auth/sessions.ts';
 import { handlers, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
 import { sessionTokens } from './issue-tokens.ts';
-import { provePassword } from './prove-password.ts';
+import type { ProvePassword } from './prove-password.ts';
 import { registryHandlers } from './registry.ts';
 
 /** The desk's handlers. */
-export function loginHandlers(deps: AuthDeps) {
+export function loginHandlers(deps: AuthDeps, provePassword: ProvePassword) {
   const issue = sessionTokens(deps.jwtSecret, deps.sessionTtlSeconds, deps.clock);
   return handlers(
-    on(login, async (_desk: undefined, { body, address }) => {
-      const user = await provePassword(deps, { ...body, address });
+    on(login, async (_desk: undefined, { body, address, requestId }) => {
+      const user = await provePassword({ ...body, address, requestId, purpose: 'login' });
       const isAdmin = user.username === deps.adminUsername;
       const { token, tokenId, expiresAt } = await issue({ id: user.id, username: user.username, isAdmin });
       await insertSession(deps.db, { tokenId, userId: user.id, ipAddress: address, expiresAt });
@@ -28,6 +28,6 @@ export function loginHandlers(deps: AuthDeps) {
       if (token === undefined) throw new Refusal('not_found', { message: 'There is no valid token with this id.' });
       return { status: 'valid' as const, ...(token.serviceAccountId === null ? {} : { scopes: token.scopes }) };
     }),
-    ...registryHandlers(deps),
+    ...registryHandlers(deps, provePassword),
   );
 }

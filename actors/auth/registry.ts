@@ -4,17 +4,16 @@ import { Refusal } from '../../proto/errors.ts';
 import { registryToken } from '../../proto/registry.ts';
 import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../proto/tokens.ts';
 import { publicAmong } from '../../storage/auth/repositories.ts';
-import type { UserRow } from '../../storage/auth/users.ts';
 import { type Handler, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
-import { type Claim, provePassword } from './prove-password.ts';
+import type { ProvePassword } from './prove-password.ts';
 import { accessFor, askedFor, type Identity } from './registry-rules.ts';
 import { registryTokens } from './registry-tokens.ts';
 
 const DEFAULT_ISSUER = 'troupe';
 
 /** The handlers. */
-export function registryHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
+export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): readonly Handler<undefined>[] {
   const { db, clock, jwtSecret, registry = {} } = deps;
   const issue = registryTokens({
     clock,
@@ -22,7 +21,7 @@ export function registryHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
     issuer: registry.issuer ?? DEFAULT_ISSUER,
     signer: registry.signer,
   });
-  const identify = identifier(deps);
+  const identify = identifier(deps, together(provePassword));
 
   return [
     on(registryToken, async (_desk: undefined, call) => {
@@ -49,15 +48,13 @@ export function registryHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
 }
 
 /** Makes the function that says who calls. It refuses as a login does. */
-function identifier(deps: AuthDeps) {
-  const prove = together((claim: Claim) => provePassword(deps, claim));
-
-  return async ({ basic, address }: CallOf<typeof registryToken>): Promise<Identity> => {
+function identifier(deps: AuthDeps, provePassword: ProvePassword) {
+  return async ({ basic, address, requestId }: CallOf<typeof registryToken>): Promise<Identity> => {
     if (basic === undefined) return { kind: 'anonymous' };
     // Before anything is counted: nobody guesses a token, so others' failures need not stop who has one.
     const holder = await holderOf(deps, basic);
     if (holder !== undefined) return holder;
-    const { username } = await prove({ ...basic, address });
+    const { username } = await provePassword({ ...basic, address, requestId, purpose: 'registry_token' });
     return { kind: 'user', username, isAdmin: username === deps.adminUsername };
   };
 }
@@ -84,8 +81,8 @@ async function holderOf(
  * Makes equal claims at the same time share one proof. Clients ask for several tokens at once with one password, and each
  * would count as an attempt until the first was found right.
  */
-function together(prove: (claim: Claim) => Promise<UserRow>): (claim: Claim) => Promise<UserRow> {
-  const running = new Map<string, Promise<UserRow>>();
+function together(prove: ProvePassword): ProvePassword {
+  const running = new Map<string, ReturnType<ProvePassword>>();
   return (claim) => {
     const key = JSON.stringify([claim.username, claim.password, claim.address]);
     const present = running.get(key);
