@@ -1,8 +1,10 @@
 /** Everything Troupe reads from its environment, at one door. A bad value is named with what was expected. */
 import { z } from 'zod';
+import { RegistryKeyError } from '../actors/auth/registry-key.ts';
 import { usernameSchema } from '../proto/auth.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { CliError } from './cli-error.ts';
+import { readRegistryKey } from './registry-key.ts';
 
 const port = z.number().int().min(0).max(65_535);
 const text = z.string().trim().min(1).optional();
@@ -27,6 +29,17 @@ const seconds = z
       .max(365 * 86_400, 'must be at most 365 days'),
   );
 
+/** A file is read here, so that a bad key stops the start like any other bad value. */
+const registryKey = z.string().transform((value, context) => {
+  try {
+    return readRegistryKey(value);
+  } catch (error) {
+    if (!(error instanceof RegistryKeyError)) throw error;
+    context.addIssue({ code: 'custom', message: error.message });
+    return z.NEVER;
+  }
+});
+
 const environmentSchema = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
   JWT_SECRET: z
@@ -49,6 +62,11 @@ const environmentSchema = z.object({
     .string()
     .regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one')
     .optional(),
+  REGISTRY_ISSUER: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,256}$/, 'must be 1 to 256 visible characters')
+    .default('troupe'),
+  REGISTRY_SIGNING_KEY: registryKey.optional(),
   DEFAULT_IMAGE: text,
   COMPUTE_ENGINE: z.enum(['docker']).default('docker'),
   DOCKER_HOST: url('unix', 'tcp'),

@@ -1,5 +1,5 @@
 /** The command line of Troupe. */
-import { Command, InvalidArgumentError } from 'commander';
+import { Argument, Command, InvalidArgumentError } from 'commander';
 import { Refusal } from '../proto/errors.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
@@ -104,6 +104,39 @@ users
   .action(async (name: string, options: { data: string; json?: true }) => {
     const { usersPasswd } = await import('./users.ts');
     await usersPasswd(name, { ...options, json: options.json === true });
+  });
+
+const registry = program
+  .command('registry')
+  .description('set who may pull from the image registry, and attach one (works while the platform runs)');
+registry
+  .command('visibility')
+  .argument('<repository>', '<username>/<name>, without the registry and without a tag')
+  .addArgument(new Argument('<visibility>', 'who may pull: anybody, or the owner').choices(['public', 'private']))
+  .description('make a repository public or private')
+  .option(...data)
+  .option(...json)
+  .action(async (repository: string, visibility: 'public' | 'private', options: { data: string; json?: true }) => {
+    const { registryVisibility } = await import('./registry.ts');
+    await registryVisibility(repository, visibility, { ...options, json: options.json === true });
+  });
+registry
+  .command('repositories')
+  .description('list the repositories that were made public')
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true }) => {
+    const { registryRepositories } = await import('./registry.ts');
+    await registryRepositories({ ...options, json: options.json === true });
+  });
+registry
+  .command('certificate')
+  .description("print the certificate of REGISTRY_SIGNING_KEY, for the registry's rootcertbundle")
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true }) => {
+    const { registryCertificate } = await import('./registry.ts');
+    await registryCertificate({ ...options, json: options.json === true });
   });
 
 /** The offset of all ports; -1 stands for "auto". */

@@ -1,6 +1,7 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
+import { registrySigner } from '../actors/auth/registry-key.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
@@ -111,6 +112,12 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     teardown.add('token news', () => tokenNews.close());
 
     await bus.ensureStream(NOTIFICATIONS_STREAM);
+    const registryKey = environment.REGISTRY_SIGNING_KEY;
+    const registry = {
+      service: environment.REGISTRY_HOST,
+      issuer: environment.REGISTRY_ISSUER,
+      signer: registryKey === undefined ? undefined : await registrySigner(db, registryKey),
+    };
     const auth = await startAuth(system, {
       db,
       bus,
@@ -121,6 +128,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       adminUsername: environment.ADMIN_USERNAME,
       authenticate,
       tokensChanged,
+      registry,
     });
     const compute = await startCompute(system, {
       db,

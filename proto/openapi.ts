@@ -41,7 +41,10 @@ export function openapi(
     info: { title, version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
     paths,
     components: {
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+        basic: { type: 'http', scheme: 'basic' },
+      },
       schemas: { Error: errorSchema },
     },
   };
@@ -69,7 +72,7 @@ function operation(endpoint: AnyEndpoint): Json {
     operationId: endpoint.name,
     summary: endpoint.summary,
     tags: [endpoint.service],
-    security: endpoint.access === 'none' ? [] : [{ bearer: [] }],
+    security: endpoint.access === 'none' ? (endpoint.basic ? [{}, { basic: [] }] : []) : [{ bearer: [] }],
     parameters: [...parameters(endpoint, 'path'), ...parameters(endpoint, 'query')],
     responses: responses(endpoint),
   };

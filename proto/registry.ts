@@ -2,6 +2,25 @@
 import { z } from 'zod';
 import { endpoint } from './endpoint.ts';
 
+/** What can be asked for on a repository, in the order of a token's lists. */
+export const REPOSITORY_ACTIONS = ['pull', 'push', 'delete'] as const;
+export type RepositoryAction = (typeof REPOSITORY_ACTIONS)[number];
+
+/** One entry of a registry token's `access` claim. */
+export interface RepositoryAccess {
+  readonly type: 'repository';
+  readonly name: string;
+  readonly actions: readonly RepositoryAction[];
+}
+
+const COMPONENT = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
+const REPOSITORY = new RegExp(`^${COMPONENT}(?:/${COMPONENT})*$`);
+
+/** Whether this is a repository's name: lower case, no host, no port, at most 255 characters (OCI distribution specification). */
+export function isRepository(name: string): boolean {
+  return name.length <= 255 && REPOSITORY.test(name);
+}
+
 /** Docker and skopeo send the scope once for each repository; each value may hold several, separated by spaces. */
 export const registryToken = endpoint({
   name: 'registryToken',
@@ -21,3 +40,6 @@ export const registryToken = endpoint({
   refuses: ['invalid_credentials', 'too_many_attempts'],
   actor: { kind: 'auth/login', key: 'desk' },
 });
+
+/** All endpoints of this file. */
+export const registryEndpoints = [registryToken] as const;

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import type { Caller } from './endpoint.ts';
 import { idSchema } from './ids.ts';
 import type { Ending } from './ports.ts';
+import type { RepositoryAccess } from './registry.ts';
 import type { Scopes } from './scopes.ts';
 
 /** Longest token anybody verifies; ours are below 1 KiB (hazards A08). */
@@ -47,6 +48,21 @@ export type ChallengeClaims = z.output<typeof challengeClaimsSchema>;
 /** Claims of an API token, behind its prefix. What it may do stands in storage under `jti`; without `exp` it never expires. */
 export const apiTokenClaimsSchema = z.object({ type: z.literal('api_token'), ...common, exp: z.number().optional() });
 export type ApiTokenClaims = z.output<typeof apiTokenClaimsSchema>;
+
+/** Claims of a registry token (the token specification of CNCF Distribution). Without a user id it opens nothing of ours. */
+export interface RegistryClaims {
+  readonly type: 'registry';
+  readonly iss: string;
+  /** The user, of a service account the one it belongs to; empty for anybody. */
+  readonly sub: string;
+  /** The registry. */
+  readonly aud: string;
+  readonly exp: number;
+  readonly nbf: number;
+  readonly iat: number;
+  readonly jti: string;
+  readonly access: readonly RepositoryAccess[];
+}
 
 /** An API token as storage knows it now. */
 export interface TokenGrant {

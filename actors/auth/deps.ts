@@ -2,6 +2,7 @@
 import type { Bus, Clock, Log } from '../../proto/ports.ts';
 import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
+import type { RegistrySigner } from './registry-key.ts';
 
 export interface AuthDeps {
   readonly db: Db;
@@ -16,4 +17,16 @@ export interface AuthDeps {
   readonly tokensChanged: (news: TokenNews) => void;
   /** The user of this name is the administrator (interface section 2.1). */
   readonly adminUsername: string;
+  /** The image registry that tokens are made for. */
+  readonly registry?: RegistryDeps;
+}
+
+/** How registry tokens are made. */
+export interface RegistryDeps {
+  /** The only registry they are made for, as REGISTRY_HOST names it; without it, for whichever asks. */
+  readonly service?: string | undefined;
+  /** Default: `troupe`. */
+  readonly issuer?: string | undefined;
+  /** Without it tokens are signed with the shared secret. */
+  readonly signer?: RegistrySigner | undefined;
 }

@@ -18,6 +18,7 @@ import type { AuthDeps } from './deps.ts';
 import { startJanitor } from './janitor.ts';
 import { loginHandlers } from './login.ts';
 import { startNews } from './news.ts';
+import { passwordProver } from './prove-password.ts';
 import { type UserMessage, userKind } from './user.ts';
 
 /** Logins worked on at once; the hashes among them wait for a core of their own. */
@@ -27,7 +28,7 @@ const LOGIN_QUEUE = 1000;
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
-  const table = loginHandlers(deps);
+  const table = loginHandlers(deps, passwordProver(deps));
   const kind = userKind(deps);
   let logins: Ref<CallMessage> | undefined;
   let users: Entities<UserMessage> | undefined;

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { CliError } from '../../cmd/cli-error.ts';
 import { portsWith, readEnvironment } from '../../cmd/config.ts';
+import { tempDir } from '../kit/temp.ts';
 
 test('an empty environment gives the defaults', () => {
   const environment = readEnvironment({ JWT_SECRET: '', UNRELATED: 'x' });
@@ -35,6 +39,9 @@ test('every bad value is named with what was expected, and never shown', () => {
     DOCKER_HOST: ['ssh://secret-7', /DOCKER_HOST: must begin with unix:\/\/ or tcp:\/\//],
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 24h/],
     LOG_LEVEL: ['secret-9', /LOG_LEVEL: /],
+    REGISTRY_HOST: ['https://secret-10', /REGISTRY_HOST: must be a host name/],
+    REGISTRY_ISSUER: ['secret 11', /REGISTRY_ISSUER: must be 1 to 256 visible characters/],
+    REGISTRY_SIGNING_KEY: ['/nowhere/secret-12', /REGISTRY_SIGNING_KEY: .* path of a file with one: .*\(ENOENT\)/],
   };
   for (const [name, [value, expected]] of Object.entries(bad)) {
     assert.throws(
@@ -51,6 +58,39 @@ test('every bad value is named with what was expected, and never shown', () => {
     () => readEnvironment({ JWT_SECRET: 'short', SESSION_TTL: '1s' }),
     /JWT_SECRET[\s\S]*SESSION_TTL: must be at least a minute/,
   );
+});
+
+test('the key of registry tokens is given as a PEM or as the path of a file', async (t) => {
+  const folder = await tempDir(t);
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  await writeFile(join(folder, 'key.pem'), pem, { mode: 0o600 });
+  for (const value of [pem, pem.replaceAll('\n', '\\n'), join(folder, 'key.pem')]) {
+    assert.ok(readEnvironment({ REGISTRY_SIGNING_KEY: value }).REGISTRY_SIGNING_KEY?.privateKey.equals(privateKey));
+  }
+  await writeFile(join(folder, 'empty.pem'), '');
+  await writeFile(join(folder, 'large.pem'), pem + 'x'.repeat(300_000));
+  const bad: [value: string, expected: RegExp][] = [
+    [pem.slice(0, 60), /must hold one PEM private key/],
+    [join(folder, 'empty.pem'), /must hold one PEM private key/],
+    [join(folder, 'large.pem'), /this is no such file/],
+    [folder, /this is no such file/],
+    ['\0', /cannot be read|can be read/],
+  ];
+  for (const [value, expected] of bad) {
+    assert.throws(
+      () => readEnvironment({ REGISTRY_SIGNING_KEY: value }),
+      (error) => {
+        assert.ok(error instanceof CliError, String(error));
+        assert.match(error.message, /REGISTRY_SIGNING_KEY: /);
+        assert.match(error.message, expected);
+        assert.ok(!error.message.includes(value));
+        return true;
+      },
+    );
+  }
+  assert.equal(readEnvironment({}).REGISTRY_SIGNING_KEY, undefined);
+  assert.equal(readEnvironment({}).REGISTRY_ISSUER, 'troupe');
 });
 
 test('ports move together, or are any free ones', () => {

@@ -1,5 +1,6 @@
 /** The command line, run as a person or a script runs it. */
 import assert from 'node:assert/strict';
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { testDatabase } from '../kit/database.ts';
@@ -78,6 +79,56 @@ test('a password changed from the command line holds in the running platform', {
   await logIn(auth, 'ann', 'the third password');
 });
 
+test('repositories are made public and private, and listed', async (t) => {
+  const { cli } = await setting(t);
+  await cli(['users', 'add', 'ann'], 'the password of ann\n');
+  const visibility = async (...args: string[]) => (await cli(['registry', 'visibility', ...args])).stdout;
+  assert.equal(await visibility('ann/app', 'public'), 'ann/app is now public.\n');
+  assert.equal(await visibility('ann/app', 'public'), 'ann/app is public already.\n');
+  assert.deepEqual(JSON.parse(await visibility('ann/a/b', 'public', '--json')), {
+    ...{ repository: 'ann/a/b', visibility: 'public', changed: true },
+  });
+  const table = await cli(['registry', 'repositories']);
+  assert.match(table.stdout, /^REPOSITORY +PUBLIC SINCE\nann\/a\/b +\d{4}-\S+Z\nann\/app +\d{4}-\S+Z\n$/);
+  assert.equal(await visibility('ann/app', 'private'), 'ann/app is now private.\n');
+  assert.equal(await visibility('ann/app', 'private'), 'ann/app is private already.\n');
+  const listed = z
+    .array(z.strictObject({ repository: z.string(), made_public_at: z.iso.datetime() }))
+    .parse(JSON.parse((await cli(['registry', 'repositories', '--json'])).stdout));
+  assert.deepEqual(
+    listed.map(({ repository }) => repository),
+    ['ann/a/b'],
+  );
+
+  for (const [args, message] of [
+    [['app', 'public'], /A repository is <username>\/<name>/],
+    [['nobody/app', 'public'], /There is no user nobody/],
+    [['ann/app', 'secret'], /Allowed choices are public, private/],
+  ] as const) {
+    const refused = await cli(['registry', 'visibility', ...args]);
+    assert.deepEqual([refused.code, refused.stdout], [1, ''], args.join(' '));
+    assert.match(refused.stderr, message);
+  }
+});
+
+test('the certificate of registry tokens is printed for the registry, the same every time', async (t) => {
+  const { data, env, cli } = await setting(t);
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const REGISTRY_SIGNING_KEY = privateKey.export({ type: 'sec1', format: 'pem' }).toString();
+  const certificate = (...args: string[]) =>
+    troupe(['registry', 'certificate', '--data', data, ...args], { env: { ...env, REGISTRY_SIGNING_KEY } });
+  const { stdout, stderr } = await certificate();
+  assert.ok(new X509Certificate(stdout).checkPrivateKey(privateKey), stderr);
+  assert.equal((await certificate()).stdout, stdout);
+  const json = z.strictObject({ kid: z.string(), certificate: z.string() });
+  const printed = json.parse(JSON.parse((await certificate('--json')).stdout));
+  assert.equal(printed.certificate, stdout);
+  assert.match(printed.kid, /^([A-Z2-7]{4}:){11}[A-Z2-7]{4}$/);
+  const without = await cli(['registry', 'certificate']);
+  assert.deepEqual([without.code, without.stdout], [1, '']);
+  assert.match(without.stderr, /REGISTRY_SIGNING_KEY is not set[\s\S]*openssl genpkey/);
+});
+
 test('migrate says that the database is up to date, again and again', async (t) => {
   const { cli } = await setting(t);
   for (let run = 0; run < 2; run++) {
@@ -113,6 +164,11 @@ test('a start that cannot be says why and what to do, with exit code 1', async (
       /DOCKER_HOST is unix:\/\/\/nowhere\/docker\.sock, but no Docker Engine answers there/,
     ],
     [['up', '--data', data], { ...env, JWT_SECRET: 'short' }, /JWT_SECRET: must be at least 32 bytes/],
+    [
+      ['up', '--data', data],
+      { ...env, REGISTRY_SIGNING_KEY: '/nowhere/key.pem' },
+      /REGISTRY_SIGNING_KEY: must be a PEM with an EC P-256 private key, or the path of a file with one/,
+    ],
     [['up', '--data', data, '--port-offset', 'x'], env, /must be a whole number, or "auto"/],
     [['up', '--data', data, '--port-offset', '99999'], env, /--port-offset must leave all ports between 0 and 65535/],
     [['nonsense'], env, /unknown command 'nonsense'/],
@@ -128,7 +184,7 @@ test('a start that cannot be says why and what to do, with exit code 1', async (
 
 test('--help and --version tell what there is; one dash is as good as two', async () => {
   const help = await troupe(['--help']);
-  for (const command of ['up', 'down', 'doctor', 'migrate', 'users'])
+  for (const command of ['up', 'down', 'doctor', 'migrate', 'users', 'registry'])
     assert.match(help.stdout, new RegExp(`^  ${command} `, 'm'));
   assert.match((await troupe(['up', '--help'])).stdout, /--port-offset <n>/);
   assert.match((await troupe(['-version'])).stdout, /^\d+\.\d+\.\d+\n$/);

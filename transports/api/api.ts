@@ -48,10 +48,10 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     return { ...reply, headers: [...reply.headers, ['x-request-id', requestId]] };
   };
 
-  const fail = (endpoint: string, requestId: string, error: unknown): HttpReply => {
+  const fail = (endpoint: string, requestId: string, error: unknown, isBasic?: boolean): HttpReply => {
     if (error instanceof Refusal) {
       if (error.code === 'internal') log.error({ requestId, endpoint, err: error.cause ?? error }, 'request failed');
-      return finish(endpoint, requestId, refusalReply(error));
+      return finish(endpoint, requestId, refusalReply(error, isBasic));
     }
     // Nobody reads the reply of a client that left.
     if (!(error instanceof BodyError)) log.error({ requestId, endpoint, err: error }, 'request failed');
@@ -75,7 +75,7 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
       onReply?.(endpoint.name, status);
       return jsonReply(status, value, requestId);
     } catch (error) {
-      return fail(endpoint.name, requestId, error);
+      return fail(endpoint.name, requestId, error, endpoint.basic);
     }
   };
 

@@ -19,13 +19,20 @@ export function jsonReply(status: number, value: unknown, requestId?: string): H
 /** Default of Retry-After for a part that is down, seconds. */
 const RETRY_AFTER = 5;
 
-/** The reply for a refusal: `{"error", "code"}`, with `fields` for a bad body (design.md, section 9). */
-export function refusalReply(refusal: Refusal): HttpReply {
+/** How to log in: the `www-authenticate` of a 401 (RFC 6750; RFC 7617 for endpoints that read Basic credentials). */
+const BEARER = 'Bearer';
+const BASIC = 'Basic realm="troupe", charset="UTF-8"';
+
+/**
+ * The reply for a refusal: `{"error", "code"}`, with `fields` for a bad body (design.md, section 9). `isBasic`: the endpoint reads
+ * Basic credentials.
+ */
+export function refusalReply(refusal: Refusal, isBasic = false): HttpReply {
   const { status } = ERRORS[refusal.code];
   const headers = [...JSON_HEADERS];
   const retryAfter = refusal.retryAfter ?? (status === 503 ? RETRY_AFTER : undefined);
   if (retryAfter !== undefined) headers.push(['retry-after', String(Math.max(1, Math.ceil(retryAfter)))]);
-  if (status === 401) headers.push(['www-authenticate', 'Bearer']);
+  if (status === 401) headers.push(['www-authenticate', isBasic ? BASIC : BEARER]);
   const body: Record<string, unknown> = { error: refusal.message, code: refusal.code };
   if (refusal.fields !== undefined) body.fields = refusal.fields;
   return { status, headers, body: JSON.stringify(body) };

@@ -1,6 +1,7 @@
 /** The real authentication service on a real database and the embedded bus, called as a transport calls it. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import type { RegistryDeps } from '../../../actors/auth/deps.ts';
 import { startAuth } from '../../../actors/auth/service.ts';
 import { addUser } from '../../../actors/auth/users.ts';
 import { type Identity, identitySchema, login } from '../../../proto/auth.ts';
@@ -51,8 +52,12 @@ export interface House {
   prove(token: string): Promise<Caller | undefined>;
 }
 
+export interface HouseOptions {
+  readonly registry?: RegistryDeps;
+}
+
 /** A house of one test, with a user `ann`, gone with it. */
-export async function openHouse(t: TestContext): Promise<House> {
+export async function openHouse(t: TestContext, { registry = {} }: HouseOptions = {}): Promise<House> {
   const database = await testDatabase();
   const outside = openDb(database.connection, { log: silentLog, name: 'outside', max: 4 });
   const db = failingDb(database.db);
@@ -77,7 +82,7 @@ export async function openHouse(t: TestContext): Promise<House> {
   };
   const service = await startAuth(system, {
     ...{ db, bus, log, clock, jwtSecret: SECRET, authenticate, tokensChanged },
-    ...{ sessionTtlSeconds: 3600, adminUsername: 'admin' },
+    ...{ sessionTtlSeconds: 3600, adminUsername: 'admin', registry },
   });
   await addUser(outside, 'ann', PASSWORD);
   const prove = async (token: string) => authenticate(token);

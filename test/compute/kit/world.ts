@@ -70,6 +70,7 @@ export interface Input {
   readonly query?: Record<string, string>;
   readonly body?: unknown;
   readonly address?: string;
+  readonly basic?: { readonly username: string; readonly password: string } | undefined;
 }
 
 /** Calls an endpoint: input through its schemas, and the reply through its own, which it must fit without a field too many. */
@@ -91,12 +92,13 @@ function asReply<E extends Endpoint>(_endpoint: E, reply: unknown): ReplyOf<E> {
 
 /** Input read as transports/api reads it. Throws Refusal. */
 export function callFrom(endpoint: AnyEndpoint, caller: Caller | undefined, input: Input = {}): CallOf<AnyEndpoint> {
-  const { params = {}, query = {}, body, address = '192.0.2.1' } = input;
+  const { params = {}, query = {}, body, address = '192.0.2.1', basic } = input;
   return {
     caller,
     params: endpoint.params === undefined ? params : check(endpoint.params, params, 'path'),
     query: endpoint.query === undefined ? undefined : check(endpoint.query, query, 'query'),
     body: endpoint.body === undefined ? undefined : check(endpoint.body, body, 'body'),
+    basic,
     address,
     requestId: 'test',
   };

@@ -1,0 +1,427 @@
+/** `GET /v2/token` of the real service, over HTTP (interface section 4.1, "Registry token rules"). */
+import assert from 'node:assert/strict';
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
+import { describe, type TestContext, test } from 'node:test';
+import { decodeProtectedHeader, jwtVerify } from 'jose';
+import { z } from 'zod';
+import type { RegistryDeps } from '../../actors/auth/deps.ts';
+import { keyId, parseRegistryKey, registrySigner } from '../../actors/auth/registry-key.ts';
+import { addUser } from '../../actors/auth/users.ts';
+import {
+  createServiceAccount,
+  createServiceAccountToken,
+  createToken,
+  deleteToken,
+  setServiceAccountScopes,
+} from '../../proto/api-tokens.ts';
+import { registryToken } from '../../proto/registry.ts';
+import { makePublic } from '../../storage/auth/repositories.ts';
+import { tokenDirectory } from '../../storage/auth/token-directory.ts';
+import { StorageError } from '../../storage/errors.ts';
+import { api } from '../../transports/api/api.ts';
+import { OpenStreams } from '../../transports/api/open-streams.ts';
+import { listen } from '../../transports/http/index.ts';
+import { refused } from '../compute/kit/world.ts';
+import { silentLog, testDatabase } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { type House, openHouse, PASSWORD, SECRET } from './kit/house.ts';
+
+failOnLeaks();
+
+const SERVICE = 'registry.test:5000';
+const ALL = ['pull', 'push', 'delete'];
+
+const replySchema = z.strictObject({ token: z.string(), expires_in: z.literal(300), issued_at: z.iso.datetime() });
+const accessSchema = z.array(
+  z.strictObject({ type: z.literal('repository'), name: z.string(), actions: z.array(z.string()) }),
+);
+const claimsSchema = z.strictObject({
+  type: z.literal('registry'),
+  iss: z.string(),
+  sub: z.string(),
+  aud: z.string(),
+  exp: z.int(),
+  nbf: z.int(),
+  iat: z.int(),
+  jti: z.string().min(16),
+  access: accessSchema,
+});
+const refusalSchema = z.strictObject({ error: z.string(), code: z.string(), fields: z.unknown().optional() });
+
+type Credentials = readonly [username: string, password: string];
+
+interface Asking {
+  readonly as?: Credentials;
+  readonly scope?: string | readonly string[];
+  readonly service?: string;
+  readonly authorization?: string;
+}
+
+/** The service behind a real listener. */
+async function open(t: TestContext, registry: RegistryDeps = {}) {
+  const house = await openHouse(t, { registry });
+  const handlers = api({
+    service: house.service,
+    authenticate: house.prove,
+    streams: new OpenStreams(tokenDirectory(house.outside), silentLog),
+    pages: new Map(),
+    log: house.log,
+  });
+  const server = await listen({ host: '127.0.0.1', port: 0, ...handlers }, 'node');
+  t.after(() => server.close(0));
+
+  const ask = ({ as, scope = [], service = SERVICE, authorization }: Asking = {}): Promise<Response> => {
+    const query = new URLSearchParams({ service });
+    for (const one of typeof scope === 'string' ? [scope] : scope) query.append('scope', one);
+    const header = authorization ?? (as === undefined ? undefined : basic(as));
+    return fetch(`http://127.0.0.1:${server.port}/v2/token?${query}`, {
+      headers: header === undefined ? {} : { authorization: header },
+    });
+  };
+  /** The claims of the token that is given. */
+  const claims = async (asking: Asking = {}) => {
+    const response = await ask(asking);
+    const text = await response.text();
+    assert.equal(response.status, 200, text);
+    const { token } = replySchema.parse(JSON.parse(text));
+    const currentDate = new Date(house.clock.now());
+    const { payload } = await jwtVerify(token, Buffer.from(SECRET), { algorithms: ['HS256'], currentDate });
+    return claimsSchema.parse(payload);
+  };
+  /** What of everything on each repository is granted. */
+  const rights = async (as: Credentials | undefined, ...names: string[]) => {
+    const scope = names.map((name) => `repository:${name}:*`);
+    const { access } = await claims({ scope, ...(as === undefined ? {} : { as }) });
+    return names.map((name) => access.find((entry) => entry.name === name)?.actions.join(',') ?? '');
+  };
+  /** Asserts that it is refused as a wrong login is. */
+  const wrong = async (asking: Asking) => {
+    const response = await ask(asking);
+    assert.equal(response.status, 401, JSON.stringify(asking));
+    assert.match(response.headers.get('www-authenticate') ?? '', /^Basic realm="[^"]+"/);
+    assert.equal(refusalSchema.parse(await response.json()).code, 'invalid_credentials');
+  };
+  return { house, ask, claims, rights, wrong, port: server.port };
+}
+
+const basic = ([username, password]: Credentials) =>
+  `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+const ann: Credentials = ['ann', PASSWORD];
+const from = (address: string, as: Credentials) => ({ ...asking(as), address });
+
+/** A service account of ann's with these scopes, with a token: its id, and what it logs in with. */
+async function serviceAccount(house: House, name: string, scopes: (uid: string) => Record<string, string[]>) {
+  const caller = await house.enter('ann');
+  const body = { name, scopes: scopes(caller.userId) };
+  const { id } = await house.call(createServiceAccount, caller, { body });
+  const made = await house.call(createServiceAccountToken, caller, { params: { id }, body: { name: 'ci' } });
+  const credentials: Credentials = [name, made.token];
+  return { id, tokenId: made.id, credentials, caller };
+}
+
+describe('a registry token', () => {
+  test('has exactly the keys of the interface, and lives five minutes', async (t) => {
+    const { house, ask, claims } = await open(t);
+    const response = await ask({ as: ann, scope: 'repository:ann/app:pull,push' });
+    assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
+    assert.equal(response.headers.get('cache-control'), 'no-store');
+    const reply = replySchema.parse(await response.json());
+    assert.deepEqual(decodeProtectedHeader(reply.token), { alg: 'HS256', typ: 'JWT' });
+    const { payload } = await jwtVerify(reply.token, Buffer.from(SECRET));
+    const said = claimsSchema.parse(payload);
+    assert.deepEqual(
+      { ...said, jti: '', iat: 0, nbf: 0, exp: said.exp - said.iat },
+      {
+        ...{ type: 'registry', iss: 'troupe', sub: 'ann', aud: SERVICE, jti: '', iat: 0, nbf: 0, exp: 300 },
+        access: [{ type: 'repository', name: 'ann/app', actions: ['pull', 'push'] }],
+      },
+    );
+    assert.equal(said.nbf, said.iat);
+    assert.equal(new Date(reply.issued_at).getTime(), said.iat * 1000);
+    assert.notEqual((await claims({ as: ann })).jti, said.jti);
+    house.clock.advance(301_000);
+    await assert.rejects(
+      jwtVerify(reply.token, Buffer.from(SECRET), { currentDate: new Date(house.clock.now()) }),
+      /exp/,
+    );
+  });
+
+  test('is given to anybody, with what is public', async (t) => {
+    const { house, claims, rights } = await open(t);
+    await makePublic(house.outside, 'ann/open');
+    const { sub, access } = await claims();
+    assert.deepEqual({ sub, access }, { sub: '', access: [] });
+    assert.deepEqual(await rights(undefined, 'ann/open', 'ann/app', 'library/debian', 'app'), ['pull', '', 'pull', '']);
+  });
+
+  test('gives a user their own, and the pull of what is public', async (t) => {
+    const { house, rights } = await open(t);
+    await addUser(house.outside, 'bob', PASSWORD);
+    await addUser(house.outside, 'admin', PASSWORD);
+    await makePublic(house.outside, 'bob/open');
+    const names = ['ann/app', 'bob/open', 'bob/app', 'library/debian', 'anna/app'];
+    const all = ALL.join();
+    assert.deepEqual(await rights(ann, ...names), [all, 'pull', '', 'pull', '']);
+    assert.deepEqual(await rights(['bob', PASSWORD], ...names), ['', all, all, 'pull', '']);
+    assert.deepEqual(await rights(['admin', PASSWORD], ...names), ['', 'pull', '', all, '']);
+  });
+
+  test('gives a service account what its scopes say now', async (t) => {
+    const { house, claims, rights } = await open(t);
+    await makePublic(house.outside, 'bob/open');
+    const account = await serviceAccount(house, 'Deploy robot', (uid) => ({
+      [`storage.${uid}.registry.app`]: ['push', 'pull'],
+      [`storage.${uid}.registry.ann/logs`]: ['delete'],
+    }));
+    const names = ['ann/app', 'ann/logs', 'ann/app2', 'ann/app.v2', 'ann/ann/app', 'bob/open', 'bob/app', 'library/x'];
+    assert.deepEqual(await rights(account.credentials, ...names), [
+      ...['pull,push', 'delete', '', '', '', 'pull', '', 'pull'],
+    ]);
+    assert.equal((await claims({ as: account.credentials })).sub, 'ann');
+    const scopes = { [`storage.${account.caller.userId}.registry`]: ['pull'] };
+    await house.call(setServiceAccountScopes, account.caller, { params: { id: account.id }, body: { scopes } });
+    assert.deepEqual(await rights(account.credentials, ...names), [
+      ...['pull', 'pull', 'pull', 'pull', 'pull', 'pull', '', 'pull'],
+    ]);
+    await house.call(deleteToken, account.caller, { params: { id: account.tokenId } });
+    await refused('invalid_credentials', house.call(registryToken, undefined, asking(account.credentials)));
+  });
+
+  test('gives a user’s own API token what its scopes say, under the user’s name', async (t) => {
+    const { house, rights, wrong } = await open(t);
+    const caller = await house.enter('ann');
+    const scopes = { [`storage.${caller.userId}.registry.app`]: ['pull'] };
+    const body = { name: 'laptop', scopes, expires_in: '30d' };
+    const { token } = await house.call(createToken, caller, { body });
+    assert.deepEqual(await rights(['ann', token], 'ann/app', 'ann/other'), ['pull', '']);
+    for (const name of ['laptop', 'bob', 'Ann', '']) await wrong({ as: [name, token] });
+    house.clock.advance(31 * 86_400_000);
+    await wrong({ as: ['ann', token] });
+  });
+
+  test('opens nothing of the platform', async (t) => {
+    const { house, ask } = await open(t);
+    const { token } = replySchema.parse(await (await ask({ as: ann, scope: 'repository:ann/app:*' })).json());
+    for (const text of [token, `svc_${token}`]) assert.equal(await house.prove(text), undefined);
+  });
+});
+
+test('a service account may have a colon in its name', async (t) => {
+  const { house, claims, wrong } = await open(t);
+  const { credentials } = await serviceAccount(house, 'ci: deploy', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
+  assert.equal((await claims({ as: credentials, scope: 'repository:ann/app:push' })).access.length, 1);
+  await wrong({ as: ['ci', credentials[1]] });
+  await wrong({ as: ['ci: deploy:', credentials[1]] });
+});
+
+describe('asking for a registry token', () => {
+  test('with anything but a user’s password or an account’s own token is refused', async (t) => {
+    const { house, wrong } = await open(t);
+    const account = await serviceAccount(house, 'robot', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
+    const [, robotToken] = account.credentials;
+    const { token: session } = await house.login('ann', PASSWORD);
+    const tries: Credentials[] = [
+      ...([
+        ['ann', 'wrong'],
+        ['nobody', PASSWORD],
+        ['ANN', PASSWORD],
+        ['', ''],
+        ['ann', ''],
+        ['', PASSWORD],
+      ] as const),
+      ...([
+        ['ann', session],
+        ['ann', robotToken],
+        ['robot2', robotToken],
+        ['Robot', robotToken],
+        [' robot', robotToken],
+      ] as const),
+      ...([
+        ['', robotToken],
+        ['robot', robotToken.slice(4)],
+        ['robot', `${robotToken}x`],
+        ['robot', `SVC_${robotToken.slice(4)}`],
+      ] as const),
+      ...([
+        ['robot', 'svc_'],
+        [account.id, robotToken],
+        [account.tokenId, robotToken],
+        ['a\0b', 'x'],
+        ['robot', `svc_${session}`],
+      ] as const),
+      ['x'.repeat(3000), 'y'.repeat(1000)],
+    ];
+    // Each counts: from one address they would soon be too many.
+    for (const [i, as] of tries.entries())
+      await refused('invalid_credentials', house.call(registryToken, undefined, from(`198.51.${i}.1`, as)));
+    await wrong({ as: ['ann', session] });
+  });
+
+  test('with a header that is no Basic header is refused; an empty one is none', async (t) => {
+    const { ask, wrong } = await open(t);
+    for (const authorization of [
+      ...['Basic', 'Basic ', 'Basic !!!!', 'Basic YW5u', 'Bearer x', 'Digest x', `Basic ${'A'.repeat(9000)}`],
+      `Basic ${Buffer.from([0xff, 0x3a, 0xff]).toString('base64')}`,
+    ])
+      await wrong({ authorization });
+    assert.equal((await ask({ authorization: '' })).status, 200);
+    assert.equal((await ask({ authorization: basic(ann).replace('Basic', 'bAsIc') })).status, 200);
+  });
+
+  test('takes a password with colons, letters of any script, and the prefix of tokens', async (t) => {
+    const { house, claims } = await open(t);
+    for (const [username, password] of [
+      ['carl', 'a:b::cdefg'],
+      ['dora', 'pässwörd 🚀🚀'],
+      ['emil', 'svc_is how mine begins'],
+    ] as const) {
+      await addUser(house.outside, username, password);
+      assert.equal((await claims({ as: [username, password] })).sub, username);
+    }
+  });
+
+  test('reads scopes that are repeated, joined by spaces, or both', async (t) => {
+    const { claims } = await open(t);
+    const scope = ['repository:ann/a:pull repository:ann/b:push', 'repository:ann/a:push,delete', ''];
+    assert.deepEqual((await claims({ as: ann, scope })).access, [
+      { type: 'repository', name: 'ann/a', actions: ALL },
+      { type: 'repository', name: 'ann/b', actions: ['push'] },
+    ]);
+  });
+
+  test('passes over what nobody may have or nobody can mean', async (t) => {
+    const { claims } = await open(t);
+    const scope = [
+      ...['registry:catalog:*', 'repository:a/../b:push', 'repository:Ann/app:pull', 'repository(plugin):ann/a:pull'],
+      ...[`repository:${SERVICE}/ann/app:pull`, `repository:ann/${'a'.repeat(252)}:pull`, 'repository:ann/app:admin'],
+      ...['repository:bob/app:push,pull', 'x', '::::', 'repository:ann/good:pull'],
+    ];
+    assert.deepEqual((await claims({ as: ann, scope })).access, [
+      { type: 'repository', name: 'ann/good', actions: ['pull'] },
+    ]);
+  });
+
+  test('for very many repositories is answered with the first hundred', async (t) => {
+    const { house, claims } = await open(t);
+    const many = Array.from({ length: 400 }, (_, i) => `repository:ann/${i}:*`);
+    assert.equal((await claims({ as: ann, scope: many.join(' ') })).access.length, 100);
+    const thousand = Array.from({ length: 1000 }, (_, i) => `repository:a${i}:*`).join(' ');
+    const input = { query: { service: SERVICE, scope: thousand.slice(0, 16_384) } };
+    assert.ok(await house.call(registryToken, undefined, input));
+    await refused(
+      'invalid_request',
+      (async () => house.call(registryToken, undefined, { query: { service: SERVICE, scope: thousand } }))(),
+    );
+  });
+
+  test('without a service is refused; so is, where the registry is known, another one', async (t) => {
+    const { ask, port } = await open(t, { service: SERVICE, issuer: 'https://auth.test' });
+    assert.equal((await fetch(`http://127.0.0.1:${port}/v2/token`)).status, 400);
+    for (const service of [
+      '',
+      'registry.test',
+      'other.test:5000',
+      `${SERVICE}/`,
+      SERVICE.toUpperCase(),
+      'x'.repeat(257),
+    ]) {
+      const response = await ask({ service, as: ann });
+      assert.equal(response.status, 400, service);
+      assert.equal(refusalSchema.parse(await response.json()).code, 'invalid_request');
+    }
+    assert.equal((await ask({ as: ann })).status, 200);
+  });
+
+  test('with what Docker adds to the query is the same; by POST it is not answered', async (t) => {
+    const { port } = await open(t);
+    const url = `http://127.0.0.1:${port}/v2/token`;
+    const more = 'account=ann&client_id=docker&offline_token=true';
+    const response = await fetch(`${url}?service=x&${more}`, { headers: { authorization: basic(ann) } });
+    replySchema.parse(await response.json());
+    // Clients that try OAuth 2 first then come with GET.
+    assert.equal((await fetch(url, { method: 'POST', body: 'grant_type=password' })).status, 405);
+  });
+
+  test('while the database is away says so', async (t) => {
+    const { house, ask } = await open(t);
+    house.db.failure = new StorageError('unavailable', 'away');
+    const response = await ask({ as: ann });
+    assert.equal(response.status, 503);
+    assert.ok(Number(response.headers.get('retry-after')) > 0);
+    assert.equal((await ask()).status, 200, 'anybody, for nothing, takes no database');
+  });
+});
+
+describe('guessing at the registry’s endpoint', () => {
+  /** The waits that were set last longer than any test. */
+  const prolong = (house: House) =>
+    house.outside.run(
+      `update login_attempts set blocked_until = blocked_until + interval '1 minute' where blocked_until > 'epoch'`,
+    );
+
+  test('is throttled with logins, for the user and the address', async (t) => {
+    const { house, ask, wrong } = await open(t);
+    for (let i = 0; i < 5; i++) await wrong({ as: ['ann', `wrong ${i}`] });
+    await prolong(house);
+    const response = await ask({ as: ann });
+    assert.equal(response.status, 429);
+    assert.ok(Number(response.headers.get('retry-after')) > 0);
+    await refused('too_many_attempts', house.login('ann', PASSWORD, '127.0.0.1'));
+    await house.login('ann', PASSWORD, '192.0.2.7');
+    await house.call(registryToken, undefined, from('192.0.2.7', ann));
+    await house.outside.run('update login_attempts set blocked_until = now()');
+    house.clock.advance(1000);
+    assert.equal((await ask({ as: ann })).status, 200);
+    assert.equal((await ask({ as: ann })).status, 200);
+  });
+
+  test('does not stop who has a token', async (t) => {
+    const { house } = await open(t);
+    const { credentials } = await serviceAccount(house, 'ann', (uid) => ({ [`storage.${uid}.registry`]: ['pull'] }));
+    const wrong = from('192.0.2.8', ['ann', 'svc_wrong']);
+    for (let i = 0; i < 5; i++) await refused('invalid_credentials', house.call(registryToken, undefined, wrong));
+    await prolong(house);
+    await refused('too_many_attempts', house.call(registryToken, undefined, from('192.0.2.8', ann)));
+    await house.call(registryToken, undefined, from('192.0.2.8', credentials));
+    await house.call(registryToken, undefined, from('192.0.2.9', ann));
+  });
+
+  test('is no guessing when a client asks for many tokens at once with the right password', async (t) => {
+    const { ask } = await open(t);
+    const asked = Array.from({ length: 20 }, (_, i) => ask({ as: ann, scope: `repository:ann/${i}:pull` }));
+    assert.deepEqual(new Set((await Promise.all(asked)).map(({ status }) => status)), new Set([200]));
+  });
+
+  test('at once with one wrong password counts, and stays wrong', async (t) => {
+    const { ask } = await open(t);
+    const statuses = new Set<number>();
+    for (let round = 0; round < 12; round++) {
+      const asked = Array.from({ length: 5 }, () => ask({ as: ['ann', 'wrong'] }));
+      for (const { status } of await Promise.all(asked)) statuses.add(status);
+    }
+    assert.deepEqual([...statuses].sort(), [401, 429]);
+  });
+});
+
+test('with a signing key a token is ES256, names the key and carries its certificate', async (t) => {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+  const signer = await registrySigner(database.db, parseRegistryKey(pem));
+  const { house, ask } = await open(t, { signer, issuer: 'https://auth.test' });
+  const { token } = replySchema.parse(await (await ask({ as: ann, scope: 'repository:ann/app:pull' })).json());
+  const { x5c, ...header } = z
+    .strictObject({ alg: z.string(), typ: z.string(), kid: z.string(), x5c: z.array(z.base64()) })
+    .parse(decodeProtectedHeader(token));
+  assert.deepEqual(header, { alg: 'ES256', typ: 'JWT', kid: keyId(privateKey) });
+  const certificate = new X509Certificate(Buffer.from(x5c[0] ?? '', 'base64'));
+  const { payload } = await jwtVerify(token, certificate.publicKey, { algorithms: ['ES256'], audience: SERVICE });
+  assert.equal(claimsSchema.parse(payload).iss, 'https://auth.test');
+  for (const text of [token, `svc_${token}`]) assert.equal(await house.prove(text), undefined);
+});
+
+function asking(as: Credentials) {
+  const [username, password] = as;
+  return { query: { service: SERVICE }, basic: { username, password } };
+}
