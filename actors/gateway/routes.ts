@@ -19,7 +19,7 @@ interface State {
 }
 
 /** Starts the actor. `routing` shows what it finds; while storage or engine are away, what was known last goes on. */
-export async function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing): Promise<Ref<'look'>> {
+export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing): Ref<'look'> {
   const look = async (state: State): Promise<State> => {
     try {
       const [rows, containers] = await Promise.all([listRoutes(deps.db), deps.containers()]);

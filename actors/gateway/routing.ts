@@ -28,7 +28,11 @@ export class Routing {
   readonly #cache = new LRUCache<string, RouteMatch>({ max: CACHE_SIZE });
   #picture: Picture | undefined;
 
-  constructor(deps: Pick<GatewayDeps, 'fallback' | 'ports' | 'domain'>) {
+  readonly #onPicture: () => void;
+
+  /** `onPicture` is told of each new picture. */
+  constructor(deps: Pick<GatewayDeps, 'fallback' | 'ports' | 'domain'>, onPicture: () => void = () => {}) {
+    this.#onPicture = onPicture;
     this.#deps = deps;
     this.#domain = deps.domain;
     this.#containerSuffix = `.compute.${deps.domain}`;
@@ -43,6 +47,7 @@ export class Routing {
   show(picture: Picture): void {
     this.#picture = picture;
     this.#cache.clear();
+    this.#onPicture();
   }
 
   get picture(): Picture | undefined {
