@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  ActorError,
+  type AnyRef,
+  type CrashContext,
+  type Decision,
+  dispatch,
+  query,
+  type Ref,
+  type SystemRef,
+  spawn,
+  stats,
+  stop,
+  stopped,
+} from '../../supervision/index.ts';
+import { type Asking, gate, rejectsWith, until, withSystem } from './helpers.ts';
+
+const nothing = (): undefined => undefined;
+
+/** An actor under `parent` crashes at once, and its policy resets its peers too. */
+function resetAll(parent: AnyRef | SystemRef): void {
+  const crasher = spawn<undefined, string>(
+    parent,
+    () => {
+      throw new Error('x');
+    },
+    { onCrash: (_msg: unknown, _error: unknown, ctx: CrashContext<string>): Decision => ctx.resetAll },
+  );
+  dispatch(crasher, 'x');
+}
+
+test('an actor that is stopped while a reset waits for its handler ends after the grace, its ask with stopped', () =>
+  withSystem(async (system) => {
+    const begun = gate();
+    const stuck = spawn<undefined, Asking<string>>(
+      system,
+      () => {
+        begun.open();
+        return new Promise<undefined>(() => {});
+      },
+      { kind: 'stuck', shutdownMs: 5 },
+    );
+    const ask = query(stuck, (replyTo: Ref<string>) => ({ replyTo }), 600_000);
+    await begun.opened;
+    resetAll(system);
+    await until(() => stats(system).kinds.stuck?.restarts === 1, 'the reset began');
+    stop(stuck);
+    assert.deepEqual(await stopped(stuck), { kind: 'stopped' });
+    await rejectsWith(ask, 'stopped');
+  }));
+
+test('the ask in a handler that a reset abandoned ends with crashed', () =>
+  withSystem(async (system) => {
+    const begun = gate();
+    const stuck = spawn<undefined, Asking<string>>(
+      system,
+      () => {
+        begun.open();
+        return new Promise<undefined>(() => {});
+      },
+      { shutdownMs: 5 },
+    );
+    const ask = query(stuck, (replyTo: Ref<string>) => ({ replyTo }), 600_000);
+    await begun.opened;
+    resetAll(system);
+    await rejectsWith(ask, 'crashed');
+  }));
+
+test('what a handler begins while its actor is being reset ends with its life', () =>
+  withSystem(async (system) => {
+    const begun = gate();
+    const held = gate();
+    const target = spawn<undefined, string>(system, nothing);
+    const parent = spawn<undefined, string>(system, nothing);
+    const got: string[] = [];
+    let aborted: boolean | undefined;
+    const ref = spawn<undefined, string>(
+      parent,
+      async (_, msg, ctx) => {
+        got.push(msg);
+        if (msg !== 'hold') return undefined;
+        begun.open();
+        await held.opened;
+        aborted = ctx.signal.aborted;
+        ctx.after(1, 'timer of the former life');
+        ctx.watch(target, () => 'watch of the former life');
+        spawn(ctx.self, nothing, { kind: 'child' });
+        return undefined;
+      },
+      { kind: 'held' },
+    );
+    dispatch(ref, 'hold');
+    await begun.opened;
+    resetAll(parent);
+    await until(() => stats(system).kinds.held?.restarts === 1, 'the reset began');
+    held.open();
+    await until(() => aborted !== undefined, 'the handler ended');
+    assert.equal(aborted, true);
+    stop(target);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    dispatch(ref, 'hello');
+    await until(() => got.includes('hello'), 'the next life');
+    assert.deepEqual(got, ['hold', 'hello']);
+    assert.equal(stats(system).kinds.child?.alive, 0);
+  }));
+
+test('nothing can be spawned under an actor between two lives, and it does not hold up the second', () =>
+  withSystem(async (system) => {
+    const closing = gate();
+    const entered = gate();
+    const ref = spawn<undefined, Asking<string> | 'crash'>(
+      system,
+      (_, msg) => {
+        if (msg === 'crash') throw new Error('crash');
+        dispatch(msg.replyTo, 'second life');
+        return undefined;
+      },
+      { onCrash: (_msg, _error, ctx) => ctx.reset },
+    );
+    spawn(ref, nothing, {
+      afterStop: () => {
+        entered.open();
+        return closing.opened;
+      },
+    });
+    dispatch(ref, 'crash');
+    await entered.opened;
+    assert.throws(
+      () => spawn(ref, nothing),
+      (error) => error instanceof ActorError && error.code === 'stopped',
+    );
+    closing.open();
+    assert.equal(await query(ref, (replyTo: Ref<string>) => ({ replyTo }), 1000), 'second life');
+    spawn(ref, nothing);
+  }));
+
+test('a state that is never made does not hold up the reset that its own making brought about', () =>
+  withSystem(async (system) => {
+    let lives = 0;
+    const ref = spawn<undefined, Asking<string>>(
+      system,
+      (_, { replyTo }) => {
+        dispatch(replyTo, `life ${lives}`);
+        return undefined;
+      },
+      {
+        initialStateFunc: (ctx) => {
+          if (++lives > 1) return undefined;
+          spawn(ctx.self, nothing, {
+            initialStateFunc: () => {
+              throw new Error('no child');
+            },
+            onCrash: (_msg, _error, child) => child.escalate,
+          });
+          return new Promise<undefined>(() => {});
+        },
+        onCrash: (_msg, _error, ctx) => ctx.reset,
+        shutdownMs: 5,
+      },
+    );
+    assert.equal(await query(ref, (replyTo: Ref<string>) => ({ replyTo }), 1000), 'life 2');
+  }));
