@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type AnyRef, dispatch, type StopReason, spawn, stop, stopped } from '../../supervision/index.ts';
+import { type AnyRef, dispatch, type StopReason, spawn, stats, stop, stopped, tree } from '../../supervision/index.ts';
 import { until, withSystem } from './helpers.ts';
 
 const nothing = (): undefined => undefined;
@@ -83,4 +83,38 @@ test('a watcher that has ended hears nothing and keeps nothing', () =>
     stop(target);
     await stopped(target);
     assert.deepEqual(letters, []);
+  }));
+
+test('who watches an actor still does after its reset; its name and its ref are the same', () =>
+  withSystem(async (system) => {
+    const seen: string[] = [];
+    const target = spawn<undefined, string>(
+      system,
+      () => {
+        throw new Error('x');
+      },
+      { name: 'target', kind: 'target', onCrash: (_msg, _error, ctx) => ctx.reset },
+    );
+    spawn<undefined, string>(
+      system,
+      (_, msg) => {
+        seen.push(msg);
+        return undefined;
+      },
+      {
+        initialStateFunc: (ctx) => {
+          ctx.watch(target, ({ kind }) => kind);
+          return undefined;
+        },
+      },
+    );
+    for (let i = 1; i <= 2; i++) {
+      dispatch(target, 'x');
+      await until(() => stats(system).kinds.target?.restarts === i, 'a reset');
+      await until(() => tree(system).children[0]?.status === 'idle', 'another life');
+    }
+    assert.throws(() => spawn(system, nothing, { name: 'target' }));
+    stop(target);
+    await until(() => seen.length > 0, 'the end');
+    assert.deepEqual(seen, ['stopped']);
   }));
