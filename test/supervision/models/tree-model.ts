@@ -64,6 +64,8 @@ export class ModelActor {
   /** Its children have been told to stop. */
   told = false;
   closing = false;
+  /** Its handler threw just now: a stateless actor goes on to its end, or its reset, when that is decided. */
+  onStack = false;
   life = 1;
   count = 0;
   resets = 0;
@@ -208,7 +210,10 @@ export class TreeModel {
       this.seen.handled++;
       if (msg.what === 'hold') actor.running.push(msg);
       else if (msg.what === 'throw') {
+        actor.onStack = actor.stateless;
         this.threw(actor, msg);
+        actor.onStack = false;
+        this.advance(actor);
         if (!actor.stateless) break;
       } else this.done(actor, msg);
     }
@@ -251,6 +256,7 @@ export class TreeModel {
 
   private advance(actor: ModelActor): void {
     if ((actor.phase !== 'stopping' && actor.phase !== 'resetting') || actor.running.length > 0) return;
+    if (actor.onStack) return;
     if (!actor.told) {
       actor.told = true;
       if (actor.phase === 'resetting') this.quieten(actor);
