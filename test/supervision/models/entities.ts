@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { ActorError, dispatch, entities, type Ref, start, stats, stop, stopped } from '../../../supervision/index.ts';
 import { gate } from '../helpers.ts';
+import { settle } from './settle.ts';
 
 type What = 'add' | 'get' | 'hold' | 'crash' | 'sleep';
 const IDS = ['a', 'b', 'nobody'];
@@ -289,10 +289,7 @@ export async function playEntities({ max, commands }: EntityProgram): Promise<vo
       const numbers = { alive, depth, handled: handled ?? 0, failed: failed ?? 0, restarts: restarts ?? 0 };
       return { ...seen, rows, ...numbers, dropped: dropped ?? 0, ids: door.ids(), held: new Set(gates.keys()) };
     };
-    const deadline = performance.now() + 1500;
-    do await new Promise((resolve) => setImmediate(resolve));
-    while (!isDeepStrictEqual(observed(), expected) && performance.now() < deadline);
-    assert.deepEqual(observed(), expected);
+    await settle(observed, expected);
   };
   const go = async (life: Life, well: boolean): Promise<void> => {
     const open = gates.get(life.id);

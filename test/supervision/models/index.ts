@@ -16,27 +16,27 @@ export interface Model {
 export const models: Readonly<Record<string, Model>> = {
   trees: {
     title: 'random trees, messages, crashes, decisions, watches and stops do what the model says, step by step',
-    runs: 1500,
+    runs: 600,
     property: fc.asyncProperty(treeProgram, playTree),
   },
   mailboxes: {
     title: 'random messages to a bounded mailbox are handled, dropped or refused as the model says',
-    runs: 1500,
+    runs: 1000,
     property: fc.asyncProperty(mailboxProgram, playMailbox),
   },
   supervisors: {
     title: 'random ends of supervised children start again what the model says, in its order',
-    runs: 1500,
+    runs: 800,
     property: fc.asyncProperty(supervisorProgram, playSupervisors),
   },
   entities: {
     title: 'random messages, sleeps, crashes and releases of entities do what the model says',
-    runs: 800,
+    runs: 400,
     property: fc.asyncProperty(entityProgram, playEntities),
   },
   churn: {
     title: 'whatever happens at once, messages and asks are accounted for, in order, one at a time, and nothing stays',
-    runs: 500,
+    runs: 200,
     property: fc.asyncProperty(churnProgram, playChurn),
   },
 };

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { openAsks } from '../../../supervision/ask-deadlines.ts';
 import {
@@ -17,6 +16,7 @@ import {
   tree,
 } from '../../../supervision/index.ts';
 import { gate } from '../helpers.ts';
+import { settle } from './settle.ts';
 
 /** One actor with a bounded mailbox; each message is held until a `finish`. */
 export interface MailboxProgram {
@@ -157,33 +157,26 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
     failed: model.failed,
     dropped: model.dropped,
   });
-  const settle = async (): Promise<void> => {
-    const deadline = performance.now() + 1500;
-    do await new Promise((resolve) => setImmediate(resolve));
-    while (!isDeepStrictEqual(observed(), expected()) && performance.now() < deadline);
-    assert.deepEqual(observed(), expected());
-  };
-
   let id = 0;
   for (const { type, which, well, hurry } of commands) {
     if (type !== 'finish') send({ id: ++id, ask: type === 'ask' });
     else {
       // What is in a handler is known only at rest.
       model.drain();
-      await settle();
+      await settle(observed, expected());
       const entry = model.running[which % model.running.length];
       if (entry === undefined) continue;
       model.finish(entry, well);
       open.get(entry.id)?.(well);
       model.drain();
-      await settle();
+      await settle(observed, expected());
     }
     if (hurry) continue;
     model.drain();
-    await settle();
+    await settle(observed, expected());
   }
   model.drain();
-  await settle();
+  await settle(observed, expected());
   model.stop();
   stop(ref);
   for (const entry of [...model.running]) {
@@ -191,7 +184,7 @@ export async function playMailbox(program: MailboxProgram): Promise<void> {
     open.get(entry.id)?.(true);
   }
   await stopped(ref);
-  await settle();
+  await settle(observed, expected());
   // Every message is accounted for, once.
   const { handled = 0, dropped = 0 } = observed();
   const silent = policy === 'drop-oldest' || policy === 'drop-newest';

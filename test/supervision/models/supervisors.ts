@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import {
   type AnyRef,
@@ -18,6 +17,7 @@ import {
   stop,
   stopped,
 } from '../../../supervision/index.ts';
+import { settle } from './settle.ts';
 
 type Ending = 'crash' | 'escalate' | 'stop';
 
@@ -256,10 +256,7 @@ export async function playSupervisors(program: SupervisorProgram): Promise<void>
       alive: [up.size, model.alive ? 2 : 0],
       restarts: [model.restarts, model.innerRestarts],
     };
-    const deadline = performance.now() + 1500;
-    do await soon();
-    while (!isDeepStrictEqual(observed(), expected) && performance.now() < deadline);
-    assert.deepEqual(observed(), expected);
+    await settle(observed, expected);
   };
 
   await agree();

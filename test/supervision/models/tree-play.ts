@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import {
   ActorError,
@@ -20,6 +19,7 @@ import {
   tree,
 } from '../../../supervision/index.ts';
 import { gate } from '../helpers.ts';
+import { settle } from './settle.ts';
 import { type DecisionName, type Message, type ModelActor, type Plan, TreeModel } from './tree-model.ts';
 
 /** One step of a program. Numbers choose among what there is. */
@@ -271,11 +271,7 @@ class TreePlay {
 
   /** Fails unless the runtime comes to show what the model shows. */
   async agree(): Promise<void> {
-    const expected = this.expected();
-    const deadline = performance.now() + 1500;
-    do await new Promise((resolve) => setImmediate(resolve));
-    while (!isDeepStrictEqual(this.observed(), expected) && performance.now() < deadline);
-    assert.deepEqual(this.observed(), expected);
+    await settle(() => this.observed(), this.expected());
   }
 
   private observed(): unknown {
