@@ -14,11 +14,6 @@ export interface Model {
 
 /** The models by name. */
 export const models: Readonly<Record<string, Model>> = {
-  trees: {
-    title: 'random trees, messages, crashes, decisions, watches and stops do what the model says, step by step',
-    runs: 600,
-    property: fc.asyncProperty(treeProgram, playTree),
-  },
   mailboxes: {
     title: 'random messages to a bounded mailbox are handled, dropped or refused as the model says',
     runs: 1000,
@@ -28,6 +23,11 @@ export const models: Readonly<Record<string, Model>> = {
     title: 'random ends of supervised children start again what the model says, in its order',
     runs: 800,
     property: fc.asyncProperty(supervisorProgram, playSupervisors),
+  },
+  trees: {
+    title: 'random trees, messages, crashes, decisions, watches and stops do what the model says, step by step',
+    runs: 600,
+    property: fc.asyncProperty(treeProgram, playTree),
   },
   entities: {
     title: 'random messages, sleeps, crashes and releases of entities do what the model says',

@@ -53,7 +53,7 @@ export const supervisorProgram: fc.Arbitrary<SupervisorProgram> = fc.record({
           which: fc.nat(6),
         }),
       },
-      { weight: 1, arbitrary: fc.record({ type: fc.constant('add' as const), restart }) },
+      { weight: 2, arbitrary: fc.record({ type: fc.constant('add' as const), restart }) },
     ),
     { maxLength: 20 },
   ),
@@ -264,11 +264,22 @@ export async function playSupervisors(program: SupervisorProgram): Promise<void>
   for (const command of commands) {
     if (!model.alive) break;
     if (command.type === 'add') {
-      const id = `d${added++}`;
+      // Three names: a temporary child that ended has left its own to another.
+      const id = `d${added++ % 3}`;
       const now = child(outer, 'inner');
       assert.ok(now !== undefined);
-      model.add(id, command.restart);
-      await startChild(now, { id, restart: command.restart, shutdownMs: 60_000, start: (parent) => make(parent, id) });
+      const spec: ChildSpec = {
+        id,
+        restart: command.restart,
+        shutdownMs: 60_000,
+        start: (parent) => make(parent, id),
+      };
+      if (model.entries.some((entry) => entry.id === id)) {
+        await assert.rejects(startChild(now, spec), { code: 'name_taken' });
+      } else {
+        model.add(id, command.restart);
+        await startChild(now, spec);
+      }
     } else {
       const up = model.entries.filter((entry) => entry.up);
       const entry = up[command.which % up.length];
