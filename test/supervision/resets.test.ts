@@ -161,3 +161,38 @@ test('a state that is never made does not hold up the reset that its own making 
     );
     assert.equal(await query(ref, (replyTo: Ref<string>) => ({ replyTo }), 1000), 'life 2');
   }));
+
+test('a decision that comes after another one has reset its actor decides nothing, not even about a later crash', () =>
+  withSystem(async (system) => {
+    const decided = [gate<Decision>(), gate<Decision>()];
+    let crashes = 0;
+    let decisions: CrashContext<unknown> | undefined;
+    const ref = spawn<undefined, Asking<string> | 'crash'>(
+      system,
+      (_, msg) => {
+        if (msg === 'crash') throw new Error('crash');
+        dispatch(msg.replyTo, 'alive');
+        return undefined;
+      },
+      {
+        kind: 'undecided',
+        onCrash: (_msg, _error, ctx) => {
+          decisions = ctx;
+          return decided[crashes++]?.opened ?? ctx.stop;
+        },
+      },
+    );
+    dispatch(ref, 'crash');
+    await until(() => crashes === 1, 'the first crash');
+    resetAll(system);
+    await until(() => stats(system).kinds.undecided?.restarts === 1, 'the reset');
+    dispatch(ref, 'crash');
+    await until(() => crashes === 2, 'the second crash');
+    assert.ok(decisions !== undefined);
+    const ask = query(ref, (replyTo: Ref<string>) => ({ replyTo }), 5000);
+    decided[0]?.open(decisions.stop);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(stats(system).kinds.undecided?.depth, 1);
+    decided[1]?.open(decisions.resume);
+    assert.equal(await ask, 'alive');
+  }));
