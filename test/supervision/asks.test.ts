@@ -61,9 +61,9 @@ test('asks with different deadlines end in the order of their deadlines', () =>
   withSystem(async (system) => {
     const silent = spawn<undefined, Asking<string>>(system, () => undefined);
     const ended: number[] = [];
-    const timeouts = [40, 10, 300, 20];
+    const timeouts = [150, 10, 400, 70];
     await Promise.all(timeouts.map((ms) => query(silent, asking<string>, ms).catch(() => ended.push(ms))));
-    assert.deepEqual(ended, [10, 20, 40, 300]);
+    assert.deepEqual(ended, [10, 70, 150, 400]);
   }));
 
 test('a reply may come long after the handler returned, and from another actor', () =>

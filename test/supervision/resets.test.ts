@@ -5,6 +5,7 @@ import {
   type AnyRef,
   type CrashContext,
   type Decision,
+  type Decisions,
   dispatch,
   query,
   type Ref,
@@ -166,7 +167,7 @@ test('a decision that comes after another one has reset its actor decides nothin
   withSystem(async (system) => {
     const decided = [gate<Decision>(), gate<Decision>()];
     let crashes = 0;
-    let decisions: CrashContext<unknown> | undefined;
+    let decisions: Decisions | undefined;
     const ref = spawn<undefined, Asking<string> | 'crash'>(
       system,
       (_, msg) => {
