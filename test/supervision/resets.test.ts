@@ -197,3 +197,51 @@ test('a decision that comes after another one has reset its actor decides nothin
     decided[1]?.open(decisions.resume);
     assert.equal(await ask, 'alive');
   }));
+
+test('past the intensity of a child that its parent resets, the one above the parent decides', () =>
+  withSystem(async (system) => {
+    const asked: (AnyRef | undefined)[] = [];
+    const top = spawn<undefined, string>(system, nothing, {
+      onCrash: (_msg, _error, ctx, child) => {
+        asked.push(child);
+        return ctx.stopChild;
+      },
+    });
+    const parent = spawn<undefined, string>(top, nothing, { onCrash: (_msg, _error, ctx) => ctx.resetAllChildren });
+    const child = spawn<undefined, string>(
+      parent,
+      () => {
+        throw new Error('x');
+      },
+      { onCrash: (_msg, _error, ctx) => ctx.escalate, intensity: { max: 1, withinMs: 60_000 } },
+    );
+    dispatch(child, 'x');
+    dispatch(child, 'x');
+    assert.equal((await stopped(parent)).kind, 'intensity');
+    assert.deepEqual(asked, [parent]);
+  }));
+
+test('when the state of the next life cannot be made, afterStop does not get that of the former', () =>
+  withSystem(async (system) => {
+    const ends: (string | undefined)[] = [];
+    let lives = 0;
+    const ref = spawn<string | undefined, string>(
+      system,
+      () => {
+        throw new Error('x');
+      },
+      {
+        initialStateFunc: () => {
+          if (++lives > 1) throw new Error('no state');
+          return 'former';
+        },
+        onCrash: (msg, _error, ctx) => (msg === undefined ? ctx.stop : ctx.reset),
+        afterStop: (state) => {
+          ends.push(state);
+        },
+      },
+    );
+    dispatch(ref, 'x');
+    assert.equal((await stopped(ref)).kind, 'crashed');
+    assert.deepEqual(ends, [undefined]);
+  }));
