@@ -1,7 +1,7 @@
 /**
  * Does the actor runtime do what its models say? 200,000 random programs, or as many as ten minutes hold.
  *
- * `npm run soak -- model [NAME [SEED]]`: all models in turn, or the one of that name in test/supervision/models; a failure
+ * `npm run soak -- model [NAME [MINUTES [SEED]]]`: all models in turn, or the one of that name in test/supervision/models; a failure
  * prints its seed and the shortest program that shows it.
  */
 import fc from 'fast-check';
@@ -11,10 +11,10 @@ const PROGRAMS = 200_000;
 const MINUTES = 10;
 const BATCH = 200;
 
-const [only, seed] = process.argv.slice(2);
+const [only, minutes = MINUTES, seed] = process.argv.slice(2);
 const chosen = Object.entries(models).filter(([name]) => only === undefined || name === only);
 if (chosen.length === 0) throw new Error(`the models are ${Object.keys(models).join(', ')}`);
-const end = performance.now() + MINUTES * 60_000;
+const end = performance.now() + Number(minutes) * 60_000;
 let left = chosen.length;
 for (const [name, { property }] of chosen) {
   const begin = performance.now();
