@@ -131,7 +131,7 @@ export class Cell extends Inbox implements Runnable {
     const parts = this.parts;
     if (parts.controller === undefined) {
       parts.controller = new AbortController();
-      if ((this.flags & STOPPING) !== 0) parts.controller.abort();
+      if ((this.flags & (STOPPING | RESETTING)) !== 0) parts.controller.abort();
     }
     return parts.controller.signal;
   }
