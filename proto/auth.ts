@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { apiTokenEndpoints } from './api-tokens.ts';
 import { endpoint } from './endpoint.ts';
+import { securityKeyEndpoints } from './security-keys.ts';
 
 /** Lower-case, since it is also the first part of a registry repository. */
 export const usernameSchema = z
@@ -116,6 +117,7 @@ export const authEndpoints = [
   changePassword,
   listSessions,
   ...apiTokenEndpoints,
+  ...securityKeyEndpoints,
 ] as const;
 
 /** News that a user's row was changed outside its actor (the command line): the actor reads it again. */

@@ -2,6 +2,7 @@
 import type { Bus, Clock, Log } from '../../proto/ports.ts';
 import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
+import type { RelyingParty } from './webauthn-rules.ts';
 
 export interface AuthDeps {
   readonly db: Db;
@@ -16,4 +17,6 @@ export interface AuthDeps {
   readonly tokensChanged: (news: TokenNews) => void;
   /** The user of this name is the administrator (interface section 2.1). */
   readonly adminUsername: string;
+  /** Whom security keys are made for. */
+  readonly relyingParty: RelyingParty;
 }

@@ -4,18 +4,21 @@ import { login, logout, usernameSchema } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { livingApiToken } from '../../storage/auth/api-tokens.ts';
 import { chargeAttempt, clearAttempts } from '../../storage/auth/attempts.ts';
-import { insertSession } from '../../storage/auth/sessions.ts';
+import { countSecurityKeys } from '../../storage/auth/security-keys.ts';
 import { rehash, userByName } from '../../storage/auth/users.ts';
 import { handlers, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
-import { sessionTokens } from './issue-tokens.ts';
+import { challengeTokens } from './issue-tokens.ts';
+import { keyLoginHandlers } from './key-login.ts';
+import { loginSessions } from './login-sessions.ts';
 import { hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
 
 /** The desk's handlers. */
 export function loginHandlers(deps: AuthDeps) {
-  const issue = sessionTokens(deps.jwtSecret, deps.sessionTtlSeconds, deps.clock);
+  const enter = loginSessions(deps);
+  const challenge = challengeTokens(deps.jwtSecret, deps.clock);
   return handlers(
-    on(login, async (_desk: undefined, { body, address }) => {
+    on(login, async (_desk: undefined, { body, address, requestId }) => {
       // A name nobody can have is counted under one name: it must not fill the table with whatever was typed.
       const username = usernameSchema.safeParse(body.username).success ? body.username : '';
       const attempt = await chargeAttempt(deps.db, username, address);
@@ -30,12 +33,13 @@ export function loginHandlers(deps: AuthDeps) {
       await clearAttempts(deps.db, username, address);
       if (needsRehash(user.passwordHash))
         await rehash(deps.db, user.id, user.passwordHash, await hashPassword(body.password));
-      const isAdmin = user.username === deps.adminUsername;
-      const { token, tokenId, expiresAt } = await issue({ id: user.id, username: user.username, isAdmin });
-      await insertSession(deps.db, { tokenId, userId: user.id, ipAddress: address, expiresAt });
-      deps.log.info({ username, userId: user.id, address }, 'logged in');
-      return { username: user.username, display_name: user.displayName, user_id: user.id, is_admin: isAdmin, token };
+      if ((await countSecurityKeys(deps.db, user.id)) > 0) {
+        deps.log.info({ username, userId: user.id, address }, 'second factor asked for');
+        return { requires_2fa: true as const, challenge_token: await challenge({ id: user.id, username }) };
+      }
+      return enter(user, { address, requestId }, { factor: 'password' });
     }),
+    ...keyLoginHandlers(deps),
     on(logout, () => ({ status: 'ok' as const })),
     on(checkToken, async (_desk: undefined, { params }) => {
       const token = await livingApiToken(deps.db, params.id);

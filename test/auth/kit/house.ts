@@ -29,6 +29,7 @@ import {
 import { silentLog, testDatabase } from '../../kit/database.ts';
 
 export const SECRET = 'a secret of the tests, 32 bytes or more';
+export const RELYING_PARTY = { id: 'troupe.test', origins: undefined };
 export const PASSWORD = 'correct horse battery';
 
 export interface House {
@@ -77,7 +78,7 @@ export async function openHouse(t: TestContext): Promise<House> {
   };
   const service = await startAuth(system, {
     ...{ db, bus, log, clock, jwtSecret: SECRET, authenticate, tokensChanged },
-    ...{ sessionTtlSeconds: 3600, adminUsername: 'admin' },
+    ...{ sessionTtlSeconds: 3600, adminUsername: 'admin', relyingParty: RELYING_PARTY },
   });
   await addUser(outside, 'ann', PASSWORD);
   const prove = async (token: string) => authenticate(token);
