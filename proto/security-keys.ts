@@ -14,7 +14,7 @@ const bytes = (max: number) =>
     .transform((text) => text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, ''));
 
 /** A credential id, base64url: 1 to 1023 bytes (WebAuthn, section 4). */
-export const credentialIdSchema = bytes(1366);
+export const credentialIdSchema = bytes(1364);
 
 /** 0 to 64 characters, no control characters. */
 const keyName = z
