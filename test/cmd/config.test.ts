@@ -19,9 +19,13 @@ test('good values are taken', () => {
     DATABASE_URL: 'postgres://u@h/db',
     DOCKER_HOST: 'unix:///run/docker.sock',
     REGISTRY_HOST: 'registry.example.com:5000',
+    WEBAUTHN_RP_ID: 'Example.com',
+    WEBAUTHN_ORIGINS: 'https://console.example.com, http://localhost:5173',
   });
   assert.equal(environment.SESSION_TTL, 5400);
   assert.equal(environment.PLATFORM_DOMAIN, 'cloud.example.com');
+  assert.equal(environment.WEBAUTHN_RP_ID, 'example.com');
+  assert.deepEqual(environment.WEBAUTHN_ORIGINS, ['https://console.example.com', 'http://localhost:5173']);
 });
 
 test('every bad value is named with what was expected, and never shown', () => {
@@ -35,6 +39,8 @@ test('every bad value is named with what was expected, and never shown', () => {
     DOCKER_HOST: ['ssh://secret-7', /DOCKER_HOST: must begin with unix:\/\/ or tcp:\/\//],
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 24h/],
     LOG_LEVEL: ['secret-9', /LOG_LEVEL: /],
+    WEBAUTHN_RP_ID: ['10.1.2.3', /WEBAUTHN_RP_ID: must be a name, not an address/],
+    WEBAUTHN_ORIGINS: ['secret-10', /WEBAUTHN_ORIGINS: must be origins such as https:\/\/console\.example\.com/],
   };
   for (const [name, [value, expected]] of Object.entries(bad)) {
     assert.throws(
@@ -51,6 +57,16 @@ test('every bad value is named with what was expected, and never shown', () => {
     () => readEnvironment({ JWT_SECRET: 'short', SESSION_TTL: '1s' }),
     /JWT_SECRET[\s\S]*SESSION_TTL: must be at least a minute/,
   );
+});
+
+test('origins are taken only as browsers write them', () => {
+  const bad = [
+    ...['https://a.test/', 'https://A.test', 'https://a.test:443', 'https://ann@a.test', 'ftp://a.test', 'null', '*'],
+    ...['https://*.a.test:x', 'https://a.test,', 'https://a.test;https://b.test', 'https://a.test?x', 'https://'],
+  ];
+  for (const WEBAUTHN_ORIGINS of bad) {
+    assert.throws(() => readEnvironment({ WEBAUTHN_ORIGINS }), CliError, WEBAUTHN_ORIGINS);
+  }
 });
 
 test('ports move together, or are any free ones', () => {
