@@ -82,3 +82,8 @@ export async function deleteSecurityKey(tx: Queries, userId: string, id: string)
   ]);
   return row?.name;
 }
+
+/** Deletes all keys of the user. Returns how many went. */
+export function deleteSecurityKeys(tx: Queries, userId: string): Promise<number> {
+  return tx.run('delete from security_keys where user_id = $1', [userId]);
+}

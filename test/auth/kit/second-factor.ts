@@ -1,12 +1,13 @@
 /** The ceremonies as a browser walks them, against the service of a test. */
 import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
 import { z } from 'zod';
 import { login } from '../../../proto/auth.ts';
 import type { Caller, ReplyOf } from '../../../proto/endpoint.ts';
 import { beginAddKey, beginKeyLogin, finishAddKey, finishKeyLogin } from '../../../proto/security-keys.ts';
 import { readAudit } from '../../../storage/audit.ts';
-import type { NewCredentialJson, SignedCredentialJson, SoftKey, Wrong } from './authenticator.ts';
-import { type House, PASSWORD } from './house.ts';
+import { type NewCredentialJson, type SignedCredentialJson, SoftKey, type Wrong } from './authenticator.ts';
+import { type House, openHouse, PASSWORD } from './house.ts';
 
 const challenged = z.strictObject({ requires_2fa: z.literal(true), challenge_token: z.string() });
 
@@ -73,4 +74,15 @@ export async function entries(house: House, action: string) {
 export function lastReason(house: House): string {
   const { message = '', fields = {} } = house.log.lines.at(-1) ?? {};
   return `${message}: ${'reason' in fields ? fields.reason : ''}`;
+}
+
+/** A house where Ann has a key. */
+export async function houseWithKey(
+  t: TestContext,
+  key = new SoftKey(),
+): Promise<{ house: House; ann: Caller; key: SoftKey }> {
+  const house = await openHouse(t);
+  const ann = await house.enter('ann');
+  await addKey(house, ann, key, 'blue one');
+  return { house, ann, key };
 }
