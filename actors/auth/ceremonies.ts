@@ -12,6 +12,7 @@ import { ALGORITHMS, acceptsOrigin, counterAdvances, type RelyingParty } from '.
 /** Why a key was not accepted; `verification`: the library says no, `cause` why. */
 export type KeyProblem =
   | 'malformed'
+  | 'unknown_key'
   | 'origin'
   | 'attestation'
   | 'public_key'

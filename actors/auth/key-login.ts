@@ -49,37 +49,23 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
       const user = await userById(db, state.userId);
       if (user === undefined) throw new Refusal('invalid_credential');
 
-      /** Somebody has the password but not the key: worth an entry. */
-      const refuse = async (reason: string, cause?: unknown): Promise<Refusal> => {
-        const { id: userId, username } = user;
-        log.warn(
-          { username, userId, address, reason, ...(cause === undefined ? {} : { err: cause }) },
-          'second factor refused',
-        );
-        await audit(db, {
-          ...{ userId, username, action: 'login.refuse', address, requestId },
-          detail: { factor: 'security_key', reason },
-        });
-        return new Refusal('invalid_credential', { cause });
-      };
-
-      const key = await securityKey(db, user.id, credential.id);
-      if (key === undefined) throw await refuse('unknown_key');
-      let counter: number;
       try {
-        counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
-      } catch (error) {
-        if (!(error instanceof KeyRejected)) throw error;
-        throw await refuse(error.code, error);
-      }
-      try {
+        const key = await securityKey(db, user.id, credential.id);
+        if (key === undefined) throw new KeyRejected('unknown_key');
+        const counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
         return await enter(user, { address, requestId }, { factor: 'security_key', key: key.id }, async (tx) => {
-          if (!(await advanceCounter(tx, key.id, key.counter, counter))) throw new KeyRejected('counter');
+          // Used at the same time elsewhere, or deleted: either way it is not this login's turn.
+          const isTurn = await advanceCounter(tx, { userId: user.id, id: key.id, from: key.counter, to: counter });
+          if (!isTurn) throw new KeyRejected('counter');
         });
       } catch (error) {
-        // Used at the same time elsewhere, or deleted: either way it was not this login's turn.
         if (!(error instanceof KeyRejected)) throw error;
-        throw await refuse(error.code);
+        // Somebody has the password but not the key: worth an entry.
+        const { id: userId, username } = user;
+        const detail = { factor: 'security_key', reason: error.code };
+        log.warn({ username, userId, address, reason: error.code, err: error }, 'second factor refused');
+        await audit(db, { userId, username, action: 'login.refuse', address, requestId, detail });
+        throw new Refusal('invalid_credential', { cause: error });
       }
     }),
   ];

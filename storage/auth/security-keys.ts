@@ -61,8 +61,16 @@ export async function insertSecurityKey(
 }
 
 /** Moves the counter on from `from`; false when it is no longer there, or the key is gone: of two at once one wins. */
-export async function advanceCounter(tx: Queries, id: string, from: number, to: number): Promise<boolean> {
-  const rows = await tx.run('update security_keys set counter = $3 where id = $1 and counter = $2', [id, from, to]);
+export async function advanceCounter(
+  tx: Queries,
+  { userId, id, from, to }: { userId: string; id: string; from: number; to: number },
+): Promise<boolean> {
+  const rows = await tx.run('update security_keys set counter = $4 where user_id = $1 and id = $2 and counter = $3', [
+    userId,
+    id,
+    from,
+    to,
+  ]);
   return rows === 1;
 }
 

@@ -232,8 +232,9 @@ describe('what a key signed', () => {
       if (result.status === 'rejected') assert.equal(result.reason.code, 'invalid_credential');
     assert.equal(await records(house, ann), before + 1);
     // The statement itself: who read an old counter writes nothing.
-    assert.equal(await advanceCounter(house.db, key.id, 6, 8), false);
-    assert.equal(await advanceCounter(house.db, key.id, 7, 8), true);
+    const of = { userId: ann.userId, id: key.id, to: 8 };
+    assert.equal(await advanceCounter(house.db, { ...of, from: 6 }), false);
+    assert.equal(await advanceCounter(house.db, { ...of, from: 7 }), true);
   });
 
   test('with a key of somebody else, or of nobody, is refused (A10)', async (t) => {
