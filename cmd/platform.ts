@@ -122,6 +122,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       relyingParty: {
         id: environment.WEBAUTHN_RP_ID ?? options.domain.toLowerCase(),
         origins: environment.WEBAUTHN_ORIGINS,
+        tenants: `compute.${options.domain.toLowerCase()}`,
       },
       authenticate,
       tokensChanged,

@@ -4,8 +4,13 @@
 export interface RelyingParty {
   /** The RP id: a domain. A key made for it works on its pages and those of its subdomains, nowhere else. */
   readonly id: string;
-  /** Exactly these origins; undefined: the RP id and its subdomains on any port. */
+  /** Exactly these origins; undefined: the RP id and its subdomains on any port, but for those of `tenants`. */
   readonly origins: readonly string[] | undefined;
+  /**
+   * The domain under which users' containers have their names. Browsers let pages there ask for our keys, so that one could
+   * pass another person's login on to us.
+   */
+  readonly tenants: string;
 }
 
 /** COSE algorithms (RFC 9053) in the order we like them: EdDSA, ES256, RS256. */
@@ -15,17 +20,21 @@ export const ALGORITHMS: readonly number[] = [-8, -7, -257];
 const ORIGIN = /^(https?):\/\/([a-z0-9_-]+(?:\.[a-z0-9_-]+)*)(?::([1-9][0-9]{0,4}))?$/;
 
 /** Whether a page of this origin may use the keys. Plain HTTP only on this machine itself, as browsers have it. */
-export function acceptsOrigin({ id, origins }: RelyingParty, origin: string): boolean {
+export function acceptsOrigin({ id, origins, tenants }: RelyingParty, origin: string): boolean {
   if (origins !== undefined) return origins.includes(origin);
   const [, scheme, host, port] = ORIGIN.exec(origin) ?? [];
-  if (host === undefined || (host !== id && !host.endsWith(`.${id}`))) return false;
+  if (host === undefined || !isWithin(host, id) || isWithin(host, tenants)) return false;
   if (Number(port ?? 0) > 65_535 || port === (scheme === 'https' ? '443' : '80')) return false;
   return scheme === 'https' || isLocal(id);
 }
 
+function isWithin(host: string, domain: string): boolean {
+  return host === domain || host.endsWith(`.${domain}`);
+}
+
 /** Names that mean this machine everywhere (RFC 6761, section 6.3). */
 function isLocal(host: string): boolean {
-  return host === 'localhost' || host.endsWith('.localhost');
+  return isWithin(host, 'localhost');
 }
 
 /**

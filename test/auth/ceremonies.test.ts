@@ -5,7 +5,7 @@ import { KeyRejected, verifyNewKey, verifyUse } from '../../actors/auth/ceremoni
 import { newCredentialSchema, signedCredentialSchema } from '../../proto/security-keys.ts';
 import { RP_ID, SoftKey } from './kit/authenticator.ts';
 
-const party = { id: RP_ID, origins: undefined };
+const party = { id: RP_ID, origins: undefined, tenants: `compute.${RP_ID}` };
 const challenge = Buffer.alloc(32, 1).toString('base64url');
 const flip = (text: string, at: number, mask: number) => {
   const bytes = Buffer.from(text, 'base64url');

@@ -130,6 +130,7 @@ describe('what a key signed', () => {
     const wrongs: Record<string, [KeyProblem, Wrong]> = {
       'another origin': ['origin', { origin: 'https://evil-troupe.test' }],
       'a suffix of ours': ['origin', { origin: 'https://troupe.test.evil.test' }],
+      'a page of a container': ['origin', { origin: 'https://abcdefghijkl.compute.troupe.test' }],
       'no origin': ['origin', { origin: 'null' }],
       'plain HTTP': ['origin', { origin: 'http://console.troupe.test' }],
       'a page within a page': ['origin', { clientData: { crossOrigin: true } }],

@@ -106,6 +106,7 @@ describe('adding a security key', () => {
     long[1] = 0x7b; // a text of a length that 8 bytes hold
     const wrongs: Record<string, [KeyProblem, Wrong]> = {
       'another origin': ['origin', { origin: 'https://evil-troupe.test' }],
+      'a page of a container': ['origin', { origin: 'https://abcdefghijkl.compute.troupe.test' }],
       'no origin': ['origin', { origin: 'null' }],
       'plain HTTP': ['origin', { origin: 'http://troupe.test' }],
       'a page within a page': ['origin', { clientData: { crossOrigin: true } }],

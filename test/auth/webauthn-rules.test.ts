@@ -11,7 +11,10 @@ import {
 import { cbor } from './kit/authenticator.ts';
 
 describe('the origin of a page', () => {
-  const accepts = (id: string, origin: string) => acceptsOrigin({ id, origins: undefined }, origin);
+  const accepts = (id: string, origin: string) =>
+    acceptsOrigin({ id, origins: undefined, tenants: `compute.${id}` }, origin);
+
+  const example = { id: 'example.com', origins: undefined, tenants: 'compute.cloud.example.com' };
 
   test('may be the RP id and its subdomains, on any port', () => {
     for (const origin of [
@@ -94,8 +97,20 @@ describe('the origin of a page', () => {
     for (const origin of misses) assert.ok(!accepts('troupe.localhost', origin), JSON.stringify(origin));
   });
 
+  test('may not be a page that somebody’s container serves', () => {
+    for (const host of ['abcdefghijkl.compute', 'a.b.compute', 'compute']) {
+      assert.ok(!accepts('troupe.localhost', `http://${host}.troupe.localhost:8000`), host);
+      assert.ok(!accepts('cloud.example.com', `https://${host}.cloud.example.com`), host);
+      // Also when keys are made for a parent of the platform's domain.
+      assert.ok(!acceptsOrigin(example, `https://${host}.cloud.example.com`), host);
+    }
+    for (const host of ['compute.example.com', 'xcompute.cloud.example.com', 'console.cloud.example.com']) {
+      assert.ok(acceptsOrigin(example, `https://${host}`), host);
+    }
+  });
+
   test('is compared as text where origins are named', () => {
-    const party = { id: 'example.com', origins: ['https://console.example.com', 'http://localhost:5173'] };
+    const party = { ...example, origins: ['https://console.example.com', 'http://localhost:5173'] };
     for (const origin of party.origins) assert.ok(acceptsOrigin(party, origin));
     for (const origin of [
       'https://example.com',
@@ -105,7 +120,7 @@ describe('the origin of a page', () => {
     ]) {
       assert.ok(!acceptsOrigin(party, origin), origin);
     }
-    assert.ok(!acceptsOrigin({ id: 'example.com', origins: [] }, 'https://example.com'));
+    assert.ok(!acceptsOrigin({ ...example, origins: [] }, 'https://example.com'));
   });
 });
 

@@ -162,6 +162,10 @@ describe('security keys in a browser', {
     await browser.page.goto(pageOf('console.troupe.localhost'));
     const { options, state } = await beginLogin('ann');
     assert.equal((await finishLogin(state, await get(options))).status, 200);
+    // What a container serves is no page of ours, though browsers take it for one.
+    await browser.page.goto(pageOf('abcdefghijkl.compute.troupe.localhost'));
+    const lured = await beginLogin('ann');
+    assert.equal((await finishLogin(lured.state, await get(lured.options))).status, 401);
     for (const host of ['evil-troupe.localhost', '127.0.0.1']) {
       await browser.page.goto(pageOf(host));
       await assert.rejects(get(options), /SecurityError/, host);

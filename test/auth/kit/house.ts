@@ -29,7 +29,7 @@ import {
 import { silentLog, testDatabase } from '../../kit/database.ts';
 
 export const SECRET = 'a secret of the tests, 32 bytes or more';
-export const RELYING_PARTY = { id: 'troupe.test', origins: undefined };
+export const RELYING_PARTY = { id: 'troupe.test', origins: undefined, tenants: 'compute.troupe.test' };
 export const PASSWORD = 'correct horse battery';
 
 export interface House {
