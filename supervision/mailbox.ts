@@ -1,25 +1,36 @@
 import type { Ask } from './asks.ts';
 
-/** What a waiting message carries: its ask, or for a tell the coarse clock (ms) at which it arrived. */
+/** What a waiting message carries: its ask, or for a tell the coarse clock (`clock.ms`) at which it arrived. */
 export type Meta = Ask | number;
 
+/** The clock's stamps are never negative. */
+const NO_STAMP = -1;
 const CHUNK_MESSAGES = 128;
-/** Spare parts kept for the next burst: at most 64 * 2 KiB. */
+/** Spare parts kept for the next burst: at most 64 of some 2 KiB. */
 const SPARES = 64;
 /** A mailbox this long goes on in large chunks. */
 const FLOOD = 4096;
 /** Just over 128 KiB an array: the collector keeps those apart and never moves them, which would hold up the loop. */
 const LARGE_CHUNK_MESSAGES = 16_640;
 
-/** Room for so many messages and their metas. */
+/**
+ * Room for so many messages. Their metas are kept as runs: most messages of a burst share one stamp, so one is written
+ * for all that follow each other with it.
+ */
 class Chunk {
   readonly messages: unknown[];
-  readonly metas: Meta[];
+  /** Where in `messages` each run begins. */
+  readonly places: number[] = [];
+  /** The meta of each run. */
+  readonly metas: Meta[] = [];
+  /** How many runs there are; the arrays keep their room. */
+  runs = 0;
   next: Chunk | undefined = undefined;
 
   constructor(size: number) {
-    this.messages = new Array(size).fill(undefined);
-    this.metas = new Array(size).fill(0);
+    this.messages = new Array(size);
+    // Tells the engine that anything may come, as filling it would, but touches no page before its turn.
+    this.messages[0] = undefined;
   }
 }
 
@@ -32,6 +43,7 @@ function takeChunk(): Chunk {
 
 function giveChunk(chunk: Chunk): void {
   chunk.next = undefined;
+  chunk.runs = 0;
   if (spareChunks.length < SPARES && chunk.messages.length === CHUNK_MESSAGES) spareChunks.push(chunk);
 }
 
@@ -47,21 +59,38 @@ export class Mailbox {
   private tail: Chunk = this.head;
   private headAt = 0;
   private tailAt = 0;
+  /** Stamp of the message that was put in last; NO_STAMP when that was an ask. */
+  private lastStamp = 0;
+  /** The run of `head` that comes next, and where it begins; -1 when there is none yet. */
+  private nextRun = 0;
+  private nextRunAt = -1;
 
   push(msg: unknown, meta: Meta): void {
     let at = this.tailAt;
     let chunk = this.tail;
     if (at === chunk.messages.length) {
-      const next = this.length < FLOOD ? takeChunk() : new Chunk(LARGE_CHUNK_MESSAGES);
-      chunk.next = next;
-      this.tail = next;
-      chunk = next;
+      chunk = this.extend(chunk);
       at = 0;
     }
     chunk.messages[at] = msg;
-    chunk.metas[at] = meta;
+    if (typeof meta !== 'number' || meta !== this.lastStamp) this.beginRun(chunk, at, meta);
     this.tailAt = at + 1;
     this.length++;
+  }
+
+  private extend(last: Chunk): Chunk {
+    const chunk = this.length < FLOOD ? takeChunk() : new Chunk(LARGE_CHUNK_MESSAGES);
+    last.next = chunk;
+    this.tail = chunk;
+    return chunk;
+  }
+
+  private beginRun(chunk: Chunk, at: number, meta: Meta): void {
+    this.lastStamp = typeof meta === 'number' ? meta : NO_STAMP;
+    chunk.places[chunk.runs] = at;
+    chunk.metas[chunk.runs] = meta;
+    chunk.runs++;
+    if (chunk === this.head && this.nextRunAt < 0) this.nextRunAt = at;
   }
 
   /** The oldest message; its meta is then in `meta`. Only when `length` > 0. */
@@ -69,24 +98,42 @@ export class Mailbox {
     const chunk = this.head;
     const at = this.headAt;
     const msg = chunk.messages[at];
-    this.meta = chunk.metas[at] ?? 0;
     chunk.messages[at] = undefined;
-    chunk.metas[at] = 0;
+    if (at === this.nextRunAt) this.enterRun(chunk);
     this.length--;
-    if (at + 1 === chunk.messages.length) {
-      this.headAt = 0;
-      if (chunk.next === undefined) this.tailAt = 0;
-      else {
-        this.head = chunk.next;
-        giveChunk(chunk);
-      }
-    } else this.headAt = at + 1;
+    if (at + 1 === chunk.messages.length) this.leave(chunk);
+    else this.headAt = at + 1;
     return msg;
+  }
+
+  private enterRun(chunk: Chunk): void {
+    this.meta = chunk.metas[this.nextRun] ?? 0;
+    chunk.metas[this.nextRun] = 0;
+    this.nextRun++;
+    this.nextRunAt = this.runAt(chunk);
+  }
+
+  private runAt(chunk: Chunk): number {
+    return this.nextRun < chunk.runs ? (chunk.places[this.nextRun] ?? -1) : -1;
+  }
+
+  /** Goes on with the next chunk, or with this one from its beginning. */
+  private leave(chunk: Chunk): void {
+    this.headAt = 0;
+    this.nextRun = 0;
+    if (chunk.next === undefined) {
+      this.tailAt = 0;
+      chunk.runs = 0;
+    } else {
+      this.head = chunk.next;
+      giveChunk(chunk);
+    }
+    this.nextRunAt = this.runAt(this.head);
   }
 
   /** Meta of the oldest message; only when `length` > 0. */
   peekMeta(): Meta {
-    return this.head.metas[this.headAt] ?? 0;
+    return this.headAt === this.nextRunAt ? (this.head.metas[this.nextRun] ?? 0) : this.meta;
   }
 
   /** Whether this very message waits. */
@@ -123,8 +170,12 @@ export class Mailbox {
   /** Makes an emptied mailbox as good as new. */
   rewind(): void {
     this.meta = 0;
+    this.lastStamp = 0;
     this.headAt = 0;
     this.tailAt = 0;
+    this.head.runs = 0;
+    this.nextRun = 0;
+    this.nextRunAt = -1;
   }
 }
 
