@@ -162,18 +162,17 @@ export class Mailbox {
     return messages;
   }
 
-  /** Whether it is back to the room it began with, or as little. Only when it is empty. */
-  get small(): boolean {
-    return this.head.messages.length === CHUNK_MESSAGES;
-  }
-
-  /** Makes an emptied mailbox as good as new. */
+  /** Makes an emptied mailbox as good as new, with no more room than a new one. */
   rewind(): void {
-    this.meta = 0;
-    this.lastStamp = 0;
+    if (this.head.messages.length !== CHUNK_MESSAGES) {
+      this.head = takeChunk();
+      this.tail = this.head;
+    }
+    this.head.runs = 0;
     this.headAt = 0;
     this.tailAt = 0;
-    this.head.runs = 0;
+    this.meta = 0;
+    this.lastStamp = 0;
     this.nextRun = 0;
     this.nextRunAt = -1;
   }
@@ -187,5 +186,5 @@ export function takeMailbox(): Mailbox {
 /** Gives an emptied mailbox back; the caller forgets it. */
 export function giveMailbox(mailbox: Mailbox): void {
   mailbox.rewind();
-  if (spareMailboxes.length < SPARES && mailbox.small) spareMailboxes.push(mailbox);
+  if (spareMailboxes.length < SPARES) spareMailboxes.push(mailbox);
 }
