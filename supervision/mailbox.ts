@@ -6,7 +6,7 @@ export type Meta = Ask | number;
 /** The clock's stamps are never negative. */
 const NO_STAMP = -1;
 const CHUNK_MESSAGES = 128;
-/** Spare parts kept for the next burst: at most 64 of some 2 KiB. */
+/** Spare parts kept for the next burst, of each kind. */
 const SPARES = 64;
 /** A mailbox this long goes on in large chunks. */
 const FLOOD = 4096;
@@ -37,14 +37,30 @@ class Chunk {
 const spareChunks: Chunk[] = [];
 const spareMailboxes: Mailbox[] = [];
 
+/** Large chunks for the next flood: fresh pages take longer than the messages. The next full collection takes them. */
+let spareLargeChunks = new WeakRef<Chunk[]>([]);
+
+function largeSpares(): Chunk[] {
+  const spares = spareLargeChunks.deref();
+  if (spares !== undefined) return spares;
+  const none: Chunk[] = [];
+  spareLargeChunks = new WeakRef(none);
+  return none;
+}
+
 function takeChunk(): Chunk {
   return spareChunks.pop() ?? new Chunk(CHUNK_MESSAGES);
+}
+
+function takeLargeChunk(): Chunk {
+  return largeSpares().pop() ?? new Chunk(LARGE_CHUNK_MESSAGES);
 }
 
 function giveChunk(chunk: Chunk): void {
   chunk.next = undefined;
   chunk.runs = 0;
-  if (spareChunks.length < SPARES && chunk.messages.length === CHUNK_MESSAGES) spareChunks.push(chunk);
+  const spares = chunk.messages.length === CHUNK_MESSAGES ? spareChunks : largeSpares();
+  if (spares.length < SPARES) spares.push(chunk);
 }
 
 /**
@@ -79,7 +95,7 @@ export class Mailbox {
   }
 
   private extend(last: Chunk): Chunk {
-    const chunk = this.length < FLOOD ? takeChunk() : new Chunk(LARGE_CHUNK_MESSAGES);
+    const chunk = this.length < FLOOD ? takeChunk() : takeLargeChunk();
     last.next = chunk;
     this.tail = chunk;
     return chunk;
@@ -165,6 +181,7 @@ export class Mailbox {
   /** Makes an emptied mailbox as good as new, with no more room than a new one. */
   rewind(): void {
     if (this.head.messages.length !== CHUNK_MESSAGES) {
+      giveChunk(this.head);
       this.head = takeChunk();
       this.tail = this.head;
     }
