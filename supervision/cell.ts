@@ -23,7 +23,7 @@ import {
 import { Inbox, taken } from './inbox.ts';
 import type { KindStats } from './kind-stats.ts';
 import type { Meta } from './mailbox.ts';
-import { ageOf, clock, enqueue, type Runnable, wake } from './run-queue.ts';
+import { clock, enqueue, type Runnable, wake } from './run-queue.ts';
 import type { CrashContext, StopReason } from './types.ts';
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
@@ -86,6 +86,9 @@ export class Cell extends Inbox implements Runnable {
     this.options = options;
     this.capacity = capacity;
     this.hooks = hooks;
+    // Made with the actor, not with its first message: then it would be young beside an old cell, which the collector
+    // has to note for each.
+    this.ctx = lifecycle.context(this);
   }
 
   override get name(): string {
@@ -105,7 +108,7 @@ export class Cell extends Inbox implements Runnable {
     return this.parent === undefined;
   }
 
-  /** The context, made when first needed. */
+  /** What handlers and policies get; made anew for whoever still asks once the actor has ended. */
   get context(): CrashContext<unknown> {
     if (this.ctx === undefined) this.ctx = lifecycle.context(this);
     return this.ctx;
@@ -238,18 +241,6 @@ export class Cell extends Inbox implements Runnable {
       this.refuse(msg, taken.meta);
     }
     taken.meta = 0;
-  }
-
-  /** Milliseconds the oldest message has been waiting or in its handler; 0 when there is none. The clock must be fresh. */
-  oldestAge(): number {
-    let age = 0;
-    const rare = this.rare;
-    if (rare?.running !== undefined) age = ageOf(stampOf(rare.running.meta));
-    if (rare?.inflight !== undefined) {
-      for (const run of rare.inflight) age = Math.max(age, ageOf(stampOf(run.meta)));
-    }
-    const waiting = this.oldestMeta();
-    return waiting === undefined ? age : Math.max(age, ageOf(stampOf(waiting)));
   }
 
   /** Handles up to `limit` messages. Called by the run queue only. */
@@ -398,8 +389,3 @@ export class Cell extends Inbox implements Runnable {
 
 const nothing: Behaviour = Object.freeze({});
 const ended: Handler = () => undefined;
-
-function stampOf(meta: unknown): number {
-  if (meta instanceof Ask) return meta.at;
-  return typeof meta === 'number' ? meta : clock.ms;
-}

@@ -54,7 +54,7 @@ export abstract class Inbox extends Ref<unknown> {
   }
 
   /** Meta of the oldest waiting message; undefined when none waits. */
-  protected oldestMeta(): Meta | undefined {
+  oldestMeta(): Meta | undefined {
     if (this.mailbox !== undefined) return this.mailbox.peekMeta();
     return (this.flags & SLOT) !== 0 ? this.slotMeta : undefined;
   }
