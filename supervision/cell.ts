@@ -262,7 +262,8 @@ export class Cell extends Inbox implements Runnable {
   }
 
   private runStateful(limit: number): number {
-    const ctx = this.context;
+    // The field itself: it is there for as long as the actor runs, and the getter would be a call.
+    const ctx = this.ctx;
     const f = this.f;
     let n = 0;
     let msg: unknown;
@@ -292,7 +293,7 @@ export class Cell extends Inbox implements Runnable {
   }
 
   private runStateless(limit: number): number {
-    const ctx = this.context;
+    const ctx = this.ctx;
     const f = this.f;
     let n = 0;
     while (n < limit && (this.flags & BLOCKED) === 0 && (this.flags & WAITING) !== 0) {
