@@ -39,6 +39,16 @@ const registryKey = z.string().transform((value, context) => {
     return z.NEVER;
   }
 });
+const hostName = z
+  .string()
+  .toLowerCase()
+  .regex(/^(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/, 'must be a host name');
+
+/** Origins as browsers write them, so that they can be compared as text. */
+const origins = z
+  .string()
+  .transform((value) => value.split(',').map((origin) => origin.trim()))
+  .refine((list) => list.every(isOrigin), 'must be origins such as https://console.example.com, separated by commas');
 
 const environmentSchema = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
@@ -53,11 +63,9 @@ const environmentSchema = z.object({
     .min(8, 'must be at least 8 characters')
     .max(256, 'must be at most 256 characters')
     .optional(),
-  PLATFORM_DOMAIN: z
-    .string()
-    .toLowerCase()
-    .regex(/^(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/, 'must be a host name')
-    .optional(),
+  PLATFORM_DOMAIN: hostName.optional(),
+  WEBAUTHN_RP_ID: hostName.refine((value) => !/(^|\.)[0-9]+$/.test(value), 'must be a name, not an address').optional(),
+  WEBAUTHN_ORIGINS: origins.optional(),
   REGISTRY_HOST: z
     .string()
     .regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one')
@@ -85,6 +93,10 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   if (result.success) return result.data;
   const lines = result.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
   throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);
+}
+
+function isOrigin(value: string): boolean {
+  return /^https?:/.test(value) && URL.canParse(value) && new URL(value).origin === value;
 }
 
 function isSealKey(value: string): boolean {

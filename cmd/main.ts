@@ -105,6 +105,15 @@ users
     const { usersPasswd } = await import('./users.ts');
     await usersPasswd(name, { ...options, json: options.json === true });
   });
+users
+  .command('forget-keys <name>')
+  .description('delete all security keys of somebody who lost them: the password is enough again')
+  .option(...data)
+  .option(...json)
+  .action(async (name: string, options: { data: string; json?: true }) => {
+    const { usersForgetKeys } = await import('./users.ts');
+    await usersForgetKeys(name, { ...options, json: options.json === true });
+  });
 
 const registry = program
   .command('registry')

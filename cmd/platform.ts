@@ -126,6 +126,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       jwtSecret: secrets.jwtSecret,
       sessionTtlSeconds: environment.SESSION_TTL,
       adminUsername: environment.ADMIN_USERNAME,
+      relyingParty: {
+        id: environment.WEBAUTHN_RP_ID ?? options.domain.toLowerCase(),
+        origins: environment.WEBAUTHN_ORIGINS,
+        tenants: `compute.${options.domain.toLowerCase()}`,
+      },
       authenticate,
       tokensChanged,
       registry,

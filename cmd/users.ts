@@ -1,6 +1,6 @@
-/** `troupe users add|list|passwd`: users are made here, there is no sign-up. */
+/** `troupe users add|list|passwd|forget-keys`: users are made here, there is no sign-up. */
 import { readFileSync } from 'node:fs';
-import { addUser, generatePassword, listUsers, setPassword } from '../actors/auth/users.ts';
+import { addUser, forgetKeys, generatePassword, listUsers, setPassword } from '../actors/auth/users.ts';
 import { readEnvironment } from './config.ts';
 import { withDatabase } from './database.ts';
 import { openLog } from './log.ts';
@@ -29,6 +29,16 @@ export async function usersPasswd(username: string, options: UsersOptions): Prom
     given === undefined
       ? `${username} now has the password ${password} (shown only now).`
       : `The password of ${username} is changed.`,
+  );
+}
+
+/** Deletes all security keys of a user. */
+export async function usersForgetKeys(username: string, options: UsersOptions): Promise<void> {
+  const keys = await run(options, (db) => forgetKeys(db, username));
+  print(options, { username, keys }, () =>
+    keys === 0
+      ? `${username} has no security keys.`
+      : `${username} has no security keys any more (${keys} deleted): the password is enough.`,
   );
 }
 

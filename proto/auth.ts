@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { apiTokenEndpoints } from './api-tokens.ts';
 import { endpoint } from './endpoint.ts';
 import { registryEndpoints } from './registry.ts';
+import { securityKeyEndpoints } from './security-keys.ts';
 
 /** Lower-case, since it is also the first part of a registry repository. */
 export const usernameSchema = z
@@ -118,6 +119,7 @@ export const authEndpoints = [
   listSessions,
   ...apiTokenEndpoints,
   ...registryEndpoints,
+  ...securityKeyEndpoints,
 ] as const;
 
 /** News that a user's row was changed outside its actor (the command line): the actor reads it again. */

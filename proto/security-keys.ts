@@ -5,15 +5,16 @@ import { endpoint } from './endpoint.ts';
 /** Most security keys of a user. */
 export const MAX_SECURITY_KEYS = 20;
 
-/** What a credential of a browser may weigh as JSON, in characters: attestation and all it is below 8 KiB. */
-const MAX_CREDENTIAL = 65_536;
+/** Bytes as text of at most `max` characters: base64url as browsers give it, or standard base64, which means the same. */
+const bytes = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^[A-Za-z0-9+/_-]+={0,2}$/, 'must be base64')
+    .transform((text) => text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, ''));
 
-/** A credential id as browsers give it (base64url); standard base64 means the same key. */
-export const credentialIdSchema = z
-  .string()
-  .max(1400)
-  .regex(/^[A-Za-z0-9+/_-]+={0,2}$/, 'must be base64')
-  .transform((text) => text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, ''));
+/** A credential id, base64url: 1 to 1023 bytes (WebAuthn, section 4). */
+export const credentialIdSchema = bytes(1364);
 
 /** 0 to 64 characters, no control characters. */
 const keyName = z
@@ -24,10 +25,38 @@ const keyName = z
 
 const stateSchema = z.string().min(1).max(4096);
 
-/** What the browser's `credential.toJSON()` gives; its inner structure is checked by whoever verifies it. */
-const credentialSchema = z
-  .record(z.string(), z.unknown())
-  .refine((value) => JSON.stringify(value).length <= MAX_CREDENTIAL, 'is too large');
+const credential = {
+  id: credentialIdSchema,
+  rawId: credentialIdSchema.optional(),
+  type: z.literal('public-key'),
+  authenticatorAttachment: z.string().max(64).nullish(),
+};
+
+/**
+ * What `credential.toJSON()` gives after `navigator.credentials.create` (WebAuthn, section 5.1.8), as far as it is read; what
+ * the bytes mean is for whoever verifies them. The largest attestation without certificates is below 4 KiB.
+ */
+export const newCredentialSchema = z.object({
+  ...credential,
+  response: z.object({
+    clientDataJSON: bytes(8192),
+    attestationObject: bytes(32_768),
+    transports: z.array(z.string().max(64)).max(16).nullish(),
+  }),
+});
+export type NewCredential = z.output<typeof newCredentialSchema>;
+
+/** The same after `navigator.credentials.get`. */
+export const signedCredentialSchema = z.object({
+  ...credential,
+  response: z.object({
+    clientDataJSON: bytes(8192),
+    authenticatorData: bytes(8192),
+    signature: bytes(4096),
+    userHandle: z.union([z.literal(''), bytes(128)]).nullish(),
+  }),
+});
+export type SignedCredential = z.output<typeof signedCredentialSchema>;
 
 /** 2.2 */
 const keyView = z.object({ id: z.string(), name: z.string(), authenticator_type: z.string(), created_at: z.int() });
@@ -68,7 +97,7 @@ export const finishKeyLogin = endpoint({
   path: '/api/webauthn/login/finish',
   summary: 'Second factor: what the browser signed',
   access: 'none',
-  body: z.object({ state: stateSchema, credential: credentialSchema }),
+  body: z.object({ state: stateSchema, credential: signedCredentialSchema }),
   reply: z.object({
     username: z.string(),
     display_name: z.string(),
@@ -114,8 +143,8 @@ export const finishAddKey = endpoint({
   method: 'POST',
   path: '/api/settings/keys/add/finish',
   summary: 'Add the security key that the browser made',
-  body: z.object({ state: stateSchema, credential: credentialSchema, name: keyName.default('') }),
-  refuses: ['invalid_credential', 'conflict', 'limit_reached'],
+  body: z.object({ state: stateSchema, credential: newCredentialSchema, name: keyName.default('') }),
+  refuses: ['conflict', 'limit_reached'],
 });
 
 export const deleteKey = endpoint({

@@ -206,7 +206,7 @@ create table security_keys (
   user_verified boolean not null,
   created_at timestamp with time zone not null default now(),
   constraint security_keys_pkey PRIMARY KEY (id),
-  constraint security_keys_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,1366}$'::text)),
+  constraint security_keys_id_check CHECK (((id ~ '^[A-Za-z0-9_-]+$'::text) AND (length(id) <= 1364))),
   constraint security_keys_name_check CHECK ((length(name) <= 64)),
   constraint security_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );

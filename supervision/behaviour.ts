@@ -22,6 +22,5 @@ export interface Behaviour {
 
 /** Whether a handler's result has to be waited for. */
 export function isThenable(value: unknown): value is PromiseLike<unknown> {
-  if (typeof value !== 'object' || value === null) return false;
-  return value instanceof Promise || ('then' in value && typeof value.then === 'function');
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }

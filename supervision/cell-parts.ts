@@ -64,6 +64,8 @@ export interface CellHooks<C> {
   admit?(cell: C, state: unknown): ActorError | undefined;
   /** Ends the children in its own way; whatever is left is stopped afterwards. */
   stopChildren?(cell: C): Promise<void>;
+  /** The actor stops, and its state is the one that a handler left behind which threw. */
+  broken?(cell: C): void;
   /** The actor begins to stop: it takes no more messages. */
   stopping?(cell: C, reason: StopReason): void;
   /** The actor has ended. */

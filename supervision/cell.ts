@@ -7,7 +7,9 @@ import {
   BLOCKED,
   CLOSED,
   ENDED,
+  GO_ON,
   HELD,
+  NOT_AT_ONCE,
   NOT_NOW,
   QUEUED,
   RESETTING,
@@ -15,12 +17,13 @@ import {
   SLOT,
   STATELESS,
   STOPPING,
+  WAITING,
   WATCH_EMPTY,
 } from './flags.ts';
-import { Inbox } from './inbox.ts';
+import { Inbox, taken } from './inbox.ts';
 import type { KindStats } from './kind-stats.ts';
 import type { Meta } from './mailbox.ts';
-import { ageOf, clock, enqueue, type Runnable, wake } from './run-queue.ts';
+import { clock, enqueue, type Runnable, wake } from './run-queue.ts';
 import type { CrashContext, StopReason } from './types.ts';
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
@@ -48,21 +51,22 @@ export type Handler = (a: unknown, b: unknown, c?: unknown) => unknown;
  * An actor, and its ref. Small on purpose: a parked actor is these fields and nothing else.
  */
 export class Cell extends Inbox implements Runnable {
+  // What each message needs comes first, in as few cache lines as may be.
+  state: unknown = undefined;
+  f: Handler;
+  private ctx: CrashContext<unknown> | undefined = undefined;
+  readonly kind: KindStats;
+  nextRun: Runnable | undefined = undefined;
   readonly capacity: number;
   /** A given name, or the number an unnamed actor is known by. */
   readonly label: string | number;
-  state: unknown = undefined;
-  f: Handler;
   options: Behaviour;
   readonly hooks: CellHooks<Cell> | undefined;
-  readonly kind: KindStats;
   readonly parent: Cell | undefined;
   before: Cell | undefined = undefined;
   after: Cell | undefined = undefined;
   children: Children<Cell> | undefined = undefined;
-  nextRun: Runnable | undefined = undefined;
   rare: Rare<Cell> | undefined = undefined;
-  private ctx: CrashContext<unknown> | undefined = undefined;
   reason: StopReason | undefined = undefined;
 
   constructor(
@@ -82,6 +86,9 @@ export class Cell extends Inbox implements Runnable {
     this.options = options;
     this.capacity = capacity;
     this.hooks = hooks;
+    // Made with the actor, not with its first message: then it would be young beside an old cell, which the collector
+    // has to note for each.
+    this.ctx = lifecycle.context(this);
   }
 
   override get name(): string {
@@ -96,7 +103,12 @@ export class Cell extends Inbox implements Runnable {
     return `${this.kind.system.name}://${path}`;
   }
 
-  /** The context, made when first needed. */
+  /** Whether it is the root of a tree. */
+  get isSystem(): boolean {
+    return this.parent === undefined;
+  }
+
+  /** What handlers and policies get; made anew for whoever still asks once the actor has ended. */
   get context(): CrashContext<unknown> {
     if (this.ctx === undefined) this.ctx = lifecycle.context(this);
     return this.ctx;
@@ -110,7 +122,7 @@ export class Cell extends Inbox implements Runnable {
 
   /** Nothing waits, nothing runs, nothing is pending. */
   get parked(): boolean {
-    return (this.flags & (SLOT | RUNNING | HELD | RESETTING)) === 0 && this.mailbox === undefined && !this.busy;
+    return (this.flags & (WAITING | RUNNING | HELD | RESETTING)) === 0 && !this.busy;
   }
 
   /** For people. */
@@ -131,7 +143,7 @@ export class Cell extends Inbox implements Runnable {
     const parts = this.parts;
     if (parts.controller === undefined) {
       parts.controller = new AbortController();
-      if ((this.flags & STOPPING) !== 0) parts.controller.abort();
+      if ((this.flags & (STOPPING | RESETTING)) !== 0) parts.controller.abort();
     }
     return parts.controller.signal;
   }
@@ -151,32 +163,37 @@ export class Cell extends Inbox implements Runnable {
 
   /** Puts a message into the mailbox, or refuses it. The clock must be fresh (`wake`). */
   post(msg: unknown, meta: Meta): void {
-    if ((this.flags & CLOSED) !== 0) {
-      this.refuse(msg, meta);
-      return;
-    }
-    if (this.mailbox === undefined && (this.flags & SLOT) === 0) this.putFirst(msg, meta);
-    else if (!this.pile(msg, meta)) return;
-    if ((this.flags & NOT_NOW) === 0) {
-      this.flags |= QUEUED;
+    const flags = this.flags;
+    const mailbox = this.mailbox;
+    if ((flags & NOT_AT_ONCE) === 0) {
+      this.slotMsg = msg;
+      this.slotMeta = meta;
+      this.flags = flags | SLOT | QUEUED;
       enqueue(this);
-    }
+    } else if (mailbox !== undefined && mailbox.length < this.capacity && (flags & CLOSED) === 0) {
+      // Where something waits, the actor is queued, or will go on with it by itself.
+      mailbox.push(msg, meta);
+    } else this.postSlowly(msg, meta);
   }
 
-  /** The second and later waiting messages. Whether the message was taken. */
-  private pile(msg: unknown, meta: Meta): boolean {
-    if (this.depth < this.capacity) {
-      this.putNext(msg, meta);
-      return true;
-    }
+  private postSlowly(msg: unknown, meta: Meta): void {
+    if ((this.flags & CLOSED) !== 0) this.refuse(msg, meta);
+    else if ((this.flags & WAITING) === 0) {
+      this.slotMsg = msg;
+      this.slotMeta = meta;
+      this.flags |= SLOT;
+    } else if (this.depth < this.capacity) this.putSecond(msg, meta);
+    else this.overflow(msg, meta);
+  }
+
+  private overflow(msg: unknown, meta: Meta): void {
     this.kind.dropped++;
     const policy = this.options.mailbox?.policy;
     if (policy === 'drop-oldest') {
       const oldest = this.take();
-      this.shed(oldest, this.takenMeta, false);
+      this.shed(oldest, taken.meta, false);
       this.post(msg, meta);
     } else this.shed(msg, meta, policy !== 'drop-newest');
-    return false;
   }
 
   private shed(msg: unknown, meta: unknown, letter: boolean): void {
@@ -219,49 +236,42 @@ export class Cell extends Inbox implements Runnable {
 
   /** Refuses all that wait. */
   flush(): void {
-    while (this.depth > 0) {
+    while ((this.flags & WAITING) !== 0) {
       const msg = this.take();
-      this.refuse(msg, this.takenMeta);
+      this.refuse(msg, taken.meta);
     }
-    this.takenMeta = 0;
-  }
-
-  /** Milliseconds the oldest message has been waiting or in its handler; 0 when there is none. The clock must be fresh. */
-  oldestAge(): number {
-    let age = 0;
-    const rare = this.rare;
-    if (rare?.running !== undefined) age = ageOf(stampOf(rare.running.meta));
-    if (rare?.inflight !== undefined) {
-      for (const run of rare.inflight) age = Math.max(age, ageOf(stampOf(run.meta)));
-    }
-    const waiting = this.oldestMeta();
-    return waiting === undefined ? age : Math.max(age, ageOf(stampOf(waiting)));
+    taken.meta = 0;
   }
 
   /** Handles up to `limit` messages. Called by the run queue only. */
   run(limit: number): number {
-    this.flags &= ~QUEUED;
-    if ((this.flags & BLOCKED) !== 0) return 0;
-    this.flags |= RUNNING;
-    const n = (this.flags & STATELESS) !== 0 ? this.runStateless(limit) : this.runStateful(limit);
+    const flags = this.flags & ~QUEUED;
+    if ((flags & BLOCKED) !== 0) {
+      this.flags = flags;
+      return 0;
+    }
+    this.flags = flags | RUNNING;
+    const n = (flags & STATELESS) !== 0 ? this.runStateless(limit) : this.runStateful(limit);
     this.kind.handled += n;
-    if ((this.flags & RUNNING) !== 0) {
-      this.flags &= ~RUNNING;
-      this.goOn();
+    const after = this.flags;
+    if ((after & RUNNING) !== 0) {
+      this.flags = after & ~RUNNING;
+      if ((after & GO_ON) !== 0) this.goOn();
     }
     return n;
   }
 
   private runStateful(limit: number): number {
-    const ctx = this.context;
+    // The field itself: it is there for as long as the actor runs, and the getter would be a call.
+    const ctx = this.ctx;
     const f = this.f;
     let n = 0;
     let msg: unknown;
     let meta: Meta = 0;
     try {
-      while (n < limit && this.depth > 0) {
+      while (n < limit && (this.flags & WAITING) !== 0) {
         msg = this.take();
-        meta = this.takenMeta;
+        meta = taken.meta;
         n++;
         const state = this.state;
         const next = f(state, msg, ctx);
@@ -278,17 +288,17 @@ export class Cell extends Inbox implements Runnable {
       this.flags &= ~RUNNING;
       lifecycle.crashed(this, msg, meta, error, false);
     }
-    this.takenMeta = 0;
+    taken.meta = 0;
     return n;
   }
 
   private runStateless(limit: number): number {
-    const ctx = this.context;
+    const ctx = this.ctx;
     const f = this.f;
     let n = 0;
-    while (n < limit && (this.flags & BLOCKED) === 0 && this.depth > 0) {
+    while (n < limit && (this.flags & BLOCKED) === 0 && (this.flags & WAITING) !== 0) {
       const msg = this.take();
-      const meta = this.takenMeta;
+      const meta = taken.meta;
       n++;
       try {
         const result = f(msg, ctx);
@@ -297,7 +307,7 @@ export class Cell extends Inbox implements Runnable {
         lifecycle.crashed(this, msg, meta, error, false);
       }
     }
-    this.takenMeta = 0;
+    taken.meta = 0;
     return n;
   }
 
@@ -359,7 +369,7 @@ export class Cell extends Inbox implements Runnable {
       lifecycle.advance(this);
       return;
     }
-    if (this.depth > 0) {
+    if ((flags & WAITING) !== 0) {
       if ((flags & NOT_NOW) !== 0) return;
       wake();
       this.flags |= QUEUED;
@@ -380,8 +390,3 @@ export class Cell extends Inbox implements Runnable {
 
 const nothing: Behaviour = Object.freeze({});
 const ended: Handler = () => undefined;
-
-function stampOf(meta: unknown): number {
-  if (meta instanceof Ask) return meta.at;
-  return typeof meta === 'number' ? meta : clock.ms;
-}

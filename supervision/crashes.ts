@@ -31,6 +31,7 @@ export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, in
       { actor: cell.path, kind: cell.kind.kind, err: error },
       `actor crashed while ${whileDoing}`,
     );
+    if ((cell.flags & STATELESS) === 0) cell.hooks?.broken?.(cell);
     cell.advance();
     return;
   }
@@ -155,12 +156,10 @@ function refusalOf(stopping: Cell, { cell, init, error }: Fault): ActorError | u
 }
 
 function forEachChild(parent: Cell | undefined, f: (child: Cell) => void): void {
-  let child = parent?.children?.last;
-  while (child !== undefined) {
-    const before: Cell | undefined = child.before;
-    f(child);
-    child = before;
-  }
+  const children: Cell[] = [];
+  for (let child = parent?.children?.last; child !== undefined; child = child.before) children.push(child);
+  // From a copy: what is done to one may end another.
+  for (const child of children) f(child);
 }
 
 /** One line a crash, with its cause; never the message, which may hold secrets. */

@@ -101,6 +101,10 @@ class LocalEntities<Msg> implements Entities<Msg> {
       decision: (_child, init) => (init ? decisions.stopSelf : decisions.reset),
       admit: (cell, state) =>
         state === undefined ? new ActorError('not_found', `there is no ${kind.kind} ${cell.name}`) : undefined,
+      // What a crash left in memory is not for onSleep to save.
+      broken: (cell) => {
+        cell.state = undefined;
+      },
       stopping: (cell, reason) => this.leaves(cell, reason),
     };
     const name = kind.kind.replaceAll('/', '-');

@@ -27,9 +27,18 @@ export const CHILDREN_HOOK = 8192;
 /** afterStop has been called. */
 export const AFTER_STOP = 16384;
 
+/** More messages wait, in a mailbox. */
+export const PILE = 32768;
+
+/** Messages wait. */
+export const WAITING = SLOT | PILE;
 /** Takes no messages. */
 export const CLOSED = STOPPING | ENDED;
 /** Handles no messages. */
 export const BLOCKED = AWAITING | HELD | CLOSED;
 /** Need not, or must not, be put into the run queue. */
 export const NOT_NOW = QUEUED | RUNNING | BLOCKED;
+/** A message cannot simply be put into the slot and the actor into the run queue. */
+export const NOT_AT_ONCE = NOT_NOW | WAITING;
+/** Something is to be done after a handler. */
+export const GO_ON = WAITING | STOPPING | RESETTING | WATCH_EMPTY;

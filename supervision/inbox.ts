@@ -1,6 +1,9 @@
-import { SLOT } from './flags.ts';
+import { PILE, SLOT } from './flags.ts';
 import { giveMailbox, type Mailbox, type Meta, takeMailbox } from './mailbox.ts';
 import { Ref } from './ref.ts';
+
+/** Meta of the message taken last. Not kept by each actor: whoever took the message reads it at once. */
+export const taken: { meta: Meta } = { meta: 0 };
 
 /**
  * What waits at an actor. The first message sits in a slot of the actor itself; a mailbox exists only while more wait,
@@ -8,11 +11,9 @@ import { Ref } from './ref.ts';
  */
 export abstract class Inbox extends Ref<unknown> {
   flags = 0;
-  private slotMsg: unknown = undefined;
-  private slotMeta: Meta = 0;
+  protected slotMsg: unknown = undefined;
+  protected slotMeta: Meta = 0;
   protected mailbox: Mailbox | undefined = undefined;
-  /** Meta of the message `take` returned last. */
-  protected takenMeta: Meta = 0;
 
   /** Messages that wait. */
   get depth(): number {
@@ -20,45 +21,40 @@ export abstract class Inbox extends Ref<unknown> {
     return (this.flags & SLOT) !== 0 ? 1 : 0;
   }
 
-  /** Only when nothing waits. */
-  protected putFirst(msg: unknown, meta: Meta): void {
-    this.slotMsg = msg;
-    this.slotMeta = meta;
-    this.flags |= SLOT;
-  }
-
-  /** Only when something waits. */
-  protected putNext(msg: unknown, meta: Meta): void {
-    let mailbox = this.mailbox;
-    if (mailbox === undefined) {
-      mailbox = takeMailbox();
-      mailbox.push(this.slotMsg, this.slotMeta);
-      this.emptySlot();
-      this.mailbox = mailbox;
-    }
+  /** Only when one message waits, in the slot. */
+  protected putSecond(msg: unknown, meta: Meta): void {
+    const mailbox = takeMailbox();
+    mailbox.push(this.slotMsg, this.slotMeta);
     mailbox.push(msg, meta);
+    this.emptySlot();
+    this.mailbox = mailbox;
+    this.flags |= PILE;
   }
 
-  /** The oldest waiting message; its meta is then in `takenMeta`. Only when something waits. */
+  /** The oldest waiting message; its meta is then in `taken`. Only when something waits. */
   protected take(): unknown {
+    if ((this.flags & SLOT) === 0) return this.takeFromPile();
+    const msg = this.slotMsg;
+    taken.meta = this.slotMeta;
+    this.emptySlot();
+    return msg;
+  }
+
+  private takeFromPile(): unknown {
     const mailbox = this.mailbox;
-    if (mailbox === undefined) {
-      const msg = this.slotMsg;
-      this.takenMeta = this.slotMeta;
-      this.emptySlot();
-      return msg;
-    }
+    if (mailbox === undefined) return undefined;
     const msg = mailbox.take();
-    this.takenMeta = mailbox.meta;
+    taken.meta = mailbox.meta;
     if (mailbox.length === 0) {
       this.mailbox = undefined;
+      this.flags &= ~PILE;
       giveMailbox(mailbox);
     }
     return msg;
   }
 
   /** Meta of the oldest waiting message; undefined when none waits. */
-  protected oldestMeta(): Meta | undefined {
+  oldestMeta(): Meta | undefined {
     if (this.mailbox !== undefined) return this.mailbox.peekMeta();
     return (this.flags & SLOT) !== 0 ? this.slotMeta : undefined;
   }

@@ -1,38 +1,66 @@
 import type { Ask } from './asks.ts';
 
-/** What a waiting message carries: its ask, or for a tell the coarse clock (ms) at which it arrived. */
+/** What a waiting message carries: its ask, or for a tell the coarse clock (`clock.ms`) at which it arrived. */
 export type Meta = Ask | number;
 
+/** The clock's stamps are never negative. */
+const NO_STAMP = -1;
 const CHUNK_MESSAGES = 128;
-/** Spare parts kept for the next burst: at most 64 * 2 KiB. */
+/** Spare parts kept for the next burst, of each kind. */
 const SPARES = 64;
 /** A mailbox this long goes on in large chunks. */
 const FLOOD = 4096;
 /** Just over 128 KiB an array: the collector keeps those apart and never moves them, which would hold up the loop. */
 const LARGE_CHUNK_MESSAGES = 16_640;
 
-/** Room for so many messages and their metas. */
+/**
+ * Room for so many messages. Their metas are kept as runs: most messages of a burst share one stamp, so one is written
+ * for all that follow each other with it.
+ */
 class Chunk {
   readonly messages: unknown[];
-  readonly metas: Meta[];
+  /** Where in `messages` each run begins. */
+  readonly places: number[] = [];
+  /** The meta of each run. */
+  readonly metas: Meta[] = [];
+  /** How many runs there are; the arrays keep their room. */
+  runs = 0;
   next: Chunk | undefined = undefined;
 
   constructor(size: number) {
-    this.messages = new Array(size).fill(undefined);
-    this.metas = new Array(size).fill(0);
+    this.messages = new Array(size);
+    // Tells the engine that anything may come, as filling it would, but touches no page before its turn.
+    this.messages[0] = undefined;
   }
 }
 
 const spareChunks: Chunk[] = [];
 const spareMailboxes: Mailbox[] = [];
 
+/** Large chunks for the next flood: fresh pages take longer than the messages. The next full collection takes them. */
+let spareLargeChunks = new WeakRef<Chunk[]>([]);
+
+function largeSpares(): Chunk[] {
+  const spares = spareLargeChunks.deref();
+  if (spares !== undefined) return spares;
+  const none: Chunk[] = [];
+  spareLargeChunks = new WeakRef(none);
+  return none;
+}
+
 function takeChunk(): Chunk {
   return spareChunks.pop() ?? new Chunk(CHUNK_MESSAGES);
 }
 
+function takeLargeChunk(): Chunk {
+  return largeSpares().pop() ?? new Chunk(LARGE_CHUNK_MESSAGES);
+}
+
 function giveChunk(chunk: Chunk): void {
   chunk.next = undefined;
-  if (spareChunks.length < SPARES && chunk.messages.length === CHUNK_MESSAGES) spareChunks.push(chunk);
+  chunk.runs = 0;
+  const spares = chunk.messages.length === CHUNK_MESSAGES ? spareChunks : largeSpares();
+  if (spares.length < SPARES) spares.push(chunk);
 }
 
 /**
@@ -47,21 +75,38 @@ export class Mailbox {
   private tail: Chunk = this.head;
   private headAt = 0;
   private tailAt = 0;
+  /** Stamp of the message that was put in last; NO_STAMP when that was an ask. */
+  private lastStamp = 0;
+  /** The run of `head` that comes next, and where it begins; -1 when there is none yet. */
+  private nextRun = 0;
+  private nextRunAt = -1;
 
   push(msg: unknown, meta: Meta): void {
     let at = this.tailAt;
     let chunk = this.tail;
     if (at === chunk.messages.length) {
-      const next = this.length < FLOOD ? takeChunk() : new Chunk(LARGE_CHUNK_MESSAGES);
-      chunk.next = next;
-      this.tail = next;
-      chunk = next;
+      chunk = this.extend(chunk);
       at = 0;
     }
     chunk.messages[at] = msg;
-    chunk.metas[at] = meta;
+    if (typeof meta !== 'number' || meta !== this.lastStamp) this.beginRun(chunk, at, meta);
     this.tailAt = at + 1;
     this.length++;
+  }
+
+  private extend(last: Chunk): Chunk {
+    const chunk = this.length < FLOOD ? takeChunk() : takeLargeChunk();
+    last.next = chunk;
+    this.tail = chunk;
+    return chunk;
+  }
+
+  private beginRun(chunk: Chunk, at: number, meta: Meta): void {
+    this.lastStamp = typeof meta === 'number' ? meta : NO_STAMP;
+    chunk.places[chunk.runs] = at;
+    chunk.metas[chunk.runs] = meta;
+    chunk.runs++;
+    if (chunk === this.head && this.nextRunAt < 0) this.nextRunAt = at;
   }
 
   /** The oldest message; its meta is then in `meta`. Only when `length` > 0. */
@@ -69,24 +114,42 @@ export class Mailbox {
     const chunk = this.head;
     const at = this.headAt;
     const msg = chunk.messages[at];
-    this.meta = chunk.metas[at] ?? 0;
     chunk.messages[at] = undefined;
-    chunk.metas[at] = 0;
+    if (at === this.nextRunAt) this.enterRun(chunk);
     this.length--;
-    if (at + 1 === chunk.messages.length) {
-      this.headAt = 0;
-      if (chunk.next === undefined) this.tailAt = 0;
-      else {
-        this.head = chunk.next;
-        giveChunk(chunk);
-      }
-    } else this.headAt = at + 1;
+    if (at + 1 === chunk.messages.length) this.leave(chunk);
+    else this.headAt = at + 1;
     return msg;
+  }
+
+  private enterRun(chunk: Chunk): void {
+    this.meta = chunk.metas[this.nextRun] ?? 0;
+    chunk.metas[this.nextRun] = 0;
+    this.nextRun++;
+    this.nextRunAt = this.runAt(chunk);
+  }
+
+  private runAt(chunk: Chunk): number {
+    return this.nextRun < chunk.runs ? (chunk.places[this.nextRun] ?? -1) : -1;
+  }
+
+  /** Goes on with the next chunk, or with this one from its beginning. */
+  private leave(chunk: Chunk): void {
+    this.headAt = 0;
+    this.nextRun = 0;
+    if (chunk.next === undefined) {
+      this.tailAt = 0;
+      chunk.runs = 0;
+    } else {
+      this.head = chunk.next;
+      giveChunk(chunk);
+    }
+    this.nextRunAt = this.runAt(this.head);
   }
 
   /** Meta of the oldest message; only when `length` > 0. */
   peekMeta(): Meta {
-    return this.head.metas[this.headAt] ?? 0;
+    return this.headAt === this.nextRunAt ? (this.head.metas[this.nextRun] ?? 0) : this.meta;
   }
 
   /** Whether this very message waits. */
@@ -115,16 +178,20 @@ export class Mailbox {
     return messages;
   }
 
-  /** Whether it is back to the room it began with, or as little. Only when it is empty. */
-  get small(): boolean {
-    return this.head.messages.length === CHUNK_MESSAGES;
-  }
-
-  /** Makes an emptied mailbox as good as new. */
+  /** Makes an emptied mailbox as good as new, with no more room than a new one. */
   rewind(): void {
-    this.meta = 0;
+    if (this.head.messages.length !== CHUNK_MESSAGES) {
+      giveChunk(this.head);
+      this.head = takeChunk();
+      this.tail = this.head;
+    }
+    this.head.runs = 0;
     this.headAt = 0;
     this.tailAt = 0;
+    this.meta = 0;
+    this.lastStamp = 0;
+    this.nextRun = 0;
+    this.nextRunAt = -1;
   }
 }
 
@@ -136,5 +203,5 @@ export function takeMailbox(): Mailbox {
 /** Gives an emptied mailbox back; the caller forgets it. */
 export function giveMailbox(mailbox: Mailbox): void {
   mailbox.rewind();
-  if (spareMailboxes.length < SPARES && mailbox.small) spareMailboxes.push(mailbox);
+  if (spareMailboxes.length < SPARES) spareMailboxes.push(mailbox);
 }

@@ -1,7 +1,17 @@
 import { isThenable } from './behaviour.ts';
 import type { Cell } from './cell.ts';
 import { ActorError } from './errors.ts';
-import { CHILDREN_TOLD, ENDED, HELD, KEEP_AWAKE, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';
+import {
+  CHILDREN_HOOK,
+  CHILDREN_TOLD,
+  ENDED,
+  HELD,
+  KEEP_AWAKE,
+  RESETTING,
+  RUNNING,
+  SLEEPY,
+  STOPPING,
+} from './flags.ts';
 import { clock, touch } from './run-queue.ts';
 import { abandon, endGrace, quieten, requestStop, stopChildren, withGrace } from './stopping.ts';
 import type { Backoff, Intensity } from './types.ts';
@@ -46,7 +56,7 @@ export function initialise(cell: Cell): void {
   if (isThenable(state)) {
     touch();
     cell.awaitRun(state, undefined, clock.ms, true);
-    if (!cell.taking) cell.advance();
+    cell.advance();
   } else initialised(cell, state);
 }
 
@@ -90,7 +100,6 @@ export function requestReset(cell: Cell): boolean {
   cell.kind.restarts++;
   cell.flags = (cell.flags | HELD | RESETTING) & ~(KEEP_AWAKE | SLEEPY | CHILDREN_TOLD);
   quieten(cell);
-  parts.controller = undefined;
   advanceReset(cell);
   return true;
 }
@@ -100,17 +109,21 @@ export function advanceReset(cell: Cell): void {
   if ((cell.flags & RESETTING) === 0 || (cell.flags & (STOPPING | ENDED | RUNNING)) !== 0) return;
   if (cell.busy) {
     withGrace(cell, () => {
-      abandon(cell, new ActorError('crashed', `${cell.path} was reset`));
-      advanceReset(cell);
+      abandon(cell, cell.taking ? new ActorError('crashed', `${cell.path} was reset`) : cell.stoppedError());
+      // It may have been stopped since.
+      cell.advance();
     });
     return;
   }
   if ((cell.flags & CHILDREN_TOLD) === 0) {
     cell.flags |= CHILDREN_TOLD;
     endGrace(cell);
+    // Again: the handler that just ended belonged to the former life, and so does what it began since.
+    quieten(cell);
     stopChildren(cell);
     if ((cell.flags & RESETTING) === 0) return;
   }
+  if ((cell.flags & CHILDREN_HOOK) !== 0) return;
   if (cell.children !== undefined && cell.children.count > 0) return;
   const parts = cell.parts;
   if (parts.pause !== undefined) return;
@@ -118,6 +131,7 @@ export function advanceReset(cell: Cell): void {
   // Even without a backoff the new life begins from the loop: a state that cannot be made must not recurse.
   const begin = (): void => {
     parts.pause = undefined;
+    parts.controller = undefined;
     cell.flags &= ~(RESETTING | CHILDREN_TOLD);
     cell.state = undefined;
     initialise(cell);

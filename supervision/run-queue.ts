@@ -1,3 +1,5 @@
+import { performance } from 'node:perf_hooks';
+
 /**
  * Which actors have something to do, and when they get to do it. One queue for the process, since there is one loop.
  *
@@ -16,10 +18,11 @@ const SLICE_MS = 2;
 /** Messages between two looks at the clock; fewer when handlers are slow. */
 const MAX_STRIDE = 32;
 
-/** Coarse time, refreshed with each look at the clock: `ms` in 32 bits that wrap, `exact` as performance.now gives it. */
+/** Coarse time, refreshed with each look at the clock: `ms` in 31 bits that wrap, `exact` as performance.now gives it. */
 export const clock = { ms: 0, exact: 0 };
 
 let head: Runnable | undefined;
+/** The last in the queue, while there are two or more. */
 let tail: Runnable | undefined;
 let scheduled = false;
 let draining = false;
@@ -34,7 +37,7 @@ const resolved = Promise.resolve();
 export function touch(): void {
   const now = performance.now();
   clock.exact = now;
-  clock.ms = now | 0;
+  clock.ms = now & 0x7fff_ffff;
 }
 
 /** Refreshes the clock unless a drain is coming or going on, which does so itself. */
@@ -44,7 +47,7 @@ export function wake(): void {
 
 /** Milliseconds from a coarse stamp to now. */
 export function ageOf(stamp: number): number {
-  return Math.max(0, (clock.ms - stamp) | 0);
+  return Math.max(0, ((clock.ms - stamp) << 1) >> 1);
 }
 
 /** Whether handlers run right now. */
@@ -59,9 +62,11 @@ export function onDrained(f: () => void): void {
 
 /** Puts `item` last. The caller makes sure that it is not queued yet, and has called `wake`. */
 export function enqueue(item: Runnable): void {
-  if (tail === undefined) head = item;
-  else tail.nextRun = item;
-  tail = item;
+  if (head === undefined) head = item;
+  else {
+    (tail ?? head).nextRun = item;
+    tail = item;
+  }
   if (!scheduled) schedule();
 }
 
@@ -96,10 +101,10 @@ function drain(): void {
     while (head !== undefined) {
       const item: Runnable = head;
       head = item.nextRun;
-      if (head === undefined) tail = undefined;
-      else item.nextRun = undefined;
+      if (head !== undefined) item.nextRun = undefined;
+      else if (tail !== undefined) tail = undefined;
       // An actor that does nothing still counts, so that a queue of them ends the slice too.
-      handled += item.run(stride) + 1;
+      handled += item.run(stride) || 1;
       if (handled >= stride) {
         handled = 0;
         touch();

@@ -2,7 +2,7 @@ import type { Behaviour } from './behaviour.ts';
 import { Cell, type Handler } from './cell.ts';
 import { type CellHooks, Children } from './cell-parts.ts';
 import { atLeast, SpawnError } from './errors.ts';
-import { ENDED, STATELESS, STOPPING } from './flags.ts';
+import { CHILDREN_TOLD, ENDED, STATELESS, STOPPING } from './flags.ts';
 import { stopWhenIdle } from './idle.ts';
 import { joinLifecycle } from './lifecycle.ts';
 import { initialise } from './restarting.ts';
@@ -26,7 +26,8 @@ export interface SpawnExtras {
 
 /** Makes an actor under `parent` and begins to make its state. Throws ActorError `stopped`, or SpawnError. */
 export function spawnCell(parent: Cell, f: Handler, options: Behaviour, extras?: SpawnExtras): Cell {
-  if ((parent.flags & (STOPPING | ENDED)) !== 0) throw stoppedParent(parent);
+  // CHILDREN_TOLD: a reset has told the children of the former life to end, and this one would not hear of it.
+  if ((parent.flags & (STOPPING | ENDED | CHILDREN_TOLD)) !== 0) throw stoppedParent(parent);
   const { name } = options;
   let siblings = parent.children;
   if (name !== undefined) checkName(parent, name, siblings);
@@ -70,6 +71,7 @@ function checkName(parent: Cell, name: string, siblings: Children<Cell> | undefi
   if (name === '' || name.length > MAX_NAME || name.includes('/')) {
     throw new SpawnError('invalid', `an actor's name has 1 to ${MAX_NAME} characters and no slash`);
   }
+  if (/^\$\d+$/.test(name)) throw new SpawnError('invalid', `${name} is a name of those that were given none`);
   if (siblings?.names?.has(name) === true) {
     throw new SpawnError('name_taken', `${parent.path} already has a child named ${name}`);
   }

@@ -30,10 +30,12 @@ const killed: StopReason = Object.freeze({ kind: 'killed' });
  */
 export function requestStop(cell: Cell, reason: StopReason, refusal?: ActorError): void {
   if ((cell.flags & (STOPPING | ENDED)) !== 0) return;
+  const broken = (cell.flags & RESETTING) !== 0 || cell.rare?.fault !== undefined;
   cell.flags = (cell.flags | STOPPING) & ~(HELD | RESETTING | CHILDREN_TOLD | CHILDREN_HOOK);
   cell.reason = reason;
   if (refusal !== undefined) cell.parts.refusal = refusal;
   if (cell.rare !== undefined) quieten(cell);
+  if (broken) cell.hooks?.broken?.(cell);
   if (cell.hooks !== undefined) contain(cell, () => cell.hooks?.stopping?.(cell, reason));
   cell.flush();
   advanceStop(cell);
@@ -109,14 +111,14 @@ export function kill(cell: Cell): void {
 /** Stops the children, newest first. */
 export function stopChildren(cell: Cell): void {
   const own = cell.hooks?.stopChildren;
-  if (own !== undefined && (cell.flags & STOPPING) !== 0) {
+  if (own !== undefined) {
     cell.flags |= CHILDREN_HOOK;
     own(cell)
       .catch((err: unknown) => cell.kind.system.log.error({ actor: cell.path, err }, 'stopping the children failed'))
       .finally(() => {
         cell.flags &= ~CHILDREN_HOOK;
         stopEach(cell);
-        advanceStop(cell);
+        cell.advance();
       });
     return;
   }
@@ -128,7 +130,8 @@ function stopEach(cell: Cell): void {
   while (child !== undefined) {
     const before: Cell | undefined = child.before;
     requestStop(child, withParent);
-    child = before;
+    // Its afterStop may have ended the one before: then from the last again, past those that are stopping.
+    child = before !== undefined && (before.flags & ENDED) !== 0 ? cell.children?.last : before;
   }
 }
 

@@ -2,7 +2,7 @@ import type { Cell } from './cell.ts';
 import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
 import { cellOf } from './context.ts';
 import { ActorError, SpawnError } from './errors.ts';
-import { ENDED, STOPPING } from './flags.ts';
+import { ENDED, RESETTING, STOPPING } from './flags.ts';
 import type { AnyRef, Ref } from './ref.ts';
 import { backoffDelay, countRestart } from './restarting.ts';
 import { endOf, kill, requestStop } from './stopping.ts';
@@ -14,6 +14,8 @@ import { watch } from './watches.ts';
 interface Entry {
   readonly spec: ChildSpec;
   cell: Cell | undefined;
+  /** With which others it is to be started again: the latest failure has the say. */
+  due: readonly Entry[] | undefined;
 }
 
 /** What `startChild` hears. */
@@ -27,12 +29,15 @@ export type SupervisorMessage =
 
 const byStrategy: StopReason = Object.freeze({ kind: 'stopped', detail: 'restarted with a sibling' });
 const withParent: StopReason = Object.freeze({ kind: 'parent' });
+/** The supervisor ends, or its present life does. */
+const LEAVING = STOPPING | RESETTING;
 
 /** The children of one supervisor and what becomes of them. Its methods run one at a time, in the supervisor's handler. */
 export class SupervisorState {
   private readonly spec: SupervisorSpec;
   private readonly entries = new Map<string, Entry>();
   private readonly restarts: number[] = [];
+  private ending: Promise<void> | undefined;
   /** The supervisor itself. */
   cell: Cell | undefined;
   /** Called when all children of the spec are up. */
@@ -51,15 +56,20 @@ export class SupervisorState {
   /** Starts the children of the spec, in order. Throws what the first failing start threw. */
   async startAll(self: Cell): Promise<void> {
     this.cell = self;
+    this.entries.clear();
     for (const spec of this.spec.children) {
-      if ((self.flags & STOPPING) !== 0) return;
+      if ((self.flags & LEAVING) !== 0) return;
       await this.start(self, this.enter(spec));
     }
   }
 
   /** Stops all children in reverse order, each within its deadline. */
-  async stopAll(): Promise<void> {
-    await this.stopEach([...this.entries.values()], withParent);
+  stopAll(): Promise<void> {
+    // A stop in the midst of a reset waits for the same ends.
+    this.ending ??= this.stopEach([...this.entries.values()], withParent).finally(() => {
+      this.ending = undefined;
+    });
+    return this.ending;
   }
 
   async handle(self: Cell, msg: SupervisorMessage): Promise<void> {
@@ -91,7 +101,7 @@ export class SupervisorState {
 
   private enter(spec: ChildSpec): Entry {
     if (this.entries.has(spec.id)) throw new SpawnError('name_taken', `two children have the id ${spec.id}`);
-    const entry: Entry = { spec, cell: undefined };
+    const entry: Entry = { spec, cell: undefined, due: undefined };
     this.entries.set(spec.id, entry);
     return entry;
   }
@@ -123,6 +133,7 @@ export class SupervisorState {
     const affected = this.affected(failed);
     await this.stopEach(affected, byStrategy);
     const again = affected.filter((entry) => entry.spec.restart !== 'temporary');
+    for (const entry of again) entry.due = again;
     for (const entry of affected) if (entry.spec.restart === 'temporary') this.entries.delete(entry.spec.id);
     const delay = backoffDelay(this.spec.backoff, this.restarts.length);
     const restartMs = Math.round(delay);
@@ -130,7 +141,7 @@ export class SupervisorState {
       { actor: self.path, child: failed.spec.id, strategy: this.spec.strategy, restartMs, err: cause },
       'restarting a child',
     );
-    if ((self.flags & STOPPING) !== 0) return;
+    if ((self.flags & LEAVING) !== 0) return;
     if (delay > 0) after(self, delay, { type: 'start', entries: again } satisfies SupervisorMessage);
     else await this.startAgain(self, again);
   }
@@ -143,13 +154,13 @@ export class SupervisorState {
 
   private async startAgain(self: Cell, entries: readonly Entry[]): Promise<void> {
     for (const entry of entries) {
-      if ((self.flags & STOPPING) !== 0) return;
-      // Another failure may have started it meanwhile.
-      if (entry.cell !== undefined || this.entries.get(entry.spec.id) !== entry) continue;
+      if ((self.flags & LEAVING) !== 0) return;
+      // Another failure may have come meanwhile, and starts it in its own turn.
+      if (entry.due !== entries || this.entries.get(entry.spec.id) !== entry) continue;
       try {
         (await this.start(self, entry)).kind.restarts++;
       } catch (cause) {
-        if ((self.flags & STOPPING) === 0) this.restartRest(self, entries, entry, cause);
+        if ((self.flags & LEAVING) === 0) this.restartRest(self, entries, entry, cause);
         return;
       }
     }
@@ -165,6 +176,7 @@ export class SupervisorState {
     }
     log.warn({ actor: self.path, child: failed.spec.id, err: cause }, 'a child could not be started again');
     const rest = entries.slice(entries.indexOf(failed));
+    for (const entry of rest) if (entry.due === entries) entry.due = rest;
     // Through the mailbox even without a pause, so that what else happened is seen first.
     const delay = backoffDelay(this.spec.backoff, this.restarts.length);
     if ((self.flags & STOPPING) === 0) after(self, delay, { type: 'start', entries: rest } satisfies SupervisorMessage);

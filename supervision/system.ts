@@ -18,11 +18,6 @@ const silent: Log = {
 
 let nextSystem = 1;
 
-/** The root of a tree. It handles no message; what its children escalate stops them. */
-export class SystemCell extends Cell implements SystemRef {
-  readonly isSystem = true;
-}
-
 /** Makes a system: the root under which actors are spawned. It holds nothing open; `stop` ends all actors in it. */
 export function start(options: SystemOptions = {}): SystemRef {
   const log = safeLog(options.log ?? silent);
@@ -30,7 +25,9 @@ export function start(options: SystemOptions = {}): SystemRef {
   const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters);
   // A kind of its own, outside the numbers: the root is no actor of anyone's.
   const kind = new KindStats('system', core);
-  return new SystemCell(
+  // The root handles no message; what its children escalate stops them. A cell like any other: the engine then meets one
+  // shape of cell only, and does not forget it while a system has no actors.
+  const root = new Cell(
     undefined,
     core.name,
     kind,
@@ -39,6 +36,12 @@ export function start(options: SystemOptions = {}): SystemRef {
     10_000,
     undefined,
   );
+  if (!isSystemRef(root)) throw new TypeError('a root without parents is a system');
+  return root;
+}
+
+function isSystemRef(cell: Cell): cell is Cell & SystemRef {
+  return cell.isSystem;
 }
 
 /** A log whose failure is nobody's crash. */

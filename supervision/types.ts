@@ -80,7 +80,7 @@ export interface Backoff {
 
 /** What spawn and spawnStateless share. */
 export interface CommonOptions<Msg> {
-  /** 1 to 255 characters without `/`, unique among living siblings. */
+  /** 1 to 255 characters without `/`, not `$` and a number, unique among living siblings. */
   readonly name?: string;
   /** Label for numbers and the tree. Default `actor`. */
   readonly kind?: string;

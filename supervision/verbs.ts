@@ -14,7 +14,7 @@ const noOptions: Behaviour = Object.freeze({});
 
 /**
  * Makes an actor under `parent`. `f` gets one message at a time and returns the next state, or a promise of it.
- * Throws ActorError `stopped` when the parent has ended or is ending, SpawnError for a name in use or a bad option.
+ * Throws ActorError `stopped` when the parent has ended, is ending or between two lives, SpawnError for a name in use or a bad option.
  */
 export function spawn<State, Msg>(
   parent: AnyRef | SystemRef,

@@ -3,6 +3,7 @@ import type { Bus, Clock, Log } from '../../proto/ports.ts';
 import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
 import type { RegistrySigner } from './registry-key.ts';
+import type { RelyingParty } from './webauthn-rules.ts';
 
 export interface AuthDeps {
   readonly db: Db;
@@ -17,6 +18,8 @@ export interface AuthDeps {
   readonly tokensChanged: (news: TokenNews) => void;
   /** The user of this name is the administrator (interface section 2.1). */
   readonly adminUsername: string;
+  /** Whom security keys are made for. */
+  readonly relyingParty: RelyingParty;
   /** The image registry that tokens are made for. */
   readonly registry?: RegistryDeps;
 }

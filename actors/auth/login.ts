@@ -3,25 +3,30 @@ import { checkToken } from '../../proto/api-tokens.ts';
 import { login, logout } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { livingApiToken } from '../../storage/auth/api-tokens.ts';
-import { insertSession } from '../../storage/auth/sessions.ts';
+import { countSecurityKeys } from '../../storage/auth/security-keys.ts';
 import { handlers, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
-import { sessionTokens } from './issue-tokens.ts';
+import { challengeTokens } from './issue-tokens.ts';
+import { keyLoginHandlers } from './key-login.ts';
+import { loginSessions } from './login-sessions.ts';
 import type { ProvePassword } from './prove-password.ts';
 import { registryHandlers } from './registry.ts';
 
 /** The desk's handlers. */
 export function loginHandlers(deps: AuthDeps, provePassword: ProvePassword) {
-  const issue = sessionTokens(deps.jwtSecret, deps.sessionTtlSeconds, deps.clock);
+  const enter = loginSessions(deps);
+  const challenge = challengeTokens(deps.jwtSecret, deps.clock);
   return handlers(
     on(login, async (_desk: undefined, { body, address, requestId }) => {
       const user = await provePassword({ ...body, address, requestId, purpose: 'login' });
-      const isAdmin = user.username === deps.adminUsername;
-      const { token, tokenId, expiresAt } = await issue({ id: user.id, username: user.username, isAdmin });
-      await insertSession(deps.db, { tokenId, userId: user.id, ipAddress: address, expiresAt });
-      deps.log.info({ username: user.username, userId: user.id, address }, 'logged in');
-      return { username: user.username, display_name: user.displayName, user_id: user.id, is_admin: isAdmin, token };
+      if ((await countSecurityKeys(deps.db, user.id)) > 0) {
+        const { id, username } = user;
+        deps.log.info({ username, userId: id, address }, 'second factor asked for');
+        return { requires_2fa: true as const, challenge_token: await challenge({ id, username }) };
+      }
+      return enter(user, { address, requestId }, { factor: 'password' });
     }),
+    ...keyLoginHandlers(deps),
     on(logout, () => ({ status: 'ok' as const })),
     on(checkToken, async (_desk: undefined, { params }) => {
       const token = await livingApiToken(deps.db, params.id);

@@ -4,6 +4,7 @@ import { Refusal } from '../../proto/errors.ts';
 import { registryToken } from '../../proto/registry.ts';
 import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../proto/tokens.ts';
 import { publicAmong } from '../../storage/auth/repositories.ts';
+import { countSecurityKeys } from '../../storage/auth/security-keys.ts';
 import { type Handler, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
 import type { ProvePassword } from './prove-password.ts';
@@ -54,7 +55,13 @@ function identifier(deps: AuthDeps, provePassword: ProvePassword) {
     // Before anything is counted: nobody guesses a token, so others' failures need not stop who has one.
     const holder = await holderOf(deps, basic);
     if (holder !== undefined) return holder;
-    const { username } = await provePassword({ ...basic, address, requestId, purpose: 'registry_token' });
+    const { id, username } = await provePassword({ ...basic, address, requestId, purpose: 'registry_token' });
+    // The password is half of what such a user logs in with, and here is no place for the other half.
+    if ((await countSecurityKeys(deps.db, id)) > 0) {
+      throw new Refusal('invalid_credentials', {
+        message: 'This account has a security key: use an API token of a service account as the password.',
+      });
+    }
     return { kind: 'user', username, isAdmin: username === deps.adminUsername };
   };
 }

@@ -17,6 +17,7 @@ import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
 import { apiTokenHandlers } from './api-tokens.ts';
 import type { AuthDeps } from './deps.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
+import { securityKeyHandlers } from './security-keys.ts';
 import { serviceAccountHandlers } from './service-accounts.ts';
 
 /** What the actor keeps. */
@@ -72,6 +73,7 @@ export function userKind(deps: AuthDeps): EntityKind<UserMessage, UserState> {
     ),
     ...apiTokenHandlers(deps),
     ...serviceAccountHandlers(deps),
+    ...securityKeyHandlers(deps),
   );
 
   return {

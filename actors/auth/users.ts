@@ -3,6 +3,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { passwordSchema, userChanged, usernameSchema } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
+import { audit } from '../../storage/audit.ts';
+import { deleteSecurityKeys } from '../../storage/auth/security-keys.ts';
 import { insertUser, listUsers as rows, setPasswordHash, userByName } from '../../storage/auth/users.ts';
 import type { Db } from '../../storage/db.ts';
 import { append } from '../../storage/outbox.ts';
@@ -36,9 +38,23 @@ export async function setPassword(db: Db, username: string, password: string): P
   const passwordHash = await hashPassword(password);
   await db.tx(async (tx) => {
     const user = await userByName(tx, username);
-    if (user === undefined) throw new Refusal('not_found', { message: `There is no user ${username}.` });
+    if (user === undefined) throw noUser(username);
     await setPasswordHash(tx, user.id, passwordHash);
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(user.id), data: new Uint8Array() });
+  });
+}
+
+/** Deletes all security keys of somebody who lost them: the password alone opens again. Returns how many went. Refuses `not_found`. */
+export async function forgetKeys(db: Db, username: string): Promise<number> {
+  return db.tx(async (tx) => {
+    const user = await userByName(tx, username);
+    if (user === undefined) throw noUser(username);
+    const keys = await deleteSecurityKeys(tx, user.id);
+    await audit(tx, {
+      ...{ userId: null, username: 'operator', action: 'security_key.forget', target: username },
+      detail: { keys },
+    });
+    return keys;
   });
 }
 
@@ -65,6 +81,10 @@ export async function ensureAdmin(
     throw error;
   }
   return { created: true, generated: password === undefined ? chosen : null };
+}
+
+function noUser(username: string): Refusal {
+  return new Refusal('not_found', { message: `There is no user ${username}.` });
 }
 
 function accept(

@@ -2,7 +2,7 @@
 
 create table security_keys (
   -- The credential id, base64url.
-  id text primary key check (id ~ '^[A-Za-z0-9_-]{1,1366}$'),
+  id text primary key check (id ~ '^[A-Za-z0-9_-]+$' and length(id) <= 1364),
   user_id text not null references users on delete cascade,
   public_key bytea not null,
   -- Only rises: written with compare-and-set.

@@ -14,7 +14,7 @@ import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { callFrom, refused } from '../compute/kit/world.ts';
 import { silentLog } from '../kit/database.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
-import { type House, openHouse, PASSWORD, SECRET } from './kit/house.ts';
+import { type House, openHouse, PASSWORD, RELYING_PARTY, SECRET } from './kit/house.ts';
 
 failOnLeaks();
 
@@ -243,7 +243,7 @@ describe('when a part is down', () => {
     const [system, bus] = [start(), embeddedBus({ store: streamStore(house.outside), log: silentLog })];
     await bus.close();
     const parts = { db: house.db, bus, log: silentLog, clock: house.clock, jwtSecret: SECRET };
-    const deps = { ...parts, authenticate: () => undefined, tokensChanged: () => {} };
+    const deps = { ...parts, authenticate: () => undefined, tokensChanged: () => {}, relyingParty: RELYING_PARTY };
     t.after(async () => {
       stop(system);
       await stopped(system);

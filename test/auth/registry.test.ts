@@ -214,6 +214,19 @@ test('a service account may have a colon in its name', async (t) => {
   await wrong({ as: ['ci: deploy:', credentials[1]] });
 });
 
+test('with a security key the password alone opens no registry; an API token does', async (t) => {
+  const { house, ask, claims } = await open(t);
+  const { credentials } = await serviceAccount(house, 'robot', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
+  await house.outside.run(
+    `insert into security_keys (id, user_id, public_key, counter, transports, authenticator_type, user_verified)
+     select 'key', id, '', 0, '{}', '', false from users where username = 'ann'`,
+  );
+  const response = await ask({ as: ann, scope: 'repository:ann/app:pull' });
+  assert.equal(response.status, 401);
+  assert.match(refusalSchema.parse(await response.json()).error, /security key: use an API token/);
+  assert.equal((await claims({ as: credentials, scope: 'repository:ann/app:push' })).access.length, 1);
+});
+
 describe('asking for a registry token', () => {
   test('with anything but a user’s password or an account’s own token is refused', async (t) => {
     const { house, wrong } = await open(t);

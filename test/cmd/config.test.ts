@@ -23,9 +23,13 @@ test('good values are taken', () => {
     DATABASE_URL: 'postgres://u@h/db',
     DOCKER_HOST: 'unix:///run/docker.sock',
     REGISTRY_HOST: 'registry.example.com:5000',
+    WEBAUTHN_RP_ID: 'Example.com',
+    WEBAUTHN_ORIGINS: 'https://console.example.com, http://localhost:5173',
   });
   assert.equal(environment.SESSION_TTL, 5400);
   assert.equal(environment.PLATFORM_DOMAIN, 'cloud.example.com');
+  assert.equal(environment.WEBAUTHN_RP_ID, 'example.com');
+  assert.deepEqual(environment.WEBAUTHN_ORIGINS, ['https://console.example.com', 'http://localhost:5173']);
 });
 
 test('every bad value is named with what was expected, and never shown', () => {
@@ -42,6 +46,8 @@ test('every bad value is named with what was expected, and never shown', () => {
     REGISTRY_HOST: ['https://secret-10', /REGISTRY_HOST: must be a host name/],
     REGISTRY_ISSUER: ['secret 11', /REGISTRY_ISSUER: must be 1 to 256 visible characters/],
     REGISTRY_SIGNING_KEY: ['/nowhere/secret-12', /REGISTRY_SIGNING_KEY: .* path of a file with one: .*\(ENOENT\)/],
+    WEBAUTHN_RP_ID: ['10.1.2.3', /WEBAUTHN_RP_ID: must be a name, not an address/],
+    WEBAUTHN_ORIGINS: ['secret-10', /WEBAUTHN_ORIGINS: must be origins such as https:\/\/console\.example\.com/],
   };
   for (const [name, [value, expected]] of Object.entries(bad)) {
     assert.throws(
@@ -91,6 +97,16 @@ test('the key of registry tokens is given as a PEM or as the path of a file', as
   }
   assert.equal(readEnvironment({}).REGISTRY_SIGNING_KEY, undefined);
   assert.equal(readEnvironment({}).REGISTRY_ISSUER, 'troupe');
+});
+
+test('origins are taken only as browsers write them', () => {
+  const bad = [
+    ...['https://a.test/', 'https://A.test', 'https://a.test:443', 'https://ann@a.test', 'ftp://a.test', 'null', '*'],
+    ...['https://*.a.test:x', 'https://a.test,', 'https://a.test;https://b.test', 'https://a.test?x', 'https://'],
+  ];
+  for (const WEBAUTHN_ORIGINS of bad) {
+    assert.throws(() => readEnvironment({ WEBAUTHN_ORIGINS }), CliError, WEBAUTHN_ORIGINS);
+  }
 });
 
 test('ports move together, or are any free ones', () => {

@@ -40,12 +40,14 @@ test('users are added, listed and given passwords', async (t) => {
     bob.id,
   );
 
+  assert.equal((await cli(['users', 'forget-keys', 'ann'])).stdout, 'ann has no security keys.\n');
   const again = await cli(['users', 'add', 'ann'], 'whatever it is\n');
   assert.deepEqual([again.code, again.stdout, again.stderr], [1, '', 'troupe: There is a user ann already.\n']);
   for (const [args, input, message] of [
     [['users', 'add', 'Not A Name'], 'long enough', /The username must be 1 to 63 characters/],
     [['users', 'add', 'carol'], 'short', /The password must be 8 to 256 characters/],
     [['users', 'passwd', 'nobody'], 'long enough', /There is no user nobody/],
+    [['users', 'forget-keys', 'nobody'], '', /There is no user nobody/],
   ] as const) {
     const refused = await cli([...args], input);
     assert.equal(refused.code, 1);

@@ -31,13 +31,39 @@ test('an ask that nobody answers ends with timeout, and a reply after that is a 
     assert.deepEqual(letters, [{ to: 'test://silent#ask', kind: 'ask', reason: 'late', message: 'too late' }]);
   }));
 
+test('a message whose ask timed out is still handled; a second reply is a late dead letter', () =>
+  withSystem(async (system, { letters }) => {
+    const held = gate();
+    let handled = 0;
+    const slow = spawn<undefined, Asking<string>>(system, async (_, { replyTo }) => {
+      await held.opened;
+      handled++;
+      dispatch(replyTo, 'first');
+      dispatch(replyTo, 'second');
+      return undefined;
+    });
+    const first = query(slow, asking<string>, 600_000);
+    await rejectsWith(query(slow, asking<string>, 5), 'timeout');
+    held.open();
+    assert.equal(await first, 'first');
+    await until(() => handled === 2, 'the one that timed out');
+    assert.deepEqual(
+      letters.map(({ reason, message }) => [reason, message]),
+      [
+        ['late', 'second'],
+        ['late', 'first'],
+        ['late', 'second'],
+      ],
+    );
+  }));
+
 test('asks with different deadlines end in the order of their deadlines', () =>
   withSystem(async (system) => {
     const silent = spawn<undefined, Asking<string>>(system, () => undefined);
     const ended: number[] = [];
-    const timeouts = [40, 10, 300, 20];
+    const timeouts = [150, 10, 400, 70];
     await Promise.all(timeouts.map((ms) => query(silent, asking<string>, ms).catch(() => ended.push(ms))));
-    assert.deepEqual(ended, [10, 20, 40, 300]);
+    assert.deepEqual(ended, [10, 70, 150, 400]);
   }));
 
 test('a reply may come long after the handler returned, and from another actor', () =>

@@ -337,3 +337,36 @@ test('stopping the actor above puts all to sleep, and then nothing wakes', () =>
     accounts.tell('a', { type: 'sleep' });
     assert.equal(letters.at(-1)?.reason, 'stopped');
   }));
+
+test('what a crashed handler left in memory is not handed to onSleep, when the crash meets a release', () =>
+  withSystem(async (system) => {
+    const rows: number[] = [];
+    const held = gate();
+    const seen = gate();
+    const accounts = entities<'now' | 'later', Account>(system, {
+      kind: 'broken',
+      sleepAfterMs: 60_000,
+      backoff: { minMs: 600_000, maxMs: 600_000 },
+      activate: () => ({ balance: 1 }),
+      handle: async (state, msg) => {
+        state.balance = -1;
+        if (msg === 'later') {
+          seen.open();
+          await held.opened;
+        }
+        throw new Error('x');
+      },
+      onSleep: ({ balance }) => {
+        rows.push(balance);
+      },
+    });
+    accounts.tell('in the pause', 'now');
+    await until(() => stats(system).kinds.broken?.restarts === 1, 'the pause before it wakes again');
+    accounts.tell('in the handler', 'later');
+    await seen.opened;
+    const released = accounts.release(() => true);
+    held.open();
+    await released;
+    assert.equal(accounts.awake(), 0);
+    assert.deepEqual(rows, []);
+  }));

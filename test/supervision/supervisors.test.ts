@@ -9,7 +9,6 @@ import {
   type Ref,
   SpawnError,
   type Strategy,
-  type SupervisorSpec,
   spawn,
   startChild,
   startSupervisor,
@@ -18,59 +17,7 @@ import {
   stopped,
 } from '../../supervision/index.ts';
 import { type Asking, gate, rejectsWith, until, withSystem } from './helpers.ts';
-
-/** Children that write down when they start and stop, and crash or stop when told to. */
-class Troupe {
-  readonly log: string[] = [];
-  private readonly refs = new Map<string, Ref<'crash' | 'stop' | 'escalate'>>();
-
-  spec(id: string, more: Partial<ChildSpec> = {}): ChildSpec {
-    return { id, restart: 'permanent', shutdownMs: 1000, start: (parent) => this.spawn(parent, id), ...more };
-  }
-
-  spawn(parent: AnyRef, id: string): AnyRef {
-    const ref = spawn<undefined, 'crash' | 'stop' | 'escalate'>(
-      parent,
-      (_, msg, ctx) => {
-        if (msg !== 'stop') throw new Error(msg);
-        stop(ctx.self);
-        return undefined;
-      },
-      {
-        name: id,
-        kind: 'member',
-        afterStop: () => {
-          this.log.push(`-${id}`);
-        },
-        onCrash: (msg, _error, ctx) => (msg === 'escalate' ? ctx.escalate : ctx.stop),
-      },
-    );
-    this.log.push(`+${id}`);
-    this.refs.set(id, ref);
-    return ref;
-  }
-
-  tell(id: string, msg: 'crash' | 'stop' | 'escalate'): void {
-    const ref = this.refs.get(id);
-    assert.ok(ref !== undefined);
-    dispatch(ref, msg);
-  }
-
-  /** What happened since the last call, once it is as long as `expected`. */
-  async did(expected: string): Promise<void> {
-    const events = expected.split(' ');
-    await until(() => this.log.length >= events.length, expected).catch(() => {});
-    assert.equal(this.log.splice(0).join(' '), expected);
-  }
-}
-
-const plan = (children: readonly ChildSpec[], more: Partial<SupervisorSpec> = {}): SupervisorSpec => ({
-  name: 'top',
-  strategy: 'one-for-one',
-  intensity: { max: 5, withinMs: 60_000 },
-  children,
-  ...more,
-});
+import { plan, Troupe } from './troupe.ts';
 
 test('children start in order, each when the one before is up, and stop in reverse, each when the one before has ended', () =>
   withSystem(async (system) => {
@@ -358,4 +305,41 @@ test('the ref of a child is the present one after each restart', () =>
     assert.notEqual(child(top, 'a'), first);
     assert.equal(child(top, 'a'), now);
     assert.equal(await query(now, (replyTo: Ref<number>) => ({ replyTo }), 1000), 2);
+  }));
+
+test('rest-for-one keeps the order when an earlier child fails in the pause before a restart', () =>
+  withSystem(async (system) => {
+    const troupe = new Troupe();
+    const specs = ['a', 'b', 'c'].map((id) => troupe.spec(id));
+    await startSupervisor(system, plan(specs, { strategy: 'rest-for-one', backoff: { minMs: 20, maxMs: 400 } }));
+    await troupe.did('+a +b +c');
+    troupe.tell('b', 'crash');
+    await troupe.did('-b -c');
+    troupe.tell('a', 'crash');
+    await troupe.did('-a +a +b +c');
+  }));
+
+test('a supervisor that is reset by the actor above stops its children in order and starts those of its spec', () =>
+  withSystem(async (system) => {
+    const troupe = new Troupe();
+    const above = spawn<undefined, string>(system, () => undefined, {
+      onCrash: (_msg, _error, ctx) => ctx.resetAllChildren,
+    });
+    const top = await startSupervisor(above, plan([troupe.spec('a'), troupe.spec('b')]));
+    await startChild(top, troupe.spec('added'));
+    await troupe.did('+a +b +added');
+    const crasher = spawn<undefined, string>(
+      above,
+      () => {
+        throw new Error('x');
+      },
+      { onCrash: (_msg, _error, ctx) => ctx.escalate },
+    );
+    dispatch(crasher, 'x');
+    await troupe.did('-added -b -a +a +b');
+    await until(() => child(top, 'b') !== undefined, 'it is up');
+    assert.equal(child(top, 'added'), undefined);
+    stop(top);
+    await stopped(top);
+    await troupe.did('-b -a');
   }));

@@ -46,6 +46,8 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^dockerode$/, folders: ['transports/docker'] },
   { library: /^(node:)?child_process$/, folders: ['transports/docker', 'storage/embedded', 'cmd'] },
   { library: /^(node:)?process$/, folders: ['cmd'] },
+  { library: /^@simplewebauthn\//, folders: ['actors/auth'] },
+  { library: /^playwright-core$/, folders: [] },
   { library: /^nact$/, folders: [] },
 ];
 

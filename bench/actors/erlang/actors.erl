@@ -61,9 +61,9 @@ row(ring, Count) ->
 row(fan_out, Count) ->
     apart(fun() -> Self = self(), Leaves = leaves(Self), fan_out(Leaves, 1),
         fun() -> fan_out(Leaves, Count div ?FAN_OUT), Count end end);
-row(fan_out_first, _Count) ->
+row(fan_out_first, Count) ->
     apart(fun() -> Self = self(), Leaves = leaves(Self),
-        fun() -> fan_out(Leaves, 1), ?FAN_OUT end end);
+        fun() -> fan_out(Leaves, Count div ?FAN_OUT), Count end end);
 row(spawn_stop, Count) ->
     apart(fun() -> fun() -> spawn_stop(Count), Count end end);
 row(spawn, Count) ->

@@ -30,6 +30,7 @@ import {
 import { silentLog, testDatabase } from '../../kit/database.ts';
 
 export const SECRET = 'a secret of the tests, 32 bytes or more';
+export const RELYING_PARTY = { id: 'troupe.test', origins: undefined, tenants: 'compute.troupe.test' };
 export const PASSWORD = 'correct horse battery';
 
 export interface House {
@@ -82,7 +83,7 @@ export async function openHouse(t: TestContext, { registry = {} }: HouseOptions 
   };
   const service = await startAuth(system, {
     ...{ db, bus, log, clock, jwtSecret: SECRET, authenticate, tokensChanged },
-    ...{ sessionTtlSeconds: 3600, adminUsername: 'admin', registry },
+    ...{ sessionTtlSeconds: 3600, adminUsername: 'admin', registry, relyingParty: RELYING_PARTY },
   });
   await addUser(outside, 'ann', PASSWORD);
   const prove = async (token: string) => authenticate(token);

@@ -1,0 +1,135 @@
+/** The security keys of a user: what the user's actor answers about them. Having one turns the second factor on. */
+import { ERRORS, Refusal } from '../../proto/errors.ts';
+import {
+  beginAddKey,
+  deleteKey,
+  finishAddKey,
+  listKeys,
+  MAX_SECURITY_KEYS,
+  renameKey,
+} from '../../proto/security-keys.ts';
+import { audit } from '../../storage/audit.ts';
+import {
+  countSecurityKeys,
+  deleteSecurityKey,
+  insertSecurityKey,
+  listSecurityKeys,
+  renameSecurityKey,
+} from '../../storage/auth/security-keys.ts';
+import { spendToken } from '../../storage/auth/spent-tokens.ts';
+import { holdUser, userById } from '../../storage/auth/users.ts';
+import { did } from '../audit.ts';
+import { callerOf, type Handler, on } from '../door.ts';
+import { unixSeconds } from './api-tokens.ts';
+import { KeyRejected, userHandleOf, verifyNewKey } from './ceremonies.ts';
+import type { AuthDeps } from './deps.ts';
+import { ALGORITHMS, authenticatorType, knownTransports } from './webauthn-rules.ts';
+import { webauthnStates } from './webauthn-states.ts';
+
+/** How browsers name us. */
+const RP_NAME = 'Troupe';
+
+/** The handlers. */
+export function securityKeyHandlers({
+  db,
+  log,
+  jwtSecret,
+  clock,
+  relyingParty,
+}: AuthDeps): readonly Handler<unknown>[] {
+  const states = webauthnStates(jwtSecret, relyingParty.id, clock);
+
+  return [
+    on(listKeys, async (_: unknown, call) => ({
+      keys: (await listSecurityKeys(db, callerOf(call).userId)).map((row) => ({
+        id: row.id,
+        name: row.name,
+        authenticator_type: row.authenticatorType,
+        created_at: unixSeconds(row.createdAt),
+      })),
+    })),
+
+    on(beginAddKey, async (_: unknown, call) => {
+      const { userId } = callerOf(call);
+      const user = await userById(db, userId);
+      if (user === undefined) throw new Refusal('unauthorized');
+      if ((await countSecurityKeys(db, userId)) >= MAX_SECURITY_KEYS) throw tooMany();
+      const { state, challenge } = await states.issue('add', userId);
+      return {
+        options: {
+          challenge,
+          rp: { name: RP_NAME, id: relyingParty.id },
+          user: { id: userHandleOf(userId), name: user.username, displayName: user.displayName },
+          pubKeyCredParams: ALGORITHMS.map((alg) => ({ type: 'public-key' as const, alg })),
+          timeout: 60_000 as const,
+        },
+        state,
+      };
+    }),
+
+    on(finishAddKey, async (_: unknown, call) => {
+      const { userId } = callerOf(call);
+      const { state: given, credential, name } = call.body;
+      const state = await states.open(given, 'add');
+      // Somebody else's state is not spent: it is still good for them.
+      if (state === undefined || state.userId !== userId) throw notVerified();
+      if (!(await spendToken(db, state.challenge, state.expiresAt))) throw notVerified();
+      const made = await verifyNewKey(credential, state.challenge, relyingParty).catch((error: unknown) => {
+        if (!(error instanceof KeyRejected)) throw error;
+        log.info({ userId, address: call.address, reason: error.code, err: error }, 'new security key refused');
+        throw notVerified(error);
+      });
+      const key = {
+        ...{ ...made, name },
+        transports: knownTransports(credential.response.transports),
+        authenticatorType: authenticatorType(credential.authenticatorAttachment),
+      };
+      await db.tx(async (tx) => {
+        if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
+        if ((await countSecurityKeys(tx, userId)) >= MAX_SECURITY_KEYS) throw tooMany();
+        if (!(await insertSecurityKey(tx, userId, key))) {
+          throw new Refusal('conflict', { message: 'This security key is registered already.' });
+        }
+        const { userVerified: user_verified, authenticatorType: authenticator_type } = key;
+        await audit(tx, did(call, 'security_key.add', key.id, { name, authenticator_type, user_verified }));
+      });
+      log.info({ userId, address: call.address }, 'security key added');
+      return undefined;
+    }),
+
+    on(deleteKey, async (_: unknown, call) => {
+      const { userId } = callerOf(call);
+      await db.tx(async (tx) => {
+        const name = await deleteSecurityKey(tx, userId, call.body.id);
+        if (name === undefined) throw noKey();
+        await audit(tx, did(call, 'security_key.delete', call.body.id, { name }));
+      });
+      log.info({ userId, address: call.address }, 'security key deleted');
+      return undefined;
+    }),
+
+    on(renameKey, async (_: unknown, call) => {
+      const { id, name } = call.body;
+      await db.tx(async (tx) => {
+        if (!(await renameSecurityKey(tx, callerOf(call).userId, id, name))) throw noKey();
+        await audit(tx, did(call, 'security_key.rename', id, { name }));
+      });
+      return undefined;
+    }),
+  ];
+}
+
+/** Not a 401: the caller is logged in, and a client would throw its token away. */
+function notVerified(cause?: unknown): Refusal {
+  return new Refusal('invalid_request', { message: ERRORS.invalid_credential.text, cause });
+}
+
+function noKey(): Refusal {
+  return new Refusal('not_found', { message: 'You have no security key with this id.' });
+}
+
+function tooMany(): Refusal {
+  return new Refusal('limit_reached', {
+    message: `You can have at most ${MAX_SECURITY_KEYS} security keys: delete one first.`,
+  });
+}

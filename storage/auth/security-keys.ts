@@ -1,0 +1,97 @@
+/** SQL of security keys. */
+import { z } from 'zod';
+import type { Queries } from '../db.ts';
+
+const keyRow = z
+  .object({
+    id: z.string(),
+    public_key: z.custom<Uint8Array>((value) => value instanceof Uint8Array),
+    counter: z.number(),
+    transports: z.array(z.string()),
+    name: z.string(),
+    authenticator_type: z.string(),
+    user_verified: z.boolean(),
+    created_at: z.date(),
+  })
+  .transform((row) => ({
+    id: row.id,
+    publicKey: row.public_key,
+    counter: row.counter,
+    transports: row.transports,
+    name: row.name,
+    authenticatorType: row.authenticator_type,
+    userVerified: row.user_verified,
+    createdAt: row.created_at,
+  }));
+
+/** A key as stored. `id`: credential id, base64url; `publicKey`: COSE (RFC 9052, section 7). */
+export type SecurityKeyRow = z.output<typeof keyRow>;
+
+const COLUMNS = 'id, public_key, counter, transports, name, authenticator_type, user_verified, created_at';
+
+/** The user's keys, oldest first. */
+export function listSecurityKeys(db: Queries, userId: string): Promise<SecurityKeyRow[]> {
+  return db.many(keyRow, `select ${COLUMNS} from security_keys where user_id = $1 order by created_at, id`, [userId]);
+}
+
+/** One key of the user. */
+export function securityKey(db: Queries, userId: string, id: string): Promise<SecurityKeyRow | undefined> {
+  return db.one(keyRow, `select ${COLUMNS} from security_keys where user_id = $1 and id = $2`, [userId, id]);
+}
+
+const countRow = z.object({ count: z.number() });
+
+/** How many keys the user has. */
+export async function countSecurityKeys(db: Queries, userId: string): Promise<number> {
+  return (await db.one(countRow, 'select count(*) from security_keys where user_id = $1', [userId]))?.count ?? 0;
+}
+
+/** Adds a key; false when somebody, whoever it is, has a key with this id. */
+export async function insertSecurityKey(
+  tx: Queries,
+  userId: string,
+  key: Omit<SecurityKeyRow, 'createdAt'>,
+): Promise<boolean> {
+  const rows = await tx.run(
+    `insert into security_keys (id, user_id, public_key, counter, transports, name, authenticator_type, user_verified)
+     values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (id) do nothing`,
+    [key.id, userId, key.publicKey, key.counter, key.transports, key.name, key.authenticatorType, key.userVerified],
+  );
+  return rows === 1;
+}
+
+/** Moves the counter on from `from`; false when it is no longer there, or the key is gone: of two at once one wins. */
+export async function advanceCounter(
+  tx: Queries,
+  { userId, id, from, to }: { userId: string; id: string; from: number; to: number },
+): Promise<boolean> {
+  const rows = await tx.run('update security_keys set counter = $4 where user_id = $1 and id = $2 and counter = $3', [
+    userId,
+    id,
+    from,
+    to,
+  ]);
+  return rows === 1;
+}
+
+/** Renames a key; false when the user has no such key. */
+export async function renameSecurityKey(tx: Queries, userId: string, id: string, name: string): Promise<boolean> {
+  const rows = await tx.run('update security_keys set name = $3 where user_id = $1 and id = $2', [userId, id, name]);
+  return rows === 1;
+}
+
+const nameRow = z.object({ name: z.string() });
+
+/** Deletes a key. Returns its name; undefined when the user has no such key. */
+export async function deleteSecurityKey(tx: Queries, userId: string, id: string): Promise<string | undefined> {
+  const row = await tx.one(nameRow, 'delete from security_keys where user_id = $1 and id = $2 returning name', [
+    userId,
+    id,
+  ]);
+  return row?.name;
+}
+
+/** Deletes all keys of the user. Returns how many went. */
+export function deleteSecurityKeys(tx: Queries, userId: string): Promise<number> {
+  return tx.run('delete from security_keys where user_id = $1', [userId]);
+}

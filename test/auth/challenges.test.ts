@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { describe, test } from 'node:test';
+import { SignJWT } from 'jose';
+import { addUser } from '../../actors/auth/users.ts';
+import { webauthnStates } from '../../actors/auth/webauthn-states.ts';
+import { createToken } from '../../proto/api-tokens.ts';
+import { authEndpoints } from '../../proto/auth.ts';
+import type { AnyEndpoint } from '../../proto/endpoint.ts';
+import type { HttpReply } from '../../proto/http.ts';
+import { beginAddKey, beginKeyLogin, deleteKey, securityKeyEndpoints } from '../../proto/security-keys.ts';
+import { CHALLENGE_SECONDS } from '../../proto/tokens.ts';
+import { tokenDirectory } from '../../storage/auth/token-directory.ts';
+import { api } from '../../transports/api/api.ts';
+import { OpenStreams } from '../../transports/api/open-streams.ts';
+import { refused } from '../compute/kit/world.ts';
+import { silentLog } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { SoftKey } from './kit/authenticator.ts';
+import { PASSWORD, SECRET } from './kit/house.ts';
+import {
+  addKey,
+  beginLogin,
+  challengedCaller,
+  challengeToken,
+  enterWithKey,
+  entries,
+  finishAdd,
+  finishLogin,
+  houseWithKey,
+} from './kit/second-factor.ts';
+
+failOnLeaks();
+
+describe('a challenge token', () => {
+  test('begins one login, within five minutes', async (t) => {
+    const { house, key } = await houseWithKey(t);
+    const caller = await challengedCaller(house);
+    const tries = await Promise.allSettled(Array.from({ length: 5 }, () => house.call(beginKeyLogin, caller)));
+    assert.equal(tries.filter(({ status }) => status === 'fulfilled').length, 1);
+    await refused('unauthorized', house.call(beginKeyLogin, caller));
+    const late = await challengeToken(house);
+    house.clock.advance((CHALLENGE_SECONDS + 1) * 1000);
+    assert.equal(await house.prove(late), undefined);
+    await enterWithKey(house, key);
+  });
+
+  test('of somebody whose keys are all gone begins nothing: the password is enough again', async (t) => {
+    const { house, ann, key } = await houseWithKey(t);
+    const caller = await challengedCaller(house);
+    await house.call(deleteKey, ann, { body: { id: key.id } });
+    const refusal = await refused('unauthorized', house.call(beginKeyLogin, caller));
+    assert.match(refusal.message, /log in again/);
+    await house.enter('ann');
+  });
+
+  test('opens nothing but that, and nothing else opens that', async (t) => {
+    const { house, ann, key } = await houseWithKey(t);
+    const scopes = { [`compute.${ann.userId}`]: ['read'] };
+    const { token: apiToken } = await house.call(createToken, ann, { body: { name: 'robot', scopes } });
+    const { options, state } = await beginLogin(house);
+    const { token: sessionToken } = await finishLogin(house, state, key.get(options));
+    const { state: open } = await beginLogin(house);
+    const streams = new OpenStreams(tokenDirectory(house.db), silentLog);
+    t.after(() => streams.close());
+    const parts = { authenticate: house.prove, streams, pages: new Map(), log: silentLog };
+    const { onRequest } = api({ service: house.service, ...parts });
+    const status = async (endpoint: AnyEndpoint, token: string): Promise<number> => {
+      const reply: HttpReply = await onRequest({
+        ...{ method: endpoint.method, path: endpoint.path.replaceAll(/\{.*?\}/g, 'aaaaaaaaaaaa'), query: '' },
+        header: (name) => (name === 'authorization' ? `Bearer ${token}` : undefined),
+        ...{ remoteAddress: '192.0.2.1', body: async () => Buffer.from('{}'), signal: AbortSignal.abort() },
+      });
+      return reply.status;
+    };
+
+    const challenge = await challengeToken(house);
+    const guarded = authEndpoints.filter(({ access }) => access !== 'none');
+    assert.ok(guarded.length > 10);
+    for (const endpoint of guarded) {
+      // A state is no token at all.
+      assert.equal(await status(endpoint, open), 401, `${endpoint.name} with a state`);
+      if (endpoint.access === 'challenge') continue;
+      assert.equal(await status(endpoint, challenge), 401, `${endpoint.name} with a challenge token`);
+    }
+    assert.equal(await status(beginKeyLogin, sessionToken), 401);
+    assert.equal(await status(beginKeyLogin, apiToken), 401);
+    assert.equal(await status(beginKeyLogin, challenge), 200);
+    assert.equal(await status(beginKeyLogin, challenge), 401);
+    // Keys are a person's: no API token touches them.
+    for (const endpoint of securityKeyEndpoints.filter(({ access }) => access === 'session')) {
+      assert.equal(await status(endpoint, apiToken), 403, endpoint.name);
+    }
+  });
+});
+
+describe('a state', () => {
+  test('of one ceremony is none of the other (A10)', async (t) => {
+    const { house, ann, key } = await houseWithKey(t);
+    const adding = await house.call(beginAddKey, ann);
+    await refused('invalid_credential', finishLogin(house, adding.state, key.get(adding.options)));
+    const login = await beginLogin(house);
+    await refused('invalid_request', finishAdd(house, ann, login.state, new SoftKey().create(login.options)));
+    // Neither was spent by the attempt.
+    await finishLogin(house, login.state, key.get(login.options));
+    await finishAdd(house, ann, adding.state, new SoftKey().create(adding.options));
+  });
+
+  test('of another user opens nothing for whoever has only a key of their own', async (t) => {
+    const { house, key } = await houseWithKey(t);
+    await addUser(house.outside, 'bob', PASSWORD);
+    const bobs = new SoftKey();
+    await addKey(house, await house.enter('bob'), bobs);
+    const [anns, own] = [await beginLogin(house), await beginLogin(house, 'bob')];
+    // Ann's key over Bob's state, and Bob's over Ann's.
+    await refused('invalid_credential', finishLogin(house, own.state, key.get(own.options)));
+    await refused('invalid_credential', finishLogin(house, anns.state, bobs.get(anns.options)));
+  });
+
+  test('ends after five minutes', async (t) => {
+    const { house, key } = await houseWithKey(t);
+    const { options, state } = await beginLogin(house);
+    house.clock.advance((CHALLENGE_SECONDS + 1) * 1000);
+    await refused('invalid_credential', finishLogin(house, state, key.get(options)));
+    await enterWithKey(house, key);
+  });
+
+  test('is only what this platform signed as one, for its own RP id (A01, A05)', async (t) => {
+    const { house, ann, key } = await houseWithKey(t);
+    const { options, state } = await beginLogin(house);
+    const challenge = options.challenge;
+    const [header = '', payload = '', signature = ''] = state.split('.');
+    const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+    const claims = JSON.parse(Buffer.from(payload, 'base64url').toString());
+    assert.deepEqual(Object.keys(claims).sort(), ['aud', 'exp', 'iat', 'jti', 'purpose', 'sub']);
+    const sign = (head: object, secret = SECRET) => {
+      const text = `${encode(head)}.${payload}`;
+      return `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
+    };
+    const signed = (change: object) =>
+      new SignJWT({ ...claims, ...change })
+        .setProtectedHeader({ alg: 'HS256', typ: 'wa-state' })
+        .sign(Buffer.from(SECRET));
+    const scopes = { [`compute.${ann.userId}`]: ['read'] };
+    const { token: apiToken } = await house.call(createToken, ann, { body: { name: 'robot', scopes } });
+    const forged: Record<string, string> = {
+      'another secret': sign({ alg: 'HS256', typ: 'wa-state' }, 'another secret of 32 bytes or more'),
+      'no signature': `${header}.${payload}.`,
+      'alg none': `${encode({ alg: 'none', typ: 'wa-state' })}.${payload}.`,
+      'another typ': sign({ alg: 'HS256', typ: 'JWT' }),
+      'no typ': sign({ alg: 'HS256' }),
+      'another algorithm': sign({ alg: 'HS512', typ: 'wa-state' }),
+      'changed claims': `${header}.${encode({ ...claims, sub: 'aaaaaaaaaaaa' })}.${signature}`,
+      'another RP id': (await webauthnStates(SECRET, 'other.test', house.clock).issue('login', ann.userId)).state,
+      'no RP id': await signed({ aud: undefined }),
+      'no end': await signed({ exp: undefined }),
+      'an end that is text': await signed({ exp: '9999999999' }),
+      'no user': await signed({ sub: undefined }),
+      'no purpose': await signed({ purpose: undefined }),
+      'an unknown purpose': await signed({ purpose: 'anything' }),
+      'a challenge of one letter': await signed({ jti: 'x' }),
+      'an API token': apiToken,
+      'a challenge token': await challengeToken(house),
+      'five parts': `${state}.x.x`,
+      rubbish: 'x',
+    };
+    for (const [name, text] of Object.entries(forged)) {
+      await refused('invalid_credential', finishLogin(house, text, key.get({ challenge }))).catch((error: unknown) => {
+        throw new Error(name, { cause: error });
+      });
+    }
+    // None of them got as far as the key.
+    assert.deepEqual(await entries(house, 'login.refuse'), []);
+    await finishLogin(house, state, key.get(options));
+    const another = await beginLogin(house);
+    const nobodys = await webauthnStates(SECRET, 'troupe.test', house.clock).issue('login', 'aaaaaaaaaaaa');
+    await refused('invalid_credential', finishLogin(house, nobodys.state, key.get(nobodys)));
+    await finishLogin(house, another.state, key.get(another.options));
+  });
+});

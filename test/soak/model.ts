@@ -1,0 +1,35 @@
+/**
+ * Does the actor runtime do what its models say? 200,000 random programs, or as many as ten minutes hold.
+ *
+ * `npm run soak -- model [NAME [MINUTES [SEED]]]`: all models in turn, or the one of that name in test/supervision/models; a failure
+ * prints its seed and the shortest program that shows it.
+ */
+import fc from 'fast-check';
+import { models } from '../supervision/models/index.ts';
+
+const PROGRAMS = 200_000;
+const MINUTES = 10;
+const BATCH = 200;
+
+const [only, minutes = MINUTES, seed] = process.argv.slice(2);
+const chosen = Object.entries(models).filter(([name]) => only === undefined || name === only);
+if (chosen.length === 0) throw new Error(`the models are ${Object.keys(models).join(', ')}`);
+const end = performance.now() + Number(minutes) * 60_000;
+let left = chosen.length;
+for (const [name, { property }] of chosen) {
+  const begin = performance.now();
+  const limit = begin + (end - begin) / left--;
+  let programs = 0;
+  let next = seed === undefined ? Date.now() % 1_000_000_000 : Number(seed);
+  // In batches: a program under way when the time is over would otherwise go on beside the next model.
+  while (programs < PROGRAMS / chosen.length && performance.now() < limit) {
+    const details = await fc.check(property, { numRuns: BATCH, seed: next++ });
+    programs += details.numRuns;
+    if (!details.failed) continue;
+    process.stdout.write(`${await fc.asyncDefaultReportMessage(details)}\n`);
+    process.exitCode = 1;
+    break;
+  }
+  const seconds = ((performance.now() - begin) / 1000).toFixed(0);
+  process.stdout.write(`${name}: ${programs.toLocaleString('en')} programs, ${seconds} s, seeds up to ${next - 1}\n`);
+}
