@@ -13,11 +13,9 @@ function redactQuery(target: string): string {
   return target.replace(/([?&]token=)[^&]*/g, '$1...');
 }
 
+/** Quotes, backslashes, controls and anything beyond ASCII are written as their codes. */
 function quoted(text: string): string {
-  return text.replace(
-    /["\\\x00-\x1f\x7f-\xff]/g,
-    (letter) => `\\x${letter.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
+  return text.replace(/[^ !#-[\]-~]/g, (letter) => `\\x${letter.charCodeAt(0).toString(16).padStart(2, '0')}`);
 }
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
