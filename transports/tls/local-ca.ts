@@ -3,12 +3,14 @@ import { randomBytes, webcrypto } from 'node:crypto';
 // The certificate library needs it, and before itself.
 import 'reflect-metadata';
 import {
+  AuthorityKeyIdentifierExtension,
   BasicConstraintsExtension,
   ExtendedKeyUsage,
   ExtendedKeyUsageExtension,
   KeyUsageFlags,
   KeyUsagesExtension,
   SubjectAlternativeNameExtension,
+  SubjectKeyIdentifierExtension,
   X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
@@ -39,6 +41,7 @@ export async function makeAuthority(name: string, now: number): Promise<Pem> {
       extensions: [
         new BasicConstraintsExtension(true, 0, true),
         new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+        await SubjectKeyIdentifierExtension.create(keys.publicKey, false, webcrypto),
       ],
     },
     webcrypto,
@@ -64,6 +67,8 @@ export async function issueCertificate(authority: Pem, names: readonly string[],
       extensions: [
         new BasicConstraintsExtension(false, undefined, true),
         new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+        await AuthorityKeyIdentifierExtension.create(issuer, false, webcrypto),
+        await SubjectKeyIdentifierExtension.create(keys.publicKey, false, webcrypto),
         new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
         new SubjectAlternativeNameExtension(names.map((value) => ({ type: 'dns' as const, value }))),
       ],
