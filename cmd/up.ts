@@ -2,6 +2,7 @@
 import { EngineError } from '../proto/ports.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
+import { givenCertificate, localCertificate, type PlatformCertificate } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { portsWith, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
@@ -22,6 +23,11 @@ export interface UpOptions {
   readonly portOffset: number;
   readonly install: boolean;
   readonly json: boolean;
+  /** Files of the wildcard certificate for the domain; undefined: the platform's own authority issues one. */
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
+  /** A line for each request through the gateway on standard error. */
+  readonly accessLog: boolean;
 }
 
 /** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
@@ -49,6 +55,7 @@ export async function up(options: UpOptions): Promise<void> {
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 
+    const certificate = await certificateOf(options, dataDir, domain);
     const platform = await startPlatform({
       environment,
       secrets,
@@ -57,6 +64,8 @@ export async function up(options: UpOptions): Promise<void> {
       domain,
       host: options.listen,
       ports,
+      certificate,
+      accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       log,
       onProgress,
     });
@@ -66,7 +75,7 @@ export async function up(options: UpOptions): Promise<void> {
     const withdraw = announce(dataDir, { urls: platform.urls });
     teardown.add('announcement', async () => withdraw());
     if (!told.received()) {
-      process.stdout.write(options.json ? readyLine(platform, domain) : welcome(platform));
+      process.stdout.write(options.json ? readyLine(platform, domain) : welcome(platform, certificate));
       log.info({ urls: platform.urls, domain }, 'serving');
     }
     await told.promise;
@@ -96,25 +105,39 @@ async function prepareImage(
   }
 }
 
+/** The operator's certificate, or one of the platform's own authority. */
+function certificateOf(
+  options: UpOptions,
+  dataDir: string,
+  domain: string,
+): PlatformCertificate | Promise<PlatformCertificate> {
+  const { tlsCert, tlsKey } = options;
+  if (tlsCert === undefined && tlsKey === undefined) return localCertificate(dataDir, domain, Date.now());
+  if (tlsCert === undefined || tlsKey === undefined)
+    throw new CliError('--tls-cert and --tls-key go together: give both.');
+  return givenCertificate(tlsCert, tlsKey);
+}
+
 /** The one line of --json (design.md, section 7). A service that this version does not have yet is null. */
 function readyLine({ urls, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
     ready: true,
-    urls: { ...urls, net: null, monitor: null, notify: null, http: null, https: null, console: null },
+    urls: { ...urls, net: null, monitor: null, notify: null, console: null },
     ssh: null,
     domain,
     admin: { username: admin.username, password: admin.generated },
   })}\n`;
 }
 
-function welcome({ urls, admin }: Platform): string {
+function welcome({ urls, admin }: Platform, { authorityFile }: PlatformCertificate): string {
   const password = admin.generated === null ? 'your password' : `the password  ${admin.generated}  (shown only now)`;
   return `
 Troupe is running.
 
   Auth      ${urls.auth}
   Compute   ${urls.compute}
-  Log in as ${admin.username} with ${password}
+  Gateway   ${urls.https}  (and ${urls.http})
+${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  Log in as ${admin.username} with ${password}
 
 Type next, in another terminal:
 
