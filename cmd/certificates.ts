@@ -1,8 +1,7 @@
 /** The wildcard certificate of the platform's own hosts: given by the operator, or issued by a local authority kept under --data. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SecureContext } from 'node:tls';
-import { certificateContext } from '../transports/tls/front.ts';
+import { type Certificate, certificateContext } from '../transports/tls/front.ts';
 import { describeCertificate, issueCertificate, makeAuthority, type Pem } from '../transports/tls/local-ca.ts';
 import { CliError } from './cli-error.ts';
 
@@ -11,7 +10,7 @@ const RENEW_MS = 30 * 86_400_000;
 
 /** The certificate in use. */
 export interface PlatformCertificate {
-  readonly context: SecureContext;
+  readonly context: Certificate;
   /** The local authority's certificate, for trust stores; null when the operator gave a certificate. */
   readonly authorityFile: string | null;
 }

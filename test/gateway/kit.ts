@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, connect, createServer as createRaw, type Socket } from 'node:net';
 import type { AccessEntry, ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
-import type { ClientTimeouts } from '../../transports/h1/client.ts';
+import type { ClientTimeouts } from '../../transports/h1/client-context.ts';
 import { Admission, HttpProxy, listenRaw } from '../../transports/h1/server.ts';
 import { type UpstreamLimits, Upstreams } from '../../transports/h1/upstreams.ts';
 import type { Cleanup } from '../kit/temp.ts';

@@ -3,47 +3,20 @@
  * ahead of its turn waits, bounded, and then stays in the kernel.
  */
 import type { Socket } from 'node:net';
-import type { AccessEntry, ProxyDecision, ProxyReply, ProxyRequest, Route } from '../../proto/gateway.ts';
+import type { ProxyDecision, ProxyReply } from '../../proto/gateway.ts';
 import { BodyReader } from './body.ts';
 import { ChunkError } from './chunked.ts';
-import type { Deadlines, Timed } from './deadlines.ts';
+import { askedOf, type ClientContext, entryOf } from './client-context.ts';
+import type { Timed } from './deadlines.ts';
 import { Exchange, type ExchangeClient } from './exchange.ts';
 import { HeadBuffer } from './head-buffer.ts';
 import { MAX_HEAD_BYTES, type RequestHead, readRequestHead } from './request-head.ts';
-import type { Upstreams } from './upstreams.ts';
 import { replyText } from './write-heads.ts';
 
 /** Most bytes of later requests kept while one is answered. */
 const MAX_AHEAD = 65_536;
 /** How long a client may take to read a last answer before it is cut off, ms. */
 const LINGER_MS = 2000;
-
-export interface ClientTimeouts {
-  /** From the first byte of a head (or the connection's start) to its end, ms. */
-  readonly headMs: number;
-  /** Between requests, ms (interface section 8: 60 s). */
-  readonly idleMs: number;
-  /** Without any progress of a request or a response, ms. */
-  readonly stallMs: number;
-}
-
-export const CLIENT_TIMEOUTS: ClientTimeouts = { headMs: 10_000, idleMs: 60_000, stallMs: 60_000 };
-
-/** What all connections of one listener share. */
-export interface ClientContext {
-  readonly route: Route;
-  readonly upstreams: Upstreams;
-  readonly deadlines: Deadlines;
-  readonly timeouts: ClientTimeouts;
-  readonly onAccess: (entry: AccessEntry) => void;
-  /** The client and the origin speak another protocol from here on; whoever takes it owns both sockets. */
-  readonly onSwitch: (client: Socket, origin: Socket, request: { host: string; protocol: string }) => void;
-  /** Told when the connection is over, or has been handed to `onSwitch`. */
-  readonly onDone: (connection: ClientConnection) => void;
-  /** Our port. */
-  readonly port: number;
-  readonly isEncrypted: boolean;
-}
 
 type Phase = 'head' | 'idle' | 'exchange' | 'closing';
 
@@ -186,23 +159,9 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#upstream = '';
     this.#wait('exchange', this.#context.timeouts.stallMs);
     this.#keep(found.next === chunk.length ? NOTHING : chunk.subarray(found.next));
-    const decision = this.#context.route(this.#view(head));
+    const decision = this.#context.route(askedOf(head, this.#context, this.#address));
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
     else this.#decided(head, decision);
-  }
-
-  #view(head: RequestHead): ProxyRequest {
-    return {
-      method: head.method,
-      host: head.host,
-      hostPort: head.port,
-      target: head.target,
-      hasBody: head.framing.kind !== 'none',
-      field: (name) => head.fields.find((field) => field.name === name)?.value,
-      address: this.#address,
-      port: this.#context.port,
-      isEncrypted: this.#context.isEncrypted,
-    };
   }
 
   #decided(head: RequestHead, decision: ProxyDecision): void {
@@ -250,11 +209,8 @@ export class ClientConnection implements Timed, ExchangeClient {
       }
     }
     if (this.#isBodyRead && this.#isReady) exchange?.endBody();
-    if (!this.#isBodyRead && this.#hasEnded && this.#ahead.length === 0) {
-      this.#cutShort();
-      return;
-    }
-    this.#flow();
+    if (!this.#isBodyRead && this.#hasEnded && this.#ahead.length === 0) this.#cutShort();
+    else this.#flow();
   }
 
   #onEnd = (): void => {
@@ -433,20 +389,8 @@ export class ClientConnection implements Timed, ExchangeClient {
 
   #log(status: number, bytes: number): void {
     const head = this.#request;
-    const field = (name: string) => head?.fields.find((known) => known.name === name)?.value ?? '';
-    this.#context.onAccess({
-      address: this.#address,
-      method: head?.method ?? '-',
-      host: head?.host ?? '',
-      target: head?.target ?? '-',
-      minor: head?.minor ?? 1,
-      status,
-      bytes,
-      ms: head === undefined ? 0 : performance.now() - this.#began,
-      upstream: this.#upstream,
-      referer: field('referer'),
-      userAgent: field('user-agent'),
-    });
+    const ms = head === undefined ? 0 : performance.now() - this.#began;
+    this.#context.onAccess(entryOf(head, { address: this.#address, upstream: this.#upstream, status, bytes, ms }));
   }
 }
 

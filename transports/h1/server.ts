@@ -1,7 +1,8 @@
 /** Takes connections and serves HTTP/1.1 on them; also on sockets that somebody else took (after TLS, after detection). */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { AccessEntry, Route } from '../../proto/gateway.ts';
-import { CLIENT_TIMEOUTS, ClientConnection, type ClientContext, type ClientTimeouts } from './client.ts';
+import { ClientConnection } from './client.ts';
+import { CLIENT_TIMEOUTS, type ClientContext, type ClientTimeouts } from './client-context.ts';
 import { Deadlines } from './deadlines.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -63,7 +64,7 @@ export class HttpProxy {
         timeouts: { ...CLIENT_TIMEOUTS, ...timeouts },
         onAccess: onAccess ?? (() => {}),
         onDone: (connection) => {
-          this.#connections.delete(connection);
+          if (connection instanceof ClientConnection) this.#connections.delete(connection);
           if (this.#connections.size === 0) this.#idle?.();
         },
       };

@@ -8,6 +8,9 @@ import type { UpstreamAddress } from '../../proto/gateway.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
 import { type ClientHello, readClientHello } from './client-hello.ts';
 
+/** A certificate with its key, ready for handshakes. */
+export type Certificate = SecureContext;
+
 /** What to do with a server name. */
 export type TlsDecision =
   | { readonly end: SecureContext }
@@ -35,7 +38,7 @@ const ALERTS = {
 } as const;
 
 /** A certificate with its key, ready for handshakes. Clients that come back resume with it, and with no other (its ticket keys are its own). */
-export function certificateContext(pem: { readonly cert: string; readonly key: string }): SecureContext {
+export function certificateContext(pem: { readonly cert: string; readonly key: string }): Certificate {
   return createSecureContext({ ...pem, minVersion: 'TLSv1.2', sessionIdContext: 'troupe' });
 }
 
