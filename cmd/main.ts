@@ -46,6 +46,41 @@ program
   );
 
 program
+  .command('gateway')
+  .description('run the gateway alone, beside a platform on the same database and Docker Engine')
+  .option(...data)
+  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option('--listen <address>', 'address it listens on', '0.0.0.0')
+  .option('--http-port <port>', 'HTTP listen port', integer, 18_080)
+  .option('--https-port <port>', 'HTTPS listen port', integer, 8443)
+  .option('--tls-cert <file>', 'TLS certificate path; without it the local authority issues one')
+  .option('--tls-key <file>', 'TLS private key path')
+  .option('--fallback <address>', 'address for unmatched routes, with :port if it is not 80')
+  .option('--routes-file <file>', 'more routes: a JSON array of {"host", "path", "target", "strip_prefix"}')
+  .option('--access-log', 'write a line for each request to standard error')
+  .option('--json', 'print one line of JSON once it serves')
+  .action(
+    async (options: {
+      data: string;
+      domain?: string;
+      listen: string;
+      httpPort: number;
+      httpsPort: number;
+      tlsCert?: string;
+      tlsKey?: string;
+      fallback?: string;
+      routesFile?: string;
+      accessLog?: true;
+      json?: true;
+    }) => {
+      const { runGateway } = await import('./gateway-command.ts');
+      const { domain, tlsCert, tlsKey, fallback, routesFile } = options;
+      const [accessLog, asJson] = [options.accessLog === true, options.json === true];
+      await runGateway({ ...options, domain, tlsCert, tlsKey, fallback, routesFile, accessLog, json: asJson });
+    },
+  );
+
+program
   .command('down')
   .description('stop the containers of a platform and its private Docker Engine')
   .option(...data)

@@ -2,16 +2,18 @@
 import { EngineError } from '../proto/ports.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
-import { givenCertificate, localCertificate, type PlatformCertificate } from './certificates.ts';
+import type { PlatformCertificate } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { portsWith, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
+import { certificateOf, DEFAULT_DOMAIN } from './gateway-command.ts';
 import { openLog } from './log.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
 import { announce } from './running.ts';
+import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 import { lockDataDir } from './up-lock.ts';
 
@@ -29,9 +31,6 @@ export interface UpOptions {
   /** A line for each request through the gateway on standard error. */
   readonly accessLog: boolean;
 }
-
-/** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
-const DEFAULT_DOMAIN = 'troupe.localhost';
 
 /** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */
 export async function up(options: UpOptions): Promise<void> {
@@ -105,19 +104,6 @@ async function prepareImage(
   }
 }
 
-/** The operator's certificate, or one of the platform's own authority. */
-function certificateOf(
-  options: UpOptions,
-  dataDir: string,
-  domain: string,
-): PlatformCertificate | Promise<PlatformCertificate> {
-  const { tlsCert, tlsKey } = options;
-  if (tlsCert === undefined && tlsKey === undefined) return localCertificate(dataDir, domain, Date.now());
-  if (tlsCert === undefined || tlsKey === undefined)
-    throw new CliError('--tls-cert and --tls-key go together: give both.');
-  return givenCertificate(tlsCert, tlsKey);
-}
-
 /** The one line of --json (design.md, section 7). A service that this version does not have yet is null. */
 function readyLine({ urls, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
@@ -145,28 +131,6 @@ Type next, in another terminal:
 
 README.md goes on from there: add an SSH key, create a container, be inside it. Ctrl-C stops Troupe; containers keep running.
 `;
-}
-
-/** Resolves at the first SIGTERM or SIGINT; a second SIGINT ends the process at once. */
-function stopSignal() {
-  let resolve: () => void = () => {};
-  let received = false;
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (received && signal === 'SIGINT') process.exit(130);
-    received = true;
-    resolve();
-  };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-  return {
-    promise,
-    received: () => received,
-    forget: () => {
-      process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
-    },
-  };
 }
 
 function friendly(error: unknown): unknown {

@@ -108,8 +108,7 @@ describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
   test('passes WebSockets on', async () => {
     const socket = await websocket(cleanup, `wss://127.0.0.1:${ports().https}/compute/ws?token=${token}`, {
       headers: { host: 'compute.troupe.localhost' },
-      servername: 'compute.troupe.localhost',
-      ca,
+      ...{ servername: 'compute.troupe.localhost', ca },
     });
     assert.equal(z.object({ type: z.string() }).parse(await socket.json()).type, 'containers');
     const { actors } = z
