@@ -261,8 +261,8 @@ test('attempts that the throttle has forgotten are thrown away every hour, also 
   t.after(() => mock.timers.reset());
   const house = await openHouse(t);
   await house.db.run(
-    `insert into login_attempts (username, address, attempts, blocked_until, last_at) values
-       ('old', 'x', 9, now(), now() - interval '25 hours'), ('new', 'x', 9, now(), now() - interval '23 hours')`,
+    `insert into login_attempts (key, last_at) values
+       ('old', now() - interval '61 minutes'), ('new', now() - interval '59 minutes')`,
   );
   const left = () => house.outside.run('select from login_attempts');
   house.db.failure = new StorageError('unavailable', 'gone');

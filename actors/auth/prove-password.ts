@@ -1,0 +1,82 @@
+/** Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is given. */
+import { usernameSchema } from '../../proto/auth.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { userAtNetwork } from '../../storage/auth/login-networks.ts';
+import { rehash, type UserRow } from '../../storage/auth/users.ts';
+import type { AuthDeps } from './deps.ts';
+import { hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
+import { RefusalAudit } from './refusal-audit.ts';
+import { type Charge, Throttle } from './throttle.ts';
+import { keyOf, networkOf } from './throttle-rules.ts';
+import { Turns } from './turns.ts';
+
+/** What somebody claims, and from where. */
+export interface Claim {
+  readonly username: string;
+  readonly password: string;
+  readonly address: string;
+  readonly requestId: string;
+  /** What for: the noun of `<noun>.refused` in the audit trail. */
+  readonly purpose: 'login' | 'password' | 'registry_token';
+}
+
+/**
+ * The user whose password it is; an old hash is replaced then. Refuses `invalid_credentials` (the same, and as slow, for an
+ * unknown user), `too_many_attempts` and `overloaded`.
+ */
+export type ProvePassword = (claim: Claim) => Promise<UserRow>;
+
+/** Makes the one that proves passwords. There is one in a service: what it remembers bounds the work of this node. */
+export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): ProvePassword {
+  const { db, log, clock } = deps;
+  const throttle = new Throttle(deps);
+  const turns = new Turns();
+  // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.
+  const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
+
+  const refuse = async (claim: Claim, user: UserRow | undefined, charge: Charge): Promise<never> => {
+    const { purpose, address, requestId } = claim;
+    // What was typed where the name belongs may be a password: only names of users are written down.
+    const entry = { userId: null, username: user?.username ?? '', address, requestId };
+    log.info({ username: entry.username, address, purpose }, 'password refused');
+    await refusals.write({ ...entry, action: `${purpose}.refused`, target: user?.id ?? '' });
+    for (const counted of charge.crossed) {
+      const who = counted === 'network' ? { username: '', target: networkOf(address) } : { target: user?.id ?? '' };
+      await blocks.write({ ...entry, ...who, action: 'login.blocked', detail: { counted } });
+    }
+    throw new Refusal('invalid_credentials');
+  };
+
+  const prove = async (claim: Claim, username: string, network: string): Promise<UserRow> => {
+    throttle.look(username, network);
+    const found = username === '' ? undefined : await userAtNetwork(db, username, network);
+    // Before anything is counted: who is not looked at is no failure.
+    if (hashesOverloaded(network)) throw new Refusal('overloaded');
+    const charge = await throttle.charge({ username, network, known: found?.known === true });
+    const { password } = claim;
+    const user = found?.user;
+    let right: boolean;
+    try {
+      right =
+        user === undefined
+          ? await verifyNobody(password, network)
+          : await verifyPassword(user.passwordHash, password, network);
+    } catch (error) {
+      await charge.undone();
+      throw error;
+    }
+    if (user === undefined || !right) return refuse(claim, user, charge);
+    await charge.succeeded();
+    if (needsRehash(user.passwordHash))
+      await rehash(db, user.id, user.passwordHash, await hashPassword(password, network));
+    return user;
+  };
+
+  return (claim) => {
+    // A name nobody can have is counted under one name, whatever was typed.
+    const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
+    const network = networkOf(claim.address);
+    // One after the other: right passwords sent at once do not count against each other while they are looked at.
+    return turns.run(keyOf('pair', username, network), () => prove(claim, username, network));
+  };
+}
