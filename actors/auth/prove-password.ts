@@ -4,11 +4,14 @@ import { Refusal } from '../../proto/errors.ts';
 import { userAtNetwork } from '../../storage/auth/login-networks.ts';
 import { rehash, type UserRow } from '../../storage/auth/users.ts';
 import type { AuthDeps } from './deps.ts';
-import { hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
+import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
 import { RefusalAudit } from './refusal-audit.ts';
 import { type Charge, Throttle } from './throttle.ts';
 import { keyOf, networkOf } from './throttle-rules.ts';
 import { Turns } from './turns.ts';
+
+/** Passwords of one network that are worked on or wait at once: no network fills the desk, whatever it waits for. */
+const MAX_PER_NETWORK = HASH_QUEUE / 2;
 
 /** What somebody claims, and from where. */
 export interface Claim {
@@ -31,6 +34,8 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pr
   const { db, log, clock } = deps;
   const throttle = new Throttle(deps);
   const turns = new Turns();
+  /** How many each network has here. */
+  const here = new Map<string, number>();
   // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.
   const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
 
@@ -72,11 +77,20 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pr
     return user;
   };
 
-  return (claim) => {
+  return async (claim) => {
     // A name nobody can have is counted under one name, whatever was typed.
     const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
     const network = networkOf(claim.address);
-    // One after the other: right passwords sent at once do not count against each other while they are looked at.
-    return turns.run(keyOf('pair', username, network), () => prove(claim, username, network));
+    const count = here.get(network) ?? 0;
+    if (count >= MAX_PER_NETWORK) throw new Refusal('overloaded');
+    here.set(network, count + 1);
+    try {
+      // One after the other: right passwords sent at once do not count against each other while they are looked at.
+      return await turns.run(keyOf('pair', username, network), () => prove(claim, username, network));
+    } finally {
+      const left = (here.get(network) ?? 1) - 1;
+      if (left > 0) here.set(network, left);
+      else here.delete(network);
+    }
   };
 }

@@ -25,7 +25,7 @@ import { type UserMessage, userKind } from './user.ts';
 /** Logins worked on at once: more than hashes can wait, so that those who need none (the throttled) do not wait behind them. */
 const LOGIN_CONCURRENCY = HASH_QUEUE + 64;
 /** Logins that wait; past it the answer is `overloaded`. */
-const LOGIN_QUEUE = 256;
+const LOGIN_QUEUE = 1000;
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {

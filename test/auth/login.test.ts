@@ -153,7 +153,7 @@ describe('when a part is down', () => {
 
   test('more logins at once than can wait are refused as overloaded, and the others are answered', async (t) => {
     const house = await openHouse(t);
-    const count = 1000;
+    const count = 1500;
     const results = await Promise.allSettled(
       Array.from({ length: count }, (_, i) => house.login(`user-${i}`, 'wrong', `198.51.${i % 100}.${i}`)),
     );
@@ -162,6 +162,17 @@ describe('when a part is down', () => {
     // Who was not looked at is not counted.
     const counted = codes.filter((code) => code === 'invalid_credentials').length;
     assert.equal(await house.db.run(`select from login_attempts where key like 'pair:%' and failures > 0.5`), counted);
+    await house.enter('ann');
+  });
+
+  test('one network that brings more than its share is refused as overloaded, and others come in meanwhile', async (t) => {
+    const house = await openHouse(t);
+    await house.enter('ann');
+    const flood = Array.from({ length: 400 }, () => house.login('ann', PASSWORD));
+    const settled = Promise.allSettled(flood);
+    await house.login('ann', PASSWORD, '2001:db8::1');
+    const codes = (await settled).map((result) => (result.status === 'rejected' ? String(result.reason.code) : 'in'));
+    assert.deepEqual([...new Set(codes)].sort(), ['in', 'overloaded']);
     await house.enter('ann');
   });
 
