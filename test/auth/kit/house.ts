@@ -62,7 +62,8 @@ export async function openHouse(t: TestContext): Promise<House> {
   const database = await testDatabase();
   const outside = openDb(database.connection, { log: silentLog, name: 'outside', max: 4 });
   const db = failingDb(database.db);
-  const [clock, log, system, relaying] = [movableClock(), keptLog(), start(), new AbortController()];
+  const [clock, log, relaying] = [movableClock(), keptLog(), new AbortController()];
+  const system = start({ log });
   const bus = embeddedBus({ store: streamStore(database.db), log: silentLog });
   const relayed = relayOutbox({ store: outboxStore(database.db), bus, log: silentLog, signal: relaying.signal });
   t.after(async () => {
