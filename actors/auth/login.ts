@@ -2,10 +2,8 @@
 import { checkToken } from '../../proto/api-tokens.ts';
 import { login, logout } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { audit } from '../../storage/audit.ts';
 import { livingApiToken } from '../../storage/auth/api-tokens.ts';
-import { rememberNetwork } from '../../storage/auth/login-networks.ts';
-import { insertSession } from '../../storage/auth/sessions.ts';
+import { recordLogin } from '../../storage/auth/sessions.ts';
 import { handlers, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
 import { sessionTokens } from './issue-tokens.ts';
@@ -21,10 +19,14 @@ export function loginHandlers(deps: AuthDeps, provePassword: ProvePassword) {
       const { id: userId, username } = user;
       const isAdmin = username === deps.adminUsername;
       const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin });
-      await deps.db.tx(async (tx) => {
-        await insertSession(tx, { tokenId, userId, ipAddress: address, expiresAt });
-        await rememberNetwork(tx, userId, networkOf(address));
-        await audit(tx, { userId, username, action: 'login', target: userId, address, requestId });
+      await recordLogin(deps.db, {
+        tokenId,
+        userId,
+        username,
+        address,
+        network: networkOf(address),
+        expiresAt,
+        requestId,
       });
       deps.log.info({ username, userId, address }, 'logged in');
       return { username, display_name: user.displayName, user_id: userId, is_admin: isAdmin, token };

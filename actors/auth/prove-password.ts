@@ -54,10 +54,12 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pr
 
   const prove = async (claim: Claim, username: string, network: string): Promise<UserRow> => {
     throttle.look(username, network);
-    const found = username === '' ? undefined : await userAtNetwork(db, username, network);
     // Before anything is counted: who is not looked at is no failure.
     if (hashesOverloaded(network)) throw new Refusal('overloaded');
-    const charge = await throttle.charge({ username, network, known: found?.known === true });
+    const pair = keyOf('pair', username, network);
+    const found = username === '' ? undefined : await userAtNetwork(db, username, network, pair);
+    const { known, counted } = found ?? { known: false, counted: false };
+    const charge = await throttle.charge({ username, network, known, counted });
     const { password } = claim;
     const user = found?.user;
     let right: boolean;

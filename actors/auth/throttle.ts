@@ -16,6 +16,8 @@ export interface Attempt {
   readonly network: string;
   /** The user has logged in from there before. */
   readonly known: boolean;
+  /** It is counted already, as the first of this name from there. */
+  readonly counted: boolean;
 }
 
 /** An attempt that was let through, counted as a failure until it is settled. */
@@ -50,7 +52,10 @@ export class Throttle {
     const kinds = kindsOf(attempt);
     const keys = new Map(kinds.map((kind) => [keyOf(kind, attempt.username, attempt.network), kind]));
     this.#believe([...keys.keys()]);
+    const settled = { succeeded: () => this.#settle(keys, true), undone: () => this.#settle(keys, false) };
     const crossed: Kind[] = [];
+    // The first failure is free under every budget.
+    if (attempt.counted) return { crossed, ...settled };
     await this.#deps.db.tx(async (tx) => {
       crossed.length = 0;
       const counts = await holdAttempts(tx, [...keys.keys()]);
@@ -63,11 +68,7 @@ export class Throttle {
       });
       await writeAttempts(tx, after);
     });
-    return {
-      crossed,
-      succeeded: () => this.#settle(keys, true),
-      undone: () => this.#settle(keys, false),
-    };
+    return { crossed, ...settled };
   }
 
   /** Throws, and with it rolls the rows back that were made to be looked at: only attempts that go on make any. */

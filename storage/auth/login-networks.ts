@@ -5,39 +5,41 @@ import { USER_COLUMNS, type UserRow, userRow } from './users.ts';
 
 /** How long a network is known after the last login from there. */
 const KNOWN_DAYS = 90;
-/** Networks kept for one user, the latest. */
-const MAX_NETWORKS = 100;
 
-/** The user with this name, and whether the network is known for theirs; undefined when there is no such user. */
+/** A user as somebody at a network finds them. */
+export interface UserAtNetwork {
+  readonly user: UserRow;
+  /** They have logged in from there. */
+  readonly known: boolean;
+  /** The attempt was counted, as the first one. */
+  readonly counted: boolean;
+}
+
+/**
+ * The user with this name; undefined when there is none. When the network is known for theirs and nothing is counted under
+ * `attemptKey` yet, one failure is: who types the right password at home should not wait for a second statement.
+ */
 export async function userAtNetwork(
   db: Queries,
   username: string,
   network: string,
-): Promise<{ user: UserRow; known: boolean } | undefined> {
-  const schema = z.object({ known: z.boolean() }).and(userRow);
+  attemptKey: string,
+): Promise<UserAtNetwork | undefined> {
   const row = await db.one(
-    schema,
-    `select ${USER_COLUMNS}, exists (select from login_networks n where n.user_id = users.id and n.network = $2
-       and n.last_at > now() - make_interval(days => ${KNOWN_DAYS})) as known
-     from users where username = $1`,
-    [username, network],
+    z.object({ known: z.boolean(), counted: z.boolean() }).and(userRow),
+    `with found as (
+       select ${USER_COLUMNS}, exists (select from login_networks n where n.user_id = users.id and n.network = $2
+         and n.last_at > now() - make_interval(days => ${KNOWN_DAYS})) as known
+       from users where username = $1
+     ), first as (
+       insert into login_attempts (key, failures) select $3, 1 from found where known on conflict (key) do nothing returning 1
+     )
+     select found.*, exists (select from first) as counted from found`,
+    [username, network, attemptKey],
   );
   if (row === undefined) return undefined;
-  const { known, ...user } = row;
-  return { user, known };
-}
-
-/** Notes that the user logged in from a network just now, and drops the user's oldest past the bound. */
-export async function rememberNetwork(tx: Queries, userId: string, network: string): Promise<void> {
-  await tx.run(
-    `with gone as (
-       delete from login_networks where user_id = $1 and network in
-         (select network from login_networks where user_id = $1 and network <> $2 order by last_at desc offset ${MAX_NETWORKS - 1})
-     )
-     insert into login_networks (user_id, network) values ($1, $2)
-     on conflict (user_id, network) do update set last_at = now()`,
-    [userId, network],
-  );
+  const { known, counted, ...user } = row;
+  return { user, known, counted };
 }
 
 /** Forgets the user's networks but one: after a change of the password whoever used the old one is a stranger again. */
