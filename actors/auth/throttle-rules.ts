@@ -3,11 +3,11 @@
  *
  * Three budgets, each against one way to guess:
  * - `pair`, a name tried from a network: 5 failures, then waits of 1, 2, 4 ... 900 s (design.md, section 9). Nobody guesses
- *   long from one place, and nobody elsewhere is locked out by it.
+ *   long from one place (300 guesses a day at most), and nobody elsewhere is locked out by it.
  * - `network`, all names tried from a network: 50 failures in 10 minutes, then waits of up to 300 s. Against one password
- *   tried on many names. Generous, for many people share an address behind NAT.
+ *   tried on many names. Generous (7,300 a day for who stays below it), for many people share an address behind NAT.
  * - `name`, a name tried from networks it has not logged in from: 60 failures in 10 minutes, then one attempt every 10 s
- *   (8,640 a day) for all those networks together. Against many addresses that guess one user. More cannot be had: strangers
+ *   (9,100 a day) for all those networks together. Against many addresses that guess one user. More cannot be had: strangers
  *   cannot be told from the user at a new address, so either the guesses are bounded or the user is never asked to wait. The
  *   wait that is asked for is short, so that one who comes back has a chance in every ten seconds.
  *
