@@ -11,7 +11,7 @@ import { connectTcp } from '../../transports/docker/dial.ts';
 import { dockerEngine } from '../../transports/docker/engine.ts';
 import { DockerReplyError } from '../../transports/docker/errors.ts';
 import { SharedTasks } from '../../transports/docker/shared-task.ts';
-import { collect, rejectsWith } from './conformance.ts';
+import { collect, rejectsWith } from './conformance-kit.ts';
 import { silentLog } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 

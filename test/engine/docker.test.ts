@@ -3,25 +3,20 @@ import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import { type ContainerSpec, EngineError } from '../../proto/ports.ts';
 import { namingOf } from '../../transports/docker/naming.ts';
-import { collect, engineConformance, rejectsWith, textOfLine } from './conformance.ts';
-import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
+import { engineConformance } from './conformance.ts';
+import { collect, rejectsWith, textOfLine } from './conformance-kit.ts';
+import { dockerSkip, dockerUnderTest, withRegistry } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 
 const docker = z.object({
   Id: z.string(),
-  Config: z.object({ Labels: z.record(z.string(), z.string()) }),
-  HostConfig: z.object({
-    Memory: z.number(),
-    MemorySwap: z.number(),
-    NanoCpus: z.number(),
-    PidsLimit: z.number(),
-    CapDrop: z.array(z.string()),
-    SecurityOpt: z.array(z.string()),
-    RestartPolicy: z.object({ Name: z.string() }),
-  }),
+  HostConfig: z.object({ NanoCpus: z.number(), CpuShares: z.number(), Memory: z.number(), MemorySwap: z.number() }),
 });
 
-engineConformance('docker', dockerUnderTest, { skip: dockerSkip() });
+engineConformance('docker', () => dockerUnderTest({ registry: withRegistry }), {
+  skip: dockerSkip(),
+  parts: { network: true, registry: withRegistry },
+});
 
 describe('docker engine', { skip: dockerSkip() }, () => {
   let under: Awaited<ReturnType<typeof dockerUnderTest>>;
@@ -50,20 +45,6 @@ describe('docker engine', { skip: dockerSkip() }, () => {
     await eventually(async () => (await under.engine.dial(id, 22, { timeoutMs: 2000 })).destroy());
   };
 
-  it('limits containers, takes their rights away and never restarts them by itself', async () => {
-    await under.engine.create({ ...spec('limits'), cpus: 4096 });
-    const { HostConfig, Config } = await inspected('limits');
-    assert.equal(HostConfig.Memory, 128 * 1024 * 1024);
-    assert.equal(HostConfig.MemorySwap, HostConfig.Memory);
-    assert.equal(HostConfig.PidsLimit, 2048);
-    assert.ok(HostConfig.NanoCpus >= 1e9);
-    assert.deepEqual(HostConfig.CapDrop, ['ALL']);
-    assert.deepEqual(HostConfig.SecurityOpt, ['no-new-privileges']);
-    assert.equal(HostConfig.RestartPolicy.Name, 'no');
-    assert.equal(Config.Labels['troupe.user'], 'u1');
-    await under.engine.remove('limits');
-  });
-
   it('applies new limits to a stopped container without making it anew', async () => {
     await under.engine.create(spec('grown'));
     const { Id } = await inspected('grown');
@@ -73,24 +54,8 @@ describe('docker engine', { skip: dockerSkip() }, () => {
     assert.equal(grown.HostConfig.Memory, 256 * 1024 * 1024);
     assert.equal(grown.HostConfig.MemorySwap, 256 * 1024 * 1024);
     assert.equal(grown.HostConfig.NanoCpus, 25e7);
+    assert.equal(grown.HostConfig.CpuShares, 256);
     await under.engine.remove('grown');
-  });
-
-  it('keeps containers from reaching one another', async () => {
-    await started('one');
-    await started('two');
-    const address = (await under.engine.inspect('two'))?.address;
-    await under.writeFile(
-      'one',
-      '/root/probe',
-      `nc -w 2 ${address} 22 < /dev/null > /root/out 2>&1; echo done >> /root/out`,
-    );
-    await under.readFile('one', '/root/probe; sh /root/probe');
-    const out = await under.readFile('one', '/root/out');
-    assert.match(out ?? '', /done/);
-    assert.doesNotMatch(out ?? '', /SSH-2\.0/);
-    await under.engine.remove('one');
-    await under.engine.remove('two');
   });
 
   it('does not take over a container that has its name but is not its own', async () => {
@@ -105,7 +70,7 @@ describe('docker engine', { skip: dockerSkip() }, () => {
   it('finds a container that was renamed, and starts one that was paused or lost its network', async () => {
     await started('moved');
     const { Id } = await inspected('moved');
-    const { network } = namingOf(under.installation);
+    const network = namingOf(under.installation).network('moved');
     await under.client.call('POST', `/containers/${Id}/pause`);
     await under.engine.start('moved', []);
     await eventually(async () => (await under.engine.dial('moved', 22, { timeoutMs: 2000 })).destroy());

@@ -4,10 +4,15 @@ import { type BaseImage, debianBaseImage } from './base-image.ts';
 import { DockerClient } from './client.ts';
 import { Containers } from './containers.ts';
 import { dialContainer } from './dial.ts';
+import { textOf } from './errors.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
+import { execShell } from './exec.ts';
+import { HostFirewall } from './firewall.ts';
 import { Images } from './images.ts';
 import { readLogs } from './logs.ts';
 import { namingOf } from './naming.ts';
+import { ContainerNetworks } from './network.ts';
+import { defaultSubnetPool, parsePool } from './subnets.ts';
 import { defaultUsageTimes, UsageSampler, type UsageTimes } from './usage.ts';
 
 /** What a Docker engine is made from. */
@@ -19,6 +24,8 @@ export interface DockerEngineOptions {
   readonly log: Log;
   /** Default: Debian, built on this machine (base-image.ts). */
   readonly images?: { readonly base: BaseImage };
+  /** Private addresses for the networks of containers, eight each: `a.b.c.d/n`. Default 10.192.0.0/10. */
+  readonly subnetPool?: string;
   readonly usageTimes?: UsageTimes;
   readonly watchTimes?: WatchTimes;
 }
@@ -38,10 +45,24 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const client = new DockerClient(options.host);
   const naming = namingOf(options.installation);
   const base = options.images?.base ?? (await debianBaseImage());
-  const containers = new Containers(client, naming, base.reference);
+  const containers = new Containers({
+    client,
+    naming,
+    networks: new ContainerNetworks(client, naming, parsePool(options.subnetPool ?? defaultSubnetPool)),
+    firewall: new HostFirewall(log),
+    baseImage: base.reference,
+  });
   const images = new Images(client, base, log);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
   const watches = new Set<Ending>();
+  let swept: Promise<void> | undefined;
+  /** What an earlier life left behind goes once, as soon as Docker answers. */
+  const sweepOnce = (): void => {
+    swept ??= containers.sweep().catch((error: unknown) => {
+      swept = undefined;
+      log.warn({ reason: textOf(error) }, 'cannot remove what an earlier run left in the container engine');
+    });
+  };
 
   return {
     kind: 'docker',
@@ -51,11 +72,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       const podman = answer.Components?.some((part) => part.Name.startsWith('Podman')) === true;
       return `${podman ? 'Podman' : 'Docker Engine'} ${answer.Version} (API ${answer.ApiVersion})`;
     },
-    ensureImage: (image, { always, onProgress, signal }) =>
-      images.ensure(image, always, {
-        ...(onProgress === undefined ? {} : { onProgress }),
-        ...(signal === undefined ? {} : { signal }),
-      }),
+    ensureImage: (image, imageOptions) => images.ensure(image, imageOptions),
     create: (spec) => containers.create(spec),
     start: (id, authorizedKeys) => containers.start(id, authorizedKeys),
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
@@ -63,7 +80,11 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     inspect: (id) => containers.inspect(id),
     list: () => containers.list(),
     watch: (onChange) => {
-      const events = watchEvents(client, naming, log, onChange, options.watchTimes ?? defaultWatchTimes);
+      const told = (id: string | undefined): void => {
+        if (id === undefined) sweepOnce();
+        onChange(id);
+      };
+      const events = watchEvents(client, naming, log, told, options.watchTimes ?? defaultWatchTimes);
       const ending: Ending = {
         close: () => {
           watches.delete(ending);
@@ -74,10 +95,11 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       return ending;
     },
     logs: (id, logOptions) => readLogs(client, containers, id, logOptions),
-    dial: (id, port, dialOptions) => dialContainer(containers, naming.network, id, port, dialOptions),
+    dial: (id, port, dialOptions) => dialContainer(containers, naming, id, port, dialOptions),
+    exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
     usage: (id) => usage.usage(id),
     close: async () => {
-      await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close()]);
+      await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close(), swept]);
       client.close();
     },
   };
