@@ -375,10 +375,15 @@ export function engineConformance(
     });
 
     it('tells usage at once, and later what was measured', async () => {
-      const id = await started();
-      assert.deepEqual(engine.usage(id), { memoryBytes: 0, storageBytes: 0 });
-      await eventually(() => assert.ok(engine.usage(id).memoryBytes > 0, 'not yet measured'), 20_000);
-      await engine.remove(id);
+      const spec = specOf();
+      assert.deepEqual(engine.usage(spec.id), { memoryBytes: 0, storageBytes: 0 });
+      await engine.create(spec);
+      await engine.start(spec.id, keys);
+      await eventually(() => assert.ok(engine.usage(spec.id).memoryBytes > 0, 'not yet measured'), 20_000);
+      const memory = engine.usage(spec.id).memoryBytes;
+      assert.ok(memory <= spec.memoryMb * 2 ** 20, `${memory} bytes are more than it may have`);
+      await engine.remove(spec.id);
+      assert.deepEqual(engine.usage(spec.id), { memoryBytes: 0, storageBytes: 0 });
     });
   });
 }

@@ -1,16 +1,21 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { after, before, describe, it } from 'node:test';
+import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it, type TestContext } from 'node:test';
 import { z } from 'zod';
 import { EngineError } from '../../proto/ports.ts';
 import { DockerClient } from '../../transports/docker/client.ts';
-import { applyRules, HostFirewall } from '../../transports/docker/firewall.ts';
+import { firewallScript, HostFirewall } from '../../transports/docker/firewall.ts';
+import { machineScript } from '../../transports/docker/machine-script.ts';
 import { namingOf } from '../../transports/docker/naming.ts';
 import { ContainerNetworks } from '../../transports/docker/network.ts';
+import { runProgram } from '../../transports/docker/run.ts';
 import { parsePool, parseSubnet } from '../../transports/docker/subnets.ts';
 import { rejectsWith } from './conformance-kit.ts';
 import { dockerSkip, silentLog, testDocker } from './docker-under-test.ts';
+import { buildTinyImage } from './tiny-image.ts';
 
 const networkList = z.array(
   z.object({ Name: z.string(), IPAM: z.object({ Config: z.array(z.object({ Subnet: z.string() })) }) }),
@@ -93,70 +98,107 @@ describe('networks of containers on Docker', { skip: dockerSkip() }, () => {
 });
 
 describe('the firewall of the machine', () => {
-  /** An iptables that has `chains`, remembers rules and refuses what `refuse` matches. */
-  const fake = (chains: readonly string[], refuse?: RegExp) => {
-    const rules: string[] = [];
-    const calls: string[] = [];
+  /** An iptables that has a chain of Docker's or not, keeps rules in a file and refuses what `refuse` matches. */
+  const fake = (t: TestContext, options: { chain: boolean; refuse?: string }) => {
+    const folder = mkdtempSync(join(tmpdir(), 'troupe-iptables-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const kept = join(folder, 'rules');
+    const script = `#!/bin/sh
+shift 2; action=$1; shift
+case "$action $*" in ${options.refuse ?? 'nothing'}) echo "Permission denied" >&2; exit 4;; esac
+case $action in
+  -S) ${options.chain};;
+  -C) grep -qxF -e "$*" ${kept};;
+  -I) echo "$*" >> ${kept};;
+esac
+`;
+    writeFileSync(join(folder, 'iptables'), script, { mode: 0o755 });
+    writeFileSync(kept, '');
+    let runs = 0;
     return {
-      rules,
-      calls,
-      run: async (args: readonly string[]) => {
-        const [action = '', chain = '', ...rule] = args;
-        const text = `${chain} ${rule.join(' ')}`;
-        calls.push(action);
-        if (refuse?.test(`${action} ${text}`)) return { code: 4, said: 'Permission denied' };
-        if (action === '-S') return { code: chains.includes(chain) ? 0 : 1, said: '' };
-        if (action === '-C') return { code: rules.includes(text) ? 0 : 1, said: '' };
-        rules.unshift(text);
-        return { code: 0, said: '' };
+      rules: () => readFileSync(kept, 'utf8').trim().split('\n'),
+      forget: () => writeFileSync(kept, ''),
+      runs: () => runs,
+      run: async (text: string) => {
+        runs += 1;
+        const env = { PATH: `${folder}:/usr/bin:/bin` };
+        const { code, tail } = await runProgram('/bin/sh', ['-c', text], { env });
+        return { code, said: tail.at(-1) ?? '' };
       },
     };
   };
+  const never = async () => assert.fail('not asked for');
 
-  it('is given each rule once, in Docker’s chain for its users', async () => {
-    const tables = fake(['DOCKER-USER']);
-    await applyRules(tables.run);
-    assert.deepEqual(tables.rules.toReversed(), [
+  it('is given each rule once, in Docker’s chain for its users', async (t) => {
+    const tables = fake(t, { chain: true });
+    const wanted = [
       'INPUT -i trp+ -m conntrack ! --ctstate RELATED,ESTABLISHED -j DROP',
       'DOCKER-USER -i trp+ -o trp+ -j DROP',
       'DOCKER-USER -i trp+ -d 169.254.0.0/16 -j DROP',
-    ]);
-    await applyRules(tables.run);
-    assert.equal(tables.rules.length, 3);
-    tables.rules.pop();
-    await applyRules(tables.run);
-    assert.equal(tables.rules.length, 3);
+    ];
+    for (let i = 0; i < 2; i += 1) {
+      assert.equal((await tables.run(firewallScript)).code, 0);
+      assert.deepEqual(tables.rules(), wanted);
+    }
   });
 
-  it('is given them in FORWARD where Docker has no chain for its users', async () => {
-    const tables = fake([]);
-    await applyRules(tables.run);
-    assert.equal(tables.rules.filter((rule) => rule.startsWith('FORWARD ')).length, 2);
+  it('is given them in FORWARD where Docker has no chain for its users', async (t) => {
+    const tables = fake(t, { chain: false });
+    await tables.run(firewallScript);
+    assert.equal(tables.rules().filter((rule) => rule.startsWith('FORWARD ')).length, 2);
   });
 
-  it('that refuses a rule lets no container start', async () => {
-    const tables = fake(['DOCKER-USER'], /^-I DOCKER-USER/);
-    await assert.rejects(applyRules(tables.run), (error: unknown) => {
+  it('that refuses a rule lets no container start', async (t) => {
+    const tables = fake(t, { chain: true, refuse: '"-I DOCKER-USER"*' });
+    const firewall = new HostFirewall(silentLog, { direct: tables.run, helper: never });
+    await assert.rejects(firewall.ensure('lo'), (error: unknown) => {
       assert.ok(error instanceof EngineError && error.code === 'unavailable');
       assert.match(error.message, /Permission denied/);
       return true;
     });
   });
 
-  it('is looked at once in a while, and not for bridges of another machine', async () => {
-    const tables = fake(['DOCKER-USER']);
-    const warnings: string[] = [];
-    const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };
-    const firewall = new HostFirewall(log, tables.run);
-    await firewall.ensure('trpnotofthis1');
-    await firewall.ensure('trpnotofthis1');
-    assert.deepEqual(tables.calls, []);
-    assert.equal(warnings.length, 1);
-    assert.ok(existsSync('/sys/class/net/lo'));
+  it('is looked at once in a while, however many ask', async (t) => {
+    const tables = fake(t, { chain: true });
+    const firewall = new HostFirewall(silentLog, { direct: tables.run, helper: never });
     await Promise.all([firewall.ensure('lo'), firewall.ensure('lo')]);
-    const { length } = tables.calls;
     await firewall.ensure('lo');
-    assert.equal(tables.calls.length, length);
-    assert.equal(tables.rules.length, 3);
+    assert.equal(tables.runs(), 1);
+  });
+
+  it('of another machine is set through Docker; when that fails a warning says so once', async (t) => {
+    const tables = fake(t, { chain: true });
+    await new HostFirewall(silentLog, { direct: never, helper: tables.run }).ensure('trpnotofthis1');
+    assert.equal(tables.rules().length, 3);
+    const warnings: object[] = [];
+    const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
+    const denied = { direct: undefined, helper: async () => ({ code: 1, said: 'no nsenter' }) };
+    await new HostFirewall(log, denied).ensure('lo');
+    await new HostFirewall(log, { ...denied, helper: () => Promise.reject(new Error('no image')) }).ensure('lo');
+    assert.deepEqual(warnings, [{ reason: 'no nsenter' }, { reason: 'no image' }]);
+  });
+});
+
+describe('the machine of a Docker Engine', { skip: dockerSkip() }, () => {
+  it('runs a script of ours in its own namespaces, and keeps nothing of it', async () => {
+    const docker = await testDocker();
+    const client = new DockerClient(docker.host);
+    const naming = namingOf(`machine-${process.pid}`);
+    const image = await buildTinyImage(`-machine-${process.pid}`);
+    await image.build(client, () => undefined, new AbortController().signal);
+    try {
+      const run = machineScript(client, naming, image.reference);
+      assert.deepEqual(await run('readlink /proc/self/ns/net'), { code: 0, said: readlinkSync('/proc/self/ns/net') });
+      assert.deepEqual(await run('echo one; echo two; exit 3'), { code: 3, said: 'two' });
+      assert.equal((await run(firewallScript)).code, 0);
+      const left = await client.json('GET', '/containers/json', z.array(z.unknown()), {
+        query: { all: true, filters: naming.filters() },
+      });
+      assert.deepEqual(left, []);
+    } finally {
+      await client.call('DELETE', `/images/${image.reference}`);
+      client.close();
+      await docker.end();
+    }
   });
 });

@@ -7,9 +7,10 @@ import { dialContainer } from './dial.ts';
 import { textOf } from './errors.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
 import { execShell } from './exec.ts';
-import { HostFirewall } from './firewall.ts';
+import { HostFirewall, systemFirewall } from './firewall.ts';
 import { Images } from './images.ts';
 import { readLogs } from './logs.ts';
+import { machineScript } from './machine-script.ts';
 import { namingOf } from './naming.ts';
 import { ContainerNetworks } from './network.ts';
 import { defaultSubnetPool, parsePool } from './subnets.ts';
@@ -49,7 +50,10 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     client,
     naming,
     networks: new ContainerNetworks(client, naming, parsePool(options.subnetPool ?? defaultSubnetPool)),
-    firewall: new HostFirewall(log),
+    firewall: new HostFirewall(log, {
+      direct: systemFirewall(),
+      helper: machineScript(client, naming, base.reference),
+    }),
     baseImage: base.reference,
   });
   const images = new Images(client, base, log);
@@ -74,9 +78,16 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     },
     ensureImage: (image, imageOptions) => images.ensure(image, imageOptions),
     create: (spec) => containers.create(spec),
-    start: (id, authorizedKeys) => containers.start(id, authorizedKeys),
+    start: async (id, authorizedKeys) => {
+      await containers.start(id, authorizedKeys);
+      // So that there is a sample by the time somebody asks.
+      usage.usage(id);
+    },
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
-    remove: (id, { keepData = false } = {}) => containers.remove(id, keepData),
+    remove: async (id, { keepData = false } = {}) => {
+      await containers.remove(id, keepData);
+      usage.forget(id);
+    },
     inspect: (id) => containers.inspect(id),
     list: () => containers.list(),
     watch: (onChange) => {

@@ -1,78 +1,65 @@
 import { existsSync } from 'node:fs';
 import { EngineError, type Log } from '../../proto/ports.ts';
+import { textOf } from './errors.ts';
 import { bridgePrefix } from './network.ts';
 import { findProgram, isRoot, runProgram } from './run.ts';
 
 /** Rules that hold are not looked at again for so long, in milliseconds. */
 const trustMs = 10_000;
 
-const ours = ['-i', `${bridgePrefix}+`];
+/** What containers may not do, as iptables rules. One speaks of all bridges, so there is nothing to take back when a container goes. */
+const ours = `-i ${bridgePrefix}+`;
+const rules = [
+  // To the machine itself: answers to what the machine began, and nothing else.
+  `INPUT ${ours} -m conntrack ! --ctstate RELATED,ESTABLISHED -j DROP`,
+  // To other containers, and to what clouds tell a machine about itself (addresses of RFC 3927).
+  `$onwards ${ours} -o ${bridgePrefix}+ -j DROP`,
+  `$onwards ${ours} -d 169.254.0.0/16 -j DROP`,
+];
 
 /**
- * What containers may not do, as iptables rules without their chain. One rule speaks of all bridges, so there is nothing to take back when
- * a container goes, and another platform on the machine wants the very same rules.
+ * Puts what is missing of the rules in front of the chains they belong to: INPUT for what is meant for the machine, DOCKER-USER for what
+ * passes through it, which Docker keeps before its own rules (FORWARD where Docker has no such chain). For sh(1); says what iptables says
+ * when it takes one not. `-w` waits for others who change the rules, Docker among them.
  */
-const rules = {
-  /** To this machine itself: answers to what the machine began, and nothing else. */
-  toMachine: [...ours, '-m', 'conntrack', '!', '--ctstate', 'RELATED,ESTABLISHED', '-j', 'DROP'],
-  /** To other containers, and to what clouds tell a machine about itself (RFC 3927 addresses). */
-  onwards: [
-    [...ours, '-o', `${bridgePrefix}+`, '-j', 'DROP'],
-    [...ours, '-d', '169.254.0.0/16', '-j', 'DROP'],
-  ],
-};
+export const firewallScript = [
+  'set -e',
+  'onwards=FORWARD',
+  'if iptables -w 10 -S DOCKER-USER >/dev/null 2>&1; then onwards=DOCKER-USER; fi',
+  ...rules.map((rule) => `iptables -w 10 -C ${rule} 2>/dev/null || iptables -w 10 -I ${rule}`),
+].join('\n');
 
-/** Runs iptables with arguments; resolves with its exit code and the last thing it said. */
-export type RunIptables = (args: readonly string[]) => Promise<{ code: number | null; said: string }>;
+/** Runs a script for sh(1) where Docker's networks are; resolves with its exit code and the last thing it said. */
+export type RunScript = (script: string) => Promise<{ code: number | null; said: string }>;
 
-/**
- * Puts what is missing of the rules in front of the chains they belong to: INPUT for what is meant for this machine, DOCKER-USER for what
- * passes through it, which Docker keeps before its own rules (FORWARD where Docker has no such chain). Rejects `unavailable` when
- * iptables does not take one.
- */
-export async function applyRules(run: RunIptables): Promise<void> {
-  const forward = (await run(['-S', 'DOCKER-USER'])).code === 0 ? 'DOCKER-USER' : 'FORWARD';
-  const wanted = [
-    { chain: 'INPUT', rule: rules.toMachine },
-    ...rules.onwards.map((rule) => ({ chain: forward, rule })),
-  ];
-  for (const { chain, rule } of wanted) {
-    if ((await run(['-C', chain, ...rule])).code === 0) continue;
-    const { code, said } = await run(['-I', chain, ...rule]);
-    if (code !== 0) {
-      throw new EngineError('unavailable', `The containers cannot be kept apart from this machine: ${said}`);
-    }
-  }
+/** The two ways to the firewall of Docker's machine. */
+export interface FirewallWays {
+  /** On this machine, which may not be Docker's; undefined when this process may not. */
+  readonly direct: RunScript | undefined;
+  /** Through Docker. */
+  readonly helper: RunScript;
 }
 
 /** Keeps containers away from the machine they run on, from each other, and from link-local addresses. */
 export class HostFirewall {
   readonly #log: Log;
-  readonly #run: RunIptables | undefined;
+  readonly #ways: FirewallWays;
   #running: Promise<void> | undefined;
   #holdsUntil = 0;
   #warned = false;
 
-  /** `run` is for tests; by default this machine's iptables, which only root may use. */
-  constructor(log: Log, run: RunIptables | undefined = systemIptables()) {
+  constructor(log: Log, ways: FirewallWays) {
     this.#log = log;
-    this.#run = run;
+    this.#ways = ways;
   }
 
   /**
-   * Makes the rules hold before a container of `bridge` runs. Where they cannot be made (not root, no iptables, a Docker Engine on another
-   * machine) a warning says so once; where they can and are refused it rejects `unavailable`.
+   * Makes the rules hold before a container of `bridge` runs. Rejects `unavailable` where this process may set them and is refused. Where
+   * only Docker can, and it does not work, a warning says so once: the container runs all the same.
    */
   ensure(bridge: string): Promise<void> {
-    const run = this.#run;
-    if (run === undefined || !existsSync(`/sys/class/net/${bridge}`)) {
-      if (!this.#warned)
-        this.#log.warn({ bridge }, 'containers can reach this machine: its firewall is not ours to set');
-      this.#warned = true;
-      return Promise.resolve();
-    }
     if (Date.now() < this.#holdsUntil) return Promise.resolve();
-    this.#running ??= applyRules(run)
+    this.#running ??= this.#apply(bridge)
       .then(() => {
         this.#holdsUntil = Date.now() + trustMs;
       })
@@ -81,14 +68,27 @@ export class HostFirewall {
       });
     return this.#running;
   }
+
+  async #apply(bridge: string): Promise<void> {
+    const { direct, helper } = this.#ways;
+    // The bridge is here: so is Docker.
+    if (direct !== undefined && existsSync(`/sys/class/net/${bridge}`)) {
+      const { code, said } = await direct(firewallScript);
+      if (code === 0) return;
+      throw new EngineError('unavailable', `The containers cannot be kept apart from this machine: ${said}`);
+    }
+    const { code, said } = await helper(firewallScript).catch((error: unknown) => ({ code: -1, said: textOf(error) }));
+    if (code === 0 || this.#warned) return;
+    this.#warned = true;
+    this.#log.warn({ reason: said }, 'containers can reach the machine they run on: its firewall could not be set');
+  }
 }
 
-function systemIptables(): RunIptables | undefined {
-  const program = findProgram('iptables');
-  if (program === undefined || !isRoot()) return undefined;
-  return async (args) => {
-    // -w: waits for others who change the rules, Docker among them.
-    const { code, tail } = await runProgram(program, ['-w', '10', ...args]);
+/** This machine's iptables, which only root may use; undefined otherwise. */
+export function systemFirewall(): RunScript | undefined {
+  if (findProgram('iptables') === undefined || !isRoot()) return undefined;
+  return async (script) => {
+    const { code, tail } = await runProgram('/bin/sh', ['-c', script]);
     return { code, said: tail.at(-1) ?? '' };
   };
 }
