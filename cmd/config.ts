@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { usernameSchema } from '../proto/auth.ts';
 import { parseSealKey } from '../storage/seal.ts';
+import { parsePool } from '../transports/docker/subnets.ts';
 import { CliError } from './cli-error.ts';
 
 const port = z.number().int().min(0).max(65_535);
@@ -52,6 +53,10 @@ const environmentSchema = z.object({
   DEFAULT_IMAGE: text,
   COMPUTE_ENGINE: z.enum(['docker']).default('docker'),
   DOCKER_HOST: url('unix', 'tcp'),
+  CONTAINER_SUBNETS: z
+    .string()
+    .refine(isSubnetPool, 'must be private addresses in the form 10.192.0.0/10, /29 at the smallest')
+    .optional(),
   SESSION_TTL: seconds.prefault('24h'),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   HTTP_ADAPTER: z.enum(['auto', 'uws', 'node']).default('auto'),
@@ -67,6 +72,15 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   if (result.success) return result.data;
   const lines = result.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
   throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);
+}
+
+function isSubnetPool(value: string): boolean {
+  try {
+    parsePool(value);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function isSealKey(value: string): boolean {

@@ -20,6 +20,7 @@ export const registryInstalled = existsSync(program);
 export const alice = { username: 'alice', password: 'correct horse' };
 const htpasswd = 'alice:$2b$04$lADq8skSAewOuqUE5PEU2e8jFprTFQvxjfNHZm1XisTCVw3CGBX/S\n';
 
+const testLabel = 'troupe.test';
 const created = z.object({ Id: z.string() });
 const pushed = z.object({ error: z.string().optional() });
 
@@ -53,27 +54,35 @@ export async function startRegistry(): Promise<{ host: string; close(): Promise<
   return { host, close };
 }
 
-/** Pushes `source`, with a label that makes it another image each time, as `image`, and forgets it here. */
-export async function publish(client: DockerClient, source: string, image: string): Promise<void> {
+/** Pushes `source`, with a label that makes it another image each time, as `image`, and forgets it here. `owner` labels it. */
+export async function publish(client: DockerClient, source: string, image: string, owner: string): Promise<void> {
   const [, repository = '', tag = ''] = /^(.*):([^:]*)$/.exec(image) ?? [];
-  const { Id } = await client.json('POST', '/containers/create', created, { body: { Image: source } });
+  const { Id: container } = await client.json('POST', '/containers/create', created, { body: { Image: source } });
   const before = await idOf(client, image);
-  await client.call('POST', '/commit', {
-    query: { container: Id, repo: repository, tag, changes: `LABEL made=${Date.now()}-${Math.random()}` },
+  const changes = `LABEL ${testLabel}=${owner} made=${Date.now()}-${Math.random()}`;
+  const { Id } = await client.json('POST', '/commit', created, {
+    query: { container, repo: repository, tag, changes },
     body: {},
   });
-  await client.call('DELETE', `/containers/${Id}`);
-  const [registry = ''] = image.split('/');
+  await client.call('DELETE', `/containers/${container}`);
   const headers = authHeader({ repository, version: tag, full: image }, alice);
   const stream = await client.stream('POST', `/images/${repository}/push`, { query: { tag }, headers });
   for await (const line of jsonLines(stream)) {
     const { error } = pushed.parse(line);
-    if (error !== undefined) throw new Error(`cannot push to ${registry}: ${error}`);
+    if (error !== undefined) throw new Error(`cannot push ${image}: ${error}`);
   }
   // The name goes back to what it named here, if anything: only a pull may bring the new image.
-  await removeImage(client, image);
+  await client.call('DELETE', `/images/${Id}`, { query: { force: true } });
   if (before !== undefined) {
     await client.call('POST', `/images/${before}/tag`, { query: { repo: repository, tag } });
+  }
+}
+
+/** Removes all images that were published for `owner`. */
+export async function removePublished(client: DockerClient, owner: string): Promise<void> {
+  const filters = JSON.stringify({ label: [`${testLabel}=${owner}`] });
+  for (const { Id } of await client.json('GET', '/images/json', z.array(created), { query: { filters } })) {
+    await client.call('DELETE', `/images/${Id}`, { query: { force: true } });
   }
 }
 
@@ -84,13 +93,6 @@ async function idOf(client: DockerClient, image: string): Promise<string | undef
     if (isReply(error, 404)) return undefined;
     throw error;
   }
-}
-
-/** Removes an image, or its name, when it is there. */
-export async function removeImage(client: DockerClient, image: string): Promise<void> {
-  await client.call('DELETE', `/images/${image}`, { query: { force: true } }).catch((error: unknown) => {
-    if (!isReply(error, 404)) throw error;
-  });
 }
 
 async function freePort(): Promise<number> {

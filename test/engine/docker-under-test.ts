@@ -17,7 +17,7 @@ import { namingOf } from '../../transports/docker/naming.ts';
 import { removeInstallation } from '../../transports/docker/remove-installation.ts';
 import type { EngineUnderTest } from './conformance-kit.ts';
 import { dockerProxy } from './docker-proxy.ts';
-import { alice, publish, registryInstalled, removeImage, startRegistry } from './docker-registry.ts';
+import { alice, publish, registryInstalled, removePublished, startRegistry } from './docker-registry.ts';
 import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';
 
 /** A log that says nothing. */
@@ -96,7 +96,7 @@ export async function dockerUnderTest(options: { registry?: boolean } = {}): Pro
 
   const registry = options.registry === true ? await startRegistry() : undefined;
   const registryImage = `${registry?.host}/alice/app:1`;
-  const publishImage = (): Promise<void> => publish(client, base.reference, registryImage);
+  const publishImage = (): Promise<void> => publish(client, base.reference, registryImage, installation);
   if (registry !== undefined) {
     await engine.ensureImage(base.reference, { always: false });
     await publishImage();
@@ -136,7 +136,7 @@ export async function dockerUnderTest(options: { registry?: boolean } = {}): Pro
       await engine.close();
       await proxy.close();
       await removeInstallation(host, installation);
-      if (registry !== undefined) await removeImage(client, registryImage);
+      await removePublished(client, installation);
       await registry?.close();
       await client.call('DELETE', `/images/${base.reference}`).catch((error: unknown) => {
         // It was never made when the suite failed early.

@@ -7,30 +7,29 @@ import { labels, type Naming } from './naming.ts';
 const created = z.object({ Id: z.string() });
 const ended = z.object({ StatusCode: z.number() });
 
-/** To enter namespaces (setns(2), ptrace(2)), and to change what iptables(8) changes there. */
-const neededCapabilities = ['SYS_ADMIN', 'SYS_CHROOT', 'SYS_PTRACE', 'NET_ADMIN', 'NET_RAW', 'DAC_OVERRIDE'];
+/** To leave the image for the machine's own files, and to change what iptables(8) changes. */
+const neededCapabilities = ['SYS_CHROOT', 'NET_ADMIN', 'NET_RAW'];
 
 /**
- * Runs a script on Docker's own machine, for a platform that is not root there: in a container of the base image, which is ours and has
- * nsenter(1), and in the namespaces of the machine's first process. Whoever may talk to Docker may do this; it is for the platform's
- * own scripts only. Rejects with EngineError when the image is not there.
+ * Runs a script on Docker's own machine, for a platform that is not root there: in a container of the base image, which is ours, with the
+ * machine's network and the machine's files as its root. Whoever may talk to Docker may do this; it is for the platform's own scripts
+ * only. Rejects with EngineError when the image is not there.
  */
 export function machineScript(client: DockerClient, naming: Naming, baseImage: string): RunScript {
   return async (script) => {
     const { Id } = await client.json('POST', '/containers/create', created, {
       body: {
         Image: baseImage,
-        Entrypoint: ['nsenter', '-t', '1', '-m', '-n'],
-        Cmd: ['/bin/sh', '-c', `PATH=/usr/sbin:/sbin:$PATH\n${script}`],
+        Entrypoint: ['chroot', '/machine'],
+        Cmd: ['/bin/sh', '-c', `PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin\n${script}`],
         User: '0',
         Tty: true,
         Labels: { [labels.installation]: naming.installation, [labels.helper]: 'machine' },
         HostConfig: {
-          PidMode: 'host',
           NetworkMode: 'host',
+          Binds: ['/:/machine'],
           CapDrop: ['ALL'],
           CapAdd: neededCapabilities,
-          SecurityOpt: ['seccomp=unconfined', 'apparmor=unconfined'],
         },
       },
     });
