@@ -107,6 +107,7 @@ export class Containers {
     const joined = Object.keys(view.NetworkSettings.Networks ?? {});
     // Made by a version with one network for all, or connected elsewhere behind our back.
     if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
+    await this.#networks.ensure(id);
     await this.#firewall?.ensure(this.#networks.bridge(id));
     try {
       await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
