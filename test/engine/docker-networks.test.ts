@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { EngineError } from '../../proto/ports.ts';
 import { DockerClient } from '../../transports/docker/client.ts';
 import { firewallScript, HostFirewall } from '../../transports/docker/firewall.ts';
+import { removeHelpers } from '../../transports/docker/keys.ts';
 import { machineScript } from '../../transports/docker/machine-script.ts';
 import { namingOf } from '../../transports/docker/naming.ts';
 import { ContainerNetworks } from '../../transports/docker/network.ts';
@@ -180,7 +181,7 @@ esac
 });
 
 describe('the machine of a Docker Engine', { skip: dockerSkip() }, () => {
-  it('runs a script of ours in its own namespaces, and keeps nothing of it', async () => {
+  it('runs a script of ours as its own, and keeps nothing of it, nor of a helper that was left', async () => {
     const docker = await testDocker();
     const client = new DockerClient(docker.host);
     const naming = namingOf(`machine-${process.pid}`);
@@ -191,10 +192,15 @@ describe('the machine of a Docker Engine', { skip: dockerSkip() }, () => {
       assert.deepEqual(await run('readlink /proc/self/ns/net'), { code: 0, said: readlinkSync('/proc/self/ns/net') });
       assert.deepEqual(await run('echo one; echo two; exit 3'), { code: 3, said: 'two' });
       assert.equal((await run(firewallScript)).code, 0);
-      const left = await client.json('GET', '/containers/json', z.array(z.unknown()), {
-        query: { all: true, filters: naming.filters() },
-      });
-      assert.deepEqual(left, []);
+      const helper = { 'troupe.installation': naming.installation, 'troupe.helper': 'keys' };
+      await client.call('POST', '/containers/create', { body: { Image: image.reference, Labels: helper } });
+      await removeHelpers(client, naming);
+      const filters = naming.filters();
+      const kept = () =>
+        client.json('GET', '/containers/json', z.array(z.unknown()), { query: { all: true, filters } });
+      assert.equal((await kept()).length, 1);
+      await removeHelpers(client, naming, -60_000);
+      assert.deepEqual(await kept(), []);
     } finally {
       await client.call('DELETE', `/images/${image.reference}`);
       client.close();

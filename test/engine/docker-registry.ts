@@ -24,8 +24,8 @@ const testLabel = 'troupe.test';
 const created = z.object({ Id: z.string() });
 const pushed = z.object({ error: z.string().optional() });
 
-/** A registry on a free loopback port, with basic authentication, its data in a temporary folder. */
-export async function startRegistry(): Promise<{ host: string; close(): Promise<void> }> {
+/** A registry on a free loopback port, its data in a temporary folder; it asks for alice's password unless it is `open`. */
+export async function startRegistry({ open = false } = {}): Promise<{ host: string; close(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'troupe-registry-'));
   const host = `127.0.0.1:${await freePort()}`;
   await writeFile(join(folder, 'htpasswd'), htpasswd);
@@ -34,7 +34,7 @@ export async function startRegistry(): Promise<{ host: string; close(): Promise<
     log: { level: 'error' },
     storage: { filesystem: { rootdirectory: join(folder, 'data') } },
     http: { addr: host },
-    auth: { htpasswd: { realm: 'test', path: join(folder, 'htpasswd') } },
+    ...(open ? {} : { auth: { htpasswd: { realm: 'test', path: join(folder, 'htpasswd') } } }),
   };
   await writeFile(join(folder, 'config.yml'), JSON.stringify(config));
   const child = spawn(program, ['serve', join(folder, 'config.yml')], { stdio: 'ignore' });

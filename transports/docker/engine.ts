@@ -60,11 +60,13 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
   const watches = new Set<Ending>();
   let swept: Promise<void> | undefined;
+  let closed = false;
   /** What an earlier life left behind goes once, as soon as Docker answers. */
   const sweepOnce = (): void => {
     swept ??= containers.sweep().catch((error: unknown) => {
       swept = undefined;
-      log.warn({ reason: textOf(error) }, 'cannot remove what an earlier run left in the container engine');
+      if (!closed)
+        log.warn({ reason: textOf(error) }, 'cannot remove what an earlier run left in the container engine');
     });
   };
 
@@ -110,8 +112,10 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
     usage: (id) => usage.usage(id),
     close: async () => {
-      await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close(), swept]);
+      closed = true;
+      await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close()]);
       client.close();
+      await swept;
     },
   };
 }
