@@ -71,7 +71,7 @@ async function launch(
   signal.throwIfAborted();
   const authorizedKeys = [deps.platformKey, ...(await keysOfContainer(db, row.id))];
   const spec = specOf(row, { image, hostname: hostnameOf(row.id, deps.domain), authorizedKeys });
-  await engine.create({ ...spec, followImage: pullsAlways });
+  await engine.create(pullsAlways ? { ...spec, followImage: true } : spec);
   progress({ type: 'accepted' });
   signal.throwIfAborted();
   await engine.start(row.id, authorizedKeys);
