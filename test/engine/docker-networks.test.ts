@@ -7,6 +7,7 @@ import { after, before, describe, it, type TestContext } from 'node:test';
 import { z } from 'zod';
 import { EngineError } from '../../proto/ports.ts';
 import { DockerClient } from '../../transports/docker/client.ts';
+import { Containers } from '../../transports/docker/containers.ts';
 import { firewallScript, HostFirewall } from '../../transports/docker/firewall.ts';
 import { removeHelpers } from '../../transports/docker/keys.ts';
 import { machineScript } from '../../transports/docker/machine-script.ts';
@@ -89,6 +90,23 @@ describe('networks of containers on Docker', { skip: dockerSkip() }, () => {
       [naming.network('used')],
     );
     await networks.remove('used');
+  });
+
+  it('are looked after once there is one', async () => {
+    const networks = open('10.192.0.0/10');
+    let runs = 0;
+    const run = async () => {
+      runs += 1;
+      return { code: 0, said: '' };
+    };
+    const firewall = new HostFirewall(silentLog, { direct: run, helper: run });
+    const containers = new Containers({ client, naming, networks, firewall, baseImage: 'scratch' });
+    await containers.guard();
+    assert.equal(runs, 0);
+    await networks.ensure('one');
+    await containers.guard();
+    assert.equal(runs, 1);
+    await networks.remove('one');
   });
 
   it('have bridges with names that one rule speaks of', () => {

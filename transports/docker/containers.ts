@@ -166,6 +166,12 @@ export class Containers {
     return states;
   }
 
+  /** Looks whether containers that may run already are still kept from the machine: its firewall may have been loaded anew. */
+  async guard(): Promise<void> {
+    const id = await this.#networks.any();
+    if (id !== undefined) await this.#firewall?.ensure(this.#networks.bridge(id));
+  }
+
   /** Removes what a platform left that died between two calls: networks without a container, and helpers. */
   async sweep(olderThanMs?: number): Promise<void> {
     const exists = async (id: string): Promise<boolean> =>

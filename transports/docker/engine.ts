@@ -59,15 +59,20 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const images = new Images(client, base, log);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
   const watches = new Set<Ending>();
-  let swept: Promise<void> | undefined;
+  let swept = false;
+  let looking: Promise<void> | undefined;
   let closed = false;
-  /** What an earlier life left behind goes once, as soon as Docker answers. */
-  const sweepOnce = (): void => {
-    swept ??= containers.sweep().catch((error: unknown) => {
-      swept = undefined;
-      if (!closed)
-        log.warn({ reason: textOf(error) }, 'cannot remove what an earlier run left in the container engine');
-    });
+  /** At the start, and whenever sight of Docker was lost: what holds containers back, and once what an earlier life left behind. */
+  const lookAfter = async (): Promise<void> => {
+    try {
+      await containers.guard();
+      if (!swept) await containers.sweep();
+      swept = true;
+    } catch (error) {
+      if (!closed) log.warn({ reason: textOf(error) }, 'cannot look after what is in the container engine');
+    } finally {
+      looking = undefined;
+    }
   };
 
   return {
@@ -94,7 +99,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     list: () => containers.list(),
     watch: (onChange) => {
       const told = (id: string | undefined): void => {
-        if (id === undefined) sweepOnce();
+        if (id === undefined) looking ??= lookAfter();
         onChange(id);
       };
       const events = watchEvents(client, naming, log, told, options.watchTimes ?? defaultWatchTimes);
@@ -115,7 +120,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       closed = true;
       await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close()]);
       client.close();
-      await swept;
+      await looking;
     },
   };
 }

@@ -95,6 +95,12 @@ export class ContainerNetworks {
     }
   }
 
+  /** One container of this installation that has a network, if any has. */
+  async any(): Promise<string | undefined> {
+    const all = await this.#list(this.#naming.filters());
+    return all.map(({ Labels }) => this.#naming.idOf(Labels)).find((id) => id !== undefined);
+  }
+
   async #ensure(id: string): Promise<void> {
     try {
       await this.#client.call('GET', `/networks/${this.#naming.network(id)}`);
