@@ -5,6 +5,7 @@ import { registrySigner } from '../actors/auth/registry-key.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
+import { sshElseEngine } from '../actors/compute/shells.ts';
 import type { HttpServer } from '../proto/http.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
@@ -78,12 +79,13 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     teardown.add('bus', () => bus.close());
     const engine = await options.engine(installation);
     teardown.add('engine', () => engine.close());
-    const shells = sshShells({
+    const ssh = sshShells({
       dial: engine.dial.bind(engine),
       privateKey: async () => keys.privateKey,
       username: 'root',
       log,
     });
+    const shells = sshElseEngine(ssh, engine, log);
 
     const system = start({
       name: 'troupe',

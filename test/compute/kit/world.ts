@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import type { TestContext } from 'node:test';
+import type { ComputeDeps } from '../../../actors/compute/deps.ts';
 import { startCompute } from '../../../actors/compute/service.ts';
 import {
   computeSocket,
@@ -168,6 +169,7 @@ export function failingDb(db: Db): FailingDb {
 export interface WorldOptions {
   readonly engine?: MemoryEngineOptions;
   readonly defaultImage?: string;
+  readonly registryAuth?: ComputeDeps['registryAuth'];
   /** Stands before the engine, for what its own hands cannot play. */
   readonly wrapEngine?: (engine: MemoryEngine) => Engine;
 }
@@ -204,6 +206,7 @@ export class World {
       clock: this.clock,
       domain: DOMAIN,
       registryHost: REGISTRY,
+      ...(this.#options.registryAuth === undefined ? {} : { registryAuth: this.#options.registryAuth }),
       defaultImage: this.#options.defaultImage ?? this.engine.baseImage,
       platformKey: PLATFORM_KEY,
     });
