@@ -1,6 +1,7 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
+import { pullTokens } from '../actors/auth/pull-tokens.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
@@ -120,14 +121,14 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       issuer: environment.REGISTRY_ISSUER,
       signer: registryKey === undefined ? undefined : await registrySigner(db, registryKey),
     };
+    const credentials = { jwtSecret: secrets.jwtSecret, adminUsername: environment.ADMIN_USERNAME, registry };
     const auth = await startAuth(system, {
       db,
       bus,
       log: log.child({ service: 'auth' }),
       clock,
-      jwtSecret: secrets.jwtSecret,
+      ...credentials,
       sessionTtlSeconds: environment.SESSION_TTL,
-      adminUsername: environment.ADMIN_USERNAME,
       relyingParty: {
         id: environment.WEBAUTHN_RP_ID ?? options.domain.toLowerCase(),
         origins: environment.WEBAUTHN_ORIGINS,
@@ -135,8 +136,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       },
       authenticate,
       tokensChanged,
-      registry,
     });
+    const registryHost = environment.REGISTRY_HOST;
     const compute = await startCompute(system, {
       db,
       engine,
@@ -144,7 +145,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       log: log.child({ service: 'compute' }),
       clock,
       domain: options.domain,
-      registryHost: environment.REGISTRY_HOST,
+      registryHost,
+      ...(registryHost === undefined ? {} : { registryAuth: pullTokens({ db, clock, ...credentials }, registryHost) }),
       defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
       platformKey: keys.publicKey,
     });
