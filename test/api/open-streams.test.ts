@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { Caller } from '../../proto/endpoint.ts';
-import type { TokenDirectory, TokenGrant } from '../../proto/tokens.ts';
-import { type NeededScope, OpenStreams } from '../../transports/api/open-streams.ts';
+import type { NeededScope, TokenDirectory, TokenGrant } from '../../proto/tokens.ts';
+import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { FakeSocket } from '../compute/kit/fake-socket.ts';
 import { silentLog } from '../kit/database.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

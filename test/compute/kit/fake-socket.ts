@@ -32,6 +32,11 @@ export class FakeSocket implements Socket {
     return !this.full;
   }
 
+  batch(work: () => void): boolean {
+    work();
+    return this.closed === undefined && !this.full;
+  }
+
   buffered(): number {
     return this.full ? 1 : 0;
   }
