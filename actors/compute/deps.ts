@@ -9,6 +9,8 @@ export interface ComputeDeps {
   readonly shells: Shells;
   /** For shells that wait without a connection. */
   readonly tokens: TokenWatch;
+  /** How long a shell waits for a client that lost its connection. Default 30 s. */
+  readonly lingerMs?: number;
   readonly log: Log;
   readonly clock: Clock;
   /** Parent domain of the platform's host names. */

@@ -17,10 +17,10 @@ import type { StreamEnd, StreamMessage } from './streams.ts';
 const PTY = { term: 'xterm-256color', rows: 24, cols: 80 } as const;
 /** Most input kept for a shell that does not read, or is not open yet. */
 const MAX_INPUT_BYTES = 1024 * 1024;
-/** How long a shell lives without a client. */
-export const LINGER_MS = 30_000;
+/** How long a shell lives without a client, unless told otherwise. */
+const LINGER_MS = 30_000;
 /** Output shown again to a client that comes back. */
-export const REPLAY_BYTES = 64 * 1024;
+const REPLAY_BYTES = 64 * 1024;
 /** What a shell may print without a client until it has to wait for one, so that nothing printed meanwhile is lost. */
 const UNSEEN_BYTES = REPLAY_BYTES / 2;
 /** Output is gathered within a turn of the event loop, up to this, and sent as one frame. */
@@ -42,7 +42,6 @@ export interface Viewer {
 
 type SessionMessage =
   | StreamMessage
-  | { readonly type: 'opened'; readonly shell: Shell }
   | { readonly type: 'failed'; readonly error: unknown }
   | { readonly type: 'abandoned' };
 
@@ -122,7 +121,8 @@ export class TerminalSession {
     this.#viewer = undefined;
     const { caller } = viewer;
     const now = this.#deps.clock.now();
-    const left = caller.expiresAt === 0 ? LINGER_MS : Math.min(LINGER_MS, caller.expiresAt * 1000 - now);
+    const linger = this.#deps.lingerMs ?? LINGER_MS;
+    const left = caller.expiresAt === 0 ? linger : Math.min(linger, caller.expiresAt * 1000 - now);
     if (!this.#options.lingers || FINAL_CODES.has(code) || left <= 0) {
       this.end();
       return;
@@ -173,8 +173,6 @@ export class TerminalSession {
 
   #handle(message: SessionMessage): undefined {
     switch (message.type) {
-      case 'opened':
-        return this.#take(message.shell);
       case 'failed': {
         const { error } = message;
         this.#deps.log.warn({ containerId: this.#options.containerId, err: error }, 'terminal could not be opened');
@@ -194,19 +192,20 @@ export class TerminalSession {
 
   #open({ self, signal }: Context<SessionMessage>): void {
     this.#deps.shells.open(this.#options.containerId, { ...PTY, ...this.#size }, signal).then(
-      (shell) => {
-        if (signal.aborted) shell.close();
-        else dispatch(self, { type: 'opened', shell });
-      },
+      // Not by a message: one to an actor that just ended would be lost, and the shell with it.
+      (shell) => this.#take(shell),
       (error: unknown) => {
         if (!signal.aborted) dispatch(self, { type: 'failed', error });
       },
     );
   }
 
-  #take(shell: Shell): undefined {
+  #take(shell: Shell): void {
+    if (this.#isOver) {
+      shell.close();
+      return;
+    }
     this.#shell = shell;
-    if (this.#isOver) return shell.close() as undefined;
     if (this.#size !== undefined) shell.resize(this.#size.cols, this.#size.rows);
     const { stream } = shell;
     let end: StreamEnd = { code: 1000, reason: 'session ended' };
@@ -225,7 +224,6 @@ export class TerminalSession {
     });
     for (const chunk of this.#early) stream.write(chunk);
     this.#early = [];
-    return undefined;
   }
 
   #print(chunk: Buffer): void {

@@ -192,6 +192,7 @@ export function failingDb(db: Db): FailingDb {
 export interface WorldOptions {
   readonly engine?: MemoryEngineOptions;
   readonly defaultImage?: string;
+  readonly lingerMs?: number;
   /** Stands before the engine, for what its own hands cannot play. */
   readonly wrapEngine?: (engine: MemoryEngine) => Engine;
 }
@@ -226,6 +227,7 @@ export class World {
       engine: this.#options.wrapEngine?.(this.engine) ?? this.engine,
       shells: this.shells,
       tokens: this.tokens,
+      ...(this.#options.lingerMs === undefined ? {} : { lingerMs: this.#options.lingerMs }),
       log: this.log,
       clock: this.clock,
       domain: DOMAIN,
