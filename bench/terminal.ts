@@ -7,7 +7,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,8 +15,9 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { z } from 'zod';
-import { docker, inDocker, tinyImage } from '../test/kit/docker.ts';
-import { deleteAll, logIn, request, startPlatform } from '../test/kit/platform.ts';
+import { startBox } from '../test/kit/containers.ts';
+import { docker, tinyImage } from '../test/kit/docker.ts';
+import { deleteAll, logIn, startPlatform } from '../test/kit/platform.ts';
 
 /** A terminal, however it is reached. */
 interface Terminal {
@@ -179,13 +180,12 @@ async function main(): Promise<void> {
   const { urls, admin } = platform.ready;
   try {
     const token = await logIn(urls.auth, admin.username, admin.password ?? '');
-    const { id, keyFile } = await container(urls.compute, token, data);
     try {
-      const [{ id: dockerId, address } = { id: '', address: '' }] = await inDocker(id);
+      const box = await startBox(urls.compute, token, data);
       await compare({
-        ours: throughPlatform(`${urls.compute.replace('http', 'ws')}/compute/containers/${id}/terminal`, token),
-        ssh: throughSsh(address, keyFile),
-        exec: throughExec(dockerId),
+        ours: throughPlatform(`${box.ws}/terminal`, token),
+        ssh: throughSsh(box.address, box.keyFile),
+        exec: throughExec(box.dockerId),
       });
     } finally {
       await deleteAll(urls.compute, token);
@@ -193,24 +193,6 @@ async function main(): Promise<void> {
   } finally {
     await platform.stop();
     await rm(data, { recursive: true, force: true });
-  }
-}
-
-async function container(url: string, token: string, folder: string): Promise<{ id: string; keyFile: string }> {
-  const keyFile = join(folder, 'bench-key');
-  await once(spawn('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', keyFile]), 'exit');
-  const public_key = await readFile(`${keyFile}.pub`, 'utf8');
-  const key = await request('POST', `${url}/compute/ssh-keys`, { token, body: { name: 'bench', public_key } });
-  const created = await request('POST', `${url}/compute/containers`, {
-    token,
-    body: { name: 'bench', ssh_key_ids: [key.json.id], instance_type: 'mini' },
-  });
-  const id = z.string().parse(created.json.id);
-  for (;;) {
-    const { json } = await request('GET', `${url}/compute/containers/${id}`, { token });
-    if (json.status === 'running') return { id, keyFile };
-    if (json.status === 'failed') throw new Error(JSON.stringify(json));
-    await delay(200);
   }
 }
 
