@@ -2,8 +2,8 @@
  * What does a terminal through the platform cost, beside `docker exec` and beside SSH straight into the container?
  *
  * `npm run bench -- terminal [ROUNDS] [MEBIBYTES] [KEYS]`: a real platform and a real container on DOCKER_HOST. In turns, each in a
- * PTY of its own: a flood of MEBIBYTES (MB/s from the first byte to the last; medians), then KEYS keys, each typed when the
- * echo of the one before is there (p50 and p99). The peers are OpenSSH's client and Docker's API.
+ * PTY of its own: a flood of MEBIBYTES (MB/s from the first byte to the last; medians), then KEYS keys, each typed in one after
+ * the other (p50 and p99 until the echo). The peers are OpenSSH's client and Docker's API.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -53,28 +53,26 @@ async function flood(open: Open): Promise<number> {
   return rate;
 }
 
-/** Milliseconds from key to echo, sorted. */
-async function echoes(open: Open): Promise<number[]> {
+/** A terminal in which keys are echoed and nothing else happens. */
+async function echoing(open: Open): Promise<Terminal> {
   const terminal = await ready(open);
   terminal.write('stty echo; exec cat\n');
   await delay(300);
-  const times: number[] = [];
-  for (let key = 0; key < keys; key++) {
-    const begin = performance.now();
-    const echo = new Promise<void>((resolve) => {
-      terminal.onData = () => resolve();
-    });
-    terminal.write(key % 64 === 63 ? '\b' : 'x');
-    await within(echo, 'an echo');
-    times.push(performance.now() - begin);
-    if (key % 60 === 59) {
-      // A line of cat's own: keeps the line short of the PTY's limit.
-      terminal.write('\n');
-      await delay(5);
-    }
-  }
-  terminal.close();
-  return times.toSorted((a, b) => a - b);
+  return terminal;
+}
+
+/** Milliseconds from key to echo. */
+async function echo(terminal: Terminal): Promise<number> {
+  const begin = performance.now();
+  const heard = new Promise<void>((resolve) => {
+    terminal.onData = () => resolve();
+  });
+  terminal.write('x');
+  await within(heard, 'an echo');
+  const took = performance.now() - begin;
+  terminal.onData = () => {};
+  terminal.write('\x15'); // Takes the key back: a line has a limit.
+  return took;
 }
 
 async function ready(open: Open): Promise<Terminal> {
@@ -207,8 +205,13 @@ async function compare(ways: Record<'ours' | 'ssh' | 'exec', Open>): Promise<voi
   }
   for (let round = 0; round < rounds; round++) {
     for (const name of names) rates[name].push(await flood(ways[name]));
-    for (const name of names) times[name].push(...(await echoes(ways[name])));
   }
+  const terminals = { ours: await echoing(ways.ours), ssh: await echoing(ways.ssh), exec: await echoing(ways.exec) };
+  for (let key = 0; key < keys; key++) {
+    for (const name of names) times[name].push(await echo(terminals[name]));
+    await delay(4); // Lets the keys that were taken back be shown.
+  }
+  for (const name of names) terminals[name].close();
   const row = (name: string, unit: string, of: (way: (typeof names)[number]) => number) => ({
     ...{ row: name, unit, ours: of('ours') },
     peers: { ssh: of('ssh'), exec: of('exec') },
@@ -218,11 +221,12 @@ async function compare(ways: Record<'ours' | 'ssh' | 'exec', Open>): Promise<voi
     row('echo p50', 'ms', (way) => quantile(times[way], 0.5, 3)),
     row('echo p99', 'ms', (way) => quantile(times[way], 0.99, 3)),
   ];
+  const added = rows.map(({ ours, peers }) => (ours - peers.ssh).toFixed(2));
   const line = (...cells: (string | number)[]) =>
     `${cells.map((cell, i) => (i === 0 ? String(cell).padEnd(12) : String(cell).padStart(10))).join('')}\n`;
-  process.stdout.write(line('terminal', 'unit', 'ours', 'ssh', 'exec', 'ours/ssh'));
-  for (const { row: name, unit, ours, peers } of rows) {
-    process.stdout.write(line(name, unit, ours, peers.ssh, peers.exec, (ours / peers.ssh).toFixed(2)));
+  process.stdout.write(line('terminal', 'unit', 'ours', 'ssh', 'exec', 'ours/ssh', 'ours-ssh'));
+  for (const [i, { row: name, unit, ours, peers }] of rows.entries()) {
+    process.stdout.write(line(name, unit, ours, peers.ssh, peers.exec, (ours / peers.ssh).toFixed(2), added[i] ?? ''));
   }
   const machine = `${cpus()[0]?.model ?? 'unknown'} x${cpus().length}, node ${process.version}`;
   process.stdout.write(`${JSON.stringify({ bench: 'terminal', machine, mebibytes, rows })}\n`);
