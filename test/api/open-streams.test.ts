@@ -106,6 +106,23 @@ describe('open streams', () => {
     await until(() => stream.socket.closed !== undefined, { what: 'the stream is closed' });
   });
 
+  test('are watched for what lives on without a socket, until that is over', async (t) => {
+    const { grants, streams } = open(t);
+    grants.set('t1', grant);
+    const ends: string[] = [];
+    const [first, second] = ['first', 'second'].map((name) =>
+      streams.watch(robot('t1'), READ, (reason) => ends.push(`${name}: ${reason}`)),
+    );
+    streams.look({ kind: 'token', id: 't1' });
+    first?.();
+    grants.delete('t1');
+    streams.look({ kind: 'token', id: 't1' });
+    await until(() => ends.length > 0, { what: 'the watch hears of it' });
+    assert.deepEqual(ends, ['second: token revoked']);
+    second?.();
+    assert.equal(streams.size, 0);
+  });
+
   test('are forgotten once closed, and pass on everything else', async (t) => {
     const { asked, streams, connect } = open(t);
     const [one, two] = [connect(ann), connect(ann)];

@@ -30,8 +30,8 @@ export class Turns<S extends Pausable> {
   /** A socket delivered so many bytes; it stops reading when these are too many. */
   heard(socket: S, bytes: number): void {
     if (socket !== this.#latest) {
+      if (this.#latest !== undefined) this.#changedAt = performance.now();
       this.#latest = socket;
-      this.#changedAt = performance.now();
     }
     const taken = (this.#taken.get(socket) ?? 0) + bytes;
     this.#taken.set(socket, taken < SLICE_BYTES ? taken : 0);
