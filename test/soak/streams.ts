@@ -1,9 +1,9 @@
 /**
  * Do streams hold what they promise when there are many, and when they break?
  *
- * `npm run soak -- streams [resume|line|fair] [DISCONNECTS]`: on DOCKER_HOST, with a real platform and real containers.
- * resume: a log read over 1,000 connections that are cut at random: every line exactly once.
- * line: a line of a gibibyte in a log that is followed: what arrives, and the memory.
+ * `npm run soak -- streams [resume|line|fair] [COUNT]`: on DOCKER_HOST, with a real platform and real containers.
+ * resume: a log read over COUNT (1,000) connections that are cut at random: every line exactly once.
+ * line: a line of COUNT (1,024) MiB in a log that is followed: what arrives, and the memory.
  * fair: 200 followers of logs and 50 terminals, of which one floods: what the others' keys take, and the memory.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -33,7 +33,12 @@ try {
     }
     if (which === 'all' || which === 'line') {
       const box = await startBox(urls.compute, token, folder);
-      const report = await endlessLine(box, token, platform.child.pid ?? 0, 1024);
+      const report = await endlessLine(
+        box,
+        token,
+        platform.child.pid ?? 0,
+        which === 'line' && process.argv[3] !== undefined ? Number(count) : 1024,
+      );
       process.stdout.write(`line: ${JSON.stringify(report)}\n`);
       if (report.memoryMb.most > report.memoryMb.before + 200) process.exitCode = 1;
       await deleteAll(urls.compute, token); // A user may have three.

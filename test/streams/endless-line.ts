@@ -5,7 +5,7 @@ import type { Box } from '../kit/containers.ts';
 
 export interface LineReport {
   readonly sentMb: number;
-  /** What the follower got of it. Docker drops its oldest files while a follower is behind. */
+  /** What the follower got of it: Docker skips or repeats some while it rotates its files this fast. */
   readonly receivedMb: number;
   readonly messages: number;
   /** Longest message, in characters. */
@@ -25,6 +25,7 @@ export async function endlessLine(
     Math.round(Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${platformPid}/status`, 'utf8'))?.[1]) / 1024);
   const before = memoryMb();
   let [most, bytes, messages, longest] = [before, 0, 0, 0];
+  let isSeen = false;
   const log = new WebSocket(`${box.ws}/logs?tail=0&token=${token}`, { perMessageDeflate: false });
   const shell = new WebSocket(`${box.ws}/terminal?token=${token}`, { perMessageDeflate: false });
   try {
@@ -35,8 +36,9 @@ export async function endlessLine(
           bytes += text.length;
           messages++;
           longest = Math.max(longest, text.length);
-        } else if (text === 'mark' && messages === 0) {
-          shell.send(Buffer.from('touch /tmp/seen; wait; '));
+        } else if (text === 'mark' && !isSeen) {
+          isSeen = true;
+          shell.send(Buffer.from('touch /tmp/seen; wait\n'));
           shell.send(Buffer.from(`(head -c ${mebibytes}m /dev/zero | tr '\\0' x; echo; echo after) >/proc/1/fd/1\n`));
         } else if (text === 'after') resolve();
         if (messages % 100 === 0) most = Math.max(most, memoryMb());
