@@ -142,6 +142,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       db,
       engine,
       shells,
+      tokens: streams,
       log: log.child({ service: 'compute' }),
       clock,
       domain: options.domain,

@@ -197,7 +197,7 @@ export interface ExecOptions {
 }
 
 export interface LogOptions {
-  /** Newest lines to begin with. */
+  /** Newest lines to begin with; Infinity for all that are kept. */
   readonly tail: number;
   readonly follow: boolean;
   /** Only lines later than this RFC 3339 stamp. */

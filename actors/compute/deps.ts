@@ -1,11 +1,16 @@
 /** What the compute service is given by the composition root. */
 import type { Clock, Engine, Log, RegistryAuth, Shells } from '../../proto/ports.ts';
+import type { TokenWatch } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface ComputeDeps {
   readonly db: Db;
   readonly engine: Engine;
   readonly shells: Shells;
+  /** For shells that wait without a connection. */
+  readonly tokens: TokenWatch;
+  /** How long a shell waits for a client that lost its connection. Default 30 s. */
+  readonly lingerMs?: number;
   readonly log: Log;
   readonly clock: Clock;
   /** Parent domain of the platform's host names. */

@@ -258,6 +258,7 @@ export function engineConformance(
       );
       assert.deepEqual((await collect(engine, id, { tail: 2 })).map(textOfLine), wanted.slice(-2));
       assert.deepEqual(await collect(engine, id, { tail: 0 }), []);
+      assert.deepEqual(await collect(engine, id, { tail: Number.POSITIVE_INFINITY }), all);
       const middle = all.find((line) => textOfLine(line) === 'line 20 ä€😀')?.split(' ')[0] ?? '';
       const later = await collect(engine, id, { tail: 1000, since: middle });
       assert.ok(later.every((line) => (line.split(' ')[0] ?? '') > middle));
