@@ -231,6 +231,7 @@ const emptyEngine: Engine = {
   watch: () => ({ close: nothing }),
   logs: async function* () {},
   dial: () => Promise.reject(new Error('The benchmark has no containers.')),
+  exec: () => Promise.reject(new Error('The benchmark has no containers.')),
   usage: () => ({ memoryBytes: 0, storageBytes: 0 }),
   close: nothing,
 };

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { RegistryKeyError } from '../actors/auth/registry-key.ts';
 import { usernameSchema } from '../proto/auth.ts';
 import { parseSealKey } from '../storage/seal.ts';
+import { parsePool } from '../transports/docker/subnets.ts';
 import { CliError } from './cli-error.ts';
 import { readRegistryKey } from './registry-key.ts';
 
@@ -78,6 +79,10 @@ const environmentSchema = z.object({
   DEFAULT_IMAGE: text,
   COMPUTE_ENGINE: z.enum(['docker']).default('docker'),
   DOCKER_HOST: url('unix', 'tcp'),
+  CONTAINER_SUBNETS: z
+    .string()
+    .refine(isSubnetPool, 'must be private addresses in the form 10.192.0.0/10, /29 at the smallest')
+    .optional(),
   SESSION_TTL: seconds.prefault('24h'),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   HTTP_ADAPTER: z.enum(['auto', 'uws', 'node']).default('auto'),
@@ -97,6 +102,15 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
 
 function isOrigin(value: string): boolean {
   return /^https?:/.test(value) && URL.canParse(value) && new URL(value).origin === value;
+}
+
+function isSubnetPool(value: string): boolean {
+  try {
+    parsePool(value);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function isSealKey(value: string): boolean {

@@ -6,8 +6,11 @@ import type { Log } from '../proto/ports.ts';
 const SECRET_FIELDS = ['password', 'token', 'secret', 'authorization', 'cookie', 'privateKey'];
 const REDACTED = SECRET_FIELDS.flatMap((field) => [field, `*.${field}`]);
 
-/** Opens the log. Written at once, so that nothing is missing after a crash. */
-export function openLog(level: 'debug' | 'info' | 'warn' | 'error' | 'silent'): Log {
+/** Opens the log, on stderr if not told otherwise. Written at once, so that nothing is missing after a crash. */
+export function openLog(
+  level: 'debug' | 'info' | 'warn' | 'error' | 'silent',
+  destination: { write(line: string): void } = pino.destination({ fd: 2, sync: true }),
+): Log {
   return pino(
     {
       level,
@@ -16,6 +19,6 @@ export function openLog(level: 'debug' | 'info' | 'warn' | 'error' | 'silent'): 
       redact: REDACTED,
       formatters: { level: (label) => ({ level: label }) },
     },
-    pino.destination({ fd: 2, sync: true }),
+    destination,
   );
 }

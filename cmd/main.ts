@@ -1,6 +1,7 @@
 /** The command line of Troupe. */
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { Refusal } from '../proto/errors.ts';
+import type { AuditOptions } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
 import { version } from './package-root.ts';
@@ -234,6 +235,21 @@ function integer(value: string): number {
   if (!/^-?[0-9]{1,7}$/.test(value)) throw new InvalidArgumentError('must be a whole number.');
   return Number(value);
 }
+
+program
+  .command('audit')
+  .description('show who did what from where, oldest first (works while the platform runs)')
+  .option(...data)
+  .option('--user <name>', 'only what this user did; "operator" is the command line')
+  .option('--action <noun[.verb]>', 'only this: "token.create", or "token" for all about tokens')
+  .option('--since <time>', 'only what is not older: 30m, 24h, 7d, or a date such as 2026-01-31T12:00Z')
+  .option('--limit <n>', 'the newest n entries', '50')
+  .option('--follow', 'go on with what happens from now on, until interrupted')
+  .option('--json', 'print each entry as one line of JSON')
+  .action(async (options: AuditOptions) => {
+    const { showAudit } = await import('./audit.ts');
+    await showAudit(options);
+  });
 
 /** The offset of all ports; -1 stands for "auto". */
 function offset(value: string): number {

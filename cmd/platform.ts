@@ -1,10 +1,12 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
+import { pullTokens } from '../actors/auth/pull-tokens.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
+import { sshElseEngine } from '../actors/compute/shells.ts';
 import type { HttpServer } from '../proto/http.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
@@ -84,12 +86,13 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     teardown.add('bus', () => bus.close());
     const engine = await options.engine(installation);
     teardown.add('engine', () => engine.close());
-    const shells = sshShells({
+    const ssh = sshShells({
       dial: engine.dial.bind(engine),
       privateKey: async () => keys.privateKey,
       username: 'root',
       log,
     });
+    const shells = sshElseEngine(ssh, engine, log);
 
     const system = start({
       name: 'troupe',
@@ -124,14 +127,14 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       issuer: environment.REGISTRY_ISSUER,
       signer: registryKey === undefined ? undefined : await registrySigner(db, registryKey),
     };
+    const credentials = { jwtSecret: secrets.jwtSecret, adminUsername: environment.ADMIN_USERNAME, registry };
     const auth = await startAuth(system, {
       db,
       bus,
       log: log.child({ service: 'auth' }),
       clock,
-      jwtSecret: secrets.jwtSecret,
+      ...credentials,
       sessionTtlSeconds: environment.SESSION_TTL,
-      adminUsername: environment.ADMIN_USERNAME,
       relyingParty: {
         id: environment.WEBAUTHN_RP_ID ?? options.domain.toLowerCase(),
         origins: environment.WEBAUTHN_ORIGINS,
@@ -139,16 +142,18 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       },
       authenticate,
       tokensChanged,
-      registry,
     });
+    const registryHost = environment.REGISTRY_HOST;
     const compute = await startCompute(system, {
       db,
       engine,
       shells,
+      tokens: streams,
       log: log.child({ service: 'compute' }),
       clock,
       domain: options.domain,
-      registryHost: environment.REGISTRY_HOST,
+      registryHost,
+      ...(registryHost === undefined ? {} : { registryAuth: pullTokens({ db, clock, ...credentials }, registryHost) }),
       defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
       platformKey: keys.publicKey,
     });

@@ -59,7 +59,13 @@ export async function up(options: UpOptions): Promise<void> {
       environment,
       secrets,
       database: database.connection,
-      engine: (installation) => dockerEngine({ host: dockerHost, installation, log }),
+      engine: (installation) =>
+        dockerEngine({
+          host: dockerHost,
+          installation,
+          log,
+          ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
+        }),
       domain,
       host: options.listen,
       ports,

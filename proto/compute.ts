@@ -8,6 +8,12 @@ export const MAX_CONTAINERS = 3;
 export const MAX_SSH_KEYS = 10;
 export const DEFAULT_LOG_TAIL = 100;
 export const MAX_LOG_TAIL = 10_000;
+/** A time of RFC 3339, section 5.6, of the years 0000 to 9999, to the nanosecond. */
+const STAMP = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)$/;
+/** An id that a client chose for its terminal, so that it can come back to it: at random, of 16 characters or more. */
+const TERMINAL_SESSION = /^[A-Za-z0-9_-]{16,64}$/;
+/** Terminals with an id of their own that one user may have at a time, with or without a client. */
+export const MAX_TERMINAL_SESSIONS = 16;
 
 /** Instance types of 2.8: architecture and CPU cores. */
 export const INSTANCE_TYPES = {
@@ -309,7 +315,14 @@ export const terminal = endpoint({
     'A shell in the container: binary frames are bytes, a text frame {"type":"resize","cols","rows"} sets the size',
   scope: containerScope('update'),
   params: containerParams,
-  refuses: ['not_running'],
+  query: z.object({
+    /** Whoever connects again with it within 30 s of a lost connection is in the same shell (docs/streams.md). */
+    session: z
+      .string()
+      .regex(TERMINAL_SESSION, 'must be 16 to 64 letters, digits, "_" or "-", chosen at random')
+      .optional(),
+  }),
+  refuses: ['not_running', 'limit_reached'],
   actor: byContainer,
   socket: true,
 });
@@ -319,16 +332,23 @@ export const logs = endpoint({
   name: 'logs',
   method: 'GET',
   path: '/compute/containers/{id}/logs',
-  summary: 'Log lines, one a message: the newest `tail`, then as they come',
+  summary:
+    'Log lines, one a message: the newest `tail` (100 by default), then as they come. `since`, the stamp of the last line received, resumes a log',
   scope: containerScope('read'),
   params: containerParams,
   query: z.object({
+    /** Without `since` the default is DEFAULT_LOG_TAIL, with it all that is later. */
     tail: z
       .string()
       .regex(/^[0-9]{1,6}$/, 'must be a whole number')
       .transform(Number)
       .pipe(z.int().max(MAX_LOG_TAIL, `must be at most ${MAX_LOG_TAIL}`))
-      .default(DEFAULT_LOG_TAIL),
+      .optional(),
+    since: z
+      .string()
+      .regex(STAMP, 'must be an RFC 3339 time such as 2026-01-31T12:00:00.123456789Z')
+      .refine((stamp) => !Number.isNaN(Date.parse(stamp)), 'must be a time that exists')
+      .optional(),
   }),
   refuses: ['not_running'],
   actor: byContainer,

@@ -56,6 +56,11 @@ export interface Socket {
    * is not taken and the socket is closed with 1013 `too slow`.
    */
   send(data: string | Uint8Array): boolean;
+  /**
+   * Runs `work`; the frames it sends leave together, which costs a fraction of sending each. Within it `send` returns false
+   * when the batch should end, for the sake of other sockets. Returns false when bytes now wait for a slow reader.
+   */
+  batch(work: () => void): boolean;
   /** Bytes that wait to be sent. */
   buffered(): number;
   /** Stops and resumes reading from the peer (where the adapter can; else frames are delivered on). */

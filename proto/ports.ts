@@ -143,6 +143,11 @@ export interface ContainerSpec {
   readonly mountPaths: readonly string[];
   /** OpenSSH public keys that may log in, the platform's own among them. Rewritten at every start. */
   readonly authorizedKeys: readonly string[];
+  /**
+   * Make a stopped container anew, around the same data, when its image's tag has come to name another image since. Without it, what
+   * a container has outside its mount paths is kept.
+   */
+  readonly followImage?: boolean;
 }
 
 /** What a container is, as the engine says. */
@@ -161,12 +166,38 @@ export interface ContainerState {
 
 /** Last sample; zeros until there is one. */
 export interface ContainerUsage {
+  /** Without the file cache that would be given back. */
   readonly memoryBytes: number;
+  /** What the container wrote: its mount paths and its own layer. */
   readonly storageBytes: number;
 }
 
+/** What a registry is shown: a user's name and password, or a token it issued (its token protocol's `Bearer`). */
+export type RegistryAuth =
+  | { readonly username: string; readonly password: string }
+  | { readonly registryToken: string };
+
+export interface EnsureImageOptions {
+  /** Ask the registry even when the image is present. */
+  readonly always: boolean;
+  readonly onProgress?: (line: string) => void;
+  readonly signal?: AbortSignal;
+  /** Asked when something is pulled, right before it: tokens are short-lived. Undefined pulls as anybody. */
+  readonly auth?: () => Promise<RegistryAuth | undefined>;
+}
+
+/** A shell, or a command, on a terminal in a container. */
+export interface ExecOptions {
+  readonly cols: number;
+  readonly rows: number;
+  /** The terminal's type (terminfo(5)); `xterm-256color` when it is no such name. */
+  readonly term: string;
+  /** Default: the login shell of root, or `sh`. */
+  readonly command?: readonly string[];
+}
+
 export interface LogOptions {
-  /** Newest lines to begin with. */
+  /** Newest lines to begin with; Infinity for all that are kept. */
   readonly tail: number;
   readonly follow: boolean;
   /** Only lines later than this RFC 3339 stamp. */
@@ -203,11 +234,11 @@ export interface Engine {
   readonly baseImage: string;
   /** Rejects `unavailable` with what is wrong; resolves with the engine's version for people. */
   check(): Promise<string>;
-  /** Makes the image present: built (base image), or pulled. `always` pulls even when present. Reports progress. */
-  ensureImage(
-    image: string,
-    options: { always: boolean; onProgress?: (line: string) => void; signal?: AbortSignal },
-  ): Promise<void>;
+  /**
+   * Makes the image present: built (base image), or pulled. Reports progress. Rejects `image_not_found` with the registry's reason,
+   * `unavailable` when it may work later or `signal` aborted.
+   */
+  ensureImage(image: string, options: EnsureImageOptions): Promise<void>;
   create(spec: ContainerSpec): Promise<void>;
   /** Writes `authorizedKeys` into the container, then starts it. */
   start(id: string, authorizedKeys: readonly string[]): Promise<void>;
@@ -227,6 +258,12 @@ export interface Engine {
   logs(id: string, options: LogOptions): AsyncIterable<string[]>;
   /** A TCP connection to a port inside the container. Rejects `no_listener` when nobody listens. */
   dial(id: string, port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Duplex>;
+  /**
+   * A shell on a terminal as root, without SSH: for images that have no SSH server. Needs `/bin/sh` in the image. Rejects `not_found`,
+   * `not_running`, `refused` when the image has no shell, and `unavailable` when `signal` aborts before it runs. A command that is not
+   * there ends with code 127.
+   */
+  exec(id: string, options: ExecOptions, signal: AbortSignal): Promise<Shell>;
   /** Last known usage; never waits. */
   usage(id: string): ContainerUsage;
   close(): Promise<void>;
@@ -257,8 +294,8 @@ export interface Shell {
   readonly ended: Promise<ShellEnd>;
 }
 
-/** Opens shells through a container's SSH with the platform's key. */
+/** Opens shells in containers: through their SSH with the platform's key, or through the engine. */
 export interface Shells {
-  /** Rejects with EngineError (`no_listener`, `not_running`) or `refused` when the key is not accepted. */
+  /** Rejects with EngineError: `no_listener` without an SSH server, `not_running`, `refused` when the key is not accepted. */
   open(containerId: string, size: { cols: number; rows: number; term: string }, signal: AbortSignal): Promise<Shell>;
 }

@@ -95,3 +95,18 @@ export interface TokenDirectory {
  * before. Rejects with Refusal `unavailable` when storage must be asked and cannot be.
  */
 export type Authenticate = (token: string) => Caller | undefined | Promise<Caller | undefined>;
+
+/** Follows tokens on behalf of what they opened. */
+export interface TokenWatch {
+  /**
+   * Calls `onEnd` with a reason for people, within a second, when the caller's token no longer opens what needed `scope`.
+   * Returns what ends the watch.
+   */
+  watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void;
+}
+
+/** The scope that opened a stream. */
+export interface NeededScope {
+  readonly key: string;
+  readonly action: string;
+}

@@ -57,6 +57,8 @@ export interface AuditFilter {
   /** An action, or a noun before its dot: `token` finds `token.create`. */
   readonly action?: string;
   readonly since?: Date;
+  /** Only entries with a higher id. Ids are given before entries are committed: a lower one may still come after a higher one. */
+  readonly afterId?: number;
   readonly limit: number;
 }
 
@@ -67,9 +69,9 @@ export async function readAudit(db: Queries, filter: AuditFilter): Promise<Audit
     `select id, at, user_id, username, action, target, address, request_id, detail from audit_log
      where ($1::text is null or username = $1)
        and ($2::text is null or action = $2 or split_part(action, '.', 1) = $2)
-       and ($3::timestamptz is null or at >= $3)
-     order by id desc limit $4`,
-    [filter.username ?? null, filter.action ?? null, filter.since ?? null, filter.limit],
+       and ($3::timestamptz is null or at >= $3) and ($4::bigint is null or id > $4)
+     order by id desc limit $5`,
+    [filter.username ?? null, filter.action ?? null, filter.since ?? null, filter.afterId ?? null, filter.limit],
   );
   return rows.reverse();
 }

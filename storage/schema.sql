@@ -151,12 +151,20 @@ create table containers (
 );
 
 create table login_attempts (
-  username text not null,
-  address text not null,
-  attempts integer not null,
-  blocked_until timestamp with time zone not null,
+  key text not null,
+  failures double precision not null default 0,
   last_at timestamp with time zone not null default now(),
-  constraint login_attempts_pkey PRIMARY KEY (username, address)
+  blocked_until timestamp with time zone not null default '1970-01-01 00:00:00+00'::timestamp with time zone,
+  constraint login_attempts_pkey PRIMARY KEY (key),
+  constraint login_attempts_key_check CHECK ((length(key) <= 80))
+);
+
+create table login_networks (
+  user_id text not null,
+  network text not null,
+  last_at timestamp with time zone not null default now(),
+  constraint login_networks_pkey PRIMARY KEY (user_id, network),
+  constraint login_networks_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
 create table login_sessions (
@@ -288,6 +296,8 @@ CREATE INDEX container_keys_by_key ON public.container_keys USING btree (key_id)
 CREATE INDEX containers_by_user ON public.containers USING btree (user_id);
 
 CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at);
+
+CREATE INDEX login_networks_by_age ON public.login_networks USING btree (last_at);
 
 CREATE INDEX login_sessions_by_expiry ON public.login_sessions USING btree (expires_at);
 

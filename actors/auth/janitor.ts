@@ -2,6 +2,7 @@
 import { purgeAudit } from '../../storage/audit.ts';
 import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
 import { purgeAttempts } from '../../storage/auth/attempts.ts';
+import { purgeNetworks } from '../../storage/auth/login-networks.ts';
 import { purgeSpentTokens } from '../../storage/auth/spent-tokens.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
 import type { AuthDeps } from './deps.ts';
@@ -16,6 +17,7 @@ export function startJanitor(parent: AnyRef, { db, log }: AuthDeps): AnyRef {
     parent,
     async () => {
       await purgeAttempts(db);
+      await purgeNetworks(db);
       await purgeSpentTokens(db);
       await purgeApiTokens(db);
       await purgeAudit(db, AUDIT_DAYS);

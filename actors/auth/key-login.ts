@@ -64,7 +64,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
         const { id: userId, username } = user;
         const detail = { factor: 'security_key', reason: error.code };
         log.warn({ username, userId, address, reason: error.code, err: error }, 'second factor refused');
-        await audit(db, { userId, username, action: 'login.refuse', address, requestId, detail });
+        await audit(db, { userId, username, action: 'login.refused', address, requestId, detail });
         throw new Refusal('invalid_credential', { cause: error });
       }
     }),

@@ -1,12 +1,12 @@
 /** What every login ends with, whatever proved who it is: a session token, its record, and an entry in the audit trail. */
 import type { Identity } from '../../proto/auth.ts';
 import type { Call } from '../../proto/endpoint.ts';
-import { audit } from '../../storage/audit.ts';
-import { insertSession } from '../../storage/auth/sessions.ts';
+import { recordLogin } from '../../storage/auth/sessions.ts';
 import type { UserRow } from '../../storage/auth/users.ts';
 import type { Queries } from '../../storage/db.ts';
 import type { AuthDeps } from './deps.ts';
 import { sessionTokens } from './issue-tokens.ts';
+import { networkOf } from './throttle-rules.ts';
 
 /** The last thing that was proven: the password, or after it a security key (its credential id). */
 export type Factor = { readonly factor: 'password' } | { readonly factor: 'security_key'; readonly key: string };
@@ -23,16 +23,22 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
     user: UserRow,
     { address, requestId }: Pick<Call, 'address' | 'requestId'>,
     factor: Factor,
-    first: (tx: Queries) => Promise<void> = async () => {},
+    first?: (tx: Queries) => Promise<void>,
   ): Promise<Identity> => {
     const { id: userId, username } = user;
     const isAdmin = username === adminUsername;
     const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin });
-    await db.tx(async (tx) => {
-      await first(tx);
-      await insertSession(tx, { tokenId, userId, ipAddress: address, expiresAt });
-      await audit(tx, { userId, username, action: 'login', address, requestId, detail: factor });
-    });
+    const login = {
+      ...{ tokenId, userId, username, address, network: networkOf(address), expiresAt, requestId },
+      detail: factor,
+    };
+    if (first === undefined) await recordLogin(db, login);
+    else {
+      await db.tx(async (tx) => {
+        await first(tx);
+        await recordLogin(tx, login);
+      });
+    }
     log.info({ username, userId, address, factor: factor.factor }, 'logged in');
     return { username, display_name: user.displayName, user_id: userId, is_admin: isAdmin, token };
   };

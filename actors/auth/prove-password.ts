@@ -1,10 +1,17 @@
-/** Whether somebody is the user they say they are, by password: counted and throttled alike wherever a password is given. */
+/** Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is given. */
 import { usernameSchema } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { chargeAttempt, clearAttempts } from '../../storage/auth/attempts.ts';
-import { rehash, type UserRow, userByName } from '../../storage/auth/users.ts';
+import { userAtNetwork } from '../../storage/auth/login-networks.ts';
+import { rehash, type UserRow } from '../../storage/auth/users.ts';
 import type { AuthDeps } from './deps.ts';
-import { hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
+import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
+import { RefusalAudit } from './refusal-audit.ts';
+import { type Charge, Throttle } from './throttle.ts';
+import { keyOf, networkOf } from './throttle-rules.ts';
+import { Turns } from './turns.ts';
+
+/** Passwords of one network that are worked on or wait at once: no network fills the desk, whatever it waits for. */
+const MAX_PER_NETWORK = HASH_QUEUE / 2;
 
 /** What somebody claims, and from where. */
 export interface Claim {
@@ -12,32 +19,80 @@ export interface Claim {
   readonly password: string;
   readonly address: string;
   readonly requestId: string;
-  /** What for. */
-  readonly purpose: 'login' | 'registry_token';
+  /** What for: the noun of `<noun>.refused` in the audit trail. */
+  readonly purpose: 'login' | 'password' | 'registry_token';
 }
 
 /**
- * The user whose password it is; the user's failures from this address are forgotten then, and an old hash is replaced. Refuses
- * `invalid_credentials` (the same, and as slow, for an unknown user) and `too_many_attempts` (design.md, section 9).
+ * The user whose password it is; an old hash is replaced then. Refuses `invalid_credentials` (the same, and as slow, for an
+ * unknown user), `too_many_attempts` and `overloaded`.
  */
 export type ProvePassword = (claim: Claim) => Promise<UserRow>;
 
-/** Makes the one that proves passwords. */
-export function passwordProver({ db, log }: Pick<AuthDeps, 'db' | 'log'>): ProvePassword {
-  return async (claim) => {
-    const { password, address, requestId, purpose } = claim;
-    // A name nobody can have is counted under one name: it must not fill the table with whatever was typed.
-    const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
-    const attempt = await chargeAttempt(db, username, address);
-    if (!attempt.allowed) throw new Refusal('too_many_attempts', { retryAfter: attempt.wait });
-    const user = username === '' ? undefined : await userByName(db, username);
-    const right = user === undefined ? await verifyNobody(password) : await verifyPassword(user.passwordHash, password);
-    if (user === undefined || !right) {
-      log.info({ username, address, requestId, purpose }, 'login refused');
-      throw new Refusal('invalid_credentials');
+/** Makes the one that proves passwords. There is one in a service: what it remembers bounds the work of this node. */
+export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): ProvePassword {
+  const { db, log, clock } = deps;
+  const throttle = new Throttle(deps);
+  const turns = new Turns();
+  /** How many each network has here. */
+  const here = new Map<string, number>();
+  // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.
+  const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
+
+  const refuse = async (claim: Claim, user: UserRow | undefined, charge: Charge): Promise<never> => {
+    const { purpose, address, requestId } = claim;
+    // What was typed where the name belongs may be a password: only names of users are written down.
+    const entry = { userId: null, username: user?.username ?? '', address, requestId };
+    log.info({ username: entry.username, address, purpose }, 'password refused');
+    await refusals.write({ ...entry, action: `${purpose}.refused`, target: user?.id ?? '' });
+    for (const counted of charge.crossed) {
+      const who = counted === 'network' ? { username: '', target: networkOf(address) } : { target: user?.id ?? '' };
+      await blocks.write({ ...entry, ...who, action: 'login.blocked', detail: { counted } });
     }
-    await clearAttempts(db, username, address);
-    if (needsRehash(user.passwordHash)) await rehash(db, user.id, user.passwordHash, await hashPassword(password));
+    throw new Refusal('invalid_credentials');
+  };
+
+  const prove = async (claim: Claim, username: string, network: string): Promise<UserRow> => {
+    throttle.look(username, network);
+    // Before anything is counted: who is not looked at is no failure.
+    if (hashesOverloaded(network)) throw new Refusal('overloaded');
+    const pair = keyOf('pair', username, network);
+    const found = username === '' ? undefined : await userAtNetwork(db, username, network, pair);
+    const { known, counted } = found ?? { known: false, counted: false };
+    const charge = await throttle.charge({ username, network, known, counted });
+    const { password } = claim;
+    const user = found?.user;
+    let right: boolean;
+    try {
+      right =
+        user === undefined
+          ? await verifyNobody(password, network)
+          : await verifyPassword(user.passwordHash, password, network);
+    } catch (error) {
+      await charge.undone();
+      throw error;
+    }
+    if (user === undefined || !right) return refuse(claim, user, charge);
+    await charge.succeeded();
+    if (needsRehash(user.passwordHash))
+      await rehash(db, user.id, user.passwordHash, await hashPassword(password, network));
     return user;
+  };
+
+  return async (claim) => {
+    // A name nobody can have is counted under one name, whatever was typed.
+    const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
+    const network = networkOf(claim.address);
+    const count = here.get(network) ?? 0;
+    if (count >= MAX_PER_NETWORK) throw new Refusal('overloaded');
+    here.set(network, count + 1);
+    try {
+      // One after the other: right passwords sent at once do not count against each other while they are looked at.
+      return await turns.run(keyOf('pair', username, network), () => prove(claim, username, network));
+    } finally {
+      const left = (here.get(network) ?? 1) - 1;
+      if (left > 0) here.set(network, left);
+      else here.delete(network);
+    }
   };
 }

@@ -6,6 +6,9 @@ import type { RepositoryAccess } from '../../proto/registry.ts';
 import { REGISTRY_TOKEN_SECONDS, type RegistryClaims } from '../../proto/tokens.ts';
 import type { RegistrySigner } from './registry-key.ts';
 
+/** Who issues, unless REGISTRY_ISSUER says otherwise. */
+export const DEFAULT_ISSUER = 'troupe';
+
 export interface RegistryTokenOptions {
   readonly clock: Clock;
   /** Who issues, as the registry expects it. */

@@ -9,9 +9,7 @@ import { type Handler, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
 import type { ProvePassword } from './prove-password.ts';
 import { accessFor, askedFor, type Identity } from './registry-rules.ts';
-import { registryTokens } from './registry-tokens.ts';
-
-const DEFAULT_ISSUER = 'troupe';
+import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
 /** The handlers. */
 export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): readonly Handler<undefined>[] {

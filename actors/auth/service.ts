@@ -18,18 +18,20 @@ import type { AuthDeps } from './deps.ts';
 import { startJanitor } from './janitor.ts';
 import { loginHandlers } from './login.ts';
 import { startNews } from './news.ts';
+import { HASH_QUEUE } from './passwords.ts';
 import { passwordProver } from './prove-password.ts';
 import { type UserMessage, userKind } from './user.ts';
 
-/** Logins worked on at once; the hashes among them wait for a core of their own. */
-const LOGIN_CONCURRENCY = 64;
+/** Logins worked on at once: more than hashes can wait, so that those who need none (the throttled) do not wait behind them. */
+const LOGIN_CONCURRENCY = HASH_QUEUE + 64;
 /** Logins that wait; past it the answer is `overloaded`. */
 const LOGIN_QUEUE = 1000;
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
-  const table = loginHandlers(deps, passwordProver(deps));
-  const kind = userKind(deps);
+  const provePassword = passwordProver(deps);
+  const table = loginHandlers(deps, provePassword);
+  const kind = userKind(deps, provePassword);
   let logins: Ref<CallMessage> | undefined;
   let users: Entities<UserMessage> | undefined;
 

@@ -8,7 +8,7 @@
 import { changePassword, listSessions, session, updateProfile } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { audit } from '../../storage/audit.ts';
-import { chargeAttempt, clearAttempts } from '../../storage/auth/attempts.ts';
+import { forgetNetworks } from '../../storage/auth/login-networks.ts';
 import { listSessions as sessionsOf } from '../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../storage/auth/users.ts';
 import { dispatch, type EntityKind } from '../../supervision/index.ts';
@@ -16,9 +16,11 @@ import { did } from '../audit.ts';
 import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
 import { apiTokenHandlers } from './api-tokens.ts';
 import type { AuthDeps } from './deps.ts';
-import { hashPassword, verifyPassword } from './passwords.ts';
+import { hashPassword } from './passwords.ts';
+import type { ProvePassword } from './prove-password.ts';
 import { securityKeyHandlers } from './security-keys.ts';
 import { serviceAccountHandlers } from './service-accounts.ts';
+import { networkOf } from './throttle-rules.ts';
 
 /** What the actor keeps. */
 interface UserState {
@@ -33,7 +35,7 @@ export type UserMessage = CallMessage | { readonly type: 'changed' };
 const SLEEP_AFTER_MS = 60_000;
 
 /** The kind, for the service's tree. */
-export function userKind(deps: AuthDeps): EntityKind<UserMessage, UserState> {
+export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKind<UserMessage, UserState> {
   const { db } = deps;
 
   const table = handlers<UserState>(
@@ -43,22 +45,30 @@ export function userKind(deps: AuthDeps): EntityKind<UserMessage, UserState> {
       user_id: state.row.id,
       is_admin: callerOf(call).isAdmin,
     })),
-    on(updateProfile, async (state: UserState, { body }) => {
-      state.row = present(await setDisplayName(db, state.row.id, body.display_name));
+    on(updateProfile, async (state: UserState, call) => {
+      state.row = await db.tx(async (tx) => {
+        await audit(tx, did(call, 'profile.update', state.row.id, { display_name: call.body.display_name }));
+        return present(await setDisplayName(tx, state.row.id, call.body.display_name));
+      });
       return { username: state.row.username, display_name: state.row.displayName, user_id: state.row.id };
     }),
     on(changePassword, async (state: UserState, call) => {
-      const { body, address } = call;
-      const attempt = await chargeAttempt(db, state.row.username, address);
-      if (!attempt.allowed) throw new Refusal('too_many_attempts', { retryAfter: attempt.wait });
-      // Read anew: a password that an operator has just replaced must not open this door.
-      state.row = present(await userById(db, state.row.id));
-      if (!(await verifyPassword(state.row.passwordHash, body.current_password))) throw new Refusal('wrong_password');
-      await clearAttempts(db, state.row.username, address);
-      const passwordHash = await hashPassword(body.new_password);
+      const { body, address, requestId } = call;
+      const { id, username } = state.row;
+      const proven = await provePassword({
+        ...{ username, password: body.current_password, address, requestId, purpose: 'password' },
+      }).catch(async (error: unknown) => {
+        if (!(error instanceof Refusal) || error.code !== 'invalid_credentials') throw error;
+        present(await userById(db, id));
+        throw new Refusal('wrong_password');
+      });
+      // The name was given to somebody new meanwhile.
+      if (proven.id !== id) throw new Refusal('unauthorized');
+      const passwordHash = await hashPassword(body.new_password, networkOf(address));
       state.row = await db.tx(async (tx) => {
-        await audit(tx, did(call, 'password.change', state.row.id));
-        return present(await setPasswordHash(tx, state.row.id, passwordHash));
+        await audit(tx, did(call, 'password.change', id));
+        await forgetNetworks(tx, id, networkOf(address));
+        return present(await setPasswordHash(tx, id, passwordHash));
       });
       deps.log.info({ userId: state.row.id, address }, 'password changed');
       return undefined;

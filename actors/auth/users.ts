@@ -4,11 +4,15 @@ import { passwordSchema, userChanged, usernameSchema } from '../../proto/auth.ts
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
 import { audit } from '../../storage/audit.ts';
+import { forgetNetworks } from '../../storage/auth/login-networks.ts';
 import { deleteSecurityKeys } from '../../storage/auth/security-keys.ts';
 import { insertUser, listUsers as rows, setPasswordHash, userByName } from '../../storage/auth/users.ts';
 import type { Db } from '../../storage/db.ts';
 import { append } from '../../storage/outbox.ts';
 import { hashPassword } from './passwords.ts';
+
+/** Who acts at the command line, in the audit trail. No user can have the name. */
+const OPERATOR = 'operator';
 
 /** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
 export function generatePassword(): string {
@@ -25,10 +29,16 @@ export function generatePassword(): string {
 /** Adds a user. Refuses `invalid_request` (name or password) and `conflict` (name taken). */
 export async function addUser(db: Db, username: string, password: string): Promise<{ id: string; username: string }> {
   accept(usernameSchema.safeParse(username), 'username');
+  if (username === OPERATOR)
+    throw new Refusal('invalid_request', { message: `The username must not be "${OPERATOR}".` });
   accept(passwordSchema.safeParse(password), 'password');
   const id = newId();
-  const added = await insertUser(db, { id, username, passwordHash: await hashPassword(password) });
-  if (!added) throw new Refusal('conflict', { message: `There is a user ${username} already.` });
+  const passwordHash = await hashPassword(password);
+  await db.tx(async (tx) => {
+    const added = await insertUser(tx, { id, username, passwordHash });
+    if (!added) throw new Refusal('conflict', { message: `There is a user ${username} already.` });
+    await audit(tx, { userId: null, username: OPERATOR, action: 'user.add', target: id, detail: { username } });
+  });
   return { id, username };
 }
 
@@ -40,6 +50,14 @@ export async function setPassword(db: Db, username: string, password: string): P
     const user = await userByName(tx, username);
     if (user === undefined) throw noUser(username);
     await setPasswordHash(tx, user.id, passwordHash);
+    await forgetNetworks(tx, user.id, null);
+    await audit(tx, {
+      userId: null,
+      username: OPERATOR,
+      action: 'user.password',
+      target: user.id,
+      detail: { username },
+    });
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(user.id), data: new Uint8Array() });
   });
 }

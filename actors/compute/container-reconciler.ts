@@ -126,6 +126,8 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     const { row } = state;
     const starting = row.desired === 'running' && row.status !== 'failed';
     switch (report.type) {
+      case 'progress':
+        return;
       case 'accepted':
         if (starting && row.status === 'pending') await setTo(state, 'initializing', null);
         return;
@@ -186,6 +188,11 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     /** Takes the report of a job. Reports of a job that is not the present one mean nothing. */
     async report(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
       if (job !== state.job) return;
+      if (report.type === 'progress') {
+        state.progress = report.line;
+        return;
+      }
+      state.progress = undefined;
       if (report.type !== 'accepted') state.job = undefined;
       // It served a wish that was taken back: whatever it came to, look again.
       if (job.abort.signal.aborted) state.lookAgain = true;

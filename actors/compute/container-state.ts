@@ -41,6 +41,8 @@ export interface ContainerActorState {
   failures: number;
   /** What the last of them said, for a start that never comes about. */
   problem: string | undefined;
+  /** How far the image of a start under way is; kept here only, since it is old in a moment. */
+  progress: string | undefined;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly streams: Set<Ref<StreamMessage>>;
 }
@@ -59,6 +61,7 @@ export function freshState(row: ContainerRow): ContainerActorState {
     countedStart: undefined,
     failures: 0,
     problem: undefined,
+    progress: undefined,
     streams: new Set(),
   };
 }

@@ -1,6 +1,6 @@
 /** The pieces of work on the engine, run beside the mailbox of the container's actor. Each is safe to repeat. */
 import { once } from 'node:events';
-import { type ContainerState, EngineError } from '../../proto/ports.ts';
+import { type ContainerState, EngineError, type EnsureImageOptions } from '../../proto/ports.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import { keysOfContainer } from '../../storage/compute/ssh-keys.ts';
 import { STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './container-rules.ts';
@@ -10,9 +10,11 @@ import { hostnameOf } from './views.ts';
 /** A piece of work: a step, or a first look at what there is. */
 export type Work = Exclude<Step, 'settled'> | 'observe';
 
-/** What work tells the actor. All but `accepted` end it. */
+/** What work tells the actor. All but `accepted` and `progress` end it. */
 export type Report =
   | { readonly type: 'accepted' }
+  /** How far the image is, for its owner. */
+  | { readonly type: 'progress'; readonly line: string }
   | { readonly type: 'observed'; readonly actual: ContainerState | undefined }
   | { readonly type: 'ready'; readonly address: string | null }
   | { readonly type: 'not-ready' }
@@ -55,17 +57,35 @@ async function launch(
 ): Promise<void> {
   const { engine, db, log } = deps;
   const image = row.image ?? deps.defaultImage;
+  const pullsAlways = row.pullPolicy === 'Always' && image !== engine.baseImage;
+  const auth = authFor(deps, row, image);
   await engine.ensureImage(image, {
-    always: row.pullPolicy === 'Always' && image !== engine.baseImage,
+    always: pullsAlways,
     signal,
-    onProgress: (line) => log.debug({ containerId: row.id, image }, line),
+    onProgress: (line) => {
+      log.debug({ containerId: row.id, image }, line);
+      progress({ type: 'progress', line });
+    },
+    ...(auth === undefined ? {} : { auth }),
   });
   signal.throwIfAborted();
   const authorizedKeys = [deps.platformKey, ...(await keysOfContainer(db, row.id))];
-  await engine.create(specOf(row, { image, hostname: hostnameOf(row.id, deps.domain), authorizedKeys }));
+  const spec = specOf(row, { image, hostname: hostnameOf(row.id, deps.domain), authorizedKeys });
+  await engine.create(pullsAlways ? { ...spec, followImage: true } : spec);
   progress({ type: 'accepted' });
   signal.throwIfAborted();
   await engine.start(row.id, authorizedKeys);
+}
+
+/** Credentials are shown to the platform's own registry only. */
+function authFor(
+  { registryAuth, registryHost }: ComputeDeps,
+  { userId }: ContainerRow,
+  image: string,
+): EnsureImageOptions['auth'] | undefined {
+  if (registryAuth === undefined || registryHost === undefined || !image.startsWith(`${registryHost}/`))
+    return undefined;
+  return () => registryAuth({ userId, image });
 }
 
 /** Running means that its SSH port greets, or, for an image that has no sshd, that its workload stands. */

@@ -42,7 +42,7 @@ export function containerKind(
 
   const table = handlers<Own>(
     on(getContainer, ({ state }: Own, call) =>
-      containerView(own(state, call), deps.domain, deps.engine.usage(state.row.id)),
+      containerView(withProgress(own(state, call), state.progress), deps.domain, deps.engine.usage(state.row.id)),
     ),
     on(startContainer, async ({ state, ctx }: Own, call) => {
       const { status } = own(state, call);
@@ -111,6 +111,11 @@ function own(state: ContainerActorState, call: Call): ContainerRow {
     throw new Refusal('not_found');
   }
   return state.row;
+}
+
+/** A start that waits for its image says how far that is. */
+function withProgress(row: ContainerRow, progress: string | undefined): ContainerRow {
+  return row.status === 'pending' && progress !== undefined ? { ...row, statusReason: progress } : row;
 }
 
 function mustRun(row: ContainerRow): undefined {

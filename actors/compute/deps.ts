@@ -1,17 +1,27 @@
 /** What the compute service is given by the composition root. */
-import type { Clock, Engine, Log, Shells } from '../../proto/ports.ts';
+import type { Clock, Engine, Log, RegistryAuth, Shells } from '../../proto/ports.ts';
+import type { TokenWatch } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface ComputeDeps {
   readonly db: Db;
   readonly engine: Engine;
   readonly shells: Shells;
+  /** For shells that wait without a connection. */
+  readonly tokens: TokenWatch;
+  /** How long a shell waits for a client that lost its connection. Default 30 s. */
+  readonly lingerMs?: number;
   readonly log: Log;
   readonly clock: Clock;
   /** Parent domain of the platform's host names. */
   readonly domain: string;
   /** Host of the image registry; undefined when there is none. */
   readonly registryHost: string | undefined;
+  /**
+   * What the platform's registry is shown when it is asked for `image` on behalf of a user; asked right before each pull. Without it,
+   * images are pulled as anybody.
+   */
+  readonly registryAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth>;
   /** Image of containers created without one: DEFAULT_IMAGE, else the engine's base image. */
   readonly defaultImage: string;
   /** The platform's own public key, let into every container (terminal, SSH gateway). */

@@ -1,20 +1,44 @@
-/** A container's log: one line a message, at the pace of the reader. */
+/** A container's log: one line a message, at the pace of the reader. What its end means: docs/streams.md. */
+import { DEFAULT_LOG_TAIL } from '../../proto/compute.ts';
 import type { Socket } from '../../proto/http.ts';
 import { EngineError } from '../../proto/ports.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { ComputeDeps } from './deps.ts';
-import type { Connection, StreamMessage } from './streams.ts';
+import { LogCursor } from './log-cursor.ts';
+import type { Connection, StreamEnd, StreamMessage } from './streams.ts';
 
-/** The log of one container, beginning with the newest `tail` lines. */
-export function logConnection(deps: ComputeDeps, containerId: string, tail: number): Connection {
+/** What a reader asked for. */
+export interface LogRequest {
+  readonly tail?: number | undefined;
+  /** Stamp of the last line that the reader has. */
+  readonly since?: string | undefined;
+}
+
+/**
+ * The log of one container: the newest `tail` lines (all, with `since`), then what comes. `whatEnded` says what became of the
+ * container once the engine has no more of its log; it may reject.
+ */
+export function logConnection(
+  deps: ComputeDeps,
+  containerId: string,
+  request: LogRequest,
+  whatEnded: () => Promise<StreamEnd>,
+): Connection {
   let drained: (() => void) | undefined;
 
-  async function follow(socket: Socket, signal: AbortSignal): Promise<{ code: number; reason: string }> {
+  async function follow(socket: Socket, signal: AbortSignal): Promise<StreamEnd> {
     // Once for the whole stream: a reader who stalls often must not leave a listener each time.
     signal.addEventListener('abort', () => drained?.(), { once: true });
-    for await (const lines of deps.engine.logs(containerId, { tail, follow: true, signal })) {
-      for (const line of lines) {
-        if (socket.send(line)) continue;
+    const cursor = new LogCursor(request.since);
+    const since = cursor.engineSince;
+    const tail = request.tail ?? (since === undefined ? DEFAULT_LOG_TAIL : Number.POSITIVE_INFINITY);
+    const options = { tail, follow: true, signal, ...(since === undefined ? {} : { since }) };
+    for await (const lines of deps.engine.logs(containerId, options)) {
+      for (let at = 0; at < lines.length; ) {
+        const ready = socket.batch(() => {
+          at = sendFrom(socket, cursor, lines, at);
+        });
+        if (ready) continue;
         // The engine keeps the rest until the reader is ready for it.
         await new Promise<void>((resolve) => {
           drained = resolve;
@@ -23,7 +47,7 @@ export function logConnection(deps: ComputeDeps, containerId: string, tail: numb
         if (signal.aborted) return { code: 1000, reason: 'closed' };
       }
     }
-    return { code: 1000, reason: 'container stopped' };
+    return whatEnded();
   }
 
   return {
@@ -43,4 +67,13 @@ export function logConnection(deps: ComputeDeps, containerId: string, tail: numb
       drained?.();
     },
   };
+}
+
+/** Sends lines until the socket asks for a pause. Returns where to go on. */
+function sendFrom(socket: Socket, cursor: LogCursor, lines: readonly string[], from: number): number {
+  for (let at = from; at < lines.length; at++) {
+    const line = cursor.take(lines[at] ?? '');
+    if (line !== undefined && !socket.send(line)) return at + 1;
+  }
+  return lines.length;
 }

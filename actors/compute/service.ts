@@ -1,5 +1,5 @@
 /** The compute service: its endpoints, who answers them, and its supervision tree. */
-import { computeEndpoints, computeSocket, logs, terminal } from '../../proto/compute.ts';
+import { computeEndpoints, computeSocket, containerSchema, getContainer, logs, terminal } from '../../proto/compute.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
 import {
@@ -16,8 +16,9 @@ import { containerKind } from './container.ts';
 import type { ContainerMessage } from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
 import { logConnection } from './logs.ts';
-import { connect } from './streams.ts';
+import { connect, type StreamEnd } from './streams.ts';
 import { terminalConnection } from './terminal.ts';
+import { Terminals } from './terminals.ts';
 import { type UserMessage, userKind } from './user.ts';
 import { type EngineHealth, startWatcher } from './watcher.ts';
 
@@ -25,6 +26,7 @@ import { type EngineHealth, startWatcher } from './watcher.ts';
 export async function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {
   let users: Entities<UserMessage> | undefined;
   let containers: Entities<ContainerMessage> | undefined;
+  let terminals: Terminals | undefined;
   let connections: AnyRef | undefined;
   const engine: EngineHealth = { problem: undefined };
 
@@ -67,16 +69,21 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
         start: (parent) => startWatcher(parent, deps, look, engine),
       },
       {
+        id: 'terminals',
+        restart: 'permanent',
+        shutdownMs: 5000,
+        start: (parent) => {
+          const ref = family(parent, 'terminals');
+          terminals = new Terminals(deps, ref, (id, stream) => containers?.tell(id, { type: 'attach', stream }));
+          return ref;
+        },
+      },
+      {
         id: 'connections',
         restart: 'permanent',
         shutdownMs: 5000,
         start: (parent) => {
-          // A connection that fails ends alone: its client comes back.
-          connections = spawn<null, never>(parent, (state) => state, {
-            name: 'connections',
-            kind: 'compute/connections',
-            onCrash: (_message, _error, ctx, child) => (child === undefined ? ctx.resume : ctx.stopChild),
-          });
+          connections = family(parent, 'connections');
           return connections;
         },
       },
@@ -86,8 +93,8 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
 
   /** The parts, once they stand. */
   function parts() {
-    if (users === undefined || containers === undefined || connections === undefined) throw new Refusal('unavailable');
-    return { users, containers, connections };
+    if (!users || !containers || !terminals || !connections) throw new Refusal('unavailable');
+    return { users, containers, terminals, connections };
   }
 
   const ask: Service['call'] = async (endpoint, call) => {
@@ -104,7 +111,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
     endpoints: computeEndpoints,
     call: ask,
     connect: async (endpoint, call) => {
-      const { users, containers, connections } = parts();
+      const { users, terminals, connections } = parts();
       const caller = callerOf(call);
       const expiresInMs =
         caller.expiresAt === 0 ? Number.POSITIVE_INFINITY : caller.expiresAt * 1000 - deps.clock.now();
@@ -118,16 +125,35 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       await ask(endpoint, call);
       const containerId = actorKey(endpoint, call);
       if (endpoint.name === terminal.name) {
-        return connect(
-          connections,
-          'compute/terminal',
-          expiresInMs,
-          terminalConnection(deps, containerId, (stream) => containers.tell(containerId, { type: 'attach', stream })),
-        );
+        const request = { caller, containerId, session: callOf(terminal, call).query.session };
+        terminals.admit(request);
+        return connect(connections, 'compute/terminal', expiresInMs, terminalConnection(terminals, request));
       }
-      const { tail } = callOf(logs, call).query;
-      return connect(connections, 'compute/log', expiresInMs, logConnection(deps, containerId, tail));
+      const whatEnded = () => endOfLog(ask(getContainer, call));
+      const log = logConnection(deps, containerId, callOf(logs, call).query, whatEnded);
+      return connect(connections, 'compute/log', expiresInMs, log);
     },
     health: async () => healthOf(stopProblem(), await databaseProblem(deps.db), engine.problem),
   };
+}
+
+/** A parent of actors of which each ends alone when it fails: its client comes back. */
+function family(parent: AnyRef, name: string): AnyRef {
+  return spawn<null, never>(parent, (state) => state, {
+    name,
+    kind: `compute/${name}`,
+    onCrash: (_message, _error, ctx, child) => (child === undefined ? ctx.resume : ctx.stopChild),
+  });
+}
+
+/** Why the engine has no more of a log, by what is known of the container then. */
+async function endOfLog(view: Promise<unknown>): Promise<StreamEnd> {
+  try {
+    const { status } = containerSchema.pick({ status: true }).parse(await view);
+    if (status === 'stopped' || status === 'failed') return { code: 1000, reason: `container ${status}` };
+    return { code: 1012, reason: 'container restarts' };
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'not_found') return { code: 1000, reason: 'container deleted' };
+    return { code: 1013, reason: 'not available, try again' };
+  }
 }

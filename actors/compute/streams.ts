@@ -25,6 +25,12 @@ export type StreamMessage =
   /** Time to say again that we are here. */
   | { readonly type: 'attach' };
 
+/** How a stream ends: a close code of docs/streams.md and its reason. */
+export interface StreamEnd {
+  readonly code: number;
+  readonly reason: string;
+}
+
 /** What one kind of connection does with its socket. All of it ends when `signal` aborts. */
 export interface Connection {
   /** The socket is open; `self` is this connection's actor. */
@@ -32,6 +38,8 @@ export interface Connection {
   binary?(data: Uint8Array): void;
   text?(data: string): void;
   drain?(): void;
+  /** The socket is gone, whoever closed it; 1006 when the connection was lost. */
+  closed?(code: number): void;
   /** Asked at the start and every `attachEveryMs`, for connections that subscribe to an actor. */
   attach?(self: Ref<StreamMessage>): void;
 }
@@ -104,7 +112,8 @@ export function connect(parent: AnyRef, kind: string, expiresInMs: number, conne
       else connection.binary(frame.binary);
     },
     drain: () => connection.drain?.(),
-    close: () => {
+    close: (code) => {
+      connection.closed?.(code);
       if (self !== undefined) dispatch(self, { type: 'gone' });
     },
   };

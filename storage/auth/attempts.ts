@@ -1,54 +1,56 @@
-/** SQL of the login throttle (design.md, section 9: 5 failures for a user and address, then growing waits, cluster-wide). */
+/**
+ * SQL of the login throttle: failures counted under a key, in one place for all nodes. The rules are those of
+ * actors/auth/throttle-rules.ts.
+ */
 import { z } from 'zod';
-import type { Queries } from '../db.ts';
+import type { Queries, Tx } from '../db.ts';
 
-/** Failures before a wait is asked for. */
-export const FREE_ATTEMPTS = 5;
-/** Longest wait, seconds. */
-export const MAX_WAIT = 900;
+const attemptRow = z
+  .object({ key: z.string(), failures: z.number(), last_at: z.number(), blocked_until: z.number(), now: z.number() })
+  .transform(({ last_at, blocked_until, ...row }) => ({ ...row, lastAt: last_at, blockedUntil: blocked_until }));
 
-const attemptRow = z.object({ allowed: z.boolean(), wait: z.number() });
+/** What is counted under a key; times in unix seconds. `now` is the database's, the one clock of all nodes. */
+export type AttemptRow = z.output<typeof attemptRow>;
 
 /**
- * Counts an attempt before its password is looked at, so that many at once cannot all slip through. Returns whether it may
- * go on, else how many seconds to wait. From the fifth attempt on, each one blocks the next for 1, 2, 4 ... seconds.
- * An attempt that was refused is not counted. A quiet hour forgets everything. "Not blocked" is a time long past: of two attempts at
- * once, each with its own now(), the one that began first may come second.
+ * The counts under `keys`, made where there was none, and held until the transaction ends: nobody else counts meanwhile. The
+ * keys are taken in one order everywhere, so that no two wait for each other.
  */
-export async function chargeAttempt(
-  db: Queries,
-  username: string,
-  address: string,
-): Promise<{ allowed: boolean; wait: number }> {
-  const row = await db.one(
+export function holdAttempts(tx: Tx, keys: readonly string[]): Promise<AttemptRow[]> {
+  return tx.many(
     attemptRow,
-    `with old as (
-       select attempts, blocked_until from login_attempts where username = $1 and address = $2
-     ), charged as (
-       insert into login_attempts as a (username, address, attempts, blocked_until) values ($1, $2, 1, 'epoch')
-       on conflict (username, address) do update set
-         attempts = case when a.last_at < now() - interval '1 hour' then 1 else a.attempts + 1 end,
-         blocked_until = case
-           when a.last_at < now() - interval '1 hour' or a.attempts + 1 < $3::int then 'epoch'
-           else now() + make_interval(secs => least($4::float8, power(2, least(a.attempts + 1 - $3::int, 20)))) end,
-         last_at = now()
-       where a.blocked_until <= now()
-       returning 1
-     )
-     select exists (select from charged) as allowed,
-       coalesce((select greatest(1, ceil(extract(epoch from blocked_until - now())))::int from old), 1) as wait`,
-    [username, address, FREE_ATTEMPTS, MAX_WAIT],
+    `insert into login_attempts as a (key) select k from unnest($1::text[]) as k order by k collate "C"
+     on conflict (key) do update set key = excluded.key
+     returning key, failures, extract(epoch from last_at)::float8 as last_at,
+       extract(epoch from blocked_until)::float8 as blocked_until, extract(epoch from clock_timestamp())::float8 as now`,
+    [keys],
   );
-  if (row === undefined) return { allowed: false, wait: 1 };
-  return { allowed: row.allowed, wait: Math.max(1, row.wait) };
 }
 
-/** Forgets the attempts after the right password. */
-export async function clearAttempts(db: Queries, username: string, address: string): Promise<void> {
-  await db.run('delete from login_attempts where username = $1 and address = $2', [username, address]);
+/** Writes counts that are held. */
+export async function writeAttempts(
+  tx: Tx,
+  counts: readonly Pick<AttemptRow, 'key' | 'failures' | 'lastAt' | 'blockedUntil'>[],
+): Promise<void> {
+  await tx.run(
+    `update login_attempts a set failures = c.failures, last_at = to_timestamp(c.last_at), blocked_until = to_timestamp(c.blocked_until)
+     from unnest($1::text[], $2::float8[], $3::float8[], $4::float8[]) as c (key, failures, last_at, blocked_until)
+     where a.key = c.key`,
+    [
+      counts.map(({ key }) => key),
+      counts.map(({ failures }) => failures),
+      counts.map(({ lastAt }) => lastAt),
+      counts.map(({ blockedUntil }) => blockedUntil),
+    ],
+  );
 }
 
-/** Drops what a quiet day has forgotten. Returns how many rows went. */
+/** Forgets what is counted under a key. */
+export async function clearAttempts(db: Queries, key: string): Promise<void> {
+  await db.run('delete from login_attempts where key = $1', [key]);
+}
+
+/** Drops what a quiet hour has forgotten. Returns how many rows went. */
 export function purgeAttempts(db: Queries): Promise<number> {
-  return db.run(`delete from login_attempts where last_at < now() - interval '1 day'`);
+  return db.run(`delete from login_attempts where last_at < now() - interval '1 hour' and blocked_until < now()`);
 }

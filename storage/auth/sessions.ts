@@ -9,19 +9,44 @@ export type SessionRow = z.output<typeof sessionRow>;
 
 /** Most records shown and kept for one user: a script that logs in every second must not grow the list without end. */
 const MAX_SESSIONS = 200;
+/** Networks kept for one user, the latest. */
+const MAX_NETWORKS = 100;
 
-/** Records a login and drops this user's expired records, and the oldest past the bound. */
-export async function insertSession(
-  db: Queries,
-  session: { tokenId: string; userId: string; ipAddress: string; expiresAt: Date },
-): Promise<void> {
+/** A login that succeeded. */
+export interface Login {
+  readonly tokenId: string;
+  readonly userId: string;
+  readonly username: string;
+  readonly address: string;
+  /** What the throttle knows the address by. */
+  readonly network: string;
+  readonly expiresAt: Date;
+  readonly requestId: string;
+  /** For the audit trail: what proved who it is. */
+  readonly detail: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Records a login: its session, its network, and the audit entry `login`. Drops the user's expired sessions, and the oldest sessions
+ * and networks past their bounds. One statement, since every login waits for it: all of it happens or none.
+ */
+export async function recordLogin(db: Queries, login: Login): Promise<void> {
+  const { tokenId, userId, username, address, network, expiresAt, requestId, detail } = login;
   await db.run(
-    `with gone as (
+    `with gone_sessions as (
        delete from login_sessions where user_id = $2 and (expires_at <= now() or id in
          (select id from login_sessions where user_id = $2 order by id desc offset ${MAX_SESSIONS - 1}))
+     ), gone_networks as (
+       delete from login_networks where user_id = $2 and network in
+         (select network from login_networks where user_id = $2 and network <> $5 order by last_at desc offset ${MAX_NETWORKS - 1})
+     ), session as (
+       insert into login_sessions (token_id, user_id, ip_address, expires_at) values ($1, $2, $4, $6)
+     ), network as (
+       insert into login_networks (user_id, network) values ($2, $5) on conflict (user_id, network) do update set last_at = now()
      )
-     insert into login_sessions (token_id, user_id, ip_address, expires_at) values ($1, $2, $3, $4)`,
-    [session.tokenId, session.userId, session.ipAddress, session.expiresAt],
+     insert into audit_log (user_id, username, action, target, address, request_id, detail)
+       values ($2, $3, 'login', $2, $4, $7, $8::jsonb)`,
+    [tokenId, userId, username, address, network, expiresAt, requestId, JSON.stringify(detail)],
   );
 }
 

@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { isConstraint, type Queries } from '../db.ts';
 
-const userRow = z
+/** The columns of USER_COLUMNS. */
+export const userRow = z
   .object({
     id: z.string(),
     username: z.string(),
@@ -21,16 +22,16 @@ const userRow = z
 /** A user as stored. The hash is argon2id in PHC form. */
 export type UserRow = z.output<typeof userRow>;
 
-const COLUMNS = 'id, username, display_name, password_hash, created_at';
+export const USER_COLUMNS = 'id, username, display_name, password_hash, created_at';
 
 /** The user with this name, or undefined. */
 export function userByName(db: Queries, username: string): Promise<UserRow | undefined> {
-  return db.one(userRow, `select ${COLUMNS} from users where username = $1`, [username]);
+  return db.one(userRow, `select ${USER_COLUMNS} from users where username = $1`, [username]);
 }
 
 /** The user with this id, or undefined. */
 export function userById(db: Queries, id: string): Promise<UserRow | undefined> {
-  return db.one(userRow, `select ${COLUMNS} from users where id = $1`, [id]);
+  return db.one(userRow, `select ${USER_COLUMNS} from users where id = $1`, [id]);
 }
 
 /** Holds the user's row until the transaction ends, so that what is counted of the user stays so. False when there is none. */
@@ -40,7 +41,7 @@ export async function holdUser(tx: Queries, id: string): Promise<boolean> {
 
 /** All users by name. */
 export function listUsers(db: Queries): Promise<UserRow[]> {
-  return db.many(userRow, `select ${COLUMNS} from users order by username`);
+  return db.many(userRow, `select ${USER_COLUMNS} from users order by username`);
 }
 
 /** Adds a user whose display name is the username. Returns false when the name is taken. */
@@ -63,14 +64,17 @@ export async function insertUser(
 
 /** Changes the display name; the user as it is now, or undefined when there is none. */
 export function setDisplayName(db: Queries, id: string, displayName: string): Promise<UserRow | undefined> {
-  return db.one(userRow, `update users set display_name = $2 where id = $1 returning ${COLUMNS}`, [id, displayName]);
+  return db.one(userRow, `update users set display_name = $2 where id = $1 returning ${USER_COLUMNS}`, [
+    id,
+    displayName,
+  ]);
 }
 
 /** Changes the password hash; the user as it is now, or undefined when there is none. */
 export function setPasswordHash(db: Queries, id: string, passwordHash: string): Promise<UserRow | undefined> {
   return db.one(
     userRow,
-    `update users set password_hash = $2, password_changed_at = now() where id = $1 returning ${COLUMNS}`,
+    `update users set password_hash = $2, password_changed_at = now() where id = $1 returning ${USER_COLUMNS}`,
     [id, passwordHash],
   );
 }

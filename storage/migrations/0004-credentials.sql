@@ -57,6 +57,26 @@ create table public_repositories (
   made_public_at timestamptz not null default now()
 );
 
+-- Failed logins, counted in SQL so that the throttle is one for all nodes. The key says what is counted: a name tried from a
+-- network, a network, or a name (hashed). Unknown names are counted too, else the throttle would tell which names exist.
+drop table login_attempts;
+create table login_attempts (
+  key text primary key check (length(key) <= 80),
+  failures float8 not null default 0,
+  last_at timestamptz not null default now(),
+  blocked_until timestamptz not null default 'epoch'
+);
+create index login_attempts_by_age on login_attempts (last_at);
+
+-- Where users have logged in from: there the guesses of strangers do not keep them out.
+create table login_networks (
+  user_id text not null references users on delete cascade,
+  network text not null,
+  last_at timestamptz not null default now(),
+  primary key (user_id, network)
+);
+create index login_networks_by_age on login_networks (last_at);
+
 -- Who did what from where. Rows are never changed, and go only when they are old.
 create table audit_log (
   id bigint generated always as identity primary key,

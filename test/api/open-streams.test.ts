@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { Caller } from '../../proto/endpoint.ts';
-import type { TokenDirectory, TokenGrant } from '../../proto/tokens.ts';
-import { type NeededScope, OpenStreams } from '../../transports/api/open-streams.ts';
+import type { NeededScope, TokenDirectory, TokenGrant } from '../../proto/tokens.ts';
+import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { FakeSocket } from '../compute/kit/fake-socket.ts';
 import { silentLog } from '../kit/database.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
@@ -104,6 +104,23 @@ describe('open streams', () => {
     assert.equal(stream.socket.closed, undefined);
     state.failure = undefined;
     await until(() => stream.socket.closed !== undefined, { what: 'the stream is closed' });
+  });
+
+  test('are watched for what lives on without a socket, until that is over', async (t) => {
+    const { grants, streams } = open(t);
+    grants.set('t1', grant);
+    const ends: string[] = [];
+    const [first, second] = ['first', 'second'].map((name) =>
+      streams.watch(robot('t1'), READ, (reason) => ends.push(`${name}: ${reason}`)),
+    );
+    streams.look({ kind: 'token', id: 't1' });
+    first?.();
+    grants.delete('t1');
+    streams.look({ kind: 'token', id: 't1' });
+    await until(() => ends.length > 0, { what: 'the watch hears of it' });
+    assert.deepEqual(ends, ['second: token revoked']);
+    second?.();
+    assert.equal(streams.size, 0);
   });
 
   test('are forgotten once closed, and pass on everything else', async (t) => {

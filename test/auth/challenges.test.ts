@@ -170,7 +170,7 @@ describe('a state', () => {
       });
     }
     // None of them got as far as the key.
-    assert.deepEqual(await entries(house, 'login.refuse'), []);
+    assert.deepEqual(await entries(house, 'login.refused'), []);
     await finishLogin(house, state, key.get(options));
     const another = await beginLogin(house);
     const nobodys = await webauthnStates(SECRET, 'troupe.test', house.clock).issue('login', 'aaaaaaaaaaaa');

@@ -52,9 +52,9 @@ describe('a login with a security key', () => {
   });
 
   test('is written down with the factor that was proven last', async (t) => {
-    const { house, key } = await houseWithKey(t);
+    const { house, ann, key } = await houseWithKey(t);
     await enterWithKey(house, key);
-    const of = { username: 'ann', address: '192.0.2.1', target: '' };
+    const of = { username: 'ann', address: '192.0.2.1', target: ann.userId };
     assert.deepEqual(await entries(house, 'login'), [
       { ...of, detail: { factor: 'password' } },
       { ...of, detail: { factor: 'security_key', key: key.id } },
@@ -149,7 +149,7 @@ describe('what a key signed', () => {
     }
     assert.equal(await records(house, ann), before);
     assert.deepEqual(
-      (await entries(house, 'login.refuse')).map(({ detail }) => detail),
+      (await entries(house, 'login.refused')).map(({ detail }) => detail),
       Object.values(wrongs).map(([reason]) => ({ factor: 'security_key', reason })),
     );
     await enterWithKey(house, key);

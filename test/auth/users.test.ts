@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, mock, test } from 'node:test';
 import { addUser, ensureAdmin, generatePassword, listUsers, setPassword } from '../../actors/auth/users.ts';
 import { changePassword, listSessions, session, updateProfile, userChanged } from '../../proto/auth.ts';
-import { insertSession } from '../../storage/auth/sessions.ts';
+import { recordLogin } from '../../storage/auth/sessions.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { append } from '../../storage/outbox.ts';
 import { refused } from '../compute/kit/world.ts';
@@ -110,7 +110,10 @@ describe('the list of sessions', () => {
     const ann = await house.enter('ann');
     const add = (i: number, inMs: number) => {
       const expiresAt = new Date(Date.now() + inMs);
-      return insertSession(house.db, { tokenId: `t${i}`, userId: ann.userId, ipAddress: `10.0.0.${i}`, expiresAt });
+      return recordLogin(house.db, {
+        ...{ tokenId: `t${i}`, userId: ann.userId, username: 'ann', expiresAt, requestId: '' },
+        ...{ address: `10.0.0.${i}`, network: `10.0.0.${i}`, detail: {} },
+      });
     };
     await add(0, -1000);
     assert.equal((await house.call(listSessions, ann)).length, 1);
@@ -261,8 +264,8 @@ test('attempts that the throttle has forgotten are thrown away every hour, also 
   t.after(() => mock.timers.reset());
   const house = await openHouse(t);
   await house.db.run(
-    `insert into login_attempts (username, address, attempts, blocked_until, last_at) values
-       ('old', 'x', 9, now(), now() - interval '25 hours'), ('new', 'x', 9, now(), now() - interval '23 hours')`,
+    `insert into login_attempts (key, last_at) values
+       ('old', now() - interval '61 minutes'), ('new', now() - interval '59 minutes')`,
   );
   const left = () => house.outside.run('select from login_attempts');
   house.db.failure = new StorageError('unavailable', 'gone');

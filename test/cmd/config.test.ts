@@ -25,6 +25,7 @@ test('good values are taken', () => {
     REGISTRY_HOST: 'registry.example.com:5000',
     WEBAUTHN_RP_ID: 'Example.com',
     WEBAUTHN_ORIGINS: 'https://console.example.com, http://localhost:5173',
+    CONTAINER_SUBNETS: '172.20.0.0/16',
   });
   assert.equal(environment.SESSION_TTL, 5400);
   assert.equal(environment.PLATFORM_DOMAIN, 'cloud.example.com');
@@ -41,6 +42,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     ADMIN_PASSWORD: ['secret5', /ADMIN_PASSWORD: must be at least 8 characters/],
     PLATFORM_DOMAIN: ['secret_6..x', /PLATFORM_DOMAIN: must be a host name/],
     DOCKER_HOST: ['ssh://secret-7', /DOCKER_HOST: must begin with unix:\/\/ or tcp:\/\//],
+    CONTAINER_SUBNETS: ['8.8.8.0/24', /CONTAINER_SUBNETS: must be private addresses in the form 10\.192\.0\.0\/10/],
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 24h/],
     LOG_LEVEL: ['secret-9', /LOG_LEVEL: /],
     REGISTRY_HOST: ['https://secret-10', /REGISTRY_HOST: must be a host name/],

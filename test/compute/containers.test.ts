@@ -127,6 +127,7 @@ describe('a new container', () => {
       storageGb: 7,
       mountPaths: ['/data', '/srv/www'],
       authorizedKeys: [PLATFORM_KEY, first],
+      followImage: true,
     });
     assert.deepEqual(world.engine.keysOf(id), [PLATFORM_KEY, first]);
   });

@@ -57,8 +57,8 @@ describe('patience', { concurrency: true }, () => {
     world.db.failure = undefined;
     assert.equal(socket.closed, undefined);
     // It says again that it is there.
-    const handled = world.handled('compute/terminal');
-    await until(() => world.handled('compute/terminal') > handled, PATIENCE);
+    const handled = world.handled('compute/terminal-session');
+    await until(() => world.handled('compute/terminal-session') > handled, PATIENCE);
     await world.on(stopContainer, ann, id);
     assert.deepEqual(await socket.end(), { code: 1000, reason: 'container stopped' });
   });

@@ -356,6 +356,64 @@ describe('a log', () => {
     assert.ok(listeners.length < 10, `${listeners.length} listeners`);
   });
 
+  test('resumes after a stamp with all that came since, or with the newest of it', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    world.engine.print(id, ['one', 'two', 'three', 'four']);
+    const first = await world.logs(ann, id, '4');
+    await until(() => first.texts.length === 4);
+    const since = first.texts[1]?.split(' ')[0];
+    const [all, newest, east] = [
+      await world.logs(ann, id, undefined, since),
+      await world.logs(ann, id, '1', since),
+      await world.logs(ann, id, undefined, '2001-01-01T00:00:00+05:00'),
+    ];
+    await until(() => all.texts.length === 2 && newest.texts.length === 1 && east.texts.length === 5);
+    assert.deepEqual(all.texts, first.texts.slice(2));
+    assert.deepEqual(newest.texts, first.texts.slice(3));
+    await followed(world, 4);
+    world.engine.print(id, ['five']);
+    await until(() => all.texts.length === 3 && newest.texts.length === 2);
+    const late = await world.logs(ann, id, undefined, '9999-12-31T23:59:59.999999999Z');
+    await followed(world, 5);
+    world.engine.print(id, ['six']);
+    await until(() => all.texts.length === 4);
+    assert.deepEqual(late.texts, []);
+  });
+
+  test('since is a time of RFC 3339 (L07)', () => {
+    const wrong = [
+      '',
+      '-1',
+      'NaN',
+      '1000000000000',
+      'yesterday',
+      '2026-01-31',
+      '2026-01-31T12:00:00',
+      '2026-13-01T00:00:00Z',
+    ];
+    for (const since of [...wrong, '2026-01-31 12:00:00Z', '2026-01-31T12:00:00.0123456789Z', '2026-01-31T25:00:00Z']) {
+      assert.throws(() => callFrom(logs, ann, { params: { id: newId() }, query: { since } }), {
+        code: 'invalid_request',
+      });
+    }
+  });
+
+  test('tells its reader to come back when the workload crashed, and when nobody knows what became of it', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const [first, second] = [await world.logs(ann, id), await world.logs(ann, id)];
+    await followed(world, 2);
+    world.engine.crash(id);
+    for (const socket of [first, second])
+      assert.deepEqual(await socket.end(), { code: 1012, reason: 'container restarts' });
+    await world.reaches(ann, id, 'running');
+    const third = await world.logs(ann, id);
+    await followed(world, 3);
+    await world.on(deleteContainer, ann, id);
+    assert.equal((await third.end()).code, 1000);
+  });
+
   test('says with its code whether it is worth coming back when it breaks', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);

@@ -55,6 +55,36 @@ test('users are added, listed and given passwords', async (t) => {
   }
 });
 
+test('the audit trail is shown, filtered, as text and as lines of JSON', async (t) => {
+  const { cli } = await setting(t);
+  await cli(['users', 'add', 'ann'], 'the first password\n');
+  await cli(['users', 'add', 'bob'], 'the first password\n');
+  await cli(['users', 'passwd', 'ann'], 'the second password\n');
+  const text = await cli(['audit']);
+  assert.equal(text.code, 0, text.stderr);
+  const [header, ...lines] = text.stdout.trimEnd().split('\n');
+  assert.match(header ?? '', /^AT +WHO +ACTION +TARGET +ADDRESS +DETAIL$/);
+  assert.deepEqual(
+    lines.map((line) => /^\S+Z {2}(operator) +(\S+) +[a-z0-9]{12} +- +username=(\S+)$/.exec(line)?.slice(1)),
+    [
+      ['operator', 'user.add', 'ann'],
+      ['operator', 'user.add', 'bob'],
+      ['operator', 'user.password', 'ann'],
+    ],
+  );
+  const count = async (...args: string[]) => {
+    const { stdout } = await cli(['audit', '--json', ...args]);
+    return stdout.split('\n').filter((line) => line !== '' && JSON.parse(line).username === 'operator').length;
+  };
+  assert.equal(await count(), 3);
+  assert.equal(await count('--action', 'user', '--limit', '2'), 2);
+  assert.equal(await count('--action', 'user.password', '--user', 'operator', '--since', '1h'), 1);
+  assert.equal(await count('--user', 'ann'), 0);
+  const wrong = await cli(['audit', '--since', 'yesterday']);
+  assert.deepEqual([wrong.code, wrong.stdout], [1, '']);
+  assert.match(wrong.stderr, /^troupe: --since must be a time such as 30m/);
+});
+
 test('a password changed from the command line holds in the running platform', {
   skip: skipWithoutDocker(),
   timeout: 120_000,
@@ -186,7 +216,7 @@ test('a start that cannot be says why and what to do, with exit code 1', async (
 
 test('--help and --version tell what there is; one dash is as good as two', async () => {
   const help = await troupe(['--help']);
-  for (const command of ['up', 'down', 'doctor', 'migrate', 'users', 'registry'])
+  for (const command of ['up', 'down', 'doctor', 'migrate', 'users', 'registry', 'audit'])
     assert.match(help.stdout, new RegExp(`^  ${command} `, 'm'));
   assert.match((await troupe(['up', '--help'])).stdout, /--port-offset <n>/);
   assert.match((await troupe(['-version'])).stdout, /^\d+\.\d+\.\d+\n$/);

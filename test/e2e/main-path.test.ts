@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { inDocker, leftInDocker, removeNetworks, skipWithoutDocker } from '../kit/docker.ts';
+import { inDocker, leftInDocker, skipWithoutDocker } from '../kit/docker.ts';
 import { logIn, request, startPlatform } from '../kit/platform.ts';
 import { findProgram } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';
@@ -163,7 +163,6 @@ test('a person logs in, runs a container with the defaults and is inside it', {
 
   await t.test('after delete nothing of it is left in Docker', async () => {
     assert.ok((await leftInDocker(id)) > 0);
-    const networks = (await inDocker(id)).flatMap((found) => found.networks);
     assert.equal((await request('DELETE', `${urls.compute}/compute/containers/${id}`, { token })).status, 200);
     assert.deepEqual((await request('GET', `${urls.compute}/compute/containers`, { token })).json, { containers: [] });
     assert.equal((await request('GET', `${urls.compute}/compute/containers/${id}`, { token })).status, 404);
@@ -171,7 +170,6 @@ test('a person logs in, runs a container with the defaults and is inside it', {
       what: 'Docker forgets the container',
       timeoutMs: 20_000,
     });
-    await removeNetworks(networks);
   });
 
   assert.equal(await platform.stop(), 0, platform.log());

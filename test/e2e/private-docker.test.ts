@@ -71,16 +71,12 @@ test('up starts a private Docker Engine, SIGTERM leaves containers running, down
   });
   await request('DELETE', `${compute}/compute/containers/${id}`, { token });
   const client = new DockerClient((await privateDockerHost(data)) ?? '');
-  const names = z.array(z.object({ Name: z.string() }));
   const filters = encodeURIComponent(JSON.stringify({ label: ['troupe.installation'] }));
-  await until(
-    async () =>
-      (await client.json('GET', `/containers/json?all=1&filters=${filters}`, z.array(z.unknown()))).length === 0,
-  );
-  // The bridge of a network would outlive its dockerd.
-  for (const { Name } of await client.json('GET', `/networks?filters=${filters}`, names)) {
-    await client.call('DELETE', `/networks/${Name}`);
-  }
+  // Networks too: the bridge of one would outlive its dockerd.
+  await until(async () => {
+    const left = (path: string) => client.json('GET', `${path}filters=${filters}`, z.array(z.unknown()));
+    return (await left('/containers/json?all=1&')).length + (await left('/networks?')).length === 0;
+  });
   assert.equal(await third.stop(), 0, third.log());
   assert.equal((await troupe(['down', '--data', data], { env })).code, 0);
 });

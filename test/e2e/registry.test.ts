@@ -14,12 +14,14 @@ import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { listActors } from '../../proto/operations.ts';
 import type { RepositoryAccess } from '../../proto/registry.ts';
 import { REGISTRY_TOKEN_SECONDS } from '../../proto/tokens.ts';
+import { publicKey } from '../compute/kit/world.ts';
 import { testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
 import { DockerCli, type RunningRegistry, Skopeo, startRegistry } from '../kit/registry.ts';
 import { skipWithout } from '../kit/require.ts';
 import { freePort, tempDir } from '../kit/temp.ts';
+import { until } from '../kit/until.ts';
 import { UpgradeRefused, websocket } from '../kit/websocket.ts';
 
 const JWT_SECRET = 'the shared secret of this test, long enough';
@@ -204,6 +206,37 @@ describe('a registry with the platform’s tokens', { skip, timeout: 180_000 }, 
       assert.notEqual(refused.code, 0, near);
       assert.match(refused.output, /denied|unauthorized/, near);
     }
+  });
+
+  test('a container runs from its owner’s private repository, pulled with the owner’s rights', async () => {
+    const docker = await dockerOf(ANN);
+    assert.equal((await push(docker, 'ann/service:1')).code, 0);
+    await docker.run(['image', 'rm', '--no-prune', `${registry.host}/ann/service:1`]);
+    const { auth, compute } = platform.ready.urls;
+    const session = await logIn(auth, ...ANN);
+    const key = await request('POST', `${compute}/compute/ssh-keys`, {
+      token: session,
+      body: { name: 'laptop', public_key: publicKey() },
+    });
+    const create = (name: string) =>
+      request('POST', `${compute}/compute/containers`, {
+        token: session,
+        body: { name: 'own', ssh_key_ids: [key.json.id], image: `${registry.host}/${name}` },
+      });
+    const made = await create('ann/service:1');
+    assert.equal(made.status, 200, JSON.stringify(made.json));
+    const statusOf = async (id: unknown) =>
+      (await request('GET', `${compute}/compute/containers/${id}`, { token: session })).json;
+    const settled = await until(
+      async () => {
+        const view = await statusOf(made.json.id);
+        return view.status === 'running' || view.status === 'failed' ? view : undefined;
+      },
+      { what: 'it runs', timeoutMs: 60_000 },
+    );
+    assert.equal(settled.status, 'running', JSON.stringify(settled));
+    assert.equal((await create('bob/app:1')).status, 400);
+    await deleteAll(compute, session);
   });
 
   test('skopeo does the same', async () => {

@@ -13,7 +13,7 @@ import { parseImageReference } from '../../transports/docker/image-reference.ts'
 import { imagePresent } from '../../transports/docker/images.ts';
 import { removeInstallation } from '../../transports/docker/remove-installation.ts';
 import { findProgram } from '../../transports/docker/run.ts';
-import { rejectsWith } from './conformance.ts';
+import { rejectsWith } from './conformance-kit.ts';
 import { dockerSkip, realRequired, silentLog, testDocker } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 

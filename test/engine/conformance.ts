@@ -1,107 +1,47 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type ContainerSpec, type Engine, EngineError, type EngineErrorCode } from '../../proto/ports.ts';
+import type { ContainerSpec, Engine } from '../../proto/ports.ts';
+import { execConformance } from './conformance-exec.ts';
+import { imageConformance } from './conformance-images.ts';
+import { isolationConformance } from './conformance-isolation.ts';
+import { collect, type EngineUnderTest, keys, rejectsWith, Suite, textOfLine } from './conformance-kit.ts';
 import { eventually } from './eventually.ts';
 
-/** An engine under test, and hands that change things behind its back. */
-export interface EngineUnderTest {
-  readonly engine: Engine;
-  /** An image whose workload listens on port 22 and greets with `SSH-2.0-`, made present by `ensureImage`. */
-  readonly image: string;
-  /** Ends the container's workload with SIGKILL. */
-  kill(id: string): Promise<void>;
-  /** Removes the container without its data. */
-  removeContainer(id: string): Promise<void>;
-  /** Writes a file in a running container. */
-  writeFile(id: string, path: string, text: string): Promise<void>;
-  /** A file of the container, or undefined when there is none. */
-  readFile(id: string, path: string): Promise<string | undefined>;
-  /** Writes lines to the workload's standard output. */
-  print(id: string, lines: readonly string[]): Promise<void>;
-  /** Removes whatever is left and closes. */
-  end(): Promise<void>;
+/** What an engine under test can be asked beyond the engine itself. */
+export interface ConformanceOptions {
+  readonly skip?: string | false;
+  readonly parts?: {
+    /** There is a network that can be tried from inside. */
+    readonly network?: boolean;
+    /** There is a registry. */
+    readonly registry?: boolean;
+  };
 }
 
-const keys = [
-  'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPrm1bHQbHgHnTUCkO7sVd5Y3uFKvhBKsDsV8zM+9t1 first',
-  'ssh-ed25519 AAAA second',
-];
-
-/** Expects an EngineError of `code`. */
-export async function rejectsWith(promise: Promise<unknown>, code: EngineErrorCode): Promise<void> {
-  await assert.rejects(promise, (error: unknown) => {
-    assert.ok(error instanceof EngineError, `not an EngineError: ${String(error)}`);
-    assert.equal(error.code, code, error.message);
-    return true;
-  });
-}
-
-/** All lines of a log that ends, or the first `atLeast`. */
-export async function collect(
-  engine: Engine,
-  id: string,
-  options: { tail?: number; follow?: boolean; since?: string; until?: (lines: string[]) => boolean },
-): Promise<string[]> {
-  const stop = new AbortController();
-  const { tail = 100, follow = false, since } = options;
-  const lines: string[] = [];
-  for await (const batch of engine.logs(id, {
-    tail,
-    follow,
-    signal: stop.signal,
-    ...(since === undefined ? {} : { since }),
-  })) {
-    lines.push(...batch);
-    if (options.until?.(lines)) stop.abort();
-  }
-  return lines;
-}
-
-/** The text of a log line without its stamp. */
-export function textOfLine(line: string): string {
-  return line.slice(line.indexOf(' ') + 1);
-}
-
-/** What every Engine promises (proto/ports.ts). */
+/** What every Engine promises (proto/ports.ts): give it a way to open yours. */
 export function engineConformance(
   name: string,
   open: () => Promise<EngineUnderTest>,
-  options: { skip?: string | false } = {},
+  options: ConformanceOptions = {},
 ): void {
   describe(`engine conformance: ${name}`, { skip: options.skip ?? false }, () => {
+    let suite: Suite;
     let under: EngineUnderTest;
     let engine: Engine;
-    let count = 0;
-
-    const specOf = (change: Partial<ContainerSpec> = {}): ContainerSpec => {
-      count += 1;
-      return {
-        id: `c${count}`,
-        userId: 'u1',
-        hostname: 'box',
-        image: under.image,
-        cpus: 0.5,
-        memoryMb: 128,
-        storageGb: 1,
-        mountPaths: ['/root'],
-        authorizedKeys: keys,
-        ...change,
-      };
-    };
-    const started = async (change: Partial<ContainerSpec> = {}): Promise<string> => {
-      const spec = specOf(change);
-      await engine.create(spec);
-      await engine.start(spec.id, spec.authorizedKeys);
-      await eventually(async () => (await engine.dial(spec.id, 22, { timeoutMs: 5000 })).destroy());
-      return spec.id;
-    };
+    const specOf = (change: Partial<ContainerSpec> = {}): ContainerSpec => suite.spec(change);
+    const started = (change: Partial<ContainerSpec> = {}): Promise<string> => suite.started(change);
 
     before(async () => {
       under = await open();
       engine = under.engine;
+      suite = new Suite(under);
       await engine.ensureImage(under.image, { always: false });
     });
     after(() => under?.end());
+
+    execConformance(() => suite);
+    imageConformance(() => suite, options.parts?.registry === true);
+    if (options.parts?.network === true) isolationConformance(() => suite);
 
     it('says which engine it is', async () => {
       assert.match(await engine.check(), /\d/);
@@ -318,6 +258,7 @@ export function engineConformance(
       );
       assert.deepEqual((await collect(engine, id, { tail: 2 })).map(textOfLine), wanted.slice(-2));
       assert.deepEqual(await collect(engine, id, { tail: 0 }), []);
+      assert.deepEqual(await collect(engine, id, { tail: Number.POSITIVE_INFINITY }), all);
       const middle = all.find((line) => textOfLine(line) === 'line 20 ä€😀')?.split(' ')[0] ?? '';
       const later = await collect(engine, id, { tail: 1000, since: middle });
       assert.ok(later.every((line) => (line.split(' ')[0] ?? '') > middle));
@@ -351,11 +292,99 @@ export function engineConformance(
       await engine.remove(id);
     });
 
-    it('tells usage at once, and later what was measured', async () => {
+    it('follows a log from its past into its future without a gap or a double', async () => {
       const id = await started();
-      assert.deepEqual(engine.usage(id), { memoryBytes: 0, storageBytes: 0 });
-      await eventually(() => assert.ok(engine.usage(id).memoryBytes > 0, 'not yet measured'), 20_000);
+      const numbers = (from: number): string[] => Array.from({ length: 20 }, (_, i) => `number ${from + i}`);
+      await under.print(id, numbers(0));
+      const read: string[] = [];
+      const reading = collect(engine, id, {
+        tail: 1000,
+        follow: true,
+        until: (lines) => {
+          read.splice(0, read.length, ...lines.map(textOfLine).filter((text) => text.startsWith('number ')));
+          return read.length >= 60;
+        },
+      });
+      await eventually(() => assert.ok(read.includes('number 19'), 'not yet read'));
+      await under.print(id, numbers(20));
+      await under.print(id, numbers(40));
+      await reading;
+      assert.deepEqual(read, [...numbers(0), ...numbers(20), ...numbers(40)]);
       await engine.remove(id);
+    });
+
+    it('reads the log of a container that ended, and refuses a time that is none', async () => {
+      const id = await started();
+      await under.print(id, ['last words']);
+      await eventually(async () =>
+        assert.ok(
+          (await collect(engine, id, {})).some((line) => line.endsWith('last words')),
+          'not yet logged',
+        ),
+      );
+      await engine.stop(id, 5);
+      assert.ok((await collect(engine, id, { follow: true })).some((line) => line.endsWith('last words')));
+      await rejectsWith(collect(engine, id, { since: 'yesterday' }), 'refused');
+      assert.deepEqual(await collect(engine, id, { tail: -1 }), []);
+      assert.deepEqual(await collect(engine, id, { tail: Number.NaN }), []);
+      await engine.remove(id);
+    });
+
+    it('tells those who watch to look at all when it lost sight, and goes on', async () => {
+      const seen: (string | undefined)[] = [];
+      const watch = engine.watch((id) => seen.push(id));
+      await eventually(() => assert.deepEqual(seen, [undefined]));
+      await under.cut();
+      await eventually(() => assert.ok(seen.length > 1 && seen.at(-1) === undefined, 'not told'));
+      const spec = specOf();
+      await engine.create(spec);
+      await eventually(() => assert.ok(seen.includes(spec.id), 'not heard of'));
+      await watch.close();
+      await engine.remove(spec.id);
+    });
+
+    it('adopts what an earlier life of the platform made, and does not double it', async () => {
+      const spec = specOf();
+      await engine.create(spec);
+      const second = await under.again();
+      try {
+        await Promise.all([second.create(spec), engine.create(spec)]);
+        assert.equal((await second.list()).filter((state) => state.id === spec.id).length, 1);
+        await second.start(spec.id, spec.authorizedKeys);
+        assert.equal((await engine.inspect(spec.id))?.phase, 'running');
+        await second.remove(spec.id);
+        assert.equal(await engine.inspect(spec.id), undefined);
+      } finally {
+        if (second !== engine) await second.close();
+      }
+    });
+
+    it('goes on after calls at the same time that contradict each other', async () => {
+      const spec = specOf();
+      await engine.create(spec);
+      await Promise.allSettled([
+        engine.start(spec.id, keys),
+        engine.stop(spec.id, 1),
+        engine.remove(spec.id, { keepData: true }),
+        engine.create(spec),
+      ]);
+      await engine.create(spec);
+      await engine.start(spec.id, keys);
+      assert.equal((await engine.inspect(spec.id))?.phase, 'running');
+      await engine.remove(spec.id);
+      assert.equal(await engine.inspect(spec.id), undefined);
+    });
+
+    it('tells usage at once, and later what was measured', async () => {
+      const spec = specOf();
+      assert.deepEqual(engine.usage(spec.id), { memoryBytes: 0, storageBytes: 0 });
+      await engine.create(spec);
+      await engine.start(spec.id, keys);
+      await eventually(() => assert.ok(engine.usage(spec.id).memoryBytes > 0, 'not yet measured'), 20_000);
+      const memory = engine.usage(spec.id).memoryBytes;
+      assert.ok(memory <= spec.memoryMb * 2 ** 20, `${memory} bytes are more than it may have`);
+      await engine.remove(spec.id);
+      assert.deepEqual(engine.usage(spec.id), { memoryBytes: 0, storageBytes: 0 });
     });
   });
 }

@@ -11,7 +11,7 @@ import { connectTcp } from '../../transports/docker/dial.ts';
 import { dockerEngine } from '../../transports/docker/engine.ts';
 import { DockerReplyError } from '../../transports/docker/errors.ts';
 import { SharedTasks } from '../../transports/docker/shared-task.ts';
-import { collect, rejectsWith } from './conformance.ts';
+import { collect, rejectsWith } from './conformance-kit.ts';
 import { silentLog } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 
@@ -136,7 +136,8 @@ describe('a faulty Docker Engine', () => {
 
   it('whose events went silent is noticed', async () => {
     let connections = 0;
-    await begin((_request, response) => {
+    await begin((_request, response, called) => {
+      if (called !== '/events') return json(response, 200, []);
       connections += 1;
       response.flushHeaders();
     });
@@ -150,7 +151,8 @@ describe('a faulty Docker Engine', () => {
   it('is subscribed to anew from time to time', async () => {
     let connections = 0;
     await begin(
-      (_request, response) => {
+      (_request, response, called) => {
+        if (called !== '/events') return json(response, 200, []);
         connections += 1;
         response.flushHeaders();
       },
@@ -250,21 +252,20 @@ describe('a faulty Docker Engine', () => {
     assert.equal(pulls, 1);
   });
 
-  it('that has no more subnets of its own is given ours', async () => {
+  it('that has given a subnet to somebody else is asked for another', async () => {
     const asked: string[] = [];
+    const network = (Subnet: string) => ({ Id: 'n', Name: 'n', IPAM: { Config: [{ Subnet }] } });
     await begin((request, response, called) => {
       if (called === '/info') return json(response, 200, { NCPU: 2 });
+      if (called === '/networks') return json(response, 200, [network('10.0.0.0/9'), network('fe80::/64')]);
       if (called !== '/networks/create') return json(response, called.startsWith('/containers/json') ? 200 : 404, []);
       let text = '';
       request.on('data', (chunk) => {
         text += chunk;
       });
       request.on('end', () => {
-        const subnet: string = JSON.parse(text).IPAM?.Config[0].Subnet ?? 'default';
-        asked.push(subnet);
-        const reason =
-          asked.length === 1 ? 'could not find an available, non-overlapping IPv4 address pool' : 'Pool overlaps';
-        if (asked.length < 3) json(response, 403, { message: reason });
+        asked.push(JSON.parse(text).IPAM.Config[0].Subnet);
+        if (asked.length < 3) json(response, 403, { message: 'Pool overlaps with other one on this address space' });
         else json(response, 201, { Id: 'n1' });
       });
     });
@@ -280,9 +281,52 @@ describe('a faulty Docker Engine', () => {
       authorizedKeys: [],
     };
     await rejectsWith(engine.create(spec), 'image_not_found');
-    assert.equal(asked.length, 3);
-    assert.equal(asked[0], 'default');
-    assert.ok(asked.slice(1).every((subnet) => /^10\./.test(subnet)));
+    assert.equal(new Set(asked).size, 3);
+    assert.ok(asked.every((subnet) => /^10\.(19[2-9]|2[0-5]\d)\.\d+\.\d+\/29$/.test(subnet)));
+  });
+
+  it('that does not open a shell says why', async () => {
+    const view = {
+      Id: 'f00',
+      State: { Status: 'running', Running: true, ExitCode: 0, StartedAt: '0001-01-01T00:00:00Z' },
+      Config: { Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
+      HostConfig: {},
+      NetworkSettings: {},
+    };
+    let start: Answer = (_request, response) => json(response, 409, { message: 'container is not running' });
+    await begin((request, response, called) => {
+      if (called === '/containers/f00/exec') return json(response, 201, { Id: 'e1' });
+      if (called === '/exec/e1/start') return start(request, response, called);
+      json(response, 200, view);
+    });
+    const open = () =>
+      engine.exec('a', { cols: 80, rows: 24, term: '-x', command: ['true'] }, new AbortController().signal);
+    await rejectsWith(open(), 'not_running');
+    start = (_request, response) => json(response, 404, { message: 'No such container' });
+    await rejectsWith(open(), 'not_found');
+    start = (_request, response) => json(response, 500, { message: 'OCI runtime exec failed: no such file' });
+    await rejectsWith(open(), 'refused');
+    start = (_request, response) => json(response, 503, { message: 'later' });
+    await rejectsWith(open(), 'unavailable');
+    start = (_request, response) => json(response, 200, {});
+    await rejectsWith(open(), 'unavailable');
+    start = (_request, response) => response.socket?.destroy();
+    await rejectsWith(open(), 'unavailable');
+    await rejectsWith(client.hijack('/exec/e2/start', {}, 1), 'unavailable');
+    for (const said of ['', 'sh: something else', 'x'.repeat(5000)]) {
+      start = (_request, response) => {
+        response.socket?.end(`HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n${said}`);
+      };
+      await rejectsWith(open(), 'refused');
+    }
+  });
+
+  it('does not hold up the end of the platform while it hangs', async () => {
+    await begin((_request, response, called) => {
+      if (called === '/events') response.flushHeaders();
+    });
+    await new Promise<void>((resolve) => engine.watch(() => resolve()));
+    await engine.close();
   });
 
   it('that is gone is unavailable', async () => {

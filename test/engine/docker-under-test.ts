@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { Log } from '../../proto/ports.ts';
+import type { Engine, Log } from '../../proto/ports.ts';
 import { DockerClient } from '../../transports/docker/client.ts';
 import {
   dockerdInstalled,
@@ -11,11 +11,13 @@ import {
   startPrivateDockerd,
   stopPrivateDockerd,
 } from '../../transports/docker/dockerd.ts';
-import { dockerEngine } from '../../transports/docker/engine.ts';
+import { type DockerEngineOptions, dockerEngine } from '../../transports/docker/engine.ts';
 import { isReply } from '../../transports/docker/errors.ts';
 import { namingOf } from '../../transports/docker/naming.ts';
 import { removeInstallation } from '../../transports/docker/remove-installation.ts';
-import type { EngineUnderTest } from './conformance.ts';
+import type { EngineUnderTest } from './conformance-kit.ts';
+import { dockerProxy } from './docker-proxy.ts';
+import { alice, publish, registryInstalled, removePublished, startRegistry } from './docker-registry.ts';
 import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';
 
 /** A log that says nothing. */
@@ -34,6 +36,9 @@ export const realRequired = process.env.TROUPE_TEST_REAL === 'required';
 export const givenDocker = await findDocker({ DOCKER_HOST: process.env.DOCKER_HOST });
 
 const canStart = dockerdInstalled() && process.getuid?.() === 0;
+
+/** Whether a registry is among the parts of the conformance suite. */
+export const withRegistry = registryInstalled || realRequired;
 
 /** Why tests on a real Docker cannot run here; false when they can, or when they must. */
 export function dockerSkip(): string | false {
@@ -69,8 +74,14 @@ export async function removeDockerFolder(dataDir: string): Promise<void> {
 const created = z.object({ Id: z.string() });
 
 /** A Docker engine with an installation of its own and the tiny image, for the conformance suite. */
-export async function dockerUnderTest(): Promise<
-  EngineUnderTest & { client: DockerClient; host: string; installation: string }
+export async function dockerUnderTest(options: { registry?: boolean } = {}): Promise<
+  EngineUnderTest & {
+    client: DockerClient;
+    host: string;
+    installation: string;
+    /** Runs a script in a container, and says what it printed. */
+    exec(id: string, script: string): Promise<Buffer>;
+  }
 > {
   const docker = await testDocker();
   const { host } = docker;
@@ -78,7 +89,18 @@ export async function dockerUnderTest(): Promise<
   const naming = namingOf(installation);
   const base = await buildTinyImage(`-${installation}`);
   const client = new DockerClient(host);
-  const engine = await dockerEngine({ host, installation, log: silentLog, images: { base } });
+  const proxy = await dockerProxy(host);
+  const open = (host: string, more: Partial<DockerEngineOptions> = {}): Promise<Engine> =>
+    dockerEngine({ host, installation, log: silentLog, images: { base }, ...more });
+  const engine = await open(proxy.host, { usageTimes: { memoryMs: 200, diskMs: 500, idleMs: 60_000 } });
+
+  const registry = options.registry === true ? await startRegistry() : undefined;
+  const registryImage = `${registry?.host}/alice/app:1`;
+  const publishImage = (): Promise<void> => publish(client, base.reference, registryImage, installation);
+  if (registry !== undefined) {
+    await engine.ensureImage(base.reference, { always: false });
+    await publishImage();
+  }
 
   const exec = async (id: string, script: string): Promise<Buffer> => {
     const { Id } = await client.json('POST', `/containers/${naming.container(id)}/exec`, created, {
@@ -92,6 +114,7 @@ export async function dockerUnderTest(): Promise<
     host,
     installation,
     image: base.reference,
+    ...(registry === undefined ? {} : { registry: { image: registryImage, auth: alice, publish: publishImage } }),
     kill: async (id) => void (await client.call('POST', `/containers/${naming.container(id)}/kill`)),
     removeContainer: async (id) => {
       await client.call('DELETE', `/containers/${naming.container(id)}`, { query: { force: true } });
@@ -102,9 +125,19 @@ export async function dockerUnderTest(): Promise<
       return out.startsWith('yes\n') ? out.slice(4) : undefined;
     },
     print: async (id, lines) => void (await exec(id, lines.map((line) => `echo '${line}' > /proc/1/fd/1`).join('; '))),
+    cut: async () => proxy.cut(),
+    again: () => open(host),
+    connects: async (id, address, port) => {
+      const said = await exec(id, `nc -w 1 ${address} ${port} < /dev/null > /tmp/said 2>&1; echo; cat /tmp/said`);
+      return /SSH-2\.0|reached/.test(said.toString());
+    },
+    exec,
     end: async () => {
       await engine.close();
+      await proxy.close();
       await removeInstallation(host, installation);
+      await removePublished(client, installation);
+      await registry?.close();
       await client.call('DELETE', `/images/${base.reference}`).catch((error: unknown) => {
         // It was never made when the suite failed early.
         if (!isReply(error, 404)) throw error;

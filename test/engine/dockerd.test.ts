@@ -24,7 +24,7 @@ import {
 } from '../../transports/docker/dockerd-files.ts';
 import { dockerEngine } from '../../transports/docker/engine.ts';
 import { removeInstallation } from '../../transports/docker/remove-installation.ts';
-import { rejectsWith } from './conformance.ts';
+import { rejectsWith } from './conformance-kit.ts';
 import { realRequired, removeDockerFolder, silentLog } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';

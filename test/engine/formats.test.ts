@@ -14,8 +14,8 @@ import { parseImageReference } from '../../transports/docker/image-reference.ts'
 import { pullError } from '../../transports/docker/images.ts';
 import { jsonLines } from '../../transports/docker/json-lines.ts';
 import { checkedMountPaths, namingOf } from '../../transports/docker/naming.ts';
-import { freeSubnets } from '../../transports/docker/network.ts';
 import { afterStamp } from '../../transports/docker/stamp.ts';
+import { freeSubnets, parsePool, parseSubnet, routedRanges } from '../../transports/docker/subnets.ts';
 import { type TarEntry, tar } from '../../transports/docker/tar.ts';
 import { memoryInUse } from '../../transports/docker/usage.ts';
 import { parseDockerHost } from '../../transports/docker/wire.ts';
@@ -190,14 +190,48 @@ describe('names', () => {
   });
 });
 
-describe('subnets of our own', () => {
-  it('lie in one private range, differ by installation, and leave out what the machine uses', () => {
-    const subnets = freeSubnets('here', []);
-    assert.equal(new Set(subnets).size, 32);
-    for (const subnet of subnets) assert.match(subnet, /^10\.(19[2-9]|2[0-5]\d)\.\d+\.0\/20$/);
-    assert.notDeepEqual(freeSubnets('there', []), subnets);
-    const first = subnets[0]?.replace('.0/20', '.77') ?? '';
-    assert.ok(!freeSubnets('here', [first, '192.168.1.1']).includes(subnets[0] ?? ''));
+describe('subnets of containers', () => {
+  const pool = parsePool('10.192.0.0/10');
+
+  it('lie in the pool, begin at a place of their own, and are all of them in the end', () => {
+    const first = (seed: string): string | undefined => freeSubnets(pool, seed, []).next().value;
+    assert.match(first('here') ?? '', /^10\.(19[2-9]|2[0-5]\d)\.\d+\.\d+\/29$/);
+    assert.notEqual(first('here'), first('there'));
+    const small = [...freeSubnets(parsePool('192.168.7.0/27'), 'x', [])];
+    assert.deepEqual(small.toSorted(), ['192.168.7.0/29', '192.168.7.16/29', '192.168.7.24/29', '192.168.7.8/29']);
+  });
+
+  it('leave out what is taken, wholly or in part', () => {
+    const taken = ['192.168.7.0/28', '192.168.7.20/32', '10.0.0.0/8', 'fe80::/64'].map(parseSubnet);
+    const ranges = taken.filter((range) => range !== undefined);
+    assert.equal(ranges.length, 3);
+    assert.deepEqual([...freeSubnets(parsePool('192.168.7.0/27'), 'x', ranges)], ['192.168.7.24/29']);
+  });
+
+  it('are refused in a pool that is none, or not private', () => {
+    for (const bad of [
+      '',
+      '10.0.0.0',
+      '10.0.0.1/24',
+      '10.0.0.0/30',
+      '10.0.0.0/7',
+      '8.8.8.0/24',
+      '10.0.0.256/29',
+      'a/9',
+    ]) {
+      assert.throws(() => parsePool(bad), /no pool of subnets/, bad);
+    }
+    assert.deepEqual(parsePool('100.64.0.0/10'), { first: 0x64400000, last: 0x647fffff });
+  });
+
+  it('know the routes of the machine', () => {
+    const table = [
+      'Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT',
+      'eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0',
+      'docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0',
+      '',
+    ].join('\n');
+    assert.deepEqual(routedRanges(table), [parseSubnet('172.17.0.0/16')]);
   });
 });
 

@@ -5,10 +5,15 @@ import {
   type ContainerUsage,
   type Engine,
   EngineError,
+  type EnsureImageOptions,
+  type ExecOptions,
   type LogOptions,
+  type RegistryAuth,
+  type ShellEnd,
 } from '../../proto/ports.ts';
 import { parseImageReference } from '../../transports/docker/image-reference.ts';
 import { checkedMountPaths } from '../../transports/docker/naming.ts';
+import { afterStamp } from '../../transports/docker/stamp.ts';
 
 /** Answers a connection made by `dial`: gets the container's end of it. */
 export type PortHandler = (stream: Duplex) => void;
@@ -24,12 +29,28 @@ export type FailingCall =
   | 'inspect'
   | 'list'
   | 'logs'
-  | 'dial';
+  | 'dial'
+  | 'exec';
+
+/** A process begun by `exec`, as it sees itself. */
+export interface MemoryProcess {
+  readonly id: string;
+  readonly options: ExecOptions;
+  /** Its terminal: what is typed comes out, what is written is printed. Closes when the other side hangs up. */
+  readonly terminal: Duplex;
+  /** The terminal's size now. */
+  size(): { cols: number; rows: number };
+  exit(code: number): void;
+}
 
 /** What a memory engine begins with. */
 export interface MemoryEngineOptions {
   /** Images that can be "pulled". The base image always can. */
   readonly images?: readonly string[];
+  /** Who may pull: without it, everybody. The base image needs nobody. */
+  readonly mayPull?: (image: string, auth: RegistryAuth | undefined) => boolean;
+  /** What `exec` begins. Default: the image has no shell. */
+  readonly onExec?: (process: MemoryProcess, engine: MemoryEngine) => void;
   /** What a started container does. Default: listens on port 22 with an SSH greeting. */
   readonly onStart?: (id: string, engine: MemoryEngine) => void;
 }
@@ -51,6 +72,8 @@ export interface MemoryEngine extends Engine {
   hold(call: FailingCall): () => void;
   /** As a lost event stream would: those who watch are told to look at all. */
   reconnect(): void;
+  /** The image's name comes to stand for something new, at the registry. */
+  publish(image: string): void;
   /** The data of a container by path, while it has one. */
   files(id: string): Map<string, string> | undefined;
   specOf(id: string): ContainerSpec | undefined;
@@ -62,6 +85,8 @@ export interface MemoryEngine extends Engine {
 
 interface Held {
   spec: ContainerSpec;
+  /** Which of the contents its image's name has stood for. */
+  content: number;
   state: ContainerState;
   keys: readonly string[];
   log: { stamp: bigint; text: string }[];
@@ -72,6 +97,7 @@ interface Held {
 }
 
 const base = 'troupe/memory:1';
+const baseFull = parseImageReference(base).full;
 /** Lines kept of a container's log. */
 const keptLines = 10_000;
 
@@ -83,12 +109,23 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
   const watchers = new Set<(id: string | undefined) => void>();
   const failures = new Map<FailingCall, { error: EngineError; left: number }>();
   const holds = new Map<FailingCall, Promise<void>>();
-  const present = new Set<string>();
+  /** Contents of images by name: at the registry, and as pulled. */
+  const published = new Map<string, number>();
+  const present = new Map<string, number>();
   const calls: string[] = [];
   const pullable = new Set([base, ...(options.images ?? [])].map((image) => parseImageReference(image).full));
   let lastStamp = 0n;
   let addresses = 0;
 
+  const pull = async (full: string, { auth, onProgress }: EnsureImageOptions): Promise<void> => {
+    const allowed = full === baseFull || (options.mayPull?.(full, await auth?.()) ?? true);
+    if (!allowed || !pullable.has(full)) {
+      const reason = allowed ? 'not found' : 'unauthorized';
+      throw new EngineError('image_not_found', `The image ${full} cannot be pulled: ${reason}`);
+    }
+    onProgress?.(`${full} is present`);
+    present.set(full, published.get(full) ?? 0);
+  };
   const changed = (id: string): void => {
     for (const watcher of [...watchers]) queueMicrotask(() => watchers.has(watcher) && watcher(id));
   };
@@ -128,19 +165,19 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       await begin('check');
       return 'memory engine 1';
     },
-    ensureImage: async (image, { onProgress }) => {
+    ensureImage: async (image, imageOptions) => {
       await begin('ensureImage', image);
       const { full } = parseImageReference(image);
-      if (!pullable.has(full))
-        throw new EngineError('image_not_found', `The image ${full} cannot be pulled: not found`);
-      onProgress?.(`${full} is present`);
-      present.add(full);
+      if (imageOptions.signal?.aborted === true) throw new EngineError('unavailable', 'Given up.');
+      if (present.has(full) && (!imageOptions.always || full === baseFull)) return;
+      await pull(full, imageOptions);
     },
     create: async (spec) => {
       await begin('create', spec.id);
       const paths = checkedMountPaths(spec.mountPaths);
       const { full } = parseImageReference(spec.image);
-      if (!present.has(full))
+      const content = present.get(full);
+      if (content === undefined)
         throw new EngineError('image_not_found', `The image ${spec.image} is not on this machine.`);
       const old = held.get(spec.id);
       if (old?.state.phase === 'running') return;
@@ -150,13 +187,15 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       const same =
         old !== undefined &&
         checkedMountPaths(old.spec.mountPaths).join() === paths.join() &&
-        old.spec.image === spec.image;
+        old.spec.image === spec.image &&
+        !(spec.followImage === true && old.content !== content);
       if (same) {
         old.spec = spec;
         return;
       }
       held.set(spec.id, {
         spec,
+        content,
         state: {
           id: spec.id,
           phase: 'created',
@@ -197,6 +236,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       saveData(held.get(id), data);
       drop(id);
       if (!keepData) data.delete(id);
+      usage.delete(id);
     },
     inspect: async (id) => {
       await begin('inspect', id);
@@ -218,7 +258,9 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     },
     logs: async function* (id, logOptions) {
       await begin('logs', id);
-      yield* follow(mustHave(id), logOptions);
+      const one = mustHave(id);
+      if (logOptions.since !== undefined) afterStamp(logOptions.since);
+      yield* follow(one, logOptions);
     },
     dial: async (id, port, { signal }) => {
       await begin('dial', id);
@@ -236,6 +278,42 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       far.once('close', () => one.streams.delete(far));
       handler(far);
       return near;
+    },
+    exec: async (id, execOptions, signal) => {
+      await begin('exec', id);
+      const one = mustHave(id);
+      if (one.state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+      if (signal.aborted) throw new EngineError('unavailable', 'Given up.');
+      if (options.onExec === undefined) throw new EngineError('refused', 'The image of this container has no shell.');
+      const [near, far] = duplexPair();
+      one.streams.add(near).add(far);
+      let size = { cols: execOptions.cols, rows: execOptions.rows };
+      let end: ShellEnd = { code: null, signal: null };
+      const ended = new Promise<ShellEnd>((resolve) => near.once('close', () => resolve(end)));
+      far.on('error', () => undefined);
+      const process: MemoryProcess = {
+        id,
+        options: execOptions,
+        terminal: far,
+        size: () => size,
+        exit: (code) => {
+          end = { code, signal: null };
+          far.end();
+        },
+      };
+      // The end of what it prints is the end of a process.
+      near.once('end', () => near.destroy());
+      near.once('close', () => one.streams.delete(near));
+      far.once('close', () => one.streams.delete(far));
+      options.onExec(process, engine);
+      return {
+        stream: near,
+        resize: (cols, rows) => {
+          size = { cols, rows };
+        },
+        close: () => void near.destroy(),
+        ended,
+      };
     },
     usage: (id) => {
       const known = usage.get(id);
@@ -280,6 +358,10 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     },
     reconnect: () => {
       for (const watcher of [...watchers]) watcher(undefined);
+    },
+    publish: (image) => {
+      const { full } = parseImageReference(image);
+      published.set(full, (published.get(full) ?? 0) + 1);
     },
     files: (id) => held.get(id)?.files,
     specOf: (id) => held.get(id)?.spec,

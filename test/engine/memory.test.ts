@@ -2,22 +2,38 @@ import assert from 'node:assert/strict';
 import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
 import { EngineError } from '../../proto/ports.ts';
-import { engineConformance, rejectsWith } from './conformance.ts';
+import { engineConformance } from './conformance.ts';
+import { rejectsWith } from './conformance-kit.ts';
 import { duplexPair, memoryEngine } from './memory-engine.ts';
+import { memoryShell } from './memory-shell.ts';
 
-engineConformance('memory', async () => {
-  const engine = memoryEngine();
-  return {
-    engine,
-    image: engine.baseImage,
-    kill: async (id) => engine.crash(id),
-    removeContainer: async (id) => engine.lose(id),
-    writeFile: async (id, path, text) => void engine.files(id)?.set(path, text),
-    readFile: async (id, path) => engine.files(id)?.get(path),
-    print: async (id, lines) => engine.print(id, lines),
-    end: () => engine.close(),
-  };
-});
+const registryImage = 'registry.test/alice/app:1';
+const alice = { username: 'alice', password: 'correct horse' };
+
+engineConformance(
+  'memory',
+  async () => {
+    const engine = memoryEngine({
+      images: [registryImage],
+      mayPull: (_image, auth) => auth !== undefined && 'username' in auth && auth.username === alice.username,
+      onExec: memoryShell,
+    });
+    return {
+      engine,
+      image: engine.baseImage,
+      registry: { image: registryImage, auth: alice, publish: async () => engine.publish(registryImage) },
+      kill: async (id) => engine.crash(id),
+      removeContainer: async (id) => engine.lose(id),
+      writeFile: async (id, path, text) => void engine.files(id)?.set(path, text),
+      readFile: async (id, path) => engine.files(id)?.get(path),
+      print: async (id, lines) => engine.print(id, lines),
+      cut: async () => engine.reconnect(),
+      again: async () => engine,
+      end: () => engine.close(),
+    };
+  },
+  { parts: { registry: true } },
+);
 
 describe('memory engine', () => {
   it('fails as often as it is told to', async () => {

@@ -2,6 +2,7 @@ import { describe } from 'node:test';
 import { bodies } from './bodies.ts';
 import type { Adapter } from './client.ts';
 import { closing } from './closing.ts';
+import { frames } from './frames.ts';
 import { replies } from './replies.ts';
 import { requests } from './requests.ts';
 import { sockets } from './sockets.ts';
@@ -15,6 +16,7 @@ export function conformance(adapter: Adapter, skip: string | false): void {
     describe('replies', { concurrency: 4 }, () => replies(adapter));
     describe('upgrades', { concurrency: 4 }, () => upgrades(adapter));
     describe('sockets', { concurrency: 4 }, () => sockets(adapter));
+    describe('frames', { concurrency: 4 }, () => frames(adapter));
     describe('closing', { concurrency: 4 }, () => closing(adapter));
   });
 }

@@ -35,29 +35,22 @@ const listed = z.object({
   NetworkSettings: z.object({ Networks: z.record(z.string(), z.object({ IPAddress: z.string() })) }),
 });
 
-/** Removes the networks that the installation of one container made: each keeps a bridge of this machine. */
-export async function removeNetworks(names: readonly string[]): Promise<void> {
-  for (const name of names) await docker().call('DELETE', `/networks/${name}`);
-}
-
 /** The Docker containers of one container of the platform: normally one, none after its deletion. */
-export async function inDocker(
-  containerId: string,
-): Promise<{ id: string; state: string; address: string; networks: string[] }[]> {
+export async function inDocker(containerId: string): Promise<{ id: string; state: string; address: string }[]> {
   const found = await docker().json('GET', `/containers/json?all=1&filters=${labelled(containerId)}`, z.array(listed));
   return found.map(({ Id, State, NetworkSettings }) => ({
     id: Id,
     state: State,
     address: Object.values(NetworkSettings.Networks)[0]?.IPAddress ?? '',
-    networks: Object.keys(NetworkSettings.Networks),
   }));
 }
 
-/** How many containers and volumes Docker still has of one container of the platform. */
+/** How many containers, volumes and networks Docker still has of one container of the platform. */
 export async function leftInDocker(containerId: string): Promise<number> {
   const schema = z.object({ Volumes: z.array(z.unknown()).nullable() });
   const { Volumes } = await docker().json('GET', `/volumes?filters=${labelled(containerId)}`, schema);
-  return (await inDocker(containerId)).length + (Volumes?.length ?? 0);
+  const networks = await docker().json('GET', `/networks?filters=${labelled(containerId)}`, z.array(z.unknown()));
+  return (await inDocker(containerId)).length + (Volumes?.length ?? 0) + networks.length;
 }
 
 function labelled(containerId: string): string {

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { inDocker, leftInDocker, removeNetworks } from './docker.ts';
+import { leftInDocker } from './docker.ts';
 import { until } from './until.ts';
 
 const compiled = import.meta.url.endsWith('.js');
@@ -132,19 +132,13 @@ export async function logIn(authUrl: string, username: string, password: string)
   return z.string().parse(json.token);
 }
 
-/**
- * Deletes all containers of the tokens' users, waits until Docker has forgotten them, and removes their network: nobody else may
- * have containers on this platform.
- */
+/** Deletes all containers of the tokens' users and waits until Docker has forgotten them. */
 export async function deleteAll(computeUrl: string, ...tokens: string[]): Promise<void> {
-  const networks = new Set<string>();
   for (const token of tokens) {
     const { json } = await request('GET', `${computeUrl}/compute/containers`, { token });
     for (const { id } of z.array(z.object({ id: z.string() })).parse(json.containers)) {
-      for (const found of await inDocker(id)) for (const network of found.networks) networks.add(network);
       await request('DELETE', `${computeUrl}/compute/containers/${id}`, { token });
       await until(async () => (await leftInDocker(id)) === 0, { what: `Docker forgets ${id}`, timeoutMs: 20_000 });
     }
   }
-  await removeNetworks([...networks]);
 }

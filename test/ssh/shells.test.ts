@@ -227,7 +227,11 @@ test('opening: what dial rejects with reaches the caller, other errors become un
     });
   });
   const nobody = sshShells({ ...options, dial: () => dialLoopback(unused) });
-  await assert.rejects(nobody.open('c1', SIZE, never()), { name: 'EngineError', code: 'no_listener' });
+  await assert.rejects(nobody.open('c1', SIZE, never()), {
+    name: 'EngineError',
+    code: 'no_listener',
+    message: 'The image of this container has no SSH server: nothing answers on its port 22.',
+  });
   const cause = new Error('socket hang up');
   const broken = sshShells({ ...options, dial: () => Promise.reject(cause) });
   await assert.rejects(broken.open('c1', SIZE, never()), { code: 'unavailable', cause });

@@ -3,10 +3,10 @@
  * (design.md, section 5: on every node, within a second).
  */
 import type { Caller } from '../../proto/endpoint.ts';
-import type { Socket, SocketHandlers } from '../../proto/http.ts';
+import type { SocketHandlers } from '../../proto/http.ts';
 import type { Log } from '../../proto/ports.ts';
 import { grants } from '../../proto/scopes.ts';
-import type { TokenDirectory, TokenNews } from '../../proto/tokens.ts';
+import type { NeededScope, TokenDirectory, TokenNews, TokenWatch } from '../../proto/tokens.ts';
 import { concerns } from './authenticate.ts';
 
 /** Policy violation (RFC 6455, section 7.4.1): the same token will not be let in again. */
@@ -14,20 +14,15 @@ const POLICY = 1008;
 /** How soon a look that failed is repeated, ms. */
 const RETRY_MS = 1000;
 
-/** The scope that opened a stream; undefined when none was needed. */
-export interface NeededScope {
-  readonly key: string;
-  readonly action: string;
-}
-
 interface Open {
   readonly caller: Caller;
+  /** Undefined when none was needed. */
   readonly scope: NeededScope | undefined;
-  readonly socket: Socket;
+  readonly onEnd: (reason: string) => void;
 }
 
 /** The open streams of one process. */
-export class OpenStreams {
+export class OpenStreams implements TokenWatch {
   readonly #directory: TokenDirectory;
   readonly #log: Log;
   /** By token id. */
@@ -42,22 +37,27 @@ export class OpenStreams {
 
   /** Handlers that do what `handlers` do, and are known here while their socket is open. */
   guard(caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers): SocketHandlers {
-    let entry: Open | undefined;
+    let unwatch: (() => void) | undefined;
     return {
       open: (socket) => {
-        entry = { caller, scope, socket };
-        const streams = this.#open.get(caller.tokenId);
-        if (streams === undefined) this.#open.set(caller.tokenId, new Set([entry]));
-        else streams.add(entry);
+        unwatch = this.watch(caller, scope, (reason) => socket.close(POLICY, reason));
         handlers.open(socket);
       },
       message: (frame) => handlers.message(frame),
       drain: () => handlers.drain(),
       close: (code, reason) => {
-        if (entry !== undefined) this.#remove(entry);
+        unwatch?.();
         handlers.close(code, reason);
       },
     };
+  }
+
+  watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void {
+    const entry: Open = { caller, scope, onEnd };
+    const streams = this.#open.get(caller.tokenId);
+    if (streams === undefined) this.#open.set(caller.tokenId, new Set([entry]));
+    else streams.add(entry);
+    return () => this.#remove(entry);
   }
 
   /** How many streams are open. */
@@ -107,7 +107,7 @@ export class OpenStreams {
   #end(tokenId: string, reasonOf: (stream: Open) => string | undefined): void {
     for (const stream of this.#open.get(tokenId) ?? []) {
       const reason = reasonOf(stream);
-      if (reason !== undefined) stream.socket.close(POLICY, reason);
+      if (reason !== undefined) stream.onEnd(reason);
     }
   }
 

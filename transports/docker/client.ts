@@ -1,8 +1,9 @@
 import { Agent, type IncomingMessage } from 'node:http';
-import type { Readable } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import type { z } from 'zod';
 import { EngineError } from '../../proto/ports.ts';
 import { cleanReason, DockerReplyError } from './errors.ts';
+import { hijack } from './hijack.ts';
 import { type DockerTarget, parseDockerHost, readBody, send } from './wire.ts';
 
 /** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
@@ -31,6 +32,8 @@ export interface StreamOptions {
   readonly query?: Query;
   readonly body?: Readable | Uint8Array;
   readonly contentType?: string;
+  /** Sent besides the usual ones. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Most time until the head of the answer. Default 30,000. */
   readonly headTimeoutMs?: number;
   readonly signal?: AbortSignal;
@@ -114,7 +117,10 @@ export class DockerClient {
     const response = await send(this.#target, {
       method,
       path: await this.#path(path, options.query),
-      headers: options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/x-tar' },
+      headers: {
+        ...options.headers,
+        ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/x-tar' }),
+      },
       agent: false,
       headTimeoutMs: options.headTimeoutMs ?? 30_000,
       ...(options.body === undefined ? {} : { body: options.body }),
@@ -125,6 +131,15 @@ export class DockerClient {
     response.on('error', () => undefined);
     await this.#throwOnError(response);
     return response;
+  }
+
+  /** A POST whose connection becomes a stream both ways; the caller ends it. */
+  async hijack(path: string, body: unknown, headTimeoutMs = 30_000): Promise<Duplex> {
+    const hijacked = await hijack(this.#target, { path: await this.#path(path, undefined), body, headTimeoutMs });
+    if ('socket' in hijacked) return hijacked.socket;
+    await this.#throwOnError(hijacked.refusal);
+    hijacked.refusal.destroy();
+    throw new EngineError('unavailable', 'The container engine did not give its connection away.');
   }
 
   /** Closes the kept-alive connections. Streams are their callers'. */

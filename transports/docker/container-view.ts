@@ -4,6 +4,8 @@ import type { ContainerState } from '../../proto/ports.ts';
 /** What we read of `GET /containers/{id}/json`. */
 export const containerView = z.object({
   Id: z.string(),
+  /** The image's id, whatever its tag names by now. */
+  Image: z.string().default(''),
   State: z.object({
     Status: z.string(),
     Running: z.boolean(),
@@ -21,9 +23,12 @@ export const containerView = z.object({
   HostConfig: z.object({
     NanoCpus: z.number().default(0),
     Memory: z.number().default(0),
+    CpuShares: z.number().default(0),
     PidsLimit: z.number().nullable().default(null),
   }),
-  Mounts: z.array(z.object({ Name: z.string().optional(), Destination: z.string() })).default([]),
+  Mounts: z
+    .array(z.object({ Name: z.string().optional(), Destination: z.string(), RW: z.boolean().default(true) }))
+    .default([]),
   NetworkSettings: z.object({
     Networks: z
       .record(z.string(), z.object({ IPAddress: z.string().default('') }).nullable())

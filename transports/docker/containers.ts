@@ -5,35 +5,50 @@ import type { DockerClient } from './client.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
 import { type ContainerView, containerView, stateOf } from './container-view.ts';
 import { isReply } from './errors.ts';
+import type { HostFirewall } from './firewall.ts';
 import { parseImageReference } from './image-reference.ts';
-import { writeAuthorizedKeys } from './keys.ts';
+import { keysFolder, removeHelpers, writeAuthorizedKeys } from './keys.ts';
 import { checkedMountPaths, type Naming } from './naming.ts';
-import { networkEnsurer } from './network.ts';
+import type { ContainerNetworks } from './network.ts';
 import { removeVolumes } from './volumes.ts';
 
 const containerList = z.array(
   z.object({ Id: z.string(), Labels: z.record(z.string(), z.string()).nullable().default(null) }),
 );
+const imageView = z.object({ Id: z.string() });
 const machineInfo = z.object({ NCPU: z.number().positive() });
 
 /** Most containers asked about at the same time. */
 const inspectionsAtOnce = 8;
+
+/** What `Containers` works with. */
+export interface ContainersOptions {
+  readonly client: DockerClient;
+  readonly naming: Naming;
+  readonly networks: ContainerNetworks;
+  /** Without it nothing keeps containers from the machine: for those that start none. */
+  readonly firewall?: HostFirewall;
+  /** Containers made from an earlier build of it are kept when it changes. */
+  readonly baseImage: string;
+}
 
 /** Containers of one installation on one Docker Engine; the calls of `Engine` with the same names (proto/ports.ts). */
 export class Containers {
   readonly #client: DockerClient;
   readonly #naming: Naming;
   readonly #baseRepository: string;
-  readonly #ensureNetwork: () => Promise<void>;
+  readonly #networks: ContainerNetworks;
+  readonly #firewall: HostFirewall | undefined;
   readonly #looking = new Map<string, Promise<ContainerView | undefined>>();
+  readonly #creating = new Set<string>();
   #machineCpus: number | undefined;
 
-  /** `baseImage`: containers made from an earlier build of it are kept when it changes. */
-  constructor(client: DockerClient, naming: Naming, baseImage: string) {
-    this.#client = client;
-    this.#naming = naming;
-    this.#baseRepository = parseImageReference(baseImage).repository;
-    this.#ensureNetwork = networkEnsurer(client, naming);
+  constructor(options: ContainersOptions) {
+    this.#client = options.client;
+    this.#naming = options.naming;
+    this.#networks = options.networks;
+    this.#firewall = options.firewall;
+    this.#baseRepository = parseImageReference(options.baseImage).repository;
   }
 
   /**
@@ -41,14 +56,23 @@ export class Containers {
    * paths or another image is made anew around the same volumes.
    */
   async create(spec: ContainerSpec): Promise<void> {
+    this.#creating.add(spec.id);
+    try {
+      await this.#create(spec);
+    } finally {
+      this.#creating.delete(spec.id);
+    }
+  }
+
+  async #create(spec: ContainerSpec): Promise<void> {
     const cpus = await this.#cpus();
     const body = containerConfig(spec, this.#naming, cpus);
-    await this.#ensureNetwork();
+    await this.#networks.ensure(spec.id);
     for (let tries = 1; ; tries += 1) {
       const present = await this.find(spec.id);
       if (present !== undefined) {
         if (present.State.Running) return;
-        if (this.#sameShape(present, spec)) return this.#updateLimits(present, spec, cpus);
+        if (await this.#sameShape(present, spec)) return this.#updateLimits(present, spec, cpus);
         await this.#removeContainer(present.Id);
       }
       try {
@@ -74,16 +98,26 @@ export class Containers {
   /** Writes the keys, then starts. A paused container goes on, one that runs is left running. */
   async start(id: string, authorizedKeys: readonly string[]): Promise<void> {
     const view = await this.mustFind(id);
-    await writeAuthorizedKeys(this.#client, view.Id, authorizedKeys);
+    await writeAuthorizedKeys(this.#client, this.#naming, view, authorizedKeys);
     if (view.State.Paused) {
       await this.#client.call('POST', `/containers/${view.Id}/unpause`);
       return;
     }
-    await this.#ensureNetwork();
+    const network = this.#naming.network(id);
+    const joined = Object.keys(view.NetworkSettings.Networks ?? {});
+    // Made by a version with one network for all, or connected elsewhere behind our back.
+    if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
+    await this.#networks.ensure(id);
+    await this.#firewall?.ensure(this.#networks.bridge(id));
     try {
       await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
     } catch (error) {
-      if (isReply(error, 404) && /network/i.test(error.reason)) return this.#rejoinNetwork(view.Id);
+      if (isReply(error, 404) && /network/i.test(error.reason)) {
+        // The network was removed behind the container's back: it still points to the old one.
+        await this.#join(id, view.Id, [network]);
+        await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
+        return;
+      }
       // What the image asks to run cannot be run: no retry helps.
       if (isReply(error, 400, 500) && /executable file not found|exec format error|exec: "/i.test(error.reason)) {
         throw new EngineError('refused', error.reason, { cause: error });
@@ -107,12 +141,13 @@ export class Containers {
   async remove(id: string, keepData: boolean): Promise<void> {
     const view = await this.find(id);
     if (view !== undefined) await this.#removeContainer(view.Id);
+    await this.#networks.remove(id);
     if (!keepData) await removeVolumes(this.#client, this.#naming, id);
   }
 
   async inspect(id: string): Promise<ContainerState | undefined> {
     const view = await this.find(id);
-    return view === undefined ? undefined : stateOf(id, view, this.#naming.network);
+    return view === undefined ? undefined : stateOf(id, view, this.#naming.network(id));
   }
 
   async list(): Promise<ContainerState[]> {
@@ -129,6 +164,20 @@ export class Containers {
     };
     await Promise.all(Array.from({ length: inspectionsAtOnce }, walk));
     return states;
+  }
+
+  /** Looks whether containers that may run already are still kept from the machine: its firewall may have been loaded anew. */
+  async guard(): Promise<void> {
+    const id = await this.#networks.any();
+    if (id !== undefined) await this.#firewall?.ensure(this.#networks.bridge(id));
+  }
+
+  /** Removes what a platform left that died between two calls: networks without a container, and helpers. */
+  async sweep(olderThanMs?: number): Promise<void> {
+    const exists = async (id: string): Promise<boolean> =>
+      this.#creating.has(id) || (await this.find(id)) !== undefined;
+    await this.#networks.sweep(exists, olderThanMs);
+    await removeHelpers(this.#client, this.#naming, olderThanMs);
   }
 
   /** As `find`, but rejects `not_found` when there is none. */
@@ -166,22 +215,40 @@ export class Containers {
     }
   }
 
-  #sameShape(view: ContainerView, spec: ContainerSpec): boolean {
+  async #sameShape(view: ContainerView, spec: ContainerSpec): Promise<boolean> {
     const wanted = checkedMountPaths(spec.mountPaths).map((path) => this.#naming.volume(spec.id, path));
     const prefix = `${this.#naming.container(spec.id)}-`;
-    const mounted = view.Mounts.map((mount) => mount.Name ?? '').filter((name) => name.startsWith(prefix));
+    const mounted = view.Mounts.filter((mount) => mount.Destination !== keysFolder)
+      .map((mount) => mount.Name ?? '')
+      .filter((name) => name.startsWith(prefix));
     const image = parseImageReference(spec.image);
     // What people installed into a container lives in its own layer: a newer base image is no reason to lose it.
     const sameImage =
       view.Config.Image === image.full ||
       (image.repository === this.#baseRepository && view.Config.Image.startsWith(`${this.#baseRepository}:`));
-    return sameImage && wanted.length === mounted.length && wanted.every((name) => mounted.includes(name));
+    if (!sameImage || wanted.length !== mounted.length || !wanted.every((name) => mounted.includes(name))) return false;
+    return spec.followImage !== true || view.Image === (await this.#imageId(image.full, view.Image));
+  }
+
+  /** The id of what a reference names now; `otherwise` when it names nothing any more. */
+  async #imageId(reference: string, otherwise: string): Promise<string> {
+    try {
+      return (await this.#client.json('GET', `/images/${reference}/json`, imageView)).Id;
+    } catch (error) {
+      if (isReply(error, 404)) return otherwise;
+      throw error;
+    }
   }
 
   async #updateLimits(view: ContainerView, spec: ContainerSpec, cpus: number): Promise<void> {
     const limits = limitsOf(spec, cpus);
-    const { NanoCpus, Memory } = view.HostConfig;
-    if (NanoCpus === limits.NanoCpus && Memory === limits.Memory) return;
+    const { NanoCpus, CpuShares, Memory, PidsLimit } = view.HostConfig;
+    const same =
+      NanoCpus === limits.NanoCpus &&
+      CpuShares === limits.CpuShares &&
+      Memory === limits.Memory &&
+      PidsLimit === limits.PidsLimit;
+    if (same) return;
     await this.#client.call('POST', `/containers/${view.Id}/update`, { body: limits });
   }
 
@@ -203,16 +270,19 @@ export class Containers {
     }
   }
 
-  /** Our network was removed and made anew behind the container's back: it still points to the old one. */
-  async #rejoinNetwork(dockerId: string): Promise<void> {
-    const network = `/networks/${this.#naming.network}`;
-    await this.#client
-      .call('POST', `${network}/disconnect`, { body: { Container: dockerId, Force: true } })
-      .catch((error: unknown) => {
-        if (!isReply(error, 403, 404, 500)) throw error;
-      });
-    await this.#client.call('POST', `${network}/connect`, { body: { Container: dockerId } });
-    await this.#client.call('POST', `/containers/${dockerId}/start`, { timeoutMs: 60_000 });
+  /** Connects a container that does not run to its own network, and to no other. */
+  async #join(id: string, dockerId: string, joined: readonly string[]): Promise<void> {
+    await this.#networks.ensure(id);
+    for (const network of joined) {
+      await this.#client
+        .call('POST', `/networks/${encodeURIComponent(network)}/disconnect`, {
+          body: { Container: dockerId, Force: true },
+        })
+        .catch((error: unknown) => {
+          if (!isReply(error, 403, 404, 500)) throw error;
+        });
+    }
+    await this.#client.call('POST', `/networks/${this.#naming.network(id)}/connect`, { body: { Container: dockerId } });
   }
 
   async #cpus(): Promise<number> {

@@ -3,14 +3,15 @@ import { EngineError } from '../../proto/ports.ts';
 import { stateOf } from './container-view.ts';
 import type { Containers } from './containers.ts';
 import { systemCode } from './errors.ts';
+import type { Naming } from './naming.ts';
 
 /**
- * `Engine.dial` on Docker: a TCP connection to the container's address on our network. The address is asked for every time,
+ * `Engine.dial` on Docker: a TCP connection to the container's address on its network. The address is asked for every time,
  * because Docker gives a stopped container's address to the next one that starts: an old one could lead to another user.
  */
 export async function dialContainer(
   containers: Containers,
-  network: string,
+  naming: Naming,
   id: string,
   port: number,
   options: { timeoutMs: number; signal?: AbortSignal },
@@ -19,7 +20,7 @@ export async function dialContainer(
     throw new EngineError('refused', `${port} is not a port.`);
   }
   const started = Date.now();
-  const state = stateOf(id, await containers.mustFind(id), network);
+  const state = stateOf(id, await containers.mustFind(id), naming.network(id));
   if (state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
   if (state.address === null) throw new EngineError('unavailable', 'The container has no address yet.');
   const timeLeft = Math.max(1, options.timeoutMs - (Date.now() - started));

@@ -4,10 +4,16 @@ import { type BaseImage, debianBaseImage } from './base-image.ts';
 import { DockerClient } from './client.ts';
 import { Containers } from './containers.ts';
 import { dialContainer } from './dial.ts';
+import { textOf } from './errors.ts';
 import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
+import { execShell } from './exec.ts';
+import { HostFirewall, systemFirewall } from './firewall.ts';
 import { Images } from './images.ts';
 import { readLogs } from './logs.ts';
+import { machineScript } from './machine-script.ts';
 import { namingOf } from './naming.ts';
+import { ContainerNetworks } from './network.ts';
+import { defaultSubnetPool, parsePool } from './subnets.ts';
 import { defaultUsageTimes, UsageSampler, type UsageTimes } from './usage.ts';
 
 /** What a Docker engine is made from. */
@@ -19,6 +25,8 @@ export interface DockerEngineOptions {
   readonly log: Log;
   /** Default: Debian, built on this machine (base-image.ts). */
   readonly images?: { readonly base: BaseImage };
+  /** Private addresses for the networks of containers, eight each: `a.b.c.d/n`. Default 10.192.0.0/10. */
+  readonly subnetPool?: string;
   readonly usageTimes?: UsageTimes;
   readonly watchTimes?: WatchTimes;
 }
@@ -38,10 +46,34 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const client = new DockerClient(options.host);
   const naming = namingOf(options.installation);
   const base = options.images?.base ?? (await debianBaseImage());
-  const containers = new Containers(client, naming, base.reference);
+  const containers = new Containers({
+    client,
+    naming,
+    networks: new ContainerNetworks(client, naming, parsePool(options.subnetPool ?? defaultSubnetPool)),
+    firewall: new HostFirewall(log, {
+      direct: systemFirewall(),
+      helper: machineScript(client, naming, base.reference),
+    }),
+    baseImage: base.reference,
+  });
   const images = new Images(client, base, log);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
   const watches = new Set<Ending>();
+  let swept = false;
+  let looking: Promise<void> | undefined;
+  let closed = false;
+  /** At the start, and whenever sight of Docker was lost: what holds containers back, and once what an earlier life left behind. */
+  const lookAfter = async (): Promise<void> => {
+    try {
+      await containers.guard();
+      if (!swept) await containers.sweep();
+      swept = true;
+    } catch (error) {
+      if (!closed) log.warn({ reason: textOf(error) }, 'cannot look after what is in the container engine');
+    } finally {
+      looking = undefined;
+    }
+  };
 
   return {
     kind: 'docker',
@@ -51,19 +83,26 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       const podman = answer.Components?.some((part) => part.Name.startsWith('Podman')) === true;
       return `${podman ? 'Podman' : 'Docker Engine'} ${answer.Version} (API ${answer.ApiVersion})`;
     },
-    ensureImage: (image, { always, onProgress, signal }) =>
-      images.ensure(image, always, {
-        ...(onProgress === undefined ? {} : { onProgress }),
-        ...(signal === undefined ? {} : { signal }),
-      }),
+    ensureImage: (image, imageOptions) => images.ensure(image, imageOptions),
     create: (spec) => containers.create(spec),
-    start: (id, authorizedKeys) => containers.start(id, authorizedKeys),
+    start: async (id, authorizedKeys) => {
+      await containers.start(id, authorizedKeys);
+      // So that there is a sample by the time somebody asks.
+      usage.usage(id);
+    },
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
-    remove: (id, { keepData = false } = {}) => containers.remove(id, keepData),
+    remove: async (id, { keepData = false } = {}) => {
+      await containers.remove(id, keepData);
+      usage.forget(id);
+    },
     inspect: (id) => containers.inspect(id),
     list: () => containers.list(),
     watch: (onChange) => {
-      const events = watchEvents(client, naming, log, onChange, options.watchTimes ?? defaultWatchTimes);
+      const told = (id: string | undefined): void => {
+        if (id === undefined) looking ??= lookAfter();
+        onChange(id);
+      };
+      const events = watchEvents(client, naming, log, told, options.watchTimes ?? defaultWatchTimes);
       const ending: Ending = {
         close: () => {
           watches.delete(ending);
@@ -74,11 +113,14 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       return ending;
     },
     logs: (id, logOptions) => readLogs(client, containers, id, logOptions),
-    dial: (id, port, dialOptions) => dialContainer(containers, naming.network, id, port, dialOptions),
+    dial: (id, port, dialOptions) => dialContainer(containers, naming, id, port, dialOptions),
+    exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
     usage: (id) => usage.usage(id),
     close: async () => {
+      closed = true;
       await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close()]);
       client.close();
+      await looking;
     },
   };
 }

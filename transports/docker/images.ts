@@ -1,11 +1,11 @@
-import { EngineError, type Log } from '../../proto/ports.ts';
+import { EngineError, type EnsureImageOptions, type Log, type RegistryAuth } from '../../proto/ports.ts';
 import type { BaseImage } from './base-image.ts';
 import type { DockerClient } from './client.ts';
 import { cleanReason, DockerReplyError, isReply, textOf, toEngineError } from './errors.ts';
 import { type ImageReference, parseImageReference } from './image-reference.ts';
 import { progressLine } from './import-image.ts';
 import { jsonLines } from './json-lines.ts';
-import { SharedTasks, type Waiter } from './shared-task.ts';
+import { SharedTasks } from './shared-task.ts';
 
 /** A registry that says nothing for so long is given up, in milliseconds. */
 const silenceMs = 5 * 60_000;
@@ -18,6 +18,7 @@ export class Images {
   readonly #base: BaseImage;
   readonly #log: Log;
   readonly #tasks = new SharedTasks();
+  #pulls = 0;
 
   constructor(client: DockerClient, base: BaseImage, log: Log) {
     this.#client = client;
@@ -25,18 +26,24 @@ export class Images {
     this.#log = log;
   }
 
-  /** `Engine.ensureImage` on Docker. Calls at the same time for one image share the work. */
-  async ensure(image: string, always: boolean, waiter: Waiter): Promise<void> {
+  /**
+   * `Engine.ensureImage` on Docker. Calls at the same time for one image share the work, but not when they show the registry who they
+   * are: what one user may pull must not come to another. (Docker itself fetches a layer once.)
+   */
+  async ensure(image: string, options: EnsureImageOptions): Promise<void> {
+    const { always, auth, signal: given } = options;
     const reference = parseImageReference(image);
     const base = image === this.#base.reference;
     // The base image's name holds the hash of its recipe: what is present is what would be built.
     if ((base || !always) && (await imagePresent(this.#client, reference))) return;
+    this.#pulls += 1;
+    const key = auth === undefined ? reference.full : `${reference.full} ${this.#pulls}`;
     try {
-      await this.#tasks.run(reference.full, waiter, (onProgress, signal) =>
-        base ? this.#build(reference, onProgress, signal) : this.#pull(reference, onProgress, signal),
+      await this.#tasks.run(key, options, (onProgress, signal) =>
+        base ? this.#build(reference, onProgress, signal) : this.#pull(reference, auth, onProgress, signal),
       );
     } catch (error) {
-      if (waiter.signal?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: error });
+      if (given?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: error });
       throw toEngineError(error);
     }
   }
@@ -55,7 +62,13 @@ export class Images {
     }
   }
 
-  async #pull(reference: ImageReference, onProgress: (line: string) => void, signal: AbortSignal): Promise<void> {
+  async #pull(
+    reference: ImageReference,
+    auth: EnsureImageOptions['auth'],
+    onProgress: (line: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const headers = authHeader(reference, await credentials(reference, auth));
     const silence = new AbortController();
     const end = (): void => silence.abort();
     signal.addEventListener('abort', end);
@@ -63,6 +76,7 @@ export class Images {
     try {
       const stream = await this.#client.stream('POST', '/images/create', {
         query: { fromImage: reference.repository, tag: reference.version },
+        headers,
         headTimeoutMs: silenceMs,
         signal: silence.signal,
       });
@@ -94,6 +108,26 @@ export class Images {
   }
 }
 
+async function credentials(
+  reference: ImageReference,
+  auth: EnsureImageOptions['auth'],
+): Promise<RegistryAuth | undefined> {
+  try {
+    return await auth?.();
+  } catch (cause) {
+    if (cause instanceof EngineError) throw cause;
+    throw new EngineError('unavailable', `There is no permission to pull ${reference.full} to be had.`, { cause });
+  }
+}
+
+/** Docker's header for who pulls (Engine API, "Authentication": JSON in base64url). */
+export function authHeader(reference: ImageReference, auth: RegistryAuth | undefined): Record<string, string> {
+  if (auth === undefined) return {};
+  const serveraddress = reference.repository.slice(0, reference.repository.indexOf('/'));
+  const value = 'registryToken' in auth ? { registrytoken: auth.registryToken } : { ...auth, serveraddress };
+  return { 'x-registry-auth': Buffer.from(JSON.stringify(value)).toString('base64url') };
+}
+
 /** Whether the engine has the image. */
 export async function imagePresent(client: DockerClient, reference: ImageReference): Promise<boolean> {
   try {
@@ -112,7 +146,7 @@ export async function imagePresent(client: DockerClient, reference: ImageReferen
 export function pullError(reference: ImageReference, reason: string, cause?: unknown): EngineError {
   const text = cleanReason(reason);
   const final =
-    /not found|manifest unknown|name unknown|does not exist|access denied|unauthorized|denied:|invalid reference|no matching manifest|unsupported/i;
+    /not found|manifest unknown|name unknown|does not exist|access denied|unauthorized|authentication required|no basic auth|denied:|invalid reference|no matching manifest|unsupported|HTTP response to HTTPS/i;
   const passing =
     /timeout|timed out|connection refused|no such host|network is unreachable|too ?many ?requests|temporar|TLS handshake|EOF/i;
   const code = final.test(text) && !passing.test(text) ? 'image_not_found' : 'unavailable';

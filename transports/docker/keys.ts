@@ -1,20 +1,65 @@
+import { z } from 'zod';
 import type { DockerClient } from './client.ts';
+import type { ContainerView } from './container-view.ts';
+import { isReply } from './errors.ts';
+import { labels, type Naming } from './naming.ts';
 import { tar } from './tar.ts';
 
 /** Where the images' sshd looks for the platform's keys (deploy/base-image). */
 export const authorizedKeysPath = '/etc/troupe/authorized_keys';
+/** A volume is mounted there, for reading only. */
+export const keysFolder = '/etc/troupe';
+
+const created = z.object({ Id: z.string() });
 
 /**
  * Replaces a container's authorized keys, running or not. Owner and modes are what sshd's StrictModes asks for (sshd_config(5)).
- * Docker unpacks inside the container's own root, so links made in the container cannot lead out of it.
+ * Docker writes nothing into a volume that is mounted for reading only, so it is done through a second container that has the volume
+ * too, is never started, and goes at once. Rejects with EngineError.
  */
 export async function writeAuthorizedKeys(
   client: DockerClient,
-  dockerId: string,
+  naming: Naming,
+  view: ContainerView,
   authorizedKeys: readonly string[],
 ): Promise<void> {
+  const archive = keysArchive(authorizedKeys);
+  const volume = view.Mounts.find((mount) => mount.Destination === keysFolder && !mount.RW)?.Name;
+  // Made by a version without the volume: the folder is the container's own.
+  if (volume === undefined) return put(client, view.Id, archive);
+  const { Id } = await client.json('POST', '/containers/create', created, {
+    body: {
+      Image: view.Image,
+      Cmd: ['-'],
+      Labels: { [labels.installation]: naming.installation, [labels.helper]: 'keys' },
+      HostConfig: {
+        NetworkMode: 'none',
+        Mounts: [{ Type: 'volume', Source: volume, Target: keysFolder, VolumeOptions: { NoCopy: true } }],
+      },
+    },
+  });
+  try {
+    await put(client, Id, archive);
+  } finally {
+    await client.call('DELETE', `/containers/${Id}`, { query: { force: true, v: true } }).catch((error: unknown) => {
+      // 404, 409: somebody else removes it.
+      if (!isReply(error, 404, 409)) throw error;
+    });
+  }
+}
+
+async function put(client: DockerClient, dockerId: string, archive: Buffer): Promise<void> {
+  // Docker unpacks inside the container's own root, so links made in the container cannot lead out of it.
+  await client.call('PUT', `/containers/${dockerId}/archive`, {
+    query: { path: '/' },
+    raw: archive,
+    contentType: 'application/x-tar',
+  });
+}
+
+function keysArchive(authorizedKeys: readonly string[]): Buffer {
   const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
-  const archive = tar(
+  return tar(
     [
       { kind: 'directory', path: 'etc', mode: 0o755 },
       { kind: 'directory', path: 'etc/troupe', mode: 0o755 },
@@ -27,9 +72,18 @@ export async function writeAuthorizedKeys(
     ],
     Math.floor(Date.now() / 1000),
   );
-  await client.call('PUT', `/containers/${dockerId}/archive`, {
-    query: { path: '/' },
-    raw: archive,
-    contentType: 'application/x-tar',
-  });
+}
+
+const helperList = z.array(z.object({ Id: z.string(), Created: z.number() }));
+
+/** Removes helpers that a platform left when it died, when they are older than `olderThanMs`. */
+export async function removeHelpers(client: DockerClient, naming: Naming, olderThanMs = 60_000): Promise<void> {
+  const filters = JSON.stringify({ label: [`${labels.installation}=${naming.installation}`, labels.helper] });
+  const found = await client.json('GET', '/containers/json', helperList, { query: { all: true, filters } });
+  for (const { Id, Created } of found) {
+    if (Date.now() - Created * 1000 < olderThanMs) continue;
+    await client.call('DELETE', `/containers/${Id}`, { query: { force: true, v: true } }).catch((error: unknown) => {
+      if (!isReply(error, 404, 409)) throw error;
+    });
+  }
 }

@@ -11,7 +11,7 @@ import { afterStamp } from './stamp.ts';
 const batchLines = 1000;
 const batchCharacters = 256 * 1024;
 
-/** Most old lines a reader may ask for. */
+/** Most old lines a reader may ask for by number. */
 const maxTail = 100_000;
 
 /**
@@ -47,7 +47,8 @@ export async function* readLogs(
   }
 }
 
-function checkedTail(tail: number): number {
+function checkedTail(tail: number): number | 'all' {
+  if (tail === Number.POSITIVE_INFINITY) return 'all';
   return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(maxTail, Math.floor(tail)));
 }
 

@@ -9,13 +9,16 @@ export const labels = {
   user: 'troupe.user',
   /** On volumes: the path it is mounted at. */
   path: 'troupe.path',
+  /** On containers that only lend a hand, and never run. */
+  helper: 'troupe.helper',
 } as const;
 
 /** Names and label filters of one installation. `installation` keeps two platforms on one Docker apart. */
 export interface Naming {
   readonly installation: string;
-  readonly network: string;
   container(id: string): string;
+  /** Each container has a network of its own. */
+  network(id: string): string;
   /** One volume for each mount path: the same path finds the same volume again. */
   volume(id: string, path: string): string;
   /** Docker's `filters` parameter for what is ours, or what is ours of one container. */
@@ -32,8 +35,8 @@ export function namingOf(installation: string): Naming {
   const prefix = `troupe-${installation}`;
   return {
     installation,
-    network: prefix,
     container: (id) => `${prefix}-${checkedId(id)}`,
+    network: (id) => `${prefix}-${checkedId(id)}`,
     volume: (id, path) => `${prefix}-${checkedId(id)}-${createHash('sha256').update(path).digest('hex').slice(0, 12)}`,
     filters: (id) =>
       JSON.stringify({

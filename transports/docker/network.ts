@@ -1,80 +1,167 @@
 import { createHash } from 'node:crypto';
-import { networkInterfaces } from 'node:os';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { EngineError } from '../../proto/ports.ts';
 import type { DockerClient } from './client.ts';
 import { isReply } from './errors.ts';
 import { labels, type Naming } from './naming.ts';
+import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from './subnets.ts';
 
-/** How many subnets are tried once Docker's own are used up. */
-const subnetsTried = 32;
+/** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */
+export const bridgePrefix = 'trp';
+
+/** How many subnets are tried when others take them at the same time. */
+const subnetsTried = 64;
+
+/** A network without its container is swept when it is this old, in milliseconds: another process may be about to use it. */
+const orphanAgeMs = 60_000;
+
+const networkList = z.array(
+  z.object({
+    Id: z.string(),
+    Name: z.string(),
+    Created: z.string().default(''),
+    Labels: z.record(z.string(), z.string()).nullable().default(null),
+    IPAM: z
+      .object({
+        Config: z
+          .array(z.object({ Subnet: z.string().default('') }))
+          .nullable()
+          .default(null),
+      })
+      .default({ Config: null }),
+  }),
+);
 
 /**
- * Makes the installation's bridge network present: containers reach the world and the host reaches them, but not one another
- * (`enable_icc=false`). Calls at the same time share one creation, because Docker allows two networks of one name.
+ * A bridge network for each container, in a subnet of eight addresses that we choose: Docker's own pools hold about thirty networks.
+ * Docker refuses a subnet that overlaps with one of its networks, and so decides between two who want the same.
  */
-export function networkEnsurer(client: DockerClient, naming: Naming): () => Promise<void> {
-  let running: Promise<void> | undefined;
-  return () => {
-    running ??= ensureNetwork(client, naming).finally(() => {
-      running = undefined;
-    });
-    return running;
-  };
-}
+export class ContainerNetworks {
+  readonly #client: DockerClient;
+  readonly #naming: Naming;
+  readonly #pool: AddressRange;
+  readonly #making = new Map<string, Promise<void>>();
 
-async function ensureNetwork(client: DockerClient, naming: Naming): Promise<void> {
-  try {
-    await client.call('GET', `/networks/${naming.network}`);
-    return;
-  } catch (error) {
-    if (!isReply(error, 404)) throw error;
+  constructor(client: DockerClient, naming: Naming, pool: AddressRange) {
+    this.#client = client;
+    this.#naming = naming;
+    this.#pool = pool;
   }
-  // Docker's default pools hold about thirty networks, and other software on the machine takes from the same ranges.
-  const subnets = [undefined, ...freeSubnets(naming.installation, ownAddresses())];
-  for (const [index, subnet] of subnets.entries()) {
-    try {
-      await createNetwork(client, naming, subnet);
-      return;
-    } catch (error) {
-      if (isReply(error, 409)) return;
-      const taken = isReply(error, 400, 403, 404, 500) && /address pool|overlap/i.test(error.reason);
-      if (!taken || index === subnets.length - 1) throw error;
+
+  /** The name of the bridge on Docker's machine: at most 15 characters (IFNAMSIZ). */
+  bridge(id: string): string {
+    const hash = createHash('sha256').update(this.#naming.network(id)).digest('hex');
+    return `${bridgePrefix}${hash.slice(0, 12)}`;
+  }
+
+  /** Makes a container's network present. Calls at the same time share one creation, because Docker allows two networks of one name. */
+  ensure(id: string): Promise<void> {
+    const running = this.#making.get(id);
+    if (running !== undefined) return running;
+    const making = this.#ensure(id).finally(() => this.#making.delete(id));
+    this.#making.set(id, making);
+    return making;
+  }
+
+  /** Removes a container's network. One that Docker still counts as used is tried again for a while. */
+  async remove(id: string): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        await this.#client.call('DELETE', `/networks/${this.#naming.network(id)}`);
+        return;
+      } catch (error) {
+        if (isReply(error, 404)) return;
+        if (!isReply(error, 403, 409) || tries === 20) throw error;
+        await delay(100);
+      }
     }
   }
+
+  /**
+   * Removes this installation's networks whose container is gone: a platform that dies between two calls leaves them. `exists` says
+   * whether there is a container.
+   */
+  async sweep(exists: (id: string) => Promise<boolean>, olderThanMs = orphanAgeMs): Promise<void> {
+    for (const network of await this.#list(this.#naming.filters())) {
+      const id = this.#naming.idOf(network.Labels);
+      const age = Date.now() - Date.parse(network.Created);
+      if (age < olderThanMs || (id !== undefined && (this.#making.has(id) || (await exists(id))))) continue;
+      await this.#client.call('DELETE', `/networks/${network.Id}`).catch((error: unknown) => {
+        // 403: something is still in it.
+        if (!isReply(error, 403, 404, 409)) throw error;
+      });
+    }
+  }
+
+  /** One container of this installation that has a network, if any has. */
+  async any(): Promise<string | undefined> {
+    const all = await this.#list(this.#naming.filters());
+    return all.map(({ Labels }) => this.#naming.idOf(Labels)).find((id) => id !== undefined);
+  }
+
+  async #ensure(id: string): Promise<void> {
+    try {
+      await this.#client.call('GET', `/networks/${this.#naming.network(id)}`);
+      return;
+    } catch (error) {
+      if (!isReply(error, 404)) throw error;
+    }
+    let taken = routes();
+    let refusal: unknown;
+    const tried: AddressRange[] = [];
+    for (let tries = 1; tries <= subnetsTried; tries += 1) {
+      const subnet = freeSubnets(this.#pool, this.#naming.network(id), [...taken, ...tried]).next().value;
+      if (subnet === undefined) break;
+      try {
+        await this.#create(id, subnet);
+        return;
+      } catch (error) {
+        if (isReply(error, 409)) return;
+        if (!isReply(error, 400, 403, 500) || !/address pool|overlap|conflicts with/i.test(error.reason)) throw error;
+        refusal = error;
+        tried.push(parseSubnet(subnet) ?? { first: 0, last: 0 });
+        if (tries === 1) taken = [...taken, ...(await this.#subnets())];
+      }
+    }
+    const message = 'No subnet is free for the network of this container: the pool of subnets is used up.';
+    throw new EngineError('unavailable', message, { cause: refusal });
+  }
+
+  async #create(id: string, subnet: string): Promise<void> {
+    const body = {
+      Name: this.#naming.network(id),
+      Driver: 'bridge',
+      CheckDuplicate: true,
+      EnableIPv6: false,
+      Labels: { [labels.installation]: this.#naming.installation, [labels.container]: id },
+      Options: {
+        'com.docker.network.bridge.name': this.bridge(id),
+        'com.docker.network.bridge.enable_icc': 'false',
+      },
+      IPAM: { Config: [{ Subnet: subnet }] },
+    };
+    await this.#client.call('POST', '/networks/create', { body });
+  }
+
+  async #subnets(): Promise<AddressRange[]> {
+    const all = await this.#list(undefined);
+    return all
+      .flatMap(({ IPAM }) => (IPAM.Config ?? []).map(({ Subnet }) => parseSubnet(Subnet)))
+      .filter((range) => range !== undefined);
+  }
+
+  #list(filters: string | undefined): Promise<z.infer<typeof networkList>> {
+    return this.#client.json('GET', '/networks', networkList, { query: { filters } });
+  }
 }
 
-async function createNetwork(client: DockerClient, naming: Naming, subnet: string | undefined): Promise<void> {
-  const body = {
-    Name: naming.network,
-    Driver: 'bridge',
-    CheckDuplicate: true,
-    Labels: { [labels.installation]: naming.installation },
-    Options: { 'com.docker.network.bridge.enable_icc': 'false' },
-    ...(subnet === undefined ? {} : { IPAM: { Config: [{ Subnet: subnet }] } }),
-  };
-  await client.call('POST', '/networks/create', { body });
-}
-
-/**
- * Subnets of 4,094 addresses in 10.192.0.0/10 that none of `taken` (IPv4 addresses of this machine) lies in, beginning at a place
- * that depends on the installation, so that two on one machine seldom try the same.
- */
-export function freeSubnets(installation: string, taken: readonly string[]): string[] {
-  const blocks = 64 * 16;
-  const blockOf = (address: string): string => {
-    const [a = 0, b = 0, c = 0] = address.split('.').map(Number);
-    return `${a}.${b}.${c & 0xf0}`;
-  };
-  const used = new Set(taken.map(blockOf));
-  const first = createHash('sha256').update(installation).digest().readUInt16BE(0);
-  return Array.from({ length: blocks }, (_, i) => (first + i) % blocks)
-    .map((block) => `10.${192 + (block >> 4)}.${(block & 15) << 4}`)
-    .filter((prefix) => !used.has(prefix))
-    .slice(0, subnetsTried)
-    .map((prefix) => `${prefix}.0/20`);
-}
-
-function ownAddresses(): string[] {
-  return Object.values(networkInterfaces()).flatMap((addresses) =>
-    (addresses ?? []).filter(({ family }) => family === 'IPv4').map(({ address }) => address),
-  );
+/** What this machine has routes to: other Docker Engines' bridges, virtual private networks. Another machine's Docker is asked only. */
+function routes(): AddressRange[] {
+  try {
+    return routedRanges(readFileSync('/proc/net/route', 'utf8'));
+  } catch {
+    return [];
+  }
 }

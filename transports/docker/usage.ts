@@ -34,12 +34,12 @@ export interface UsageTimes {
   readonly memoryMs: number;
   /** Adding up what is on disk is expensive for Docker. */
   readonly diskMs: number;
-  /** A container nobody asked about for so long is not sampled. */
-  readonly forgetMs: number;
+  /** A container nobody asked about for so long is not sampled; what was measured stays known. */
+  readonly idleMs: number;
 }
 
 /** Used unless told otherwise. */
-export const defaultUsageTimes: UsageTimes = { memoryMs: 5000, diskMs: 60_000, forgetMs: 60_000 };
+export const defaultUsageTimes: UsageTimes = { memoryMs: 5000, diskMs: 60_000, idleMs: 60_000 };
 
 /** Containers sampled at the same time: Docker takes a second to answer each. */
 const samplesAtOnce = 16;
@@ -85,11 +85,21 @@ export class UsageSampler {
     return { memoryBytes: sample.memoryBytes, storageBytes: sample.storageBytes };
   }
 
+  /** A container is gone: nothing is known of it any more. */
+  forget(id: string): void {
+    this.#samples.delete(id);
+  }
+
   /** Ends the sampling; resolves once no call of it runs. */
   close(): Promise<void> {
     this.#stop.abort();
     clearTimeout(this.#timer);
     return this.#running;
+  }
+
+  /** The containers somebody asked about lately. */
+  #asked(now: number): string[] {
+    return [...this.#samples].filter(([, { askedAt }]) => now - askedAt <= this.#times.idleMs).map(([id]) => id);
   }
 
   #schedule(afterMs: number): void {
@@ -98,7 +108,7 @@ export class UsageSampler {
     this.#timer = setTimeout(() => {
       this.#running = this.#round().finally(() => {
         this.#scheduled = false;
-        if (this.#samples.size > 0) this.#schedule(this.#times.memoryMs);
+        if (this.#asked(Date.now()).length > 0) this.#schedule(this.#times.memoryMs);
       });
     }, afterMs);
     this.#timer.unref();
@@ -106,10 +116,7 @@ export class UsageSampler {
 
   async #round(): Promise<void> {
     const now = Date.now();
-    for (const [id, sample] of this.#samples) {
-      if (now - sample.askedAt > this.#times.forgetMs) this.#samples.delete(id);
-    }
-    const ids = [...this.#samples.keys()];
+    const ids = this.#asked(now);
     if (ids.length === 0) return;
     const disk = now - this.#diskAt >= this.#times.diskMs ? this.#sampleDisk(now) : Promise.resolve();
     const walk = async (): Promise<void> => {
@@ -142,6 +149,8 @@ export class UsageSampler {
     this.#diskAt = now;
     try {
       const disk = await this.#client.json('GET', '/system/df', diskUsage, {
+        // Engines before API 1.42 do not know this, and count images too.
+        query: { type: ['container', 'volume'] },
         timeoutMs: 120_000,
         maxBytes: 64 * 1024 * 1024,
         signal: this.#stop.signal,

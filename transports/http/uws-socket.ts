@@ -42,6 +42,24 @@ export class UwsSocket implements Socket {
     return false;
   }
 
+  batch(work: () => void): boolean {
+    const ws = this.ws;
+    if (ws === undefined) return false;
+    // An exception that leaves a callback of the library ends the process.
+    let failure: { readonly error: unknown } | undefined;
+    ws.cork(() => {
+      try {
+        work();
+      } catch (error) {
+        failure = { error };
+      }
+    });
+    if (failure !== undefined) throw failure.error;
+    // What was corked is written only now: nobody was told yet that some of it waits.
+    if (this.ws !== undefined && ws.getBufferedAmount() > 0) this.waiting = true;
+    return this.ws !== undefined && !this.waiting;
+  }
+
   buffered(): number {
     return this.ws?.getBufferedAmount() ?? 0;
   }

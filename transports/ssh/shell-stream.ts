@@ -8,6 +8,7 @@
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
 import { EngineError, type Shell, type ShellEnd } from '../../proto/ports.ts';
+import { Turns } from './turns.ts';
 
 /** Past this many unread bytes the server has ignored the window it was given. */
 const MAX_UNREAD_BYTES = 6 * 1024 * 1024;
@@ -50,6 +51,9 @@ export function hangUp(client: Client, socket: Duplex): void {
   socket.once('close', () => clearTimeout(timer));
 }
 
+/** Of all shells of this process: they share its event loop. */
+const turns = new Turns<Duplex>();
+
 class ShellStream extends Duplex {
   readonly ended: Promise<ShellEnd>;
   readonly #client: Client;
@@ -88,7 +92,11 @@ class ShellStream extends Duplex {
       this.#disconnected = true;
       this.#settleWrite();
     });
-    socket.on('data', () => this.#watchWindow());
+    socket.on('data', (chunk: Buffer) => {
+      this.#watchWindow();
+      if (!this.destroyed) turns.heard(socket, chunk.length);
+    });
+    socket.on('close', () => turns.leave(socket));
   }
 
   #receive(chunk: Buffer): void {
@@ -143,6 +151,7 @@ class ShellStream extends Duplex {
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#settleWrite();
     this.#channel.close();
+    turns.leave(this.#socket);
     this._read(); // Lets what still comes in run out.
     hangUp(this.#client, this.#socket);
     this.#resolveEnded(this.#end ?? { code: null, signal: null });

@@ -24,6 +24,8 @@ export interface SshShellsOptions {
 }
 
 const SSH_PORT = 22;
+/** For whoever wants in by SSH: what is missing is in the image. */
+const NO_SERVER = 'The image of this container has no SSH server: nothing answers on its port 22.';
 const LOST = 'The connection to the container was lost.';
 const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
 
@@ -56,15 +58,17 @@ function dial(options: SshShellsOptions, containerId: string, signal: AbortSigna
       .dial(containerId, SSH_PORT, { timeoutMs: options.connectTimeoutMs ?? 10_000, signal })
       .then(
         (socket) => (signal.aborted ? void socket.destroy() : resolve(socket)),
-        (cause: unknown) =>
-          reject(
-            cause instanceof EngineError
-              ? cause
-              : new EngineError('unavailable', 'The container cannot be reached.', { cause }),
-          ),
+        (cause: unknown) => reject(explainDial(cause)),
       )
       .finally(() => signal.removeEventListener('abort', onAbort));
   });
+}
+
+function explainDial(cause: unknown): EngineError {
+  if (!(cause instanceof EngineError)) {
+    return new EngineError('unavailable', 'The container cannot be reached.', { cause });
+  }
+  return cause.code === 'no_listener' ? new EngineError('no_listener', NO_SERVER, { cause }) : cause;
 }
 
 interface Login {
@@ -156,7 +160,7 @@ function explain(cause: Error & { level?: string; code?: unknown }): EngineError
     return new EngineError('refused', 'The container does not accept the key of the platform.', options);
   }
   if (cause.level === 'protocol' && cause.message === 'Connection lost before handshake') {
-    return new EngineError('no_listener', 'No SSH server answers in the container.', options);
+    return new EngineError('no_listener', NO_SERVER, options);
   }
   if (cause.level === 'handshake' && cause.message.startsWith('Host denied')) {
     return new EngineError('refused', 'The container has another host key than before.', options);

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Socket, SocketHandlers } from '../../proto/http.ts';
 
@@ -5,6 +6,8 @@ import type { Socket, SocketHandlers } from '../../proto/http.ts';
 const CLOSE_TIMEOUT_MS = 5_000;
 const INTERNAL = 1011;
 const TOO_SLOW = 1013;
+/** How much one batch holds before its sender is told to make a pause. */
+const BATCH_BYTES = 64 * 1024;
 
 /**
  * One WebSocket on ws. Its owner hears of the end as soon as either side closes; the library's socket may live on a little to
@@ -12,16 +15,19 @@ const TOO_SLOW = 1013;
  */
 export class NodeSocket implements Socket {
   private readonly ws: WebSocket;
+  private readonly stream: Duplex;
   private readonly handlers: SocketHandlers;
   private readonly maxBuffered: number;
   private over = false;
   private waiting = false;
+  private batching = false;
   private silent = 0;
   private closeTimer: NodeJS.Timeout | undefined;
 
-  /** `gone` is called once the library's socket has ended. */
-  constructor(ws: WebSocket, handlers: SocketHandlers, maxBuffered: number, gone: () => void) {
+  /** `stream` is the connection below `ws`. `gone` is called once the library's socket has ended. */
+  constructor(ws: WebSocket, stream: Duplex, handlers: SocketHandlers, maxBuffered: number, gone: () => void) {
     this.ws = ws;
+    this.stream = stream;
     this.handlers = handlers;
     this.maxBuffered = maxBuffered;
     ws.binaryType = 'nodebuffer';
@@ -50,6 +56,22 @@ export class NodeSocket implements Socket {
       return false;
     }
     this.ws.send(data, { binary: typeof data !== 'string' }, this.written);
+    if (this.batching) return this.ws.bufferedAmount < BATCH_BYTES;
+    if (this.ws.bufferedAmount > 0) this.waiting = true;
+    return !this.waiting;
+  }
+
+  batch(work: () => void): boolean {
+    if (this.over) return false;
+    this.stream.cork();
+    this.batching = true;
+    try {
+      work();
+    } finally {
+      this.batching = false;
+      this.stream.uncork();
+    }
+    if (this.over) return false;
     if (this.ws.bufferedAmount > 0) this.waiting = true;
     return !this.waiting;
   }

@@ -33,7 +33,7 @@ export class NodeSockets {
   /** Answers a checked upgrade request with 101 and opens the socket for `handlers`. `head`: bytes that followed the request. */
   accept(request: IncomingMessage, socket: Duplex, head: Buffer, handlers: SocketHandlers): void {
     this.server.handleUpgrade(request, socket, head, (ws) => {
-      const opened = new NodeSocket(ws, handlers, this.limits.maxBufferedBytes, () => this.gone(opened));
+      const opened = new NodeSocket(ws, socket, handlers, this.limits.maxBufferedBytes, () => this.gone(opened));
       this.open.add(opened);
       opened.opened();
     });

@@ -57,12 +57,19 @@ export interface HouseOptions {
   readonly registry?: RegistryDeps;
 }
 
+/** The waits that the throttle asked for are over. */
+export async function unblock(house: House): Promise<void> {
+  await house.db.run('update login_attempts set blocked_until = now()');
+  house.clock.advance(1000); // A node may believe a block for a second.
+}
+
 /** A house of one test, with a user `ann`, gone with it. */
 export async function openHouse(t: TestContext, { registry = {} }: HouseOptions = {}): Promise<House> {
   const database = await testDatabase();
   const outside = openDb(database.connection, { log: silentLog, name: 'outside', max: 4 });
   const db = failingDb(database.db);
-  const [clock, log, system, relaying] = [movableClock(), keptLog(), start(), new AbortController()];
+  const [clock, log, relaying] = [movableClock(), keptLog(), new AbortController()];
+  const system = start({ log });
   const bus = embeddedBus({ store: streamStore(database.db), log: silentLog });
   const relayed = relayOutbox({ store: outboxStore(database.db), bus, log: silentLog, signal: relaying.signal });
   t.after(async () => {

@@ -32,6 +32,11 @@ export class FakeSocket implements Socket {
     return !this.full;
   }
 
+  batch(work: () => void): boolean {
+    work();
+    return this.closed === undefined && !this.full;
+  }
+
   buffered(): number {
     return this.full ? 1 : 0;
   }
@@ -61,9 +66,9 @@ export class FakeSocket implements Socket {
     this.#handlers.drain();
   }
 
-  /** The peer leaves. */
-  leave(): void {
-    this.#end(1001, '');
+  /** The peer leaves; 1006 is a lost connection. */
+  leave(code = 1001): void {
+    this.#end(code, '');
   }
 
   /** The JSON messages so far. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import type { TestContext } from 'node:test';
+import type { ComputeDeps } from '../../../actors/compute/deps.ts';
 import { startCompute } from '../../../actors/compute/service.ts';
 import {
   computeSocket,
@@ -17,6 +18,7 @@ import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
 import type { Clock, Engine, Log } from '../../../proto/ports.ts';
 import type { Service } from '../../../proto/service.ts';
+import type { TokenWatch } from '../../../proto/tokens.ts';
 import type { Db } from '../../../storage/db.ts';
 import { start, stats, stop, stopped } from '../../../supervision/index.ts';
 import { check } from '../../../transports/api/read.ts';
@@ -142,6 +144,31 @@ export function publicKey(comment = 'ann@laptop'): string {
   return `ssh-ed25519 ${blob.toString('base64')} ${comment}`.trim();
 }
 
+/** Tokens that a test revokes. */
+export interface FakeTokens extends TokenWatch {
+  /** Ends all that depends on the token and is watched. */
+  revoke(tokenId: string): void;
+  /** Watches that are open. */
+  readonly watched: number;
+}
+
+export function fakeTokens(): FakeTokens {
+  const watches = new Set<{ readonly tokenId: string; readonly onEnd: (reason: string) => void }>();
+  return {
+    get watched() {
+      return watches.size;
+    },
+    revoke(tokenId) {
+      for (const one of [...watches]) if (one.tokenId === tokenId) one.onEnd('token revoked');
+    },
+    watch({ tokenId }, _scope, onEnd) {
+      const one = { tokenId, onEnd };
+      watches.add(one);
+      return () => void watches.delete(one);
+    },
+  };
+}
+
 /** A database of which the test can make every statement fail. */
 export interface FailingDb extends Db {
   failure: Error | undefined;
@@ -168,6 +195,8 @@ export function failingDb(db: Db): FailingDb {
 export interface WorldOptions {
   readonly engine?: MemoryEngineOptions;
   readonly defaultImage?: string;
+  readonly registryAuth?: ComputeDeps['registryAuth'];
+  readonly lingerMs?: number;
   /** Stands before the engine, for what its own hands cannot play. */
   readonly wrapEngine?: (engine: MemoryEngine) => Engine;
 }
@@ -179,6 +208,7 @@ export class World {
   readonly shells: FakeShells = fakeShells();
   readonly clock: MovableClock = movableClock();
   readonly log: KeptLog = keptLog();
+  readonly tokens: FakeTokens = fakeTokens();
   readonly #options: WorldOptions;
   #service: Service | undefined;
   #system = start();
@@ -200,10 +230,13 @@ export class World {
       db: this.db,
       engine: this.#options.wrapEngine?.(this.engine) ?? this.engine,
       shells: this.shells,
+      tokens: this.tokens,
+      ...(this.#options.lingerMs === undefined ? {} : { lingerMs: this.#options.lingerMs }),
       log: this.log,
       clock: this.clock,
       domain: DOMAIN,
       registryHost: REGISTRY,
+      ...(this.#options.registryAuth === undefined ? {} : { registryAuth: this.#options.registryAuth }),
       defaultImage: this.#options.defaultImage ?? this.engine.baseImage,
       platformKey: PLATFORM_KEY,
     });
@@ -288,12 +321,13 @@ export class World {
     return socket;
   }
 
-  terminal(caller: Caller, id: string): Promise<FakeSocket> {
-    return this.connect(terminal, caller, { params: { id } });
+  terminal(caller: Caller, id: string, session?: string): Promise<FakeSocket> {
+    return this.connect(terminal, caller, { params: { id }, ...(session === undefined ? {} : { query: { session } }) });
   }
 
-  logs(caller: Caller, id: string, tail?: string): Promise<FakeSocket> {
-    return this.connect(logs, caller, { params: { id }, ...(tail === undefined ? {} : { query: { tail } }) });
+  logs(caller: Caller, id: string, tail?: string, since?: string): Promise<FakeSocket> {
+    const query = { ...(tail === undefined ? {} : { tail }), ...(since === undefined ? {} : { since }) };
+    return this.connect(logs, caller, { params: { id }, query });
   }
 }
 

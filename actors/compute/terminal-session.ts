@@ -1,0 +1,264 @@
+/**
+ * The actor of one shell. Bytes go straight between the shell's SSH stream and the WebSocket of whoever looks at it, with
+ * backpressure both ways; the actor hears of beginnings and ends.
+ *
+ *   opening --shell--> attached <--join / lost connection--> detached --30 s, token's end--> over
+ *      any -- the shell, its connection or the container ends, the client says goodbye --> over
+ */
+import type { Caller } from '../../proto/endpoint.ts';
+import type { Socket } from '../../proto/http.ts';
+import { EngineError, type Shell } from '../../proto/ports.ts';
+import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../supervision/index.ts';
+import type { ComputeDeps } from './deps.ts';
+import { Replay } from './replay.ts';
+import type { StreamEnd, StreamMessage } from './streams.ts';
+
+/** PTY of interface section 4.2. */
+const PTY = { term: 'xterm-256color', rows: 24, cols: 80 } as const;
+/** Most input kept for a shell that does not read, or is not open yet. */
+const MAX_INPUT_BYTES = 1024 * 1024;
+/** How long a shell lives without a client, unless told otherwise. */
+const LINGER_MS = 30_000;
+/** Output shown again to a client that comes back. */
+const REPLAY_BYTES = 64 * 1024;
+/** What a shell may print without a client until it has to wait for one, so that nothing printed meanwhile is lost. */
+const UNSEEN_BYTES = REPLAY_BYTES / 2;
+/** Output is gathered within a turn of the event loop, up to this, and sent as one frame. */
+const FRAME_BYTES = 64 * 1024;
+/** How often it tells the container's actor of itself, so that it outlives a restart of that. */
+const ATTACH_EVERY_MS = 20_000;
+
+/** Another connection came with the same session id. */
+const TAKEN_OVER: StreamEnd = { code: 4000, reason: 'session taken over' };
+/** Codes by which a connection ends on purpose: nobody will come back to the shell, or may. */
+const FINAL_CODES: ReadonlySet<number> = new Set([1000, 1003, 1005, 1008, 1011]);
+
+/** The connection that looks at a shell. */
+export interface Viewer {
+  readonly socket: Socket;
+  readonly connection: Ref<StreamMessage>;
+  readonly caller: Caller;
+}
+
+type SessionMessage =
+  | StreamMessage
+  | { readonly type: 'failed'; readonly error: unknown }
+  | { readonly type: 'abandoned' };
+
+/** What a session needs from its surroundings. */
+export interface SessionOptions {
+  readonly containerId: string;
+  /** Whether it waits for a client that lost its connection. */
+  readonly lingers: boolean;
+  /** Registers the actor with the container's. */
+  readonly attach: (self: Ref<StreamMessage>) => void;
+  /** Follows the token of a client that is away. */
+  readonly watchToken: (caller: Caller, onEnd: (reason: string) => void) => () => void;
+  readonly onOver: () => void;
+}
+
+/** One shell. Connections call it directly, in the turn in which something happens. */
+export class TerminalSession {
+  readonly #deps: ComputeDeps;
+  readonly #options: SessionOptions;
+  readonly #replay: Replay | undefined;
+  #ctx: Context<SessionMessage> | undefined;
+  #self: Ref<SessionMessage> | undefined;
+  #viewer: Viewer | undefined;
+  #shell: Shell | undefined;
+  #size: { cols: number; rows: number } | undefined;
+  #early: Uint8Array[] = [];
+  #earlyBytes = 0;
+  #output: Buffer[] = [];
+  #outputBytes = 0;
+  #unseen = 0;
+  #isOver = false;
+  /** When its client left; undefined while it has one. */
+  leftAt: number | undefined;
+  /** Ends what was begun when the client left. */
+  #cancelWait: (() => void) | undefined;
+
+  constructor(deps: ComputeDeps, options: SessionOptions) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#replay = options.lingers ? new Replay(REPLAY_BYTES) : undefined;
+  }
+
+  /** Spawns the actor, for its first client. Throws ActorError when the parent takes no more children. */
+  start(parent: AnyRef, viewer: Viewer): void {
+    this.#viewer = viewer;
+    this.#self = spawn<undefined, SessionMessage>(parent, (_state, message) => this.#handle(message), {
+      kind: 'compute/terminal-session',
+      initialStateFunc: (ctx) => {
+        this.#ctx = ctx;
+        ctx.every(ATTACH_EVERY_MS, { type: 'attach' });
+        this.#options.attach(ctx.self);
+        this.#open(ctx);
+        return undefined;
+      },
+      // Only news if the actor failed, or the service stops.
+      afterStop: () => this.#over({ code: 1012, reason: 'terminal restarts' }),
+    });
+  }
+
+  /** A client is there: it sees what was printed last, and then all that comes. The client before it is closed. */
+  join(viewer: Viewer): void {
+    const before = this.#viewer;
+    this.#settle();
+    this.#viewer = viewer;
+    this.#cancelWait?.();
+    this.#cancelWait = undefined;
+    this.leftAt = undefined;
+    if (before !== undefined) dispatch(before.connection, { type: 'close', ...TAKEN_OVER });
+    const seen = this.#replay?.contents();
+    if (seen === undefined || seen.length === 0 || viewer.socket.send(seen)) this.#shell?.stream.resume();
+    else this.#shell?.stream.pause();
+  }
+
+  /** A client is gone. */
+  leave(viewer: Viewer, code: number): void {
+    if (viewer !== this.#viewer) return;
+    this.#viewer = undefined;
+    const { caller } = viewer;
+    const now = this.#deps.clock.now();
+    const linger = this.#deps.lingerMs ?? LINGER_MS;
+    const left = caller.expiresAt === 0 ? linger : Math.min(linger, caller.expiresAt * 1000 - now);
+    if (!this.#options.lingers || FINAL_CODES.has(code) || left <= 0) {
+      this.end();
+      return;
+    }
+    this.leftAt = now;
+    this.#unseen = 0;
+    const cancelTimer = this.#ctx?.after(left, { type: 'abandoned' });
+    const unwatch = this.#options.watchToken(caller, (reason) => {
+      if (this.#self !== undefined) dispatch(this.#self, { type: 'close', code: 1008, reason });
+    });
+    this.#cancelWait = () => {
+      cancelTimer?.();
+      unwatch();
+    };
+    this.#shell?.stream.resume();
+  }
+
+  input(viewer: Viewer, data: Uint8Array): void {
+    if (viewer !== this.#viewer) return;
+    const stream = this.#shell?.stream;
+    if (stream === undefined) {
+      this.#earlyBytes += data.byteLength;
+      if (this.#earlyBytes > MAX_INPUT_BYTES) viewer.socket.close(1013, 'too much input');
+      else this.#early.push(data);
+      return;
+    }
+    if (!stream.writable) return;
+    if (!stream.write(data)) viewer.socket.pause();
+    // Not every server can stop reading a WebSocket: past the bound the session ends.
+    if (stream.writableLength > MAX_INPUT_BYTES) viewer.socket.close(1013, 'too much input');
+  }
+
+  resize(viewer: Viewer, size: { cols: number; rows: number }): void {
+    if (viewer !== this.#viewer) return;
+    this.#size = size;
+    this.#shell?.resize(size.cols, size.rows);
+  }
+
+  /** The client read what waited for it. */
+  drained(viewer: Viewer): void {
+    if (viewer === this.#viewer) this.#shell?.stream.resume();
+  }
+
+  /** Hangs up: what runs in the shell gets SIGHUP. */
+  end(): void {
+    this.#over({ code: 1000, reason: 'session ended' });
+  }
+
+  #handle(message: SessionMessage): undefined {
+    switch (message.type) {
+      case 'failed': {
+        const { error } = message;
+        this.#deps.log.warn({ containerId: this.#options.containerId, err: error }, 'terminal could not be opened');
+        const reason = error instanceof EngineError ? error.message : 'the shell could not be opened';
+        return this.#over({ code: 1011, reason });
+      }
+      case 'close':
+        return this.#over(message);
+      case 'abandoned':
+        if (this.#viewer === undefined) this.end();
+        return;
+      case 'attach':
+        if (this.#self !== undefined) this.#options.attach(this.#self);
+        return;
+    }
+  }
+
+  #open({ self, signal }: Context<SessionMessage>): void {
+    this.#deps.shells.open(this.#options.containerId, { ...PTY, ...this.#size }, signal).then(
+      // Not by a message: one to an actor that just ended would be lost, and the shell with it.
+      (shell) => this.#take(shell),
+      (error: unknown) => {
+        if (!signal.aborted) dispatch(self, { type: 'failed', error });
+      },
+    );
+  }
+
+  #take(shell: Shell): void {
+    if (this.#isOver) {
+      shell.close();
+      return;
+    }
+    this.#shell = shell;
+    if (this.#size !== undefined) shell.resize(this.#size.cols, this.#size.rows);
+    const { stream } = shell;
+    let end: StreamEnd = { code: 1000, reason: 'session ended' };
+    stream.on('data', (chunk: Buffer) => this.#print(chunk));
+    stream.on('drain', () => this.#viewer?.socket.resume());
+    // An error is followed by 'close'.
+    stream.on('error', (error) => {
+      this.#deps.log.debug({ containerId: this.#options.containerId, err: error }, 'terminal stream failed');
+      end = { code: 1012, reason: 'connection to the container lost' };
+    });
+    // The end of what it prints is the end of a shell, although what is typed could still be taken.
+    stream.on('end', () => stream.destroy());
+    stream.on('close', () => {
+      this.#settle();
+      if (this.#self !== undefined) dispatch(this.#self, { type: 'close', ...end });
+    });
+    for (const chunk of this.#early) stream.write(chunk);
+    this.#early = [];
+  }
+
+  #print(chunk: Buffer): void {
+    if (this.#outputBytes === 0) queueMicrotask(() => this.#settle());
+    this.#output.push(chunk);
+    this.#outputBytes += chunk.length;
+    if (this.#outputBytes >= FRAME_BYTES) this.#settle();
+  }
+
+  /** Sends what was gathered. */
+  #settle(): void {
+    if (this.#outputBytes === 0) return;
+    const [only] = this.#output;
+    const data = this.#output.length === 1 && only !== undefined ? only : Buffer.concat(this.#output);
+    this.#output = [];
+    this.#outputBytes = 0;
+    this.#replay?.push(data);
+    if (this.#viewer !== undefined) {
+      if (!this.#viewer.socket.send(data)) this.#shell?.stream.pause();
+      return;
+    }
+    this.#unseen += data.length;
+    if (this.#unseen >= UNSEEN_BYTES) this.#shell?.stream.pause();
+  }
+
+  #over(end: StreamEnd): undefined {
+    if (this.#isOver) return undefined;
+    this.#isOver = true;
+    const viewer = this.#viewer;
+    this.#viewer = undefined;
+    this.#cancelWait?.();
+    this.#options.onOver();
+    this.#shell?.close();
+    if (viewer !== undefined) dispatch(viewer.connection, { type: 'close', code: end.code, reason: end.reason });
+    if (this.#self !== undefined) stop(this.#self);
+    return undefined;
+  }
+}

@@ -1,0 +1,271 @@
+/** The login throttle through the service: who waits, who does not, and that it cannot be turned against a user (A13). */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { passwordProver } from '../../actors/auth/prove-password.ts';
+import { keyOf, networkOf } from '../../actors/auth/throttle-rules.ts';
+import { addUser, setPassword } from '../../actors/auth/users.ts';
+import { changePassword } from '../../proto/auth.ts';
+import { refused } from '../compute/kit/world.ts';
+import { silentLog } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { type House, openHouse, PASSWORD, unblock } from './kit/house.ts';
+
+failOnLeaks();
+
+const HOME = '192.0.2.1';
+
+async function fail(house: House, times: number, username = 'ann', address = HOME): Promise<void> {
+  for (let i = 0; i < times; i++) await refused('invalid_credentials', house.login(username, 'wrong', address));
+}
+
+/** As if so many failures had been counted under a key just now. */
+async function counted(house: House, key: string, failures: number): Promise<void> {
+  await house.db.run(
+    `insert into login_attempts (key, failures) values ($1, $2)
+     on conflict (key) do update set failures = excluded.failures, last_at = now()`,
+    [key, failures],
+  );
+}
+
+/** How much is counted under a key, rounded up: a little is forgiven every moment. */
+const failures = async (house: House, key: string) => {
+  for (let n = 0; n <= 100; n++) {
+    if ((await house.db.run('select from login_attempts where key = $1 and failures > $2', [key, n])) === 0) return n;
+  }
+  return Number.POSITIVE_INFINITY;
+};
+
+describe('a name tried from one network', () => {
+  test('after five failures waits, longer with each further one, up to a quarter of an hour', async (t) => {
+    const house = await openHouse(t);
+    await fail(house, 5);
+    const waits: number[] = [];
+    for (let i = 0; i < 12; i++) {
+      const refusal = await refused('too_many_attempts', house.login('ann', PASSWORD));
+      waits.push(refusal.retryAfter ?? 0);
+      await unblock(house);
+      await fail(house, 1);
+    }
+    assert.deepEqual(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
+  });
+
+  test('blocks neither another network nor another user', async (t) => {
+    const house = await openHouse(t);
+    await addUser(house.outside, 'bob', PASSWORD);
+    await fail(house, 5);
+    await refused('too_many_attempts', house.login('ann', PASSWORD));
+    assert.equal((await house.login('ann', PASSWORD, '2001:db8::1')).username, 'ann');
+    assert.equal((await house.login('bob', PASSWORD)).username, 'bob');
+    await refused('too_many_attempts', house.login('ann', PASSWORD));
+  });
+
+  test('is one for all addresses of an IPv6 network, and for IPv4 written as IPv6', async (t) => {
+    const house = await openHouse(t);
+    for (let i = 1; i <= 5; i++) await fail(house, 1, 'ann', `2001:db8:1:2:${i}::${i}`);
+    await refused('too_many_attempts', house.login('ann', PASSWORD, '2001:db8:1:2::ffff'));
+    await house.login('ann', PASSWORD, '2001:db8:1:3::ffff');
+    await fail(house, 5, 'bob', '::ffff:192.0.2.7');
+    await refused('too_many_attempts', house.login('bob', PASSWORD, '192.0.2.7'));
+  });
+
+  test('counts unknown names too, and all impossible ones as one; what was typed is not kept', async (t) => {
+    const house = await openHouse(t);
+    await fail(house, 5, 'hunter22');
+    await refused('too_many_attempts', house.login('hunter22', 'x'));
+    for (let i = 0; i < 5; i++) await refused('invalid_credentials', house.login(`Not A Name ${i}`, 'x'));
+    await refused('too_many_attempts', house.login('Another\0', 'x'));
+    // Two names, each also by itself, and the network.
+    assert.equal(await house.db.run('select from login_attempts'), 5);
+    const kept = [
+      `select from login_attempts where key like '%hunter22%'`,
+      `select from audit_log where audit_log::text like '%hunter22%'`,
+    ];
+    for (const query of kept) assert.equal(await house.db.run(query), 0);
+    assert.doesNotMatch(JSON.stringify(house.log.lines), /hunter22|Not A Name/);
+  });
+
+  test('is not slipped through by twenty guesses at once, on one node or on three', async (t) => {
+    const house = await openHouse(t);
+    const parts = { clock: house.clock, log: silentLog };
+    const nodes = [house.db, house.outside, house.outside].map((db) => passwordProver({ ...parts, db }));
+    const guess = (i: number) =>
+      nodes[i % 3]?.({ username: 'ann', password: `${i}`, address: HOME, requestId: '', purpose: 'login' });
+    for (const [username, one] of [
+      ['ann', guess],
+      ['bob', (i: number) => house.login('bob', `guess ${i}`)],
+    ] as const) {
+      const results = await Promise.allSettled(Array.from({ length: 21 }, (_, i) => one(i)));
+      const codes = results.map((result) => (result.status === 'rejected' ? String(result.reason.code) : 'in'));
+      assert.equal(codes.filter((code) => code === 'invalid_credentials').length, 5, username);
+      assert.equal(codes.filter((code) => code === 'too_many_attempts').length, 16, username);
+    }
+  });
+
+  test('lets any number of right passwords in at once', async (t) => {
+    const house = await openHouse(t);
+    await Promise.all(Array.from({ length: 12 }, () => house.enter('ann')));
+  });
+
+  test('forgets the failures after the right password', async (t) => {
+    const house = await openHouse(t);
+    for (let i = 0; i < 3; i++) {
+      await fail(house, 4);
+      await house.enter('ann');
+    }
+  });
+
+  test('forgets everything after a quiet hour', async (t) => {
+    const house = await openHouse(t);
+    await fail(house, 5);
+    for (let i = 0; i < 5; i++) {
+      await unblock(house);
+      await fail(house, 1);
+    }
+    await unblock(house);
+    await house.db.run(`update login_attempts set last_at = now() - interval '61 minutes'`);
+    await fail(house, 5);
+    assert.equal((await refused('too_many_attempts', house.login('ann', PASSWORD))).retryAfter, 1);
+  });
+
+  test('once blocked is refused without asking the database', async (t) => {
+    const house = await openHouse(t);
+    await fail(house, 5);
+    await refused('too_many_attempts', house.login('ann', 'wrong'));
+    house.db.failure = new Error('asked');
+    await refused('too_many_attempts', house.login('ann', 'wrong'));
+  });
+});
+
+describe('one network that tries many names', () => {
+  const network = keyOf('network', '', '203.0.113.5');
+
+  test('waits after fifty failures, longer and longer, whatever the name', async (t) => {
+    const house = await openHouse(t);
+    await counted(house, network, 48);
+    await fail(house, 1, 'one', '203.0.113.5');
+    await fail(house, 1, 'two', '203.0.113.5');
+    await counted(house, network, 50);
+    const waits: number[] = [];
+    for (let i = 0; i < 10; i++) {
+      await unblock(house);
+      await fail(house, 1, `name-${i}`, '203.0.113.5');
+      waits.push((await refused('too_many_attempts', house.login(`other-${i}`, 'x', '203.0.113.5'))).retryAfter ?? 0);
+    }
+    assert.deepEqual(waits, [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    // A refused attempt leaves nothing in the table.
+    assert.equal(await house.db.run(`select from login_attempts where key like 'pair:%'`), 12);
+    await house.login('ann', PASSWORD, '203.0.113.6');
+  });
+
+  test('does not keep those out who have logged in from there', async (t) => {
+    const house = await openHouse(t);
+    await addUser(house.outside, 'bob', PASSWORD);
+    await house.login('ann', PASSWORD, '203.0.113.5');
+    await counted(house, network, 60);
+    await fail(house, 1, 'nobody', '203.0.113.5');
+    await refused('too_many_attempts', house.login('bob', PASSWORD, '203.0.113.5'));
+    await house.login('ann', PASSWORD, '203.0.113.5');
+    // Who is known is still counted by name.
+    await fail(house, 5, 'ann', '203.0.113.5');
+    await refused('too_many_attempts', house.login('ann', PASSWORD, '203.0.113.5'));
+  });
+
+  test('gets back what a right password had been counted for, and not more', async (t) => {
+    const house = await openHouse(t);
+    await addUser(house.outside, 'bob', PASSWORD);
+    await fail(house, 3, 'ann', '203.0.113.5');
+    await house.login('bob', PASSWORD, '203.0.113.5');
+    assert.equal(await failures(house, network), 3);
+  });
+});
+
+describe('many networks that try one name', () => {
+  const name = keyOf('name', 'ann', '');
+
+  test('get no more than a guess in ten seconds, all together', async (t) => {
+    const house = await openHouse(t);
+    await counted(house, name, 59);
+    await house.db.run(`update login_attempts set last_at = now() + interval '1 minute'`); // Nothing is forgiven meanwhile.
+    const waits: number[] = [];
+    for (let i = 0; i < 8; i++) {
+      await fail(house, 1, 'ann', `198.51.100.${i}`);
+      waits.push((await refused('too_many_attempts', house.login('ann', 'x', `198.51.101.${i}`))).retryAfter ?? 0);
+      await unblock(house);
+    }
+    assert.deepEqual(waits, [1, 2, 4, 8, 10, 10, 10, 10]);
+  });
+
+  test('never keep the user out where the user has been, and ask elsewhere for ten seconds at most', async (t) => {
+    const house = await openHouse(t);
+    await house.login('ann', PASSWORD, HOME);
+    await counted(house, name, 1000);
+    await fail(house, 1, 'ann', '198.51.100.1');
+    await house.login('ann', PASSWORD, HOME);
+    const { retryAfter = 0 } = await refused('too_many_attempts', house.login('ann', PASSWORD, '198.51.100.9'));
+    assert.ok(retryAfter >= 1 && retryAfter <= 10, `${retryAfter}`);
+    await unblock(house);
+    await house.login('ann', PASSWORD, '198.51.100.9');
+  });
+
+  test('are told the same of a user that does not exist', async (t) => {
+    const house = await openHouse(t);
+    const texts: string[] = [];
+    for (const username of ['ann', 'nobody']) {
+      await counted(house, keyOf('name', username, ''), 1000);
+      await fail(house, 1, username, '198.51.100.1');
+      const refusal = await refused('too_many_attempts', house.login(username, 'x', '198.51.100.9'));
+      texts.push(`${refusal.message} ${refusal.retryAfter}`);
+    }
+    assert.equal(texts[0], texts[1]);
+  });
+
+  test('are strangers again where a password was used that is changed now', async (t) => {
+    const house = await openHouse(t);
+    const known = () => house.db.run('select from login_networks');
+    await house.login('ann', PASSWORD, '198.51.100.1');
+    const ann = await house.enter('ann');
+    assert.equal(await known(), 2);
+    const body = { current_password: PASSWORD, new_password: 'another fine password' };
+    await house.call(changePassword, ann, { body });
+    assert.equal(await known(), 1);
+    assert.equal(await house.db.run('select from login_networks where network = $1', [HOME]), 1);
+    await setPassword(house.outside, 'ann', PASSWORD);
+    assert.equal(await known(), 0);
+  });
+
+  test('a user may come from: the latest hundred are remembered', async (t) => {
+    const house = await openHouse(t);
+    await house.enter('ann');
+    await house.db.run(
+      `insert into login_networks select id, 'net ' || i, now() - make_interval(mins => i) from users, generate_series(1, 150) i`,
+    );
+    await house.enter('ann');
+    assert.equal(await house.db.run('select from login_networks'), 100);
+    assert.equal(await house.db.run(`select from login_networks where network = 'net 99'`), 1);
+    await house.db.run(`update login_networks set last_at = now() - interval '91 days' where network = $1`, [HOME]);
+    await counted(house, name, 1000);
+    await fail(house, 1);
+    await refused('too_many_attempts', house.login('ann', PASSWORD));
+  });
+});
+
+test('the network of an address', () => {
+  const cases = {
+    '192.0.2.1': '192.0.2.1',
+    '::ffff:192.0.2.1': '192.0.2.1',
+    '::FFFF:c000:201': '192.0.2.1',
+    '0:0:0:0:0:ffff:192.0.2.1': '192.0.2.1',
+    '2001:db8:1:2:3:4:5:6': '2001:db8:1:2::/64',
+    '2001:0DB8:0001:0002::': '2001:db8:1:2::/64',
+    '2001:db8::1': '2001:db8:0:0::/64',
+    'fe80::1%eth0': 'fe80:0:0:0::/64',
+    '::1': '0:0:0:0::/64',
+    '::': '0:0:0:0::/64',
+    '1:2:3:4:5:6:7:8:9': '1:2:3:4:5:6:7:8:9',
+    '1::2::3': '1::2::3',
+    '1:2:3:4:5:6:7::': '1:2:3:4::/64',
+    '1:2:3:4:5:6:7::8': '1:2:3:4:5:6:7::8',
+    '': '',
+  };
+  for (const [address, network] of Object.entries(cases)) assert.equal(networkOf(address), network, address);
+});

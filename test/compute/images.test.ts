@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { startContainer, stopContainer } from '../../proto/compute.ts';
+import type { RegistryAuth } from '../../proto/ports.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { openWorld, REGISTRY, someone } from './kit/world.ts';
+
+failOnLeaks();
+
+const ann = someone();
+const image = `${REGISTRY}/ann/app:1`;
+const token = (auth: RegistryAuth | undefined) =>
+  auth !== undefined && 'registryToken' in auth ? auth.registryToken : '';
+
+describe('a container of an image of its user', () => {
+  test('is pulled with credentials made for the user and the image', async (t) => {
+    const asked: object[] = [];
+    const world = await openWorld(t, {
+      engine: { images: [image], mayPull: (_image, auth) => token(auth) === 'good' },
+      registryAuth: async (pull) => {
+        asked.push(pull);
+        return { registryToken: 'good' };
+      },
+    });
+    await world.running(ann, { image });
+    assert.deepEqual(asked, [{ userId: ann.userId, image }]);
+    await world.running(ann);
+    assert.equal(asked.length, 1, 'shown to somebody who is not the registry');
+  });
+
+  test('fails with the reason of the registry that refuses', async (t) => {
+    const world = await openWorld(t, { engine: { images: [image], mayPull: () => false } });
+    const id = await world.create(ann, { image });
+    assert.match((await world.reaches(ann, id, 'failed')).status_reason ?? '', /cannot be pulled: unauthorized$/);
+  });
+
+  test('says how far its image is while it waits for it', async (t) => {
+    const world = await openWorld(t, { engine: { images: [image] } });
+    const release = world.engine.hold('create');
+    const id = await world.create(ann, { image });
+    await until(async () => (await world.view(ann, id)).status_reason === `${image} is present`);
+    assert.equal((await world.view(ann, id)).status, 'pending');
+    release();
+    assert.equal((await world.reaches(ann, id, 'running')).status_reason, undefined);
+  });
+
+  test('follows its image with the policy Always, at every start, and only then', async (t) => {
+    const world = await openWorld(t, { engine: { images: [image] } });
+    const pulls = () => world.engine.calls.filter((name) => name === `ensureImage ${image}`).length;
+    for (const [pull_policy, isAnew] of [
+      ['Always', true],
+      ['IfNotPresent', false],
+    ] as const) {
+      const id = await world.running(ann, { image, pull_policy });
+      const before = pulls();
+      world.engine.files(id)?.set('/opt/installed', 'x');
+      await world.on(stopContainer, ann, id);
+      await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+      world.engine.publish(image);
+      await world.on(startContainer, ann, id);
+      await world.reaches(ann, id, 'running');
+      assert.equal(pulls(), before + 1);
+      assert.equal(world.engine.files(id)?.has('/opt/installed'), !isAnew, pull_policy);
+    }
+  });
+});

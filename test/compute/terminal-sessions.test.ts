@@ -1,0 +1,275 @@
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import { Replay } from '../../actors/compute/replay.ts';
+import { MAX_TERMINAL_SESSIONS, stopContainer, terminal } from '../../proto/compute.ts';
+import type { Caller } from '../../proto/endpoint.ts';
+import { newId } from '../../proto/ids.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { FakeSocket } from './kit/fake-socket.ts';
+import { callFrom, openWorld, refused, someone, turns, type World, type WorldOptions } from './kit/world.ts';
+
+failOnLeaks();
+
+const ann = someone();
+const ID = 'a-random-id-of-the-client';
+const LOST = 1006;
+
+async function inSession(t: TestContext, options: WorldOptions = {}) {
+  const world = await openWorld(t, options);
+  const id = await world.running(ann);
+  const socket = await world.terminal(ann, id, ID);
+  const shell = await until(() => world.shells.opened[0]);
+  await until(() => shell.near.listenerCount('data') > 0);
+  return { world, id, socket, shell };
+}
+
+const shows = (socket: FakeSocket, text: string) => until(() => socket.bytes.join('').endsWith(text));
+const sessions = (world: World) => world.alive('compute/terminal-session');
+
+describe('a terminal with a session id', () => {
+  test('is in the same shell again after a lost connection, and sees what was printed', async (t) => {
+    const { world, id, socket, shell } = await inSession(t);
+    shell.far.write('before ');
+    await shows(socket, 'before ');
+    socket.leave(LOST);
+    shell.far.write('between ');
+    const again = await world.terminal(ann, id, ID);
+    await shows(again, 'before between ');
+    shell.far.write('after');
+    await shows(again, 'before between after');
+    again.type(Buffer.from('pwd\n'));
+    await until(() => shell.typed() === 'pwd\n');
+    assert.equal(world.shells.opened.length, 1);
+    assert.equal(socket.bytes.join(''), 'before ');
+  });
+
+  test('shows at most the last 64 KiB again', async (t) => {
+    const { world, id, socket, shell } = await inSession(t);
+    shell.far.write('lost');
+    for (let i = 0; i < 16; i++) shell.far.write(Buffer.alloc(8192, 97 + i));
+    await until(() => socket.bytes.join('').length === 4 + 16 * 8192);
+    socket.leave(LOST);
+    const again = await world.terminal(ann, id, ID);
+    assert.equal(again.bytes.join(''), socket.bytes.join('').slice(-65_536));
+  });
+
+  test('keeps all that is printed while its client is away: what prints more has to wait', async (t) => {
+    const { world, id, socket, shell } = await inSession(t);
+    socket.leave(LOST);
+    let written = 0;
+    for (; written < 100 && !shell.far.writableNeedDrain; written++) {
+      shell.far.write(Buffer.alloc(8192, 97 + (written % 26)));
+      await turns(5);
+    }
+    assert.ok(written < 100);
+    assert.equal(shell.near.isPaused(), true);
+    const again = await world.terminal(ann, id, ID);
+    await until(() => again.bytes.join('').length === written * 8192);
+    assert.match(again.bytes.join(''), /^a{8192}b{8192}c{8192}d{8192}/);
+  });
+
+  test('goes to the latest connection, and the one before is told so', async (t) => {
+    const { world, id, socket, shell } = await inSession(t);
+    const second = await world.terminal(ann, id, ID);
+    assert.deepEqual(await socket.end(), { code: 4000, reason: 'session taken over' });
+    shell.far.write('for the second');
+    await shows(second, 'for the second');
+    assert.equal(socket.bytes.length, 0);
+    second.type('{"type":"resize","cols":90,"rows":30}');
+    assert.deepEqual(shell.sizes, ['90x30']);
+    assert.equal(shell.isClosed, false);
+  });
+
+  test('is taken over also while its shell is being opened, and keeps what was typed', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const release = world.shells.hold();
+    const first = await world.terminal(ann, id, ID);
+    first.type(Buffer.from('one '));
+    first.leave(LOST);
+    const second = await world.terminal(ann, id, ID);
+    second.type(Buffer.from('two'));
+    release();
+    const shell = await until(() => world.shells.opened[0]);
+    let typed = '';
+    await until(() => {
+      typed += shell.typed();
+      return typed.length === 7;
+    });
+    assert.equal(typed, 'one two');
+    assert.equal(world.shells.opened.length, 1);
+  });
+
+  for (const code of [1000, 1005]) {
+    test(`ends with its connection when the client closes it with ${code}`, async (t) => {
+      const { world, id, socket, shell } = await inSession(t);
+      socket.leave(code);
+      await until(() => shell.isClosed && sessions(world) === 0);
+      await world.terminal(ann, id, ID);
+      await until(() => world.shells.opened.length === 2);
+    });
+  }
+
+  test('waits for a client that left its page, was too slow or met a restart', async (t) => {
+    const { world, id, socket, shell } = await inSession(t);
+    let last = socket;
+    for (const code of [1001, 1006, 1012, 1013]) {
+      last.leave(code);
+      last = await world.terminal(ann, id, ID);
+    }
+    await turns();
+    assert.equal(shell.isClosed, false);
+    assert.equal(world.shells.opened.length, 1);
+  });
+
+  test('is hung up when nobody comes back', async (t) => {
+    const { world, id, socket, shell } = await inSession(t, { lingerMs: 300 });
+    socket.leave(LOST);
+    const again = await world.terminal(ann, id, ID);
+    again.leave(LOST);
+    const left = performance.now();
+    await until(() => shell.isClosed && sessions(world) === 0);
+    assert.ok(performance.now() - left > 290);
+    assert.equal(world.tokens.watched, 0);
+  });
+
+  test('does not outlive the token of a client that is away', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const brief = { ...ann, expiresAt: Math.ceil(Date.now() / 1000) + 1 };
+    const expiring = await world.terminal(brief, id, ID);
+    const revoked = await world.terminal(ann, id, `${ID}-2`);
+    await until(() => world.shells.opened.length === 2);
+    expiring.leave(LOST);
+    revoked.leave(LOST);
+    assert.equal(world.tokens.watched, 2);
+    world.tokens.revoke('another');
+    await turns();
+    assert.equal(sessions(world), 2);
+    if (ann.tokenId !== brief.tokenId) assert.fail('both are of one token');
+    await until(() => world.shells.opened[0]?.isClosed === true, { what: 'the token expires' });
+    assert.equal(world.shells.opened[1]?.isClosed, false);
+    world.tokens.revoke(ann.tokenId);
+    await until(() => world.shells.opened[1]?.isClosed === true);
+    await until(() => world.tokens.watched === 0 && sessions(world) === 0);
+  });
+
+  test('ends when its token is revoked, its scope withdrawn or its client broke the rules', async (t) => {
+    for (const code of [1008, 1003]) {
+      const { shell, socket } = await inSession(t);
+      socket.leave(code);
+      await until(() => shell.isClosed);
+    }
+  });
+
+  test('ends at once with its container, also while nobody looks', async (t) => {
+    const { world, id, socket, shell } = await inSession(t);
+    socket.leave(LOST);
+    t.after(world.engine.hold('stop'));
+    await world.on(stopContainer, ann, id);
+    await until(() => shell.isClosed && sessions(world) === 0);
+    await refused('not_running', world.terminal(ann, id, ID));
+  });
+
+  test('is over when the connection to the container is, also while nobody looks', async (t) => {
+    const { world, id, socket, shell } = await inSession(t);
+    socket.leave(LOST);
+    shell.near.destroy();
+    await until(() => sessions(world) === 0);
+    await world.terminal(ann, id, ID);
+    await until(() => world.shells.opened.length === 2);
+  });
+
+  test('is bound to the user, the container and the kind of token (W16)', async (t) => {
+    const { world, id, socket } = await inSession(t);
+    const [bob, other] = [someone('bob'), await world.running(ann)];
+    await refused('not_found', world.terminal(bob, id, ID));
+    const robot = (account: string | null): Caller => ({
+      ...ann,
+      kind: 'api_token',
+      tokenId: newId(),
+      scopes: { [`compute.${ann.userId}`]: ['update'] },
+      serviceAccount: account === null ? null : { id: account, name: account },
+    });
+    const bobs = await world.running(bob);
+    for (const [caller, container] of [
+      [bob, bobs],
+      [ann, other],
+      [robot(null), id],
+      [robot('r2d2'), id],
+      [robot('c3po'), id],
+    ] as const)
+      await world.terminal(caller, container, ID);
+    await until(() => world.shells.opened.length === 6);
+    assert.equal(socket.closed, undefined);
+    await world.terminal(robot('r2d2'), id, ID);
+    await turns();
+    assert.equal(world.shells.opened.length, 6);
+    assert.equal(socket.closed, undefined);
+  });
+
+  test('takes an id of 16 to 64 characters that needs no encoding', () => {
+    for (const session of ['', 'short', 'x'.repeat(15), 'x'.repeat(65), `${'x'.repeat(16)}/`, 'ä'.repeat(20)]) {
+      assert.throws(() => callFrom(terminal, ann, { params: { id: newId() }, query: { session } }), {
+        code: 'invalid_request',
+      });
+    }
+  });
+
+  test('is one of at most sixteen of a user: who was away longest makes place, and nobody who is there', async (t) => {
+    const { world, id, socket, shell } = await inSession(t);
+    const others: FakeSocket[] = [];
+    for (let i = 1; i < MAX_TERMINAL_SESSIONS; i++) others.push(await world.terminal(ann, id, `${ID}-${i}`));
+    await until(() => world.shells.opened.length === MAX_TERMINAL_SESSIONS);
+    const refusal = await refused('limit_reached', world.terminal(ann, id, `${ID}-more`));
+    assert.match(refusal.message, /16 terminals/);
+    socket.leave(LOST);
+    world.clock.advance(10);
+    others[0]?.leave(LOST);
+    // Both let in, room for two: the third comes too late.
+    const input = (n: number) => callFrom(terminal, ann, { params: { id }, query: { session: `${ID}-more-${n}` } });
+    const admitted = [];
+    for (const n of [1, 2, 3]) admitted.push(await world.service.connect(terminal, input(n)));
+    const [first, second, third] = admitted.map((handlers) => FakeSocket.open(handlers));
+    await until(() => shell.isClosed);
+    assert.deepEqual([first?.closed, second?.closed], [undefined, undefined]);
+    assert.equal((await third?.end())?.code, 1008);
+    assert.equal(sessions(world), MAX_TERMINAL_SESSIONS);
+    // Those without an id, and those that are there already, are not counted.
+    await world.terminal(ann, id);
+    await world.terminal(ann, id, `${ID}-more-1`);
+    assert.equal((await first?.end())?.code, 4000);
+  });
+
+  test('ends with the service', async (t) => {
+    const { world, socket, shell } = await inSession(t);
+    const away = await world.terminal(ann, (await world.list(ann))[0]?.id ?? '', `${ID}-2`);
+    await until(() => world.shells.opened.length === 2);
+    away.leave(LOST);
+    await world.stop();
+    assert.deepEqual(await socket.end(), { code: 1012, reason: 'service restarts' });
+    assert.ok(shell.isClosed && world.shells.opened[1]?.isClosed);
+    assert.equal(world.tokens.watched, 0);
+    await world.start();
+  });
+});
+
+test('output of one turn of the event loop leaves as one frame', async (t) => {
+  const { socket, shell } = await inSession(t);
+  for (const text of ['a', 'b', 'c']) shell.near.push(text);
+  await shows(socket, 'abc');
+  assert.deepEqual(socket.bytes, ['abc']);
+});
+
+test('a replay keeps the newest bytes and begins with a whole character', () => {
+  const replay = new Replay(8);
+  assert.equal(replay.contents().toString(), '');
+  const text = 'aé€😀'.repeat(3);
+  for (const byte of Buffer.from(text)) replay.push(Buffer.of(byte));
+  assert.equal(replay.contents().toString(), '€😀'); // One of its eight bytes is the end of another.
+  replay.push(Buffer.from(`${'x'.repeat(20)}12345678`));
+  assert.equal(replay.contents().toString(), '12345678');
+  replay.push(Buffer.from('90'));
+  assert.equal(replay.contents().toString(), '34567890');
+});

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { z } from 'zod';
+import type { ContainerSpec } from '../../proto/ports.ts';
+import { keptCapabilities } from '../../transports/docker/container-config.ts';
+import { namingOf } from '../../transports/docker/naming.ts';
+import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
+import { eventually } from './eventually.ts';
+
+const docker = z.object({
+  Config: z.object({ Labels: z.record(z.string(), z.string()) }),
+  HostConfig: z.looseObject({}),
+  Mounts: z.array(z.object({ Type: z.string(), Destination: z.string(), RW: z.boolean() })),
+  NetworkSettings: z.object({ Networks: z.record(z.string(), z.unknown()), Ports: z.record(z.string(), z.unknown()) }),
+});
+
+/** Numbers of capabilities (capability.h of Linux). */
+const capabilityNumbers: Readonly<Record<string, number>> = {
+  CHOWN: 0,
+  DAC_OVERRIDE: 1,
+  FOWNER: 3,
+  FSETID: 4,
+  KILL: 5,
+  SETGID: 6,
+  SETUID: 7,
+  NET_BIND_SERVICE: 10,
+  SYS_CHROOT: 18,
+  AUDIT_WRITE: 29,
+  SETFCAP: 31,
+};
+
+describe('hardening of containers on Docker', { skip: dockerSkip() }, () => {
+  let under: Awaited<ReturnType<typeof dockerUnderTest>>;
+  const spec: ContainerSpec = {
+    id: 'hard',
+    userId: 'u1',
+    hostname: 'box',
+    image: '',
+    cpus: 0.5,
+    memoryMb: 128,
+    storageGb: 1,
+    mountPaths: ['/root'],
+    authorizedKeys: ['ssh-ed25519 AAAA one'],
+  };
+  before(async () => {
+    under = await dockerUnderTest();
+    await under.engine.ensureImage(under.image, { always: false });
+    await under.engine.create({ ...spec, image: under.image });
+    await under.engine.start('hard', spec.authorizedKeys);
+    await eventually(async () => (await under.engine.dial('hard', 22, { timeoutMs: 2000 })).destroy());
+  });
+  after(() => under?.end());
+
+  const inside = async (script: string): Promise<string> =>
+    (await under.exec('hard', script)).toString().replaceAll('\r\n', '\n').trim();
+
+  it('is what Docker was told', async () => {
+    const naming = namingOf(under.installation);
+    const view = await under.client.json('GET', `/containers/${naming.container('hard')}/json`, docker);
+    const { HostConfig } = view;
+    const wanted = {
+      NanoCpus: 5e8,
+      CpuShares: 512,
+      Memory: 128 * 1024 * 1024,
+      MemorySwap: 128 * 1024 * 1024,
+      PidsLimit: 2048,
+      CapDrop: ['ALL'],
+      CapAdd: keptCapabilities,
+      SecurityOpt: ['no-new-privileges'],
+      Privileged: false,
+      PublishAllPorts: false,
+      Binds: null,
+      Devices: null,
+      PidMode: '',
+      UTSMode: '',
+      IpcMode: 'private',
+      CgroupnsMode: 'private',
+      NetworkMode: naming.network('hard'),
+      OomScoreAdj: 500,
+      RestartPolicy: { Name: 'no', MaximumRetryCount: 0 },
+      LogConfig: { Type: 'json-file', Config: { 'max-file': '3', 'max-size': '10m' } },
+    };
+    for (const [name, value] of Object.entries(wanted)) assert.deepEqual(HostConfig[name] ?? null, value, name);
+    const masked = z.array(z.string()).parse(HostConfig.MaskedPaths);
+    for (const path of ['/proc/kcore', '/proc/keys', '/sys/firmware']) assert.ok(masked.includes(path), path);
+    const readonly = z.array(z.string()).parse(HostConfig.ReadonlyPaths);
+    for (const path of ['/proc/sys', '/proc/sysrq-trigger']) assert.ok(readonly.includes(path), path);
+    // Volumes only: nothing of the machine's own files.
+    assert.deepEqual(view.Mounts.map(({ Type, Destination, RW }) => [Type, Destination, RW]).sort(), [
+      ['volume', '/etc/troupe', false],
+      ['volume', '/root', true],
+    ]);
+    assert.deepEqual(Object.keys(view.NetworkSettings.Networks), [naming.network('hard')]);
+    assert.deepEqual(view.NetworkSettings.Ports['22/tcp'] ?? null, null, 'published on the machine');
+    assert.equal(view.Config.Labels['troupe.user'], 'u1');
+  });
+
+  it('holds for every process inside', async () => {
+    const mask = keptCapabilities.reduce((sum, name) => sum | (1n << BigInt(capabilityNumbers[name] ?? 63)), 0n);
+    const status = await inside('cat /proc/1/status; cat /proc/$(pidof sshd)/status');
+    for (const set of ['CapEff', 'CapPrm', 'CapBnd']) {
+      const values = [...status.matchAll(new RegExp(`^${set}:\\s*([0-9a-f]+)`, 'gm'))].map((found) => found[1]);
+      assert.equal(values.length, 2, set);
+      for (const value of values) assert.equal(BigInt(`0x${value}`), mask, set);
+    }
+    assert.deepEqual(
+      [...status.matchAll(/^NoNewPrivs:\s*(\d)/gm)].map((found) => found[1]),
+      ['1', '1'],
+    );
+    assert.deepEqual(
+      [...status.matchAll(/^Seccomp:\s*(\d)/gm)].map((found) => found[1]),
+      ['2', '2'],
+    );
+    const limits = await inside('cat /proc/1/limits');
+    assert.match(limits, /^Max core file size\s+0\s+0\s/m);
+    assert.match(limits, /^Max open files\s+16384\s+16384\s/m);
+  });
+
+  it('is limited by the kernel', async () => {
+    const read = (v2: string, v1: string): Promise<string> =>
+      inside(`cat /sys/fs/cgroup/${v2} 2>/dev/null || cat /sys/fs/cgroup/${v1}`);
+    assert.equal(await read('memory.max', 'memory/memory.limit_in_bytes'), String(128 * 1024 * 1024));
+    assert.match(await read('memory.swap.max', 'memory/memory.memsw.limit_in_bytes'), /^(0|134217728)$/);
+    assert.equal(await read('pids.max', 'pids/pids.max'), '2048');
+    assert.match(await read('cpu.max', 'cpu/cpu.cfs_quota_us'), /^50000( 100000)?$/);
+    // Its own end of the tree is all it sees.
+    assert.match(await inside('cat /proc/self/cgroup'), /^(\d+:[^:]*:\/\n?)+$/m);
+  });
+
+  it('lets nobody write what is the platform’s or the kernel’s', async () => {
+    for (const path of ['/etc/troupe/authorized_keys', '/etc/troupe/more', '/proc/sys/kernel/hostname']) {
+      assert.match(await inside(`echo x > ${path} && echo written`), /Read-only file system/, path);
+    }
+    assert.match(await inside('rm -f /etc/troupe/authorized_keys'), /Read-only file system/);
+    assert.match(await inside('mount -o remount,rw /etc/troupe'), /permission denied|must be superuser|not permitted/i);
+    assert.match(
+      await inside('mount -t tmpfs none /mnt /tmp'),
+      /permission denied|must be superuser|not permitted|Usage/i,
+    );
+    assert.equal(await inside('cat /proc/kcore 2>/dev/null | head -c 10 | wc -c'), '0');
+    assert.match(await inside('mknod /tmp/disk b 254 0'), /not permitted/);
+    assert.match(await inside('ip link set eth0 down'), /not permitted/);
+    assert.doesNotMatch(await inside('cat /proc/net/if_inet6'), /eth0/);
+  });
+
+  it('lets the keys be replaced all the same, and leaves no helper behind', async () => {
+    await under.engine.stop('hard', 1);
+    await under.engine.start('hard', ['ssh-ed25519 BBBB two']);
+    assert.equal(await under.readFile('hard', '/etc/troupe/authorized_keys'), 'ssh-ed25519 BBBB two\n');
+    assert.match(
+      await inside('ls -ldn /etc/troupe /etc/troupe/authorized_keys'),
+      /^drwxr-xr-x +\d+ 0 +0 .*\n-rw------- +1 0 +0 /,
+    );
+    const filters = JSON.stringify({ label: [`troupe.installation=${under.installation}`, 'troupe.helper'] });
+    const helpers = await under.client.json('GET', '/containers/json', z.array(z.unknown()), {
+      query: { all: true, filters },
+    });
+    assert.deepEqual(helpers, []);
+  });
+});

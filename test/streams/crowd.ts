@@ -1,0 +1,183 @@
+/** Many who follow logs and type in terminals of one platform, while one terminal floods. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { WebSocket } from 'ws';
+import type { Box } from '../kit/containers.ts';
+
+export interface CrowdOptions {
+  readonly followers: number;
+  /** The last of them floods. */
+  readonly terminals: number;
+  /** Of each phase. */
+  readonly seconds: number;
+}
+
+/** What keys took in one phase, milliseconds from typing to echo. */
+export interface EchoTimes {
+  readonly echoes: number;
+  readonly p50: number;
+  readonly p99: number;
+}
+
+export interface CrowdReport {
+  /** Nobody floods. */
+  readonly calm: EchoTimes;
+  /** The same flood past the platform, by SSH: what the machine's load alone does. */
+  readonly beside: EchoTimes;
+  /** The flood goes through the platform. */
+  readonly flooded: EchoTimes;
+  /** The reader of the flood has stopped reading. */
+  readonly stalled: EchoTimes;
+  /** Memory of the platform's process, MB: before anybody came, and the most seen. */
+  readonly memoryMb: { readonly before: number; readonly most: number };
+}
+
+const KEY_EVERY_MS = 200;
+const FLOOD = 'stty -echo -onlcr; cat /dev/zero';
+
+/** Three rounds of the four phases in turn, so that what else the machine does falls on all. */
+export async function crowd(
+  boxes: readonly Box[],
+  token: string,
+  platformPid: number,
+  { followers, terminals, seconds }: CrowdOptions,
+): Promise<CrowdReport> {
+  const before = memoryMb(platformPid);
+  let most = before;
+  const watch = setInterval(() => {
+    most = Math.max(most, memoryMb(platformPid));
+  }, 200);
+  const boxOf = (i: number): Box => boxes[i % boxes.length] as Box;
+  const sockets: WebSocket[] = [];
+  try {
+    for (let i = 0; i < followers; i++) sockets.push(await open(`${boxOf(i).ws}/logs?token=${token}`));
+    const typists: Typist[] = [];
+    for (let i = 0; i < terminals - 1; i++) {
+      const socket = await open(`${boxOf(i).ws}/terminal?token=${token}`);
+      sockets.push(socket);
+      typists.push(new Typist(socket));
+      await typists.at(-1)?.ready();
+    }
+    const times = { calm: [], beside: [], flooded: [], stalled: [] } as Record<string, number[]>;
+    const phase = async (name: string): Promise<void> => {
+      await delay(300);
+      times[name]?.push(...(await typeAll(typists, seconds * 1000)));
+    };
+    const [box] = boxes;
+    if (box === undefined) throw new Error('a crowd needs a container');
+    for (let round = 0; round < 3; round++) {
+      await phase('calm');
+      await whileRunning(besideFlood(box), () => phase('beside'));
+      await whileRunning(platformFlood(box, token), () => phase('flooded'));
+      const stalled = await open(`${box.ws}/terminal?token=${token}`);
+      stalled.send(Buffer.from(`${FLOOD}\n`));
+      stalled.pause();
+      await phase('stalled');
+      stalled.terminate();
+    }
+    const of = (name: string) => echoTimes(times[name] ?? []);
+    return {
+      ...{ calm: of('calm'), beside: of('beside'), flooded: of('flooded'), stalled: of('stalled') },
+      memoryMb: { before, most },
+    };
+  } finally {
+    clearInterval(watch);
+    for (const socket of sockets) socket.terminate();
+  }
+}
+
+/** Somebody who types into `cat` and waits for the echo of each key. */
+class Typist {
+  readonly #socket: WebSocket;
+  #seen = '';
+  #heard: () => void = () => {};
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.on('message', (data: Buffer) => {
+      this.#seen = (this.#seen + data.toString('latin1')).slice(-64);
+      this.#heard();
+    });
+  }
+
+  async ready(): Promise<void> {
+    this.#socket.send(Buffer.from('PS1=; printf "re""ady"; exec cat\n'));
+    while (!this.#seen.endsWith('ready')) await delay(10);
+  }
+
+  /** Milliseconds until the echo. */
+  async key(): Promise<number> {
+    const begin = performance.now();
+    const echo = new Promise<void>((resolve) => {
+      this.#heard = resolve;
+    });
+    this.#socket.send(Buffer.from('x'));
+    await echo;
+    const took = performance.now() - begin;
+    this.#socket.send(Buffer.from('\x15')); // Takes the key back: a line has a limit.
+    return took;
+  }
+}
+
+async function typeAll(typists: readonly Typist[], ms: number): Promise<number[]> {
+  const until = performance.now() + ms;
+  const all = typists.map(async (typist, i) => {
+    const times: number[] = [];
+    await delay((i * KEY_EVERY_MS) / typists.length);
+    while (performance.now() < until) {
+      times.push(await typist.key());
+      await delay(KEY_EVERY_MS);
+    }
+    return times;
+  });
+  return (await Promise.all(all)).flat();
+}
+
+async function open(url: string): Promise<WebSocket> {
+  const socket = new WebSocket(url, { perMessageDeflate: false });
+  await once(socket, 'open');
+  socket.on('error', () => {});
+  return socket;
+}
+
+/** The reader of a flood is a process of its own, so that it takes no time from the ones that measure. */
+function platformFlood(box: Box, token: string): ChildProcess {
+  const script = `
+    const { WebSocket } = require('ws');
+    const socket = new WebSocket(process.argv[1], { perMessageDeflate: false });
+    socket.on('open', () => socket.send(Buffer.from(process.argv[2])));
+    socket.on('message', () => {});`;
+  const args = ['-e', script, `${box.ws}/terminal?token=${token}`, `${FLOOD}\n`];
+  return spawn(process.execPath, args, { stdio: 'ignore' });
+}
+
+function besideFlood({ keyFile, address }: Box): ChildProcess {
+  const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'BatchMode=yes'];
+  const args = ['-tt', '-i', keyFile, ...options.flatMap((option) => ['-o', option]), `root@${address}`, FLOOD];
+  return spawn('ssh', args, { stdio: ['pipe', 'ignore', 'ignore'] });
+}
+
+async function whileRunning(child: ChildProcess, work: () => Promise<void>): Promise<void> {
+  const exited = once(child, 'exit');
+  try {
+    await delay(500);
+    await work();
+    if (child.exitCode !== null) throw new Error(`the flood ended by itself with ${child.exitCode}`);
+  } finally {
+    child.kill('SIGKILL');
+    await exited;
+  }
+}
+
+function echoTimes(times: readonly number[]): EchoTimes {
+  const sorted = times.toSorted((a, b) => a - b);
+  const at = (share: number) => Number((sorted[Math.floor(sorted.length * share)] ?? Number.NaN).toFixed(2));
+  return { echoes: sorted.length, p50: at(0.5), p99: at(0.99) };
+}
+
+function memoryMb(pid: number): number {
+  const rss = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Math.round(Number(rss) / 1024);
+}
