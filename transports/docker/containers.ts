@@ -37,8 +37,8 @@ export class Containers {
   }
 
   /**
-   * Makes the container. One that exists is adopted; when it is stopped, changed limits are applied to it, and one with other mount
-   * paths or another image is made anew around the same volumes.
+   * Makes the container. One that exists is adopted, with the limits of `spec`; a stopped one with other mount paths or another image
+   * is made anew around the same volumes.
    */
   async create(spec: ContainerSpec): Promise<void> {
     const cpus = await this.#cpus();
@@ -47,7 +47,7 @@ export class Containers {
     for (let tries = 1; ; tries += 1) {
       const present = await this.find(spec.id);
       if (present !== undefined) {
-        if (present.State.Running) return;
+        if (present.State.Running) return this.#updateLimits(present, spec, cpus);
         if (this.#sameShape(present, spec)) return this.#updateLimits(present, spec, cpus);
         await this.#removeContainer(present.Id);
       }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Ending, Engine, Log } from '../../proto/ports.ts';
+import { type Ending, type Engine, EngineError, type Log } from '../../proto/ports.ts';
 import { type BaseImage, debianBaseImage } from './base-image.ts';
 import { DockerClient } from './client.ts';
 import { Containers } from './containers.ts';
@@ -8,6 +8,7 @@ import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
 import { Images } from './images.ts';
 import { readLogs } from './logs.ts';
 import { namingOf } from './naming.ts';
+import { endSessions } from './sessions.ts';
 import { defaultUsageTimes, UsageSampler, type UsageTimes } from './usage.ts';
 
 /** What a Docker engine is made from. */
@@ -58,6 +59,12 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       }),
     create: (spec) => containers.create(spec),
     start: (id, authorizedKeys) => containers.start(id, authorizedKeys),
+    renewKeys: async (id, authorizedKeys) => {
+      const view = await containers.mustFind(id);
+      if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
+      await containers.start(id, authorizedKeys);
+      await endSessions(client, view.Id);
+    },
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
     remove: (id, { keepData = false } = {}) => containers.remove(id, keepData),
     inspect: (id) => containers.inspect(id),
