@@ -12,7 +12,7 @@ import { type Cleanup, tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 
 const run = promisify(execFile);
-const view = z.object({ id: z.string(), status: z.string(), status_reason: z.string().optional() });
+const view = z.object({ id: z.string(), status: z.string() });
 
 interface Setting {
   platform: RunningPlatform;
@@ -41,7 +41,7 @@ async function running(t: Cleanup): Promise<Setting> {
   });
   const created = await request('POST', `${compute}/compute/containers`, {
     token,
-    body: { name: 'one', ssh_key_ids: [key.json.id] },
+    body: { name: 'one', ssh_key_ids: [key.json.id], ssh_enabled: true },
   });
   const { id } = view.parse(created.json);
   const options = [
