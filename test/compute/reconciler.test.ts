@@ -21,7 +21,7 @@ const row = async (world: World, id: string) => {
 };
 
 describe('a container that cannot be started', () => {
-  test('fails at once with the reason when there is no such image', async (t) => {
+  test('C11: fails at once with the reason when there is no such image', async (t) => {
     const image = `${REGISTRY}/ann/gone:1`;
     const world = await openWorld(t);
     const socket = await world.updates(ann);
@@ -130,7 +130,7 @@ describe('a workload that ends', () => {
     assert.equal((await row(world, id)).statusReason, null);
   });
 
-  test('says when memory ran out', async (t) => {
+  test('C11: says when memory ran out', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);
     const socket = await world.updates(ann);
@@ -187,7 +187,7 @@ describe('a workload that ends', () => {
   });
 });
 
-describe('a container changed behind our back', () => {
+describe('C12: a container changed behind our back', () => {
   test('removed: it is made again, each time anew', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);

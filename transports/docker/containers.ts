@@ -84,6 +84,13 @@ export class Containers {
       await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
     } catch (error) {
       if (isReply(error, 404) && /network/i.test(error.reason)) return this.#rejoinNetwork(view.Id);
+      // dockerd was killed while it started this: containerd runs what dockerd knows nothing of, and no start ever works again.
+      if (isReply(error, 409, 500) && /task \S+ already exists/i.test(error.reason)) {
+        await this.#removeContainer(view.Id);
+        throw new EngineError('unavailable', 'The container engine lost track of the container: it is made anew.', {
+          cause: error,
+        });
+      }
       // What the image asks to run cannot be run: no retry helps.
       if (isReply(error, 400, 500) && /executable file not found|exec format error|exec: "/i.test(error.reason)) {
         throw new EngineError('refused', error.reason, { cause: error });
