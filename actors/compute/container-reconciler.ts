@@ -84,7 +84,9 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
         ? stoppedNotice(row, clock.now(), reason ?? 'it ended')
         : undefined;
     const written = await db.tx(async (tx) => {
-      const changed = await setStatus(tx, row.id, { from: row.status, status: next, reason, address, announced });
+      const { keysApplied } = row;
+      const to = { from: row.status, status: next, reason, address, announced, keysApplied };
+      const changed = await setStatus(tx, row.id, to);
       if (changed !== undefined && notice !== undefined) await append(tx, notice);
       return changed;
     });
@@ -214,7 +216,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
           return ctx.sleep();
         }
         // Unless this actor wrote it since: then what was read may be older.
-        if (row === begunWith) adopt(state, report.row);
+        if (row === begunWith) adopt(state, knowsKeys(report.row, row.keysApplied));
         return observed(state, ctx, report.actual);
       case 'started': {
         state.failures = 0;

@@ -93,7 +93,7 @@ async function launch(
   signal: AbortSignal,
   progress: (report: Report) => void,
 ): Promise<Report> {
-  const { engine, db, log } = deps;
+  const { engine, log } = deps;
   const image = imageOf(deps, row);
   await engine.ensureImage(image, {
     always: row.pullPolicy === 'Always' && image !== engine.baseImage,
@@ -106,7 +106,7 @@ async function launch(
   progress({ type: 'accepted' });
   signal.throwIfAborted();
   await engine.start(row.id, keys);
-  await noteKeysApplied(db, row.id, revision);
+  // Written with the next status: until then nothing is lost but a repetition.
   return { type: 'started', keysRevision: revision };
 }
 

@@ -208,15 +208,17 @@ export function setStatus(
     address: string | null;
     /** The user was told of the start. */
     announced: boolean;
+    /** The keys that the container knows. */
+    keysApplied: number;
   },
 ): Promise<ContainerRow | undefined> {
   return db.one(
     containerRow,
     `update containers set status = $2, status_reason = $3, address = $4,
        status_since = case when status = $2 then status_since else now() end,
-       announce = announce and not $5
+       announce = announce and not $5, keys_applied = greatest(keys_applied, $7)
      where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
-    [id, change.status, change.reason, change.address, change.announced, change.from],
+    [id, change.status, change.reason, change.address, change.announced, change.from, change.keysApplied],
   );
 }
 
