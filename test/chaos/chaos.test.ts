@@ -17,6 +17,6 @@ test('C12, C14, C16: whatever clients and operators do while dockerd is killed, 
 }, async (t) => {
   const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000);
   t.diagnostic(`seed ${seed} (CHAOS_SEED)`);
-  const report = await runChaos({ seed, operations: 40, kills: 1, meddlings: 6, settleMs: 90_000 });
+  const report = await runChaos({ seed, operations: 40, pauseMs: 1000, kills: 1, meddlings: 6, settleMs: 90_000 });
   t.diagnostic(JSON.stringify(report));
 });

@@ -21,6 +21,8 @@ export interface ChaosOptions {
   readonly seed: number;
   /** Operations of all clients together. */
   readonly operations: number;
+  /** Longest pause of a client between two of its operations, ms. */
+  readonly pauseMs: number;
   /** How often dockerd gets SIGKILL and is started again. */
   readonly kills: number;
   /** How often a container is changed behind the platform's back. */
@@ -162,7 +164,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
         (await operations[name]?.(user, containers.length === 0 ? '' : pick(containers).id)) ?? assert.fail(name);
       answers[`${name} ${status}`] = (answers[`${name} ${status}`] ?? 0) + 1;
       assert.ok([200, 403, 404, 409, 503].includes(status), `${name}: ${status} ${JSON.stringify(json)}`);
-      await delay(random() * 300);
+      await delay(random() * options.pauseMs);
     }
   }
 
@@ -201,6 +203,8 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
       // Spread over the operations, as far as these are.
       const share = 1 - deeds.length / (options.kills + options.meddlings);
       await until(() => !working || left <= options.operations * (1 - share), { timeoutMs: 600_000, everyMs: 50 });
+      // Those that are left when the clients are done meet containers too.
+      if (!working) await delay(200);
       if (deed === 'meddle') await meddle();
       else {
         process.kill(pid, 'SIGKILL');

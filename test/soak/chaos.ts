@@ -8,7 +8,14 @@ const [seed = Date.now() % 1_000_000, operations = 200, kills = 5] = process.arg
 
 process.stdout.write(`seed ${seed}, ${operations} operations, ${kills} kills of dockerd\n`);
 try {
-  const report = await runChaos({ seed, operations, kills, meddlings: Math.round(operations / 5), settleMs: 180_000 });
+  const report = await runChaos({
+    seed,
+    operations,
+    kills,
+    pauseMs: 2000,
+    meddlings: Math.round(operations / 5),
+    settleMs: 180_000,
+  });
   process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
 } catch (error) {
   process.stdout.write(`${error instanceof Error ? error.message : error}\n`);
