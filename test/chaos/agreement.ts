@@ -21,6 +21,7 @@ const inspected = z.object({
 const row = z.object({
   id: z.string(),
   status: z.string(),
+  status_reason: z.string().nullable(),
   desired: z.string(),
   memory_mb: z.number(),
   mount_paths: z.array(z.string()),
@@ -43,7 +44,7 @@ export async function disagreements({ containers, pushed, db, docker }: Seen): P
   const problems: string[] = [];
   const rows = await db.many(
     row,
-    `select id, status, desired, memory_mb, mount_paths, keys_revision, keys_applied, restart, https_enabled,
+    `select id, status, status_reason, desired, memory_mb, mount_paths, keys_revision, keys_applied, restart, https_enabled,
        exists (select from ingress_rules where container_id = containers.id and port = 443) as https_rule from containers`,
   );
   const inDocker = await dockerContainers(docker);
@@ -55,6 +56,10 @@ export async function disagreements({ containers, pushed, db, docker }: Seen): P
     const stored = rows.find((one) => one.id === id);
     if (stored === undefined) problems.push(`${id} has no row`);
     else {
+      // Nothing here is a reason to give up, but ending more than five times within a minute.
+      if (status === 'failed' && !/keeps crashing/.test(stored.status_reason ?? '')) {
+        problems.push(`${id} has failed: ${stored.status_reason}`);
+      }
       if (stored.status !== status) problems.push(`${id} is ${stored.status} in its row and ${status} in the API`);
       if (stored.https_enabled !== stored.https_rule || stored.https_enabled !== https_enabled)
         problems.push(`${id} has https_enabled ${https_enabled} and a rule: ${stored.https_rule}`);

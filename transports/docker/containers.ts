@@ -91,6 +91,8 @@ export class Containers {
           cause: error,
         });
       }
+      // Somebody removes it at this moment: it is made anew later.
+      if (isReply(error, 409)) throw new EngineError('unavailable', error.reason, { cause: error });
       // What the image asks to run cannot be run: no retry helps.
       if (isReply(error, 400, 500) && /executable file not found|exec format error|exec: "/i.test(error.reason)) {
         throw new EngineError('refused', error.reason, { cause: error });
