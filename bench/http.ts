@@ -221,6 +221,7 @@ const emptyEngine: Engine = {
   ensureImage: nothing,
   create: nothing,
   start: nothing,
+  renewKeys: nothing,
   stop: nothing,
   remove: nothing,
   inspect: async () => undefined,
