@@ -224,6 +224,7 @@ const emptyEngine: Engine = {
   ensureImage: nothing,
   create: nothing,
   start: nothing,
+  renewKeys: nothing,
   stop: nothing,
   remove: nothing,
   inspect: async () => undefined,

@@ -1,7 +1,60 @@
 /** The compute service's endpoints and views (interface sections 2.8, 2.9, 4.2, 6.2, 8). */
 import { z } from 'zod';
+import {
+  byContainer,
+  byUser,
+  common,
+  containerCreatedSchema,
+  containerNameSchema,
+  containerParams,
+  containerSchema,
+  containerScope,
+  containersScope,
+  instanceTypeSchema,
+  mountPathsSchema,
+  ok,
+  pullPolicySchema,
+  statusSchema,
+} from './compute-parts.ts';
+import { listAllContainers, listImages } from './compute-platform.ts';
+import {
+  addIngress,
+  deleteIngress,
+  getMounts,
+  getSsh,
+  listIngress,
+  setMounts,
+  setPullPolicy,
+  setSsh,
+} from './compute-settings.ts';
 import { endpoint } from './endpoint.ts';
-import { idSchema } from './ids.ts';
+
+export {
+  type ContainerCreatedView,
+  type ContainerStatus,
+  type ContainerView,
+  containerCreatedSchema,
+  containerSchema,
+  INSTANCE_TYPES,
+  type InstanceType,
+  instanceTypeSchema,
+  mountPathSchema,
+  type PullPolicy,
+  pullPolicySchema,
+  statusSchema,
+} from './compute-parts.ts';
+export { type AdminContainerView, type ImageView, listAllContainers, listImages } from './compute-platform.ts';
+export {
+  addIngress,
+  deleteIngress,
+  getMounts,
+  getSsh,
+  type IngressView,
+  listIngress,
+  setMounts,
+  setPullPolicy,
+  setSsh,
+} from './compute-settings.ts';
 
 /** Limits of section 8. */
 export const MAX_CONTAINERS = 3;
@@ -15,113 +68,6 @@ const TERMINAL_SESSION = /^[A-Za-z0-9_-]{16,64}$/;
 /** Terminals with an id of their own that one user may have at a time, with or without a client. */
 export const MAX_TERMINAL_SESSIONS = 16;
 
-/** Instance types of 2.8: architecture and CPU cores. */
-export const INSTANCE_TYPES = {
-  nano: { architecture: 'arm64', cpus: 0.5 },
-  micro: { architecture: 'arm64', cpus: 1 },
-  mini: { architecture: 'arm64', cpus: 2 },
-  tiny: { architecture: 'amd64', cpus: 1 },
-  small: { architecture: 'amd64', cpus: 2 },
-  medium: { architecture: 'amd64', cpus: 4 },
-} as const;
-
-export const instanceTypeSchema = z.enum(['nano', 'micro', 'mini', 'tiny', 'small', 'medium']);
-export const statusSchema = z.enum(['pending', 'initializing', 'running', 'stopped', 'failed']);
-export const pullPolicySchema = z.enum(['Always', 'IfNotPresent']);
-
-/** Where a container is in its life (3.2). */
-export type ContainerStatus = z.output<typeof statusSchema>;
-export type PullPolicy = z.output<typeof pullPolicySchema>;
-export type InstanceType = z.output<typeof instanceTypeSchema>;
-
-const containerNameSchema = z
-  .string()
-  .regex(
-    /^[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}$/,
-    'must be 1 to 63 letters, digits, spaces, ".", "_", "-", starting with a letter or digit',
-  );
-
-/**
- * Paths that the kernel, the system or the platform owns: persisting them or anything inside would break the container or let it
- * out (hazards C01).
- */
-const RESERVED_TREES = [
-  '/proc',
-  '/sys',
-  '/dev',
-  '/run',
-  '/var/run',
-  '/boot',
-  '/bin',
-  '/sbin',
-  '/lib',
-  '/lib64',
-  '/usr/bin',
-  '/usr/sbin',
-  '/usr/lib',
-  '/etc/ssh',
-  '/etc/troupe',
-];
-/** Paths that cannot be persisted themselves, though folders inside them can. */
-const RESERVED_PATHS = ['/etc', '/usr', '/var', '/tmp'];
-
-function isReserved(path: string): boolean {
-  return RESERVED_PATHS.includes(path) || RESERVED_TREES.some((tree) => path === tree || path.startsWith(`${tree}/`));
-}
-
-/** One absolute path to persist: normal form, no `.` or `..`, nothing that the system owns, no `:` (a mount separator). */
-export const mountPathSchema = z
-  .string()
-  .max(255, 'must be at most 255 characters')
-  .regex(
-    /^(\/[A-Za-z0-9_@+.-]+)+$/,
-    'must be an absolute path of letters, digits and "_@+.-", without a trailing slash',
-  )
-  .refine(
-    (path) => !path.split('/').some((part) => part === '.' || part === '..'),
-    'must not contain "." or ".." segments',
-  )
-  .refine((path) => !isReserved(path), 'is a path the system needs: choose one such as /root or /data');
-
-const mountPathsSchema = z
-  .array(mountPathSchema)
-  .min(1, 'must name at least one path')
-  .max(16, 'must name at most 16 paths')
-  .refine((paths) => new Set(paths).size === paths.length, 'must not name a path twice')
-  .refine(
-    (paths) => !paths.some((a) => paths.some((b) => b.startsWith(`${a}/`))),
-    'must not name a path inside another',
-  );
-
-const createFields = {
-  id: z.string(),
-  name: z.string(),
-  status: statusSchema,
-  /** Why it failed; absent otherwise. */
-  status_reason: z.string().optional(),
-  hostname: z.string(),
-  memory_mb: z.int(),
-  storage_gb: z.int(),
-  instance_type: instanceTypeSchema,
-  created_at: z.iso.datetime(),
-  ssh_enabled: z.boolean(),
-  https_enabled: z.boolean(),
-  pull_policy: pullPolicySchema,
-};
-
-/** A container as create, start and stop answer it. */
-export const containerCreatedSchema = z.object(createFields);
-
-/** A container as list and get answer it. */
-export const containerSchema = z.object({
-  ...createFields,
-  memory_used_mb: z.int(),
-  storage_used_gb: z.number(),
-  ssh_command: z.string(),
-});
-export type ContainerView = z.input<typeof containerSchema>;
-export type ContainerCreatedView = z.input<typeof containerCreatedSchema>;
-
 /** 2.9 */
 export const sshKeySchema = z.object({
   id: z.int(),
@@ -130,17 +76,7 @@ export const sshKeySchema = z.object({
   created_at: z.iso.datetime(),
 });
 
-const containerParams = z.object({ id: idSchema });
-const ok = z.object({ status: z.literal('ok') });
-const containersScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.containers`, action });
 const keysScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.keys`, action });
-const containerScope = (action: string) => ({
-  key: (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`,
-  action,
-});
-const byUser = { kind: 'compute/user', key: 'caller' } as const;
-const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
-const common = { service: 'compute', access: 'token' } as const;
 
 export const listContainers = endpoint({
   ...common,
@@ -287,8 +223,8 @@ export const computeEventSchema = z.discriminatedUnion('type', [
     data: z.object({
       container_id: z.string(),
       status: statusSchema,
+      /** Empty while it does not run. */
       external_ip: z.string(),
-      status_reason: z.string().optional(),
     }),
   }),
 ]);
@@ -373,6 +309,16 @@ export const computeEndpoints = [
   listSshKeys,
   createSshKey,
   deleteSshKey,
+  listImages,
+  listAllContainers,
+  getSsh,
+  setSsh,
+  listIngress,
+  addIngress,
+  deleteIngress,
+  getMounts,
+  setMounts,
+  setPullPolicy,
   computeSocket,
   terminal,
   logs,

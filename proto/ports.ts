@@ -162,6 +162,12 @@ export interface ContainerState {
   readonly restarts: number;
   /** Unix ms of the last start; null when it never ran. */
   readonly startedAt: number | null;
+  /** Frozen from outside: it counts as running. */
+  readonly paused?: boolean;
+  /** Where its persistent data is mounted; absent when the engine does not say. */
+  readonly mountPaths?: readonly string[];
+  /** What it may use; absent when the engine does not say. */
+  readonly limits?: { readonly cpus: number; readonly memoryMb: number };
 }
 
 /** Last sample; zeros until there is one. */
@@ -242,6 +248,11 @@ export interface Engine {
   create(spec: ContainerSpec): Promise<void>;
   /** Writes `authorizedKeys` into the container, then starts it. */
   start(id: string, authorizedKeys: readonly string[]): Promise<void>;
+  /**
+   * Replaces the authorized keys of a container that runs, and ends the SSH sessions in it that none of them opened. Rejects
+   * `not_running`.
+   */
+  renewKeys(id: string, authorizedKeys: readonly string[]): Promise<void>;
   /** SIGTERM, then SIGKILL after `graceSeconds`. */
   stop(id: string, graceSeconds: number): Promise<void>;
   /** Removes the container and, unless `keepData`, its persistent data. */
@@ -267,6 +278,12 @@ export interface Engine {
   /** Last known usage; never waits. */
   usage(id: string): ContainerUsage;
   close(): Promise<void>;
+}
+
+/** Images that users have beside the built-in one. */
+export interface ImageCatalog {
+  /** References in full (`{registry_host}/<repo>:<tag>`) that this user may pull, sorted. Rejects when the registry does not answer. */
+  list(user: { readonly userId: string; readonly username: string }): Promise<readonly string[]>;
 }
 
 // -------------------------------------------------------------------------------------------------------------- shell

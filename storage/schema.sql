@@ -138,6 +138,10 @@ create table containers (
   address text,
   epoch bigint not null default 0,
   created_at timestamp with time zone not null default now(),
+  restart boolean not null default false,
+  announce boolean not null default false,
+  keys_revision integer not null default 1,
+  keys_applied integer not null default 0,
   constraint containers_pkey PRIMARY KEY (id),
   constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
   constraint containers_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
@@ -148,6 +152,26 @@ create table containers (
   constraint containers_slot_key UNIQUE (user_id, slot),
   constraint containers_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'initializing'::text, 'running'::text, 'stopped'::text, 'failed'::text]))),
   constraint containers_storage_gb_check CHECK (((storage_gb >= 1) AND (storage_gb <= 1024)))
+);
+
+create table deleted_containers (
+  id text not null,
+  user_id text not null,
+  deleted_at timestamp with time zone not null default now(),
+  constraint deleted_containers_pkey PRIMARY KEY (id)
+);
+
+create table ingress_rules (
+  id integer not null generated always as identity,
+  container_id text not null,
+  port integer not null,
+  target_port integer not null,
+  created_at timestamp with time zone not null default now(),
+  constraint ingress_rules_pkey PRIMARY KEY (id),
+  constraint ingress_rules_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE,
+  constraint ingress_rules_port_check CHECK (((port = ANY (ARRAY[80, 443])) OR ((port >= 8000) AND (port <= 8999)))),
+  constraint ingress_rules_port_key UNIQUE (container_id, port),
+  constraint ingress_rules_target_port_check CHECK (((target_port >= 1) AND (target_port <= 65535)))
 );
 
 create table login_attempts (
@@ -294,6 +318,8 @@ CREATE INDEX bus_message_ids_at ON public.bus_message_ids USING btree (at);
 CREATE INDEX container_keys_by_key ON public.container_keys USING btree (key_id);
 
 CREATE INDEX containers_by_user ON public.containers USING btree (user_id);
+
+CREATE INDEX deleted_containers_by_time ON public.deleted_containers USING btree (deleted_at);
 
 CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at);
 

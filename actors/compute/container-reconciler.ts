@@ -3,18 +3,14 @@
  * at a time, and writes each change of status to the row before anybody hears of it.
  */
 import { type ContainerState, EngineError } from '../../proto/ports.ts';
-import {
-  type ContainerRow,
-  type Desired,
-  forgetContainer,
-  setDesired,
-  setStatus,
-} from '../../storage/compute/containers.ts';
+import { type ContainerRow, clearRestart, forgetContainer, setStatus } from '../../storage/compute/containers.ts';
+import { append } from '../../storage/outbox.ts';
 import { dispatch } from '../../supervision/index.ts';
 import { refusalOf } from '../door.ts';
 import {
   afterFailure,
   crashDelay,
+  driftOf,
   exitReason,
   INITIALIZING_LIMIT_MS,
   MAX_CRASHES,
@@ -24,15 +20,25 @@ import {
 import type { ContainerActorState, ContainerContext, Job } from './container-state.ts';
 import { type Report, type Work, work } from './container-work.ts';
 import type { ComputeDeps } from './deps.ts';
+import { startedNotice, stoppedNotice } from './notices.ts';
+import type { EngineHealth } from './watcher.ts';
 
+/** Between two probes of a container that takes long. */
 const PROBE_EVERY_MS = 300;
 /** After the database did not take a status. */
 const REWRITE_AFTER_MS = 1000;
 const TOO_LATE = 'it could not be started within 10 minutes';
 const REMOVED = -1;
 
-/** Makes the reconciler. `onStatus` hears of every change after it is written. */
-export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => void) {
+/** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
+interface Change {
+  readonly reason?: string | null;
+  readonly address?: string | null;
+  readonly ended?: boolean;
+}
+
+/** Makes the reconciler. `onStatus` hears of every change after it is written; `health` is what the watcher knows of the engine. */
+export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => void, health: EngineHealth) {
   const { db, clock, log } = deps;
 
   function begin(state: ContainerActorState, ctx: ContainerContext, what: Work): void {
@@ -40,7 +46,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     state.timer = undefined;
     state.resting = false;
     state.lookAgain = false;
-    const job: Job = { what, abort: new AbortController() };
+    const job: Job = { what, row: state.row, abort: new AbortController() };
     state.job = job;
     const report = (report: Report) => dispatch(ctx.self, { type: 'report', job, report });
     work(deps, state.row, what, AbortSignal.any([job.abort.signal, ctx.signal]), report).then(
@@ -62,21 +68,45 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     state.lookAgain = false;
   }
 
+  /** Resolves with whether the row is as it was thought to be. */
   async function setTo(
     state: ContainerActorState,
     next: ContainerRow['status'],
-    reason: string | null,
-    address: string | null = null,
-  ) {
+    change: Change = {},
+  ): Promise<boolean> {
     const { row } = state;
-    if (row.status === next && row.statusReason === reason && row.address === address) return;
-    const written = await setStatus(db, row.id, { status: next, reason, address });
-    // Being deleted: nobody is shown a status any more.
-    if (written === undefined) return;
-    state.row = written;
+    const { reason = null, address = null, ended = false } = change;
+    if (row.status === next && row.statusReason === reason && row.address === address) return true;
+    const announced = next === 'running' && row.announce;
+    const notice = announced
+      ? startedNotice(row, clock.now())
+      : next === 'failed' || (ended && row.status === 'running')
+        ? stoppedNotice(row, clock.now(), reason ?? 'it ended')
+        : undefined;
+    const written = await db.tx(async (tx) => {
+      const { keysApplied } = row;
+      const to = { from: row.status, status: next, reason, address, announced, keysApplied };
+      const changed = await setStatus(tx, row.id, to);
+      if (changed !== undefined && notice !== undefined) await append(tx, notice);
+      return changed;
+    });
+    if (written === undefined) {
+      // Being deleted, or an earlier write had come through unheard: read what the row says.
+      state.lookAgain = true;
+      return false;
+    }
     log.info({ containerId: row.id, userId: row.userId, from: row.status, to: next, reason }, 'container status');
-    if (next !== 'running') closeStreams(state, farewell(next));
-    onStatus(written);
+    adopt(state, written);
+    return true;
+  }
+
+  /** Takes a row that was written or read; whoever watches hears when its status is another. */
+  function adopt(state: ContainerActorState, row: ContainerRow): void {
+    const before = state.row;
+    state.row = row;
+    if (row.desired === 'deleted' || (row.status === before.status && row.address === before.address)) return;
+    if (row.status !== 'running') closeStreams(state, farewell(row.status));
+    onStatus(row);
   }
 
   const tooLate = ({ status, statusSince }: ContainerRow) =>
@@ -87,62 +117,136 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     ctx: ContainerContext,
     actual: ContainerState | undefined,
   ): Promise<void> {
-    const { row } = state;
     // What ended before this start was asked for is no crash of it.
-    if (row.status === 'pending') state.countedStart = actual?.startedAt ?? state.countedStart;
-    const step = nextStep(row, actual);
-    if (step === 'settled') return;
-    if (step !== 'launch') return begin(state, ctx, step);
-    const ended = endOf(state, actual);
-    if (ended !== undefined) {
-      const recovered = row.status === 'running' && clock.now() - row.statusSince.getTime() > RECOVERED_AFTER_MS;
-      const crashes = recovered ? 1 : state.crashes + 1;
-      if (crashes > MAX_CRASHES) await setTo(state, 'failed', `it keeps crashing: ${ended}`);
-      else await setTo(state, 'initializing', `restarting: ${ended}`);
-      // Counted once it is written, so that an end the database did not take is met again.
-      state.crashes = crashes;
-      state.countedStart = actual?.startedAt ?? REMOVED;
-      if (crashes > MAX_CRASHES) return;
-      if (crashes > 1) return rest(state, ctx, crashDelay(crashes));
+    if (state.row.status === 'pending') state.countedStart = actual?.startedAt ?? state.countedStart;
+    const runs = actual?.phase === 'running';
+    if (state.row.restart && state.row.desired === 'running' && !runs) {
+      const cleared = await clearRestart(db, state.row.id);
+      if (cleared !== undefined) adopt(state, cleared);
     }
-    if (tooLate(state.row)) return setTo(state, 'failed', state.problem ?? state.row.statusReason ?? TOO_LATE);
+    if (runs) noteDrift(state, actual);
+    const step = nextStep(state.row, actual, state.tolerated);
+    if (step === 'settled') return;
+    if (step === 'restart') {
+      // The end that follows is our doing.
+      state.countedStart = actual?.startedAt ?? state.countedStart;
+      const reason = 'restarting: it was changed from outside';
+      if (state.row.status === 'running' && !(await setTo(state, 'initializing', { reason }))) return;
+    }
+    if (step === 'restart' || step === 'adjust') state.mending = true;
+    if (step !== 'launch') return begin(state, ctx, step);
+    if (await crashed(state, ctx, actual)) return;
+    if (tooLate(state.row)) {
+      await setTo(state, 'failed', { reason: state.problem ?? state.row.statusReason ?? TOO_LATE });
+      return;
+    }
     begin(state, ctx, 'launch');
   }
 
-  async function failed(state: ContainerActorState, ctx: ContainerContext, error: unknown): Promise<void> {
+  /** What is still different after it was mended is let be, instead of mending it for ever. */
+  function noteDrift(state: ContainerActorState, actual: ContainerState): void {
+    const drift = driftOf(state.row, actual);
+    if (drift === undefined) state.tolerated = undefined;
+    else if (state.mending) {
+      state.tolerated = drift;
+      log.debug({ containerId: state.row.id, drift }, 'a container cannot be made as it should be');
+    }
+    state.mending = false;
+  }
+
+  /** Counts the end of a workload that should run. Resolves with whether it is not to be started again at once. */
+  async function crashed(
+    state: ContainerActorState,
+    ctx: ContainerContext,
+    actual: ContainerState | undefined,
+  ): Promise<boolean> {
+    const { row } = state;
+    const ended = endOf(state, actual);
+    if (ended === undefined) return false;
+    const recovered = row.status === 'running' && clock.now() - row.statusSince.getTime() > RECOVERED_AFTER_MS;
+    // What ended with the engine did not crash.
+    const interrupted = state.connection !== undefined && state.connection !== health.connections;
+    const crashes = recovered ? 1 : state.crashes + (interrupted ? 0 : 1);
+    const written = await (crashes > MAX_CRASHES
+      ? setTo(state, 'failed', { reason: `it keeps crashing: ${ended}`, ended: true })
+      : setTo(state, 'initializing', { reason: `restarting: ${ended}`, ended: true }));
+    if (!written) return true;
+    // Counted once it is written, so that an end the database did not take is met again.
+    state.crashes = crashes;
+    state.countedStart = actual?.startedAt ?? REMOVED;
+    if (crashes > MAX_CRASHES) return true;
+    if (crashes <= 1 || interrupted) return false;
+    rest(state, ctx, crashDelay(crashes));
+    return true;
+  }
+
+  async function failed(state: ContainerActorState, ctx: ContainerContext, what: Work, error: unknown): Promise<void> {
+    // The database is away: nothing is known, and nothing is held against the container.
+    if (!(error instanceof EngineError) && refusalOf(error).code === 'unavailable') throw error;
     state.failures++;
     const known = error instanceof EngineError ? error : undefined;
     state.problem = known?.message;
     const next = afterFailure(known, state.failures);
     const { row } = state;
-    log.warn({ containerId: row.id, failures: state.failures, err: error }, 'work on a container failed');
+    log.warn({ containerId: row.id, what, failures: state.failures, err: error }, 'work on a container failed');
     const givesUp = row.desired === 'running' && row.status !== 'failed';
-    if (givesUp && next.reason !== undefined) return setTo(state, 'failed', next.reason);
-    if (givesUp && tooLate(row)) return setTo(state, 'failed', state.problem ?? TOO_LATE);
-    lookIn(state, ctx, next.retryMs);
+    if (known?.code === 'unavailable') state.mending = false;
+    if (givesUp && what === 'launch' && next.reason !== undefined) {
+      await setTo(state, 'failed', { reason: next.reason });
+    } else if (givesUp && tooLate(row)) {
+      await setTo(state, 'failed', { reason: state.problem ?? TOO_LATE });
+    } else lookIn(state, ctx, next.retryMs);
   }
 
-  async function heed(state: ContainerActorState, ctx: ContainerContext, report: Report): Promise<void> {
+  async function heed(
+    state: ContainerActorState,
+    ctx: ContainerContext,
+    { what, row: begunWith }: Job,
+    report: Report,
+  ): Promise<void> {
     const { row } = state;
     const starting = row.desired === 'running' && row.status !== 'failed';
     switch (report.type) {
       case 'progress':
         return;
       case 'accepted':
-        if (starting && row.status === 'pending') await setTo(state, 'initializing', null);
+        if (starting && row.status === 'pending') await setTo(state, 'initializing');
         return;
       case 'observed':
+        if (report.row === undefined) {
+          state.lookAgain = false;
+          return ctx.sleep();
+        }
+        // Unless this actor wrote it since: then what was read may be older.
+        if (row === begunWith) adopt(state, knowsKeys(report.row, row.keysApplied));
         return observed(state, ctx, report.actual);
+      case 'started': {
+        state.failures = 0;
+        state.row = knowsKeys(row, report.keysRevision);
+        state.connection = health.connections;
+        const again = state.lookAgain;
+        begin(state, ctx, 'probe');
+        // Most of what the engine told meanwhile is our own doing; the probe comes first.
+        state.lookAgain = again;
+        return;
+      }
+      case 'keyed':
+        state.failures = 0;
+        state.row = knowsKeys(row, report.keysRevision);
+        state.lookAgain = true;
+        return;
       case 'ready':
         state.failures = 0;
         state.problem = undefined;
-        if (starting) await setTo(state, 'running', null, report.address);
+        state.connection = health.connections;
+        if (starting) await setTo(state, 'running', { address: report.address });
         // Whatever ends from now on ends anew.
         state.countedStart = undefined;
         return;
       case 'not-ready':
-        if (starting && tooLate(row)) return setTo(state, 'failed', 'it was not ready within 10 minutes');
-        return lookIn(state, ctx, PROBE_EVERY_MS);
+        if (starting && tooLate(row)) await setTo(state, 'failed', { reason: 'it was not ready within 10 minutes' });
+        else lookIn(state, ctx, PROBE_EVERY_MS);
+        return;
       case 'done':
         state.failures = 0;
         state.lookAgain = true;
@@ -150,17 +254,16 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       case 'removed':
         await forgetContainer(db, row.id);
         state.lookAgain = false;
-        ctx.sleep();
-        return;
+        return ctx.sleep();
       case 'failed':
-        return failed(state, ctx, report.error);
+        return failed(state, ctx, what, report.error);
     }
   }
 
   /** Heeds a report; when the database is away the world is looked at again, since nothing was written. */
-  async function heeded(state: ContainerActorState, ctx: ContainerContext, report: Report): Promise<void> {
+  async function heeded(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
     try {
-      await heed(state, ctx, report);
+      await heed(state, ctx, job, report);
     } catch (error) {
       if (refusalOf(error).code !== 'unavailable') throw error;
       log.warn({ containerId: state.row.id, err: error }, 'the status of a container could not be written');
@@ -176,7 +279,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       state.lookAgain = true;
       if (!tooLate(state.row)) return;
       state.job.abort.abort(new Error(TOO_LATE));
-      await setTo(state, 'failed', state.problem ?? TOO_LATE);
+      await setTo(state, 'failed', { reason: state.problem ?? TOO_LATE });
     },
 
     /** The pause after a crash is over. */
@@ -196,26 +299,36 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       if (report.type !== 'accepted') state.job = undefined;
       // It served a wish that was taken back: whatever it came to, look again.
       if (job.abort.signal.aborted) state.lookAgain = true;
-      else await heeded(state, ctx, report);
+      else await heeded(state, ctx, job, report);
       if (state.lookAgain && state.job === undefined) begin(state, ctx, 'observe');
     },
 
-    /** Writes what the user wants, closes what depended on the state before, and sets off. */
-    async want(state: ContainerActorState, ctx: ContainerContext, desired: Desired): Promise<boolean> {
-      const written = await setDesired(db, state.row.id, desired, desired === 'running' ? 'pending' : 'stopped');
-      if (written === undefined) return false;
-      state.row = written;
+    /** Takes a row in which its user changed what it is made of, and makes it so. */
+    async changed(state: ContainerActorState, ctx: ContainerContext, written: ContainerRow): Promise<void> {
+      // A restart is asked for: nobody cares for what is under way.
+      if (written.status !== state.row.status) state.job?.abort.abort(new Error('it is restarted'));
+      adopt(state, written);
+      await this.look(state, ctx);
+    },
+
+    /** Takes a row in which its user wants another state, closes what depended on the state before, and sets off. */
+    async want(state: ContainerActorState, ctx: ContainerContext, written: ContainerRow): Promise<void> {
+      if (written.desired !== 'running') closeStreams(state, { code: 1000, reason: `container ${written.desired}` });
+      adopt(state, written);
       state.crashes = 0;
       state.failures = 0;
       state.problem = undefined;
-      if (desired !== 'running') closeStreams(state, { code: 1000, reason: `container ${desired}` });
-      if (desired !== 'deleted') onStatus(written);
       state.resting = false;
+      state.tolerated = undefined;
       state.job?.abort.abort(new Error('another state is wanted'));
       await this.look(state, ctx);
-      return true;
     },
   };
+}
+
+/** The container knows the keys of this revision now. */
+function knowsKeys(row: ContainerRow, revision: number): ContainerRow {
+  return { ...row, keysApplied: Math.max(row.keysApplied, revision) };
 }
 
 /** Why the workload ended, when this end was not counted yet; undefined when nothing ended. */

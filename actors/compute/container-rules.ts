@@ -15,24 +15,43 @@ export const WORKLOAD_READY_MS = 15_000;
 /** Seconds a workload has between SIGTERM and SIGKILL. */
 export const STOP_GRACE_SECONDS = 10;
 
-/** What to do next. `launch`: image, create, start. `probe`: is it ready? `settled`: nothing differs. */
-export type Step = 'launch' | 'probe' | 'stop' | 'remove' | 'settled';
+/**
+ * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run. `resume`: it was
+ * frozen. `adjust`: its limits are others. `keys`: others may log in. `settled`: nothing differs.
+ */
+export type Step = 'launch' | 'probe' | 'restart' | 'resume' | 'adjust' | 'keys' | 'stop' | 'remove' | 'settled';
 
-/** The next step from what is wanted to what is. */
-export function nextStep(
-  row: Pick<ContainerRow, 'desired' | 'status' | 'address'>,
-  actual: ContainerState | undefined,
-): Step {
+/** The next step from what is wanted to what is. What differs as `tolerated` says (`driftOf`) could not be mended before. */
+export function nextStep(row: ContainerOutline, actual: ContainerState | undefined, tolerated?: string): Step {
   if (row.desired === 'deleted') return 'remove';
   const runs = actual?.phase === 'running';
   if (row.desired === 'stopped' || row.status === 'failed') return runs ? 'stop' : 'settled';
-  if (!runs) return 'launch';
-  return row.status === 'running' && row.address === actual.address ? 'settled' : 'probe';
+  if (actual === undefined || !runs) return 'launch';
+  if (row.restart) return 'restart';
+  const drift = driftOf(row, actual);
+  if (drift !== undefined && drift !== tolerated) return hasMounts(row, actual) ? 'adjust' : 'restart';
+  if (actual.paused === true) return 'resume';
+  if (row.keysApplied < row.keysRevision) return 'keys';
+  if (row.status !== 'running') return 'probe';
+  if (row.address === actual.address) return 'settled';
+  // Without an address it was taken from its network, and finds back when it is started.
+  return actual.address === null ? 'restart' : 'probe';
 }
 
-/** Whether the stored outline and the engine's word differ, so that the container's actor should look. */
-export function needsLook(row: ContainerOutline, actual: ContainerState | undefined): boolean {
-  return nextStep(row, actual) !== 'settled';
+/** In which way a running container is not as its row says: a text that changes when either does; undefined when it fits. */
+export function driftOf(
+  row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'mountPaths'>,
+  actual: ContainerState,
+): string | undefined {
+  const wanted = { cpus: INSTANCE_TYPES[row.instanceType].cpus, memoryMb: row.memoryMb };
+  const { limits = wanted } = actual;
+  const fits = limits.cpus === wanted.cpus && limits.memoryMb === wanted.memoryMb && hasMounts(row, actual);
+  return fits ? undefined : JSON.stringify([row.mountPaths, actual.mountPaths, wanted, limits]);
+}
+
+function hasMounts({ mountPaths }: Pick<ContainerOutline, 'mountPaths'>, actual: ContainerState): boolean {
+  const mounted = actual.mountPaths ?? mountPaths;
+  return mounted.length === mountPaths.length && mountPaths.every((path) => mounted.includes(path));
 }
 
 /** The engine's form of a row. CPU follows the instance type; a single machine runs every type on its own architecture. */

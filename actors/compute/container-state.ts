@@ -1,7 +1,9 @@
 /** What the container's actor is told and what it keeps. */
+import type { Call } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../supervision/index.ts';
-import type { CallMessage } from '../door.ts';
+import { type CallMessage, callerOf } from '../door.ts';
 import type { Report, Work } from './container-work.ts';
 import type { StreamMessage } from './streams.ts';
 
@@ -20,6 +22,8 @@ export type ContainerMessage =
 /** Work under way. */
 export interface Job {
   readonly what: Work;
+  /** The row it was begun with. */
+  readonly row: ContainerRow;
   readonly abort: AbortController;
 }
 
@@ -37,6 +41,12 @@ export interface ContainerActorState {
   crashes: number;
   /** The start whose end was counted as a crash, so that one end counts once: its Unix ms. */
   countedStart: number | undefined;
+  /** The engine's connection (EngineHealth) at which it was last seen to start or run. */
+  connection: number | undefined;
+  /** Work that mends a difference was begun: is it gone? */
+  mending: boolean;
+  /** A difference that could not be mended, as `driftOf` says it. */
+  tolerated: string | undefined;
   /** Failed pieces of work in a row. */
   failures: number;
   /** What the last of them said, for a start that never comes about. */
@@ -49,6 +59,20 @@ export interface ContainerActorState {
 
 export type ContainerContext = EntityContext<ContainerMessage>;
 
+/** What handlers of its calls get. */
+export interface Own {
+  readonly state: ContainerActorState;
+  readonly ctx: ContainerContext;
+}
+
+/** The row, if it is the caller's. Somebody else's container is answered like none at all, to the letter. */
+export function own(state: ContainerActorState, call: Call): ContainerRow {
+  if (state.row.userId !== callerOf(call).userId || state.row.desired === 'deleted') {
+    throw new Refusal('not_found');
+  }
+  return state.row;
+}
+
 /** The state of an actor that just woke up. */
 export function freshState(row: ContainerRow): ContainerActorState {
   return {
@@ -59,6 +83,9 @@ export function freshState(row: ContainerRow): ContainerActorState {
     resting: false,
     crashes: 0,
     countedStart: undefined,
+    connection: undefined,
+    mending: false,
+    tolerated: undefined,
     failures: 0,
     problem: undefined,
     progress: undefined,

@@ -1,7 +1,8 @@
 /** The pieces of work on the engine, run beside the mailbox of the container's actor. Each is safe to repeat. */
 import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type ContainerState, EngineError, type EnsureImageOptions } from '../../proto/ports.ts';
-import type { ContainerRow } from '../../storage/compute/containers.ts';
+import { type ContainerRow, containerById, noteKeysApplied } from '../../storage/compute/containers.ts';
 import { keysOfContainer } from '../../storage/compute/ssh-keys.ts';
 import { STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './container-rules.ts';
 import type { ComputeDeps } from './deps.ts';
@@ -15,14 +16,22 @@ export type Report =
   | { readonly type: 'accepted' }
   /** How far the image is, for its owner. */
   | { readonly type: 'progress'; readonly line: string }
-  | { readonly type: 'observed'; readonly actual: ContainerState | undefined }
+  /** What there is, and what the row says by now. */
+  | { readonly type: 'observed'; readonly actual: ContainerState | undefined; readonly row: ContainerRow | undefined }
+  /** `keysRevision`: the keys it was told. */
+  | { readonly type: 'started' | 'keyed'; readonly keysRevision: number }
   | { readonly type: 'ready'; readonly address: string | null }
   | { readonly type: 'not-ready' }
   | { readonly type: 'done' }
   | { readonly type: 'removed' }
   | { readonly type: 'failed'; readonly error: unknown };
 
+/** How long SSH may take to greet once it took the connection. */
 const PROBE_TIMEOUT_MS = 2000;
+/** One probe asks again and again for so long, less and less often. */
+const PROBE_FOR_MS = 1000;
+const FIRST_PAUSE_MS = 10;
+const LONGEST_PAUSE_MS = 200;
 
 /** Does one piece of work and returns its last report. Rejects with EngineError, StorageError or the signal's reason. */
 export async function work(
@@ -32,21 +41,52 @@ export async function work(
   signal: AbortSignal,
   progress: (report: Report) => void,
 ): Promise<Report> {
+  const { engine, db } = deps;
   switch (what) {
-    case 'observe':
-      return { type: 'observed', actual: await deps.engine.inspect(row.id) };
+    case 'observe': {
+      const [actual, now] = await Promise.all([engine.inspect(row.id), containerById(db, row.id)]);
+      return { type: 'observed', actual, row: now };
+    }
     case 'launch':
-      await launch(deps, row, signal, progress);
-      return { type: 'done' };
+      return launch(deps, row, signal, progress);
     case 'probe':
       return probe(deps, row, signal);
+    case 'resume': {
+      const { keys } = await keysOf(deps, row);
+      await engine.start(row.id, keys);
+      return { type: 'done' };
+    }
+    case 'adjust': {
+      const { keys } = await keysOf(deps, row);
+      await engine.create(spec(deps, row, keys));
+      return { type: 'done' };
+    }
+    case 'keys': {
+      const { keys, revision } = await keysOf(deps, row);
+      await engine.renewKeys(row.id, keys);
+      await noteKeysApplied(db, row.id, revision);
+      return { type: 'keyed', keysRevision: revision };
+    }
+    case 'restart':
     case 'stop':
-      await deps.engine.stop(row.id, STOP_GRACE_SECONDS);
+      await engine.stop(row.id, STOP_GRACE_SECONDS);
       return { type: 'done' };
     case 'remove':
-      await deps.engine.remove(row.id);
+      await engine.remove(row.id);
       return { type: 'removed' };
   }
+}
+
+/** Who may log in: the platform, and the user's keys while SSH is enabled. */
+async function keysOf({ db, platformKey }: ComputeDeps, { id }: ContainerRow) {
+  const { keys, revision } = await keysOfContainer(db, id);
+  return { keys: [platformKey, ...keys], revision };
+}
+
+const imageOf = (deps: ComputeDeps, row: ContainerRow) => row.image ?? deps.defaultImage;
+
+function spec(deps: ComputeDeps, row: ContainerRow, authorizedKeys: readonly string[]) {
+  return specOf(row, { image: imageOf(deps, row), hostname: hostnameOf(row.id, deps.domain), authorizedKeys });
 }
 
 async function launch(
@@ -54,9 +94,9 @@ async function launch(
   row: ContainerRow,
   signal: AbortSignal,
   progress: (report: Report) => void,
-): Promise<void> {
-  const { engine, db, log } = deps;
-  const image = row.image ?? deps.defaultImage;
+): Promise<Report> {
+  const { engine, log } = deps;
+  const image = imageOf(deps, row);
   const pullsAlways = row.pullPolicy === 'Always' && image !== engine.baseImage;
   const auth = authFor(deps, row, image);
   await engine.ensureImage(image, {
@@ -69,12 +109,14 @@ async function launch(
     ...(auth === undefined ? {} : { auth }),
   });
   signal.throwIfAborted();
-  const authorizedKeys = [deps.platformKey, ...(await keysOfContainer(db, row.id))];
-  const spec = specOf(row, { image, hostname: hostnameOf(row.id, deps.domain), authorizedKeys });
-  await engine.create(pullsAlways ? { ...spec, followImage: true } : spec);
+  const { keys, revision } = await keysOf(deps, row);
+  const wanted = spec(deps, row, keys);
+  await engine.create(pullsAlways ? { ...wanted, followImage: true } : wanted);
   progress({ type: 'accepted' });
   signal.throwIfAborted();
-  await engine.start(row.id, authorizedKeys);
+  await engine.start(row.id, keys);
+  // Written with the next status: until then nothing is lost but a repetition.
+  return { type: 'started', keysRevision: revision };
 }
 
 /** Credentials are shown to the platform's own registry only. */
@@ -91,14 +133,38 @@ function authFor(
 /** Running means that its SSH port greets, or, for an image that has no sshd, that its workload stands. */
 async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal): Promise<Report> {
   const { engine, clock } = deps;
+  const until = performance.now() + PROBE_FOR_MS;
+  let pause = FIRST_PAUSE_MS;
+  for (;;) {
+    const answer = await greeting(deps, row, signal);
+    if (answer === 'gone') return { type: 'done' };
+    if (answer === 'ssh') {
+      const { address } = (await engine.inspect(row.id)) ?? { address: null };
+      if (address !== null) return { type: 'ready', address };
+    }
+    if (performance.now() > until) break;
+    await delay(pause, undefined, { signal });
+    pause = Math.min(LONGEST_PAUSE_MS, pause * 1.3);
+  }
   const actual = await engine.inspect(row.id);
   if (actual?.phase !== 'running') return { type: 'done' };
+  const upFor = actual.startedAt === null ? 0 : clock.now() - actual.startedAt;
+  if (row.image !== null && upFor >= WORKLOAD_READY_MS) return { type: 'ready', address: actual.address };
+  return { type: 'not-ready' };
+}
+
+/** Whether SSH greets. Rejects only when the engine is away or `signal` aborts. */
+async function greeting(
+  { engine }: ComputeDeps,
+  { id }: ContainerRow,
+  signal: AbortSignal,
+): Promise<'ssh' | 'none' | 'gone'> {
   try {
-    const connection = await engine.dial(row.id, 22, { timeoutMs: PROBE_TIMEOUT_MS, signal });
+    const connection = await engine.dial(id, 22, { timeoutMs: PROBE_TIMEOUT_MS, signal });
     try {
       const timeout = AbortSignal.any([signal, AbortSignal.timeout(PROBE_TIMEOUT_MS)]);
-      const [greeting] = await once(connection, 'data', { signal: timeout });
-      if (String(greeting).startsWith('SSH-')) return { type: 'ready', address: actual.address };
+      const [said] = await once(connection, 'data', { signal: timeout });
+      return String(said).startsWith('SSH-') ? 'ssh' : 'none';
     } finally {
       // It may still fail while it closes; nobody waits for it any more.
       connection.on('error', () => {});
@@ -106,9 +172,8 @@ async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal):
     }
   } catch (error) {
     signal.throwIfAborted();
-    if (error instanceof EngineError && error.code === 'unavailable') throw error;
+    if (!(error instanceof EngineError)) return 'none';
+    if (error.code === 'unavailable') throw error;
+    return error.code === 'no_listener' ? 'none' : 'gone';
   }
-  const upFor = actual.startedAt === null ? 0 : clock.now() - actual.startedAt;
-  if (row.image !== null && upFor >= WORKLOAD_READY_MS) return { type: 'ready', address: actual.address };
-  return { type: 'not-ready' };
 }

@@ -12,24 +12,29 @@
 import { deleteContainer, getContainer, logs, startContainer, stopContainer, terminal } from '../../proto/compute.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { type ContainerRow, containerById } from '../../storage/compute/containers.ts';
+import { audit } from '../../storage/audit.ts';
+import { type ContainerRow, containerById, type Desired, setDesired } from '../../storage/compute/containers.ts';
+import { tellCompute } from '../../storage/compute/news.ts';
+import { append } from '../../storage/outbox.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
-import { answer, callerOf, handlers, on } from '../door.ts';
+import { did } from '../audit.ts';
+import { answer, handlers, on } from '../door.ts';
 import { farewell, reconciler } from './container-reconciler.ts';
+import { settingsHandlers } from './container-settings.ts';
 import {
   type ContainerActorState,
   type ContainerContext,
   type ContainerMessage,
   freshState,
+  type Own,
+  own,
 } from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
+import { ingressHandlers } from './ingress.ts';
+import { stoppedNotice } from './notices.ts';
 import type { StreamMessage } from './streams.ts';
 import { containerView, createdView } from './views.ts';
-
-interface Own {
-  readonly state: ContainerActorState;
-  readonly ctx: ContainerContext;
-}
+import type { EngineHealth } from './watcher.ts';
 
 const SLEEP_AFTER_MS = 60_000;
 
@@ -37,8 +42,25 @@ const SLEEP_AFTER_MS = 60_000;
 export function containerKind(
   deps: ComputeDeps,
   onStatus: (row: ContainerRow) => void,
+  health: EngineHealth,
 ): EntityKind<ContainerMessage, ContainerActorState> {
-  const reconcile = reconciler(deps, onStatus);
+  const { db, clock } = deps;
+  const reconcile = reconciler(deps, onStatus, health);
+
+  /** Writes what the user wants, with the trail and the news of it, and sets off. */
+  async function want({ state, ctx }: Own, call: Call, desired: Desired): Promise<void> {
+    const { id } = state.row;
+    const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
+    const written = await db.tx(async (tx) => {
+      const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped');
+      if (row === undefined) throw new Refusal('not_found');
+      await audit(tx, did(call, `container.${verb}`, id, { name: row.name }));
+      if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
+      if (desired === 'deleted') await tellCompute(tx, { kind: 'gone', containerId: id });
+      return row;
+    });
+    await reconcile.want(state, ctx, written);
+  }
 
   const table = handlers<Own>(
     on(getContainer, ({ state }: Own, call) =>
@@ -51,7 +73,7 @@ export function containerKind(
           message: `The container is ${status}: only a stopped or failed one can be started.`,
         });
       }
-      if (!(await reconcile.want(state, ctx, 'running'))) throw new Refusal('not_found');
+      await want({ state, ctx }, call, 'running');
       return createdView(state.row, deps.domain);
     }),
     on(stopContainer, async ({ state, ctx }: Own, call) => {
@@ -59,14 +81,16 @@ export function containerKind(
       if (status === 'stopped' || status === 'failed') {
         throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
       }
-      if (!(await reconcile.want(state, ctx, 'stopped'))) throw new Refusal('not_found');
+      await want({ state, ctx }, call, 'stopped');
       return createdView(state.row, deps.domain);
     }),
     on(deleteContainer, async ({ state, ctx }: Own, call) => {
       own(state, call);
-      if (!(await reconcile.want(state, ctx, 'deleted'))) throw new Refusal('not_found');
+      await want({ state, ctx }, call, 'deleted');
       return { status: 'ok' as const };
     }),
+    ...settingsHandlers(deps, reconcile),
+    ...ingressHandlers(deps),
     on(terminal, ({ state }: Own, call) => mustRun(own(state, call))),
     on(logs, ({ state }: Own, call) => mustRun(own(state, call))),
   );
@@ -103,14 +127,6 @@ export function containerKind(
       return state;
     },
   };
-}
-
-/** The row, if it is the caller's. Somebody else's container is answered like none at all, to the letter. */
-function own(state: ContainerActorState, call: Call): ContainerRow {
-  if (state.row.userId !== callerOf(call).userId || state.row.desired === 'deleted') {
-    throw new Refusal('not_found');
-  }
-  return state.row;
 }
 
 /** A start that waits for its image says how far that is. */

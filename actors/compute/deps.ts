@@ -1,5 +1,5 @@
 /** What the compute service is given by the composition root. */
-import type { Clock, Engine, Log, RegistryAuth, Shells } from '../../proto/ports.ts';
+import type { Clock, Engine, ImageCatalog, Log, RegistryAuth, Shells } from '../../proto/ports.ts';
 import type { TokenWatch } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
 
@@ -22,6 +22,8 @@ export interface ComputeDeps {
    * images are pulled as anybody.
    */
   readonly registryAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth>;
+  /** What the registry has; undefined when there is none. */
+  readonly catalog?: ImageCatalog;
   /** Image of containers created without one: DEFAULT_IMAGE, else the engine's base image. */
   readonly defaultImage: string;
   /** The platform's own public key, let into every container (terminal, SSH gateway). */

@@ -28,12 +28,12 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
   let containers: Entities<ContainerMessage> | undefined;
   let terminals: Terminals | undefined;
   let connections: AnyRef | undefined;
-  const engine: EngineHealth = { problem: undefined };
+  const engine: EngineHealth = { problem: undefined, connections: 0 };
 
   const look = (containerId: string) => containers?.tell(containerId, { type: 'look' });
   const kinds = {
     user: userKind(deps, look),
-    container: containerKind(deps, (row) => users?.tell(row.userId, { type: 'status', row })),
+    container: containerKind(deps, (row) => users?.tell(row.userId, { type: 'status', row }), engine),
   };
 
   const supervisor = await startSupervisor(system, {

@@ -9,7 +9,10 @@ import {
   createContainer,
   createSshKey,
   deleteSshKey,
+  type ImageView,
+  listAllContainers,
   listContainers,
+  listImages,
   listSshKeys,
   MAX_CONTAINERS,
   MAX_SSH_KEYS,
@@ -17,14 +20,22 @@ import {
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
 import { parsePublicKey } from '../../proto/ssh-key.ts';
-import { type ContainerRow, containersOfUser, insertContainer } from '../../storage/compute/containers.ts';
+import { audit } from '../../storage/audit.ts';
+import {
+  allContainers,
+  type ContainerRow,
+  containersOfUser,
+  insertContainer,
+} from '../../storage/compute/containers.ts';
+import { tellCompute } from '../../storage/compute/news.ts';
 import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
+import { did } from '../audit.ts';
 import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../door.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
 import type { StreamMessage } from './streams.ts';
-import { containerView, createdView, keyView } from './views.ts';
+import { adminView, containerView, createdView, keyView } from './views.ts';
 
 /** What the actor understands. */
 export type UserMessage =
@@ -53,7 +64,8 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
     on(listContainers, async (state: UserState) => ({ containers: await list(state.userId) })),
     on(createContainer, async (state: UserState, call) => {
       const { body } = call;
-      const image = body.image ?? null;
+      // The default image under its own name is still the default, whichever that is at the time.
+      const image = body.image === deps.defaultImage ? null : (body.image ?? null);
       const problem = image === null ? undefined : imageProblem(image, deps.registryHost, callerOf(call).username);
       if (problem !== undefined) throw invalid('image', problem);
       const wanted = [...new Set(body.ssh_key_ids)];
@@ -79,6 +91,8 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
           });
         }
         await attachKeys(tx, inserted.id, wanted);
+        const { name, instanceType } = inserted;
+        await audit(tx, did(call, 'container.create', inserted.id, { name, instance_type: instanceType, image }));
         return inserted;
       });
       deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
@@ -87,7 +101,8 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       return createdView(row, domain);
     }),
     on(listSshKeys, async (state: UserState) => ({ ssh_keys: (await listKeys(db, state.userId)).map(keyView) })),
-    on(createSshKey, async (state: UserState, { body }) => {
+    on(createSshKey, async (state: UserState, call) => {
+      const { body } = call;
       const key = parsePublicKey(body.public_key.trim());
       if (key === undefined) {
         throw invalid(
@@ -96,25 +111,60 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
         );
       }
       const publicKey = [key.type, key.base64, key.comment].filter((part) => part !== '').join(' ');
-      const row = await insertKey(db, {
-        userId: state.userId,
-        name: body.name,
-        publicKey,
-        fingerprint: key.fingerprint,
+      const row = await db.tx(async (tx) => {
+        const { fingerprint } = key;
+        const inserted = await insertKey(tx, { userId: state.userId, name: body.name, publicKey, fingerprint });
+        if (inserted === 'full') {
+          throw new Refusal('limit_reached', {
+            message: `You have ${MAX_SSH_KEYS} SSH keys, which is the limit: delete one first.`,
+          });
+        }
+        if (inserted === 'duplicate') {
+          throw new Refusal('conflict', { message: `You have this key already (${fingerprint}).` });
+        }
+        await audit(tx, did(call, 'ssh_key.create', String(inserted.id), { name: body.name, fingerprint }));
+        return inserted;
       });
-      if (row === 'full')
-        throw new Refusal('limit_reached', {
-          message: `You have ${MAX_SSH_KEYS} SSH keys, which is the limit: delete one first.`,
-        });
-      if (row === 'duplicate')
-        throw new Refusal('conflict', { message: `You have this key already (${key.fingerprint}).` });
       return keyView(row);
     }),
-    on(deleteSshKey, async (state: UserState, { params }) => {
-      if (!(await deleteKey(db, state.userId, params.id)))
-        throw new Refusal('not_found', { message: 'You have no SSH key with this id.' });
+    on(deleteSshKey, async (state: UserState, call) => {
+      const { id } = call.params;
+      const deleted = await db.tx(async (tx) => {
+        const key = await deleteKey(tx, state.userId, id);
+        if (key === undefined) throw new Refusal('not_found', { message: 'You have no SSH key with this id.' });
+        const { name, fingerprint } = key;
+        await audit(tx, did(call, 'ssh_key.delete', String(id), { name, fingerprint }));
+        await tellCompute(tx, { kind: 'key', userId: state.userId, fingerprint });
+        return key;
+      });
+      for (const containerId of deleted.containerIds) look(containerId);
       return { status: 'ok' as const };
     }),
+    on(listImages, async (_: UserState, call) => {
+      const builtin: ImageView = {
+        name: deps.defaultImage === engine.baseImage ? 'Debian (default)' : `${deps.defaultImage} (default)`,
+        image: deps.defaultImage,
+        source: 'builtin',
+      };
+      const { userId, username } = callerOf(call);
+      const found = await deps.catalog?.list({ userId, username }).catch((error: unknown) => {
+        // Containers can still be made of the default image.
+        deps.log.warn({ err: error }, 'the image registry does not answer');
+        return [];
+      });
+      const prefix = `${deps.registryHost}/`;
+      const registry = (found ?? []).map(
+        (image): ImageView => ({
+          name: image.startsWith(prefix) ? image.slice(prefix.length) : image,
+          image,
+          source: 'registry',
+        }),
+      );
+      return [builtin, ...registry];
+    }),
+    on(listAllContainers, async () =>
+      (await allContainers(db)).map((row) => adminView(row, domain, engine.usage(row.id))),
+    ),
   );
 
   async function attach(
@@ -176,7 +226,6 @@ function statusEvent(row: ContainerRow): ComputeEvent {
       container_id: row.id,
       status: row.status,
       external_ip: row.address ?? '',
-      ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
     },
   };
 }

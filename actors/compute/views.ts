@@ -1,7 +1,7 @@
 /** What users see of rows. */
-import type { ContainerCreatedView, ContainerView } from '../../proto/compute.ts';
+import type { AdminContainerView, ContainerCreatedView, ContainerView } from '../../proto/compute.ts';
 import type { ContainerUsage } from '../../proto/ports.ts';
-import type { ContainerRow } from '../../storage/compute/containers.ts';
+import type { ContainerRow, OwnedContainerRow } from '../../storage/compute/containers.ts';
 import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
 
 /** `<container_id>.compute.{platform_domain}` (interface section 2.8). */
@@ -15,7 +15,6 @@ export function createdView(row: ContainerRow, domain: string): ContainerCreated
     id: row.id,
     name: row.name,
     status: row.status,
-    ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
     hostname: hostnameOf(row.id, domain),
     memory_mb: row.memoryMb,
     storage_gb: row.storageGb,
@@ -27,13 +26,25 @@ export function createdView(row: ContainerRow, domain: string): ContainerCreated
   };
 }
 
-/** The container as list and get answer it. Memory in whole MiB, storage in GiB with two digits. */
+/** The container as list and get answer it. Memory in whole MiB, storage in GiB with two digits; why it failed, when it did. */
 export function containerView(row: ContainerRow, domain: string, usage: ContainerUsage): ContainerView {
   return {
     ...createdView(row, domain),
     memory_used_mb: row.status === 'running' ? Math.round(usage.memoryBytes / 2 ** 20) : 0,
     storage_used_gb: Math.round((usage.storageBytes / 2 ** 30) * 100) / 100,
     ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
+    ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
+  };
+}
+
+/** The container as the administrator sees it. */
+export function adminView(row: OwnedContainerRow, domain: string, usage: ContainerUsage): AdminContainerView {
+  return {
+    ...containerView(row, domain, usage),
+    created_at: Math.floor(row.createdAt.getTime() / 1000),
+    user_id: row.userId,
+    owner: row.owner,
+    external_ip: row.address ?? '',
   };
 }
 

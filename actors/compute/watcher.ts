@@ -3,20 +3,29 @@
  * engine has, since events can be missed. It decides nothing; it tells containers' actors to look.
  */
 import type { ContainerState, Ending } from '../../proto/ports.ts';
-import { containerOutlines } from '../../storage/compute/containers.ts';
+import { containerOutlines, deletedAmong, purgeDeleted } from '../../storage/compute/containers.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn } from '../../supervision/index.ts';
-import { needsLook } from './container-rules.ts';
+import { driftOf, nextStep } from './container-rules.ts';
 import type { ComputeDeps } from './deps.ts';
 
-export type WatcherMessage = { readonly type: 'changed'; readonly id: string } | { readonly type: 'sweep' };
+export type WatcherMessage =
+  | { readonly type: 'changed'; readonly id: string }
+  | { readonly type: 'sweep' }
+  /** Forget what was deleted long ago. */
+  | { readonly type: 'purge' };
 
 /** What the watcher knows of the engine, for the service's health. */
 export interface EngineHealth {
   /** A sentence for operators; undefined while the engine answers. */
   problem: string | undefined;
+  /** How often the connection to it was made: another number means that it may have been restarted in between. */
+  connections: number;
 }
 
 const SWEEP_EVERY_MS = 5000;
+const PURGE_EVERY_MS = 6 * 3600_000;
+/** A creation that outlasts its deletion does so by minutes. */
+const REMEMBER_DELETED_DAYS = 30;
 
 /** Starts the watcher under `parent`. `look` wakes a container's actor. */
 export function startWatcher(
@@ -27,6 +36,8 @@ export function startWatcher(
 ): Ref<WatcherMessage> {
   const { db, engine, log } = deps;
   const strangers = new Set<string>();
+  /** Differences that an actor was told of, and may have found to be there for good. */
+  const told = new Map<string, string>();
 
   async function sweep(): Promise<void> {
     let found: ContainerState[];
@@ -42,25 +53,44 @@ export function startWatcher(
     health.problem = undefined;
     const actual = new Map(found.map((state) => [state.id, state]));
     for (const row of await containerOutlines(db)) {
-      if (needsLook(row, actual.get(row.id))) look(row.id);
+      const state = actual.get(row.id);
       actual.delete(row.id);
+      const drift = state?.phase === 'running' ? driftOf(row, state) : undefined;
+      if (nextStep(row, state, told.get(row.id)) !== 'settled') look(row.id);
+      if (drift === undefined) told.delete(row.id);
+      else told.set(row.id, drift);
     }
-    for (const id of actual.keys()) {
-      // A row is forgotten after its container is gone: one that is still there has none, and a person should decide.
+    if (actual.size > 0) await meet([...actual.keys()]);
+  }
+
+  /** Containers without a row. What was deleted for certain goes; of anything else a person should decide. */
+  async function meet(ids: readonly string[]): Promise<void> {
+    const deleted = await deletedAmong(db, ids);
+    for (const id of ids) {
+      // A row is forgotten after its container is gone: one that is gone now was no stranger.
       if (strangers.has(id) || (await engine.inspect(id)) === undefined) continue;
+      if (deleted.includes(id)) {
+        log.warn({ containerId: id }, 'removing a container whose creation outlasted its deletion');
+        await engine.remove(id);
+        continue;
+      }
       log.warn({ containerId: id }, 'the engine has a container that the database does not know');
       strangers.add(id);
     }
   }
 
   const watching = (ctx: Context<WatcherMessage>): Ending =>
-    engine.watch((id) => dispatch(ctx.self, id === undefined ? { type: 'sweep' } : { type: 'changed', id }));
+    engine.watch((id) => {
+      if (id === undefined) health.connections++;
+      dispatch(ctx.self, id === undefined ? { type: 'sweep' } : { type: 'changed', id });
+    });
 
   return spawn<Ending, WatcherMessage>(
     parent,
     async (ending, message) => {
       if (message.type === 'changed') look(message.id);
-      else await sweep();
+      else if (message.type === 'sweep') await sweep();
+      else await purgeDeleted(db, REMEMBER_DELETED_DAYS);
       return ending;
     },
     {
@@ -69,6 +99,7 @@ export function startWatcher(
       mailbox: { capacity: 10_000, policy: 'drop-newest' },
       initialStateFunc: (ctx) => {
         ctx.every(SWEEP_EVERY_MS, { type: 'sweep' });
+        ctx.every(PURGE_EVERY_MS, { type: 'purge' });
         return watching(ctx);
       },
       onCrash: (_message, error, ctx) => {

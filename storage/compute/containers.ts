@@ -24,6 +24,10 @@ const containerRow = z
     status_since: z.date(),
     address: z.string().nullable(),
     created_at: z.date(),
+    restart: z.boolean(),
+    announce: z.boolean(),
+    keys_revision: z.number(),
+    keys_applied: z.number(),
   })
   .transform((row) => ({
     id: row.id,
@@ -43,6 +47,14 @@ const containerRow = z
     statusSince: row.status_since,
     address: row.address,
     createdAt: row.created_at,
+    /** It must be stopped once before it is running again. */
+    restart: row.restart,
+    /** Its user is to hear when it runs. */
+    announce: row.announce,
+    /** Rises with every change of who may log in. */
+    keysRevision: row.keys_revision,
+    /** The revision the container itself was told last. */
+    keysApplied: row.keys_applied,
   }));
 
 /** A container as stored. */
@@ -50,7 +62,8 @@ export type ContainerRow = z.output<typeof containerRow>;
 export type Desired = z.output<typeof desiredSchema>;
 
 const COLUMNS = `id, user_id, name, instance_type, memory_mb, storage_gb, image, pull_policy, mount_paths, ssh_enabled,
-  https_enabled, desired, status, status_reason, status_since, address, created_at`;
+  https_enabled, desired, status, status_reason, status_since, address, created_at, restart, announce, keys_revision,
+  keys_applied`;
 
 /** One container, also while it is being deleted; undefined when there is none. */
 export function containerById(db: Queries, id: string): Promise<ContainerRow | undefined> {
@@ -66,16 +79,56 @@ export function containersOfUser(db: Queries, userId: string): Promise<Container
   );
 }
 
+/** With the username of its owner; empty when the user is gone. */
+export type OwnedContainerRow = ContainerRow & { readonly owner: string };
+
+/** All containers of the platform without those being deleted, oldest first. */
+export async function allContainers(db: Queries): Promise<OwnedContainerRow[]> {
+  const owners = z.object({ id: z.string(), username: z.string() });
+  const [rows, users] = await Promise.all([
+    db.many(containerRow, `select ${COLUMNS} from containers where desired <> 'deleted' order by created_at, id`),
+    db.many(owners, 'select id, username from users where id in (select user_id from containers)'),
+  ]);
+  const names = new Map(users.map(({ id, username }) => [id, username]));
+  return rows.map((row) => ({ ...row, owner: names.get(row.userId) ?? '' }));
+}
+
 const outlineRow = z
-  .object({ id: z.string(), desired: desiredSchema, status: statusSchema, address: z.string().nullable() })
-  .transform((row) => row);
+  .object({
+    id: z.string(),
+    desired: desiredSchema,
+    status: statusSchema,
+    address: z.string().nullable(),
+    instance_type: instanceTypeSchema,
+    memory_mb: z.number(),
+    mount_paths: z.array(z.string()),
+    restart: z.boolean(),
+    keys_revision: z.number(),
+    keys_applied: z.number(),
+  })
+  .transform((row) => ({
+    id: row.id,
+    desired: row.desired,
+    status: row.status,
+    address: row.address,
+    instanceType: row.instance_type,
+    memoryMb: row.memory_mb,
+    mountPaths: row.mount_paths,
+    restart: row.restart,
+    keysRevision: row.keys_revision,
+    keysApplied: row.keys_applied,
+  }));
 
 /** What reconciliation needs to know of a container to see whether somebody should look. */
 export type ContainerOutline = z.output<typeof outlineRow>;
 
 /** All containers of the platform, in outline. */
 export function containerOutlines(db: Queries): Promise<ContainerOutline[]> {
-  return db.many(outlineRow, 'select id, desired, status, address from containers');
+  return db.many(
+    outlineRow,
+    `select id, desired, status, address, instance_type, memory_mb, mount_paths, restart, keys_revision, keys_applied
+     from containers`,
+  );
 }
 
 /** What a new container needs. */
@@ -99,8 +152,8 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
     return await tx.one(
       containerRow,
       `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, image, pull_policy, mount_paths,
-         ssh_enabled, desired, status)
-       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, 'running', 'pending' from generate_series(1, 3) as slot
+         ssh_enabled, desired, status, announce)
+       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, 'running', 'pending', true from generate_series(1, 3) as slot
        where not exists (select from containers c where c.user_id = $2 and c.slot = slot.slot) limit 1
        returning ${COLUMNS}`,
       [
@@ -134,28 +187,116 @@ export function setDesired(
     containerRow,
     `update containers set desired = $2, status = $3, status_reason = null, status_since = now(),
        slot = case when $2 = 'deleted' then null else slot end,
-       address = case when $3 = 'running' then address end
+       address = case when $3 = 'running' then address end,
+       restart = $2 = 'running', announce = $2 = 'running'
      where id = $1 and (desired <> 'deleted' or $2 = 'deleted') returning ${COLUMNS}`,
     [id, desired, status],
   );
 }
 
-/** Sets what the engine made of it. Returns the row, or undefined when it is gone or being deleted. */
+/**
+ * Sets what the engine made of it. Returns the row; undefined when it is gone, being deleted, or has another status than `from`:
+ * then an earlier write had reached the database although nobody was told.
+ */
 export function setStatus(
   db: Queries,
   id: string,
-  change: { status: ContainerRow['status']; reason: string | null; address: string | null },
+  change: {
+    from: ContainerRow['status'];
+    status: ContainerRow['status'];
+    reason: string | null;
+    address: string | null;
+    /** The user was told of the start. */
+    announced: boolean;
+    /** The keys that the container knows. */
+    keysApplied: number;
+  },
 ): Promise<ContainerRow | undefined> {
   return db.one(
     containerRow,
     `update containers set status = $2, status_reason = $3, address = $4,
-       status_since = case when status = $2 then status_since else now() end
-     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
-    [id, change.status, change.reason, change.address],
+       status_since = case when status = $2 then status_since else now() end,
+       announce = announce and not $5, keys_applied = greatest(keys_applied, $7)
+     where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
+    [id, change.status, change.reason, change.address, change.announced, change.from, change.keysApplied],
   );
 }
 
-/** Forgets a container whose deletion is complete. */
+/** The container was stopped as its restart asks for. Returns the row, or undefined when it is gone or being deleted. */
+export function clearRestart(db: Queries, id: string): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set restart = false where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id],
+  );
+}
+
+/** Sets the mounts; with `restart`, the container goes back to pending and is to be stopped once. As `clearRestart` otherwise. */
+export function setMountPaths(
+  db: Queries,
+  id: string,
+  mountPaths: readonly string[],
+  restart: boolean,
+): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set mount_paths = $2, restart = restart or $3,
+       status = case when $3 then 'pending' else status end,
+       status_reason = case when $3 then null else status_reason end,
+       status_since = case when $3 then now() else status_since end,
+       address = case when $3 then null else address end
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, mountPaths, restart],
+  );
+}
+
+/** Sets whether the user's keys are let in. As `clearRestart` otherwise. */
+export function setSshEnabled(db: Queries, id: string, enabled: boolean): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set ssh_enabled = $2,
+       keys_revision = keys_revision + case when ssh_enabled = $2 then 0 else 1 end
+     where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, enabled],
+  );
+}
+
+/** Sets the pull policy. As `clearRestart` otherwise. */
+export function setPullPolicy(
+  db: Queries,
+  id: string,
+  policy: ContainerRow['pullPolicy'],
+): Promise<ContainerRow | undefined> {
+  return db.one(
+    containerRow,
+    `update containers set pull_policy = $2 where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
+    [id, policy],
+  );
+}
+
+/** Notes that the container itself knows the keys of a revision. */
+export async function noteKeysApplied(db: Queries, id: string, revision: number): Promise<void> {
+  await db.run('update containers set keys_applied = greatest(keys_applied, $2) where id = $1', [id, revision]);
+}
+
+/** Forgets a container whose deletion is complete, but for its id. */
 export async function forgetContainer(db: Queries, id: string): Promise<void> {
-  await db.run(`delete from containers where id = $1 and desired = 'deleted'`, [id]);
+  await db.run(
+    `with gone as (delete from containers where id = $1 and desired = 'deleted' returning id, user_id)
+     insert into deleted_containers (id, user_id) select id, user_id from gone on conflict (id) do nothing`,
+    [id],
+  );
+}
+
+/** Which of `ids` were deleted for certain. */
+export async function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
+  const rows = await db.many(z.object({ id: z.string() }), 'select id from deleted_containers where id = any($1)', [
+    ids,
+  ]);
+  return rows.map(({ id }) => id);
+}
+
+/** Drops ids that were deleted more than `days` ago. Returns how many. */
+export function purgeDeleted(db: Queries, days: number): Promise<number> {
+  return db.run('delete from deleted_containers where deleted_at < now() - make_interval(days => $1::int)', [days]);
 }

@@ -1,6 +1,6 @@
 /** SQL of SSH public keys. */
 import { z } from 'zod';
-import { isConstraint, type Queries, type Tx } from '../db.ts';
+import type { Queries, Tx } from '../db.ts';
 
 const keyRow = z
   .object({ id: z.number(), name: z.string(), public_key: z.string(), created_at: z.date() })
@@ -29,29 +29,49 @@ export async function insertKey(
   db: Queries,
   key: { userId: string; name: string; publicKey: string; fingerprint: string },
 ): Promise<SshKeyRow | 'full' | 'duplicate'> {
-  try {
+  for (;;) {
     const row = await db.one(
       keyRow,
       `insert into ssh_keys (user_id, slot, name, public_key, fingerprint)
        select $1, slot, $2, $3, $4 from generate_series(1, 10) as slot
        where not exists (select from ssh_keys k where k.user_id = $1 and k.slot = slot.slot) limit 1
-       returning ${COLUMNS}`,
+       on conflict do nothing returning ${COLUMNS}`,
       [key.userId, key.name, key.publicKey, key.fingerprint],
     );
     if (row !== undefined) return row;
-  } catch (error) {
-    if (isConstraint(error, 'ssh_keys_fingerprint_key')) return 'duplicate';
+    const present = await db.many(
+      z.object({ fingerprint: z.string() }),
+      'select fingerprint from ssh_keys where user_id = $1',
+      [key.userId],
+    );
+    if (present.some(({ fingerprint }) => fingerprint === key.fingerprint)) return 'duplicate';
+    if (present.length >= 10) return 'full';
     // Another insert took the slot between our look and our write.
-    if (isConstraint(error, 'ssh_keys_slot_key')) return insertKey(db, key);
-    throw error;
   }
-  return 'full';
 }
 
-/** Deletes a key of this user; containers forget it. Returns whether it was there. */
-export async function deleteKey(db: Queries, userId: string, id: number): Promise<boolean> {
+/** A key that was deleted, and the containers it was let into. */
+export interface DeletedKey {
+  readonly name: string;
+  readonly fingerprint: string;
+  readonly containerIds: readonly string[];
+}
+
+/** Deletes a key of this user; its containers are to be told (`keysRevision` rises). Undefined when it was not there. */
+export async function deleteKey(tx: Tx, userId: string, id: number): Promise<DeletedKey | undefined> {
+  const changed = await tx.many(
+    z.object({ id: z.string() }),
+    `update containers set keys_revision = keys_revision + 1
+     where user_id = $1 and id in (select container_id from container_keys where key_id = $2::bigint) returning id`,
+    [userId, id],
+  );
   // Compared as bigint, since an id from outside may be larger than any that was given out.
-  return (await db.run('delete from ssh_keys where user_id = $1 and id = $2::bigint', [userId, id])) === 1;
+  const deleted = await tx.one(
+    z.object({ name: z.string(), fingerprint: z.string() }),
+    'delete from ssh_keys where user_id = $1 and id = $2::bigint returning name, fingerprint',
+    [userId, id],
+  );
+  return deleted === undefined ? undefined : { ...deleted, containerIds: changed.map((row) => row.id) };
 }
 
 /** Lets `keyIds` into a container. */
@@ -59,12 +79,18 @@ export async function attachKeys(tx: Tx, containerId: string, keyIds: readonly n
   await tx.run('insert into container_keys (container_id, key_id) select $1, unnest($2::int[])', [containerId, keyIds]);
 }
 
-/** The public keys that may enter a container. */
-export async function keysOfContainer(db: Queries, containerId: string): Promise<string[]> {
-  const rows = await db.many(
-    z.object({ public_key: z.string() }),
-    'select public_key from ssh_keys join container_keys on key_id = id where container_id = $1 order by id',
+/** The public keys of its user that may enter a container (none while SSH is disabled), and the revision they stand for. */
+export async function keysOfContainer(
+  db: Queries,
+  containerId: string,
+): Promise<{ keys: readonly string[]; revision: number }> {
+  const row = await db.one(
+    z.object({ keys: z.array(z.string()), keys_revision: z.number() }),
+    // One statement, so that keys and revision belong together.
+    `select c.keys_revision, array(select k.public_key from ssh_keys k join container_keys on key_id = k.id
+       where container_id = c.id and c.ssh_enabled order by k.id) as keys
+     from containers c where c.id = $1`,
     [containerId],
   );
-  return rows.map((row) => row.public_key);
+  return { keys: row?.keys ?? [], revision: row?.keys_revision ?? 0 };
 }

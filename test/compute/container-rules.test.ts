@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { afterFailure, crashDelay, exitReason, needsLook, nextStep } from '../../actors/compute/container-rules.ts';
+import { afterFailure, crashDelay, driftOf, exitReason, nextStep } from '../../actors/compute/container-rules.ts';
 import { type ContainerState, EngineError } from '../../proto/ports.ts';
 
 const actual = (phase: ContainerState['phase'], address: string | null = null): ContainerState => ({
@@ -21,6 +21,12 @@ const row = (
   desired,
   status,
   address,
+  instanceType: 'micro' as const,
+  memoryMb: 512,
+  mountPaths: ['/root'],
+  restart: false,
+  keysRevision: 1,
+  keysApplied: 1,
 });
 
 test('the next step follows from what is wanted and what is', () => {
@@ -42,8 +48,29 @@ test('the next step follows from what is wanted and what is', () => {
   ];
   for (const [wanted, is, step] of table) {
     assert.equal(nextStep(wanted, is), step, `${wanted.desired}/${wanted.status} and ${is?.phase}`);
-    assert.equal(needsLook(wanted, is), step !== 'settled');
   }
+});
+
+test('a container that runs, but not as its row says, is mended', () => {
+  const runs = row('running', 'running', '10.0.0.2');
+  const is = { ...actual('running', '10.0.0.2'), mountPaths: ['/root'], limits: { cpus: 1, memoryMb: 512 } };
+  assert.equal(nextStep(runs, is), 'settled');
+  assert.equal(nextStep({ ...runs, restart: true }, is), 'restart');
+  assert.equal(nextStep({ ...runs, mountPaths: ['/root', '/data'] }, is), 'restart');
+  assert.equal(nextStep(runs, { ...is, mountPaths: [] }), 'restart');
+  assert.equal(nextStep(runs, { ...is, paused: true }), 'resume');
+  assert.equal(nextStep(runs, { ...is, limits: { cpus: 2, memoryMb: 512 } }), 'adjust');
+  assert.equal(nextStep(runs, { ...is, limits: { cpus: 1, memoryMb: 1024 } }), 'adjust');
+  assert.equal(nextStep({ ...runs, keysRevision: 2 }, is), 'keys');
+  assert.equal(nextStep(runs, { ...is, address: null }), 'restart');
+  // Not while nobody wants it to run, and each only as long as it may help.
+  assert.equal(
+    nextStep({ ...runs, restart: true, desired: 'stopped', status: 'stopped' }, actual('exited')),
+    'settled',
+  );
+  const clamped = { ...is, limits: { cpus: 0.5, memoryMb: 512 } };
+  assert.equal(nextStep(runs, clamped, driftOf(runs, clamped)), 'settled');
+  assert.equal(nextStep(runs, { ...clamped, limits: { cpus: 0.1, memoryMb: 512 } }, driftOf(runs, clamped)), 'adjust');
 });
 
 test('a missing image and a refusal are final, an engine that is away is tried again, ever more slowly', () => {

@@ -26,7 +26,6 @@ const statusEvent = z.object({
     container_id: z.string(),
     status: z.string(),
     external_ip: z.string(),
-    status_reason: z.string().optional(),
   }),
 });
 
@@ -115,6 +114,7 @@ describe('a new container', () => {
       mount_paths: ['/data', '/srv/www'],
       pull_policy: 'Always',
       image,
+      ssh_enabled: true,
       ssh_key_ids: [...ssh_key_ids, ...ssh_key_ids],
     });
     assert.deepEqual(world.engine.specOf(id), {
@@ -224,13 +224,14 @@ describe('start, stop and delete', () => {
     const ann = someone();
     world.engine.fail('ensureImage', new EngineError('image_not_found', 'There is no such image.'));
     const id = await world.create(ann, { image });
-    const failed = await world.reaches(ann, id, 'failed');
-    assert.equal(failed.status_reason, 'There is no such image.');
+    await world.reaches(ann, id, 'failed');
+    assert.equal(await world.reason(id), 'There is no such image.');
     await refused('conflict', world.on(stopContainer, ann, id));
     const started = await world.on(startContainer, ann, id);
     assert.equal(started.status, 'pending');
-    assert.equal('status_reason' in started, false);
-    assert.equal('status_reason' in (await world.reaches(ann, id, 'running')), false);
+    assert.equal(await world.reason(id), null);
+    await world.reaches(ann, id, 'running');
+    assert.equal(await world.reason(id), null);
   });
 
   test('of two starts at once one is refused', async (t) => {

@@ -21,21 +21,24 @@ const row = async (world: World, id: string) => {
 };
 
 describe('a container that cannot be started', () => {
-  test('fails at once with the reason when there is no such image', async (t) => {
+  test('C11: fails at once with the reason when there is no such image', async (t) => {
     const image = `${REGISTRY}/ann/gone:1`;
     const world = await openWorld(t);
     const socket = await world.updates(ann);
     const id = await world.create(ann, { image });
-    const view = await world.reaches(ann, id, 'failed');
-    assert.equal(view.status_reason, `The image ${image} cannot be pulled: not found`);
-    await until(() => socket.texts.at(-1)?.includes(`"status_reason":"${view.status_reason}"`));
+    await world.reaches(ann, id, 'failed');
+    const reason = `The image ${image} cannot be pulled: not found`;
+    assert.equal(await world.reason(id), reason);
+    assert.deepEqual(await world.notices(ann.userId), [`Container stopped: "box": ${reason}.`]);
+    await until(() => socket.texts.at(-1)?.includes('"status":"failed"'));
   });
 
   test('fails when the engine refuses it', async (t) => {
     const world = await openWorld(t);
     world.engine.fail('create', new EngineError('refused', 'No space left.'));
     const id = await world.create(ann);
-    assert.equal((await world.reaches(ann, id, 'failed')).status_reason, 'No space left.');
+    await world.reaches(ann, id, 'failed');
+    assert.equal((await world.reason(id)) ?? '', 'No space left.');
   });
 
   test('is tried again when the engine is not available for a moment', async (t) => {
@@ -51,7 +54,8 @@ describe('a container that cannot be started', () => {
     const id = await world.create(ann);
     await until(() => world.engine.calls.some((name) => name.startsWith('ensureImage')));
     world.clock.advance(10 * MINUTES + 1000);
-    assert.equal((await world.reaches(ann, id, 'failed')).status_reason, 'the registry does not answer');
+    await world.reaches(ann, id, 'failed');
+    assert.equal((await world.reason(id)) ?? '', 'the registry does not answer');
   });
 
   test('fails after ten minutes when the engine says nothing at all', async (t) => {
@@ -62,7 +66,8 @@ describe('a container that cannot be started', () => {
     await until(() => world.engine.calls.some((name) => name.startsWith('ensureImage')));
     world.clock.advance(10 * MINUTES + 1000);
     world.engine.reconnect();
-    assert.match((await world.reaches(ann, id, 'failed')).status_reason ?? '', /10 minutes/);
+    await world.reaches(ann, id, 'failed');
+    assert.match((await world.reason(id)) ?? '', /10 minutes/);
     release();
     await until(() => world.engine.calls.at(-1) === `inspect ${id}`);
     await turns();
@@ -79,7 +84,8 @@ describe('a container that cannot be started', () => {
     await world.reaches(ann, id, 'initializing');
     await until(() => world.engine.calls.includes(`dial ${id}`));
     world.clock.advance(10 * MINUTES + 1000);
-    assert.match((await world.reaches(ann, id, 'failed')).status_reason ?? '', /not ready within 10 minutes/);
+    await world.reaches(ann, id, 'failed');
+    assert.match((await world.reason(id)) ?? '', /not ready within 10 minutes/);
     world.engine.reconnect();
     await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
     assert.equal((await world.view(ann, id)).status, 'failed');
@@ -115,18 +121,22 @@ describe('a workload that ends', () => {
     const socket = await world.updates(ann);
     world.engine.crash(id, { exitCode: 3 });
     await until(() => socket.texts.length === 3);
-    assert.match(socket.texts[1] ?? '', /"initializing".*restarting: it ended with exit code 3/);
+    assert.match(socket.texts[1] ?? '', /"initializing"/);
+    assert.equal(
+      (await world.notices(ann.userId)).at(-1),
+      'Container stopped: "box": restarting: it ended with exit code 3.',
+    );
     assert.match(socket.texts[2] ?? '', /"status":"running","external_ip":"10.0.0.2"\}/);
     assert.equal((await row(world, id)).statusReason, null);
   });
 
-  test('says when memory ran out', async (t) => {
+  test('C11: says when memory ran out', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);
     const socket = await world.updates(ann);
     world.engine.crash(id, { oomKilled: true });
     await until(() => socket.texts.length === 3);
-    assert.match(socket.texts[1] ?? '', /it ran out of memory/);
+    assert.match((await world.notices(ann.userId)).at(-1) ?? '', /it ran out of memory/);
   });
 
   test('was not a crash when it ended before this start was asked for', async (t) => {
@@ -134,11 +144,10 @@ describe('a workload that ends', () => {
     const id = await world.running(ann);
     await world.on(stopContainer, ann, id);
     await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
-    const socket = await world.updates(ann);
     world.engine.fail('start', new EngineError('unavailable', 'busy'));
     await world.on(startContainer, ann, id);
     await world.reaches(ann, id, 'running');
-    assert.equal(socket.texts.join().includes('restarting'), false);
+    assert.equal((await world.notices(ann.userId)).join().includes('restarting'), false);
   });
 
   test('has its crashes forgotten once it ran for a minute', async (t) => {
@@ -165,10 +174,10 @@ describe('a workload that ends', () => {
     world.engine.crash(id);
     await until(() => world.engine.calls.at(-1) === `inspect ${id}`);
     // An engine tells of one end more than once: it was killed, it died, it stopped.
-    for (let i = 0; i < 3; i++) world.engine.reconnect();
+    for (let i = 0; i < 3; i++) world.engine.tell(id);
     release();
     await world.reaches(ann, id, 'initializing');
-    for (let i = 0; i < 3; i++) world.engine.reconnect();
+    for (let i = 0; i < 3; i++) world.engine.tell(id);
     await turns();
     assert.equal(startsOf(world, id), 2);
     // A new wish is not kept waiting.
@@ -178,19 +187,20 @@ describe('a workload that ends', () => {
   });
 });
 
-describe('a container changed behind our back', () => {
+describe('C12: a container changed behind our back', () => {
   test('removed: it is made again, each time anew', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);
     const socket = await world.updates(ann);
     world.engine.lose(id);
     await until(() => socket.texts.length === 3);
-    assert.match(socket.texts[1] ?? '', /"initializing".*it was removed from outside/);
+    assert.match(socket.texts[1] ?? '', /"initializing"/);
     assert.match(socket.texts[2] ?? '', /"running"/);
     world.engine.lose(id);
     await until(() => socket.texts.length === 5);
-    assert.match(socket.texts[3] ?? '', /"initializing".*it was removed from outside/);
+    assert.match(socket.texts[3] ?? '', /"initializing"/);
     assert.match(socket.texts[4] ?? '', /"running"/);
+    assert.match((await world.notices(ann.userId)).at(-1) ?? '', /it was removed from outside/);
   });
 
   test('restarted with another address: the address is updated, and it ran all the while', async (t) => {
@@ -273,7 +283,7 @@ describe('a container changed behind our back', () => {
     await until(() => world.engine.calls.includes(`remove ${id}`));
     const many = world.db.many.bind(world.db);
     world.db.many = async (schema, text, values) => {
-      if (text.includes('desired, status, address from containers')) {
+      if (text.includes('keys_applied\n     from containers')) {
         release();
         await until(async () => (await world.db.run('select from containers')) === 0);
       }
@@ -457,17 +467,19 @@ describe('while the database is away', () => {
     await until(() => world.log.lines.some(({ message }) => message.includes('sweep over all containers failed')));
     world.db.failure = undefined;
     await until(() => socket.texts.length === 3);
-    assert.match(socket.texts[1] ?? '', /"initializing".*exit code 9/);
+    assert.match(socket.texts[1] ?? '', /"initializing"/);
+    assert.match((await world.notices(ann.userId)).at(-1) ?? '', /exit code 9/);
     assert.match(socket.texts[2] ?? '', /"running"/);
   });
 
   test('a fault in the middle of work wakes the container anew, and it goes on', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);
-    world.db.failure = new TypeError('a defect');
+    const { tx } = world.db;
+    world.db.tx = () => Promise.reject(new TypeError('a defect'));
     world.engine.crash(id);
     await until(() => world.log.lines.some(({ fields }) => JSON.stringify(fields).includes('compute/container')));
-    world.db.failure = undefined;
+    world.db.tx = tx;
     world.engine.reconnect();
     await until(() => startsOf(world, id) === 2);
     await world.reaches(ann, id, 'running');

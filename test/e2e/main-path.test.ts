@@ -72,7 +72,7 @@ test('a person logs in, runs a container with the defaults and is inside it', {
   assert.equal(key.status, 200, JSON.stringify(key.json));
   const created = await request('POST', `${urls.compute}/compute/containers`, {
     token,
-    body: { name: 'first', ssh_key_ids: [key.json.id] },
+    body: { name: 'first', ssh_key_ids: [key.json.id], ssh_enabled: true },
   });
   assert.equal(created.status, 200, JSON.stringify(created.json));
   const { id, status, hostname } = containerSchema.parse(created.json);

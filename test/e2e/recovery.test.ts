@@ -12,7 +12,7 @@ import { type Cleanup, tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 
 const run = promisify(execFile);
-const view = z.object({ id: z.string(), status: z.string(), status_reason: z.string().optional() });
+const view = z.object({ id: z.string(), status: z.string() });
 
 interface Setting {
   platform: RunningPlatform;
@@ -25,7 +25,12 @@ interface Setting {
 
 /** A platform on a data folder of its own with one running container. */
 async function running(t: Cleanup): Promise<Setting> {
-  const data = await tempDir(t);
+  // In reverse: the folder with the database goes last.
+  const ends: (() => unknown)[] = [];
+  t.after(async () => {
+    for (const end of ends) await end();
+  });
+  const data = await tempDir({ after: (end) => void ends.unshift(end) });
   const env = { DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD: 'the admin of this test' };
   const start = async () => {
     const platform = await startPlatform({ data, env });
@@ -41,7 +46,7 @@ async function running(t: Cleanup): Promise<Setting> {
   });
   const created = await request('POST', `${compute}/compute/containers`, {
     token,
-    body: { name: 'one', ssh_key_ids: [key.json.id] },
+    body: { name: 'one', ssh_key_ids: [key.json.id], ssh_enabled: true },
   });
   const { id } = view.parse(created.json);
   const options = [
@@ -75,7 +80,7 @@ async function running(t: Cleanup): Promise<Setting> {
       return z.array(view).parse(json.containers)[0]?.status ?? 'none';
     },
   };
-  t.after(async () => {
+  ends.unshift(async () => {
     await deleteAll(setting.platform.ready.urls.compute, setting.token);
     assert.equal(await setting.platform.stop(), 0, setting.platform.log());
   });

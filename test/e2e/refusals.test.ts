@@ -22,6 +22,14 @@ const NOBODYS_ID = 'aaaaaaaaaaaa';
 const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, listActors];
 const endpoints: readonly AnyEndpoint[] = [...servedByAuth, ...computeEndpoints];
 
+/** A body that each endpoint of a container takes. */
+const rightBodies: Record<string, object> = {
+  setSsh: { ssh_enabled: true },
+  addIngress: { port: 80 },
+  setMounts: { mount_paths: ['/data'] },
+  setPullPolicy: { pull_policy: 'Always' },
+};
+
 describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
   const ends: (() => unknown)[] = [];
   let platform: RunningPlatform;
@@ -167,7 +175,9 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     });
     const id = z.string().parse(created.json.id);
     for (const endpoint of computeEndpoints.filter(({ path }) => path.includes('containers/{id}'))) {
-      const refused = await call(endpoint, id, { token: ann });
+      // Whose it is comes after what is asked, so what is asked must be right.
+      const body = rightBodies[endpoint.name];
+      const refused = await call(endpoint, id, { token: ann, ...(body === undefined ? {} : { body }) });
       assert.deepEqual([refused.status, refused.json.code], [404, 'not_found'], endpoint.name);
     }
     assert.equal((await request('DELETE', `${compute()}/compute/ssh-keys/${mine}`, { token: ann })).status, 404);

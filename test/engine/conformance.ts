@@ -61,6 +61,9 @@ export function engineConformance(
         oomKilled: false,
         restarts: 0,
         startedAt: null,
+        paused: false,
+        mountPaths: spec.mountPaths,
+        limits: { cpus: spec.cpus, memoryMb: spec.memoryMb },
       });
       await engine.start(spec.id, keys);
       const running = await engine.inspect(spec.id);

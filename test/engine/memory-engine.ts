@@ -24,6 +24,7 @@ export type FailingCall =
   | 'ensureImage'
   | 'create'
   | 'start'
+  | 'renewKeys'
   | 'stop'
   | 'remove'
   | 'inspect'
@@ -70,6 +71,10 @@ export interface MemoryEngine extends Engine {
   fail(call: FailingCall, error: EngineError, times?: number): void;
   /** Holds calls of `call` back until the returned function is called. */
   hold(call: FailingCall): () => void;
+  /** Says once more that something happened to a container. */
+  tell(id: string): void;
+  /** Somebody changes a container from outside. */
+  edit(id: string, change: Partial<Pick<ContainerState, 'paused' | 'limits' | 'address'>>): void;
   /** As a lost event stream would: those who watch are told to look at all. */
   reconnect(): void;
   /** The image's name comes to stand for something new, at the registry. */
@@ -180,6 +185,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       if (content === undefined)
         throw new EngineError('image_not_found', `The image ${spec.image} is not on this machine.`);
       const old = held.get(spec.id);
+      const limits = { cpus: spec.cpus, memoryMb: spec.memoryMb };
+      if (old !== undefined) old.state = { ...old.state, limits };
       if (old?.state.phase === 'running') return;
       saveData(old, data);
       const kept = data.get(spec.id) ?? new Map<string, string>();
@@ -204,6 +211,9 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
           oomKilled: false,
           restarts: 0,
           startedAt: null,
+          paused: false,
+          mountPaths: paths,
+          limits,
         },
         keys: [],
         log: [],
@@ -220,12 +230,19 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       const one = mustHave(id);
       one.keys = [...authorizedKeys];
       one.files.set('/etc/troupe/authorized_keys', authorizedKeys.map((key) => `${key}\n`).join(''));
+      one.state = { ...one.state, paused: false };
       if (one.state.phase === 'running') return;
       addresses += 1;
       const address = `10.0.${(addresses >> 8) & 255}.${addresses & 255}`;
       one.state = { ...one.state, phase: 'running', address, exitCode: null, oomKilled: false, startedAt: Date.now() };
       (options.onStart ?? greet)(id, engine);
       changed(id);
+    },
+    renewKeys: async (id, authorizedKeys) => {
+      await begin('renewKeys', id);
+      const one = mustHave(id);
+      if (one.state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+      one.keys = [...authorizedKeys];
     },
     stop: async (id) => {
       await begin('stop', id);
@@ -355,6 +372,12 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
         holds.delete(call);
         release();
       };
+    },
+    tell: changed,
+    edit: (id, change) => {
+      const one = mustHave(id);
+      one.state = { ...one.state, ...change };
+      changed(id);
     },
     reconnect: () => {
       for (const watcher of [...watchers]) watcher(undefined);

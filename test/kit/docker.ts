@@ -36,12 +36,15 @@ const listed = z.object({
 });
 
 /** The Docker containers of one container of the platform: normally one, none after its deletion. */
-export async function inDocker(containerId: string): Promise<{ id: string; state: string; address: string }[]> {
+export async function inDocker(
+  containerId: string,
+): Promise<{ id: string; state: string; address: string; networks: string[] }[]> {
   const found = await docker().json('GET', `/containers/json?all=1&filters=${labelled(containerId)}`, z.array(listed));
   return found.map(({ Id, State, NetworkSettings }) => ({
     id: Id,
     state: State,
     address: Object.values(NetworkSettings.Networks)[0]?.IPAddress ?? '',
+    networks: Object.keys(NetworkSettings.Networks),
   }));
 }
 

@@ -55,5 +55,10 @@ export function stateOf(id: string, view: ContainerView, network: string): Conta
     restarts: view.RestartCount,
     // Docker's "never" is the year 1.
     startedAt: Number.isFinite(started) && started > 0 ? started : null,
+    paused: State.Paused,
+    mountPaths: view.Mounts.filter(({ Name = '' }) => Name.startsWith('troupe-'))
+      .map(({ Destination }) => Destination)
+      .filter((path) => path !== '/etc/troupe'),
+    limits: { cpus: view.HostConfig.NanoCpus / 1e9, memoryMb: view.HostConfig.Memory / 2 ** 20 },
   };
 }

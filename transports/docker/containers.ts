@@ -52,8 +52,8 @@ export class Containers {
   }
 
   /**
-   * Makes the container. One that exists is adopted; when it is stopped, changed limits are applied to it, and one with other mount
-   * paths or another image is made anew around the same volumes.
+   * Makes the container. One that exists is adopted, with the limits of `spec`; a stopped one with other mount paths or another image
+   * is made anew around the same volumes.
    */
   async create(spec: ContainerSpec): Promise<void> {
     this.#creating.add(spec.id);
@@ -71,7 +71,7 @@ export class Containers {
     for (let tries = 1; ; tries += 1) {
       const present = await this.find(spec.id);
       if (present !== undefined) {
-        if (present.State.Running) return;
+        if (present.State.Running) return this.#updateLimits(present, spec, cpus);
         if (await this.#sameShape(present, spec)) return this.#updateLimits(present, spec, cpus);
         await this.#removeContainer(present.Id);
       }
@@ -118,6 +118,15 @@ export class Containers {
         await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
         return;
       }
+      // dockerd was killed while it started this: containerd runs what dockerd knows nothing of, and no start ever works again.
+      if (isReply(error, 409, 500) && /task \S+ already exists/i.test(error.reason)) {
+        await this.#removeContainer(view.Id);
+        throw new EngineError('unavailable', 'The container engine lost track of the container: it is made anew.', {
+          cause: error,
+        });
+      }
+      // Somebody removes it at this moment: it is made anew later.
+      if (isReply(error, 409)) throw new EngineError('unavailable', error.reason, { cause: error });
       // What the image asks to run cannot be run: no retry helps.
       if (isReply(error, 400, 500) && /executable file not found|exec format error|exec: "/i.test(error.reason)) {
         throw new EngineError('refused', error.reason, { cause: error });

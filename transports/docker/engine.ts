@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Ending, Engine, Log } from '../../proto/ports.ts';
+import { type Ending, type Engine, EngineError, type Log } from '../../proto/ports.ts';
 import { type BaseImage, debianBaseImage } from './base-image.ts';
 import { DockerClient } from './client.ts';
 import { Containers } from './containers.ts';
@@ -13,6 +13,7 @@ import { readLogs } from './logs.ts';
 import { machineScript } from './machine-script.ts';
 import { namingOf } from './naming.ts';
 import { ContainerNetworks } from './network.ts';
+import { endSessions } from './sessions.ts';
 import { defaultSubnetPool, parsePool } from './subnets.ts';
 import { defaultUsageTimes, UsageSampler, type UsageTimes } from './usage.ts';
 
@@ -89,6 +90,12 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       await containers.start(id, authorizedKeys);
       // So that there is a sample by the time somebody asks.
       usage.usage(id);
+    },
+    renewKeys: async (id, authorizedKeys) => {
+      const view = await containers.mustFind(id);
+      if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
+      await containers.start(id, authorizedKeys);
+      await endSessions(client, view.Id);
     },
     stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
     remove: async (id, { keepData = false } = {}) => {

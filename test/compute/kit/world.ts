@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import type { TestContext } from 'node:test';
+import { z } from 'zod';
 import type { ComputeDeps } from '../../../actors/compute/deps.ts';
 import { startCompute } from '../../../actors/compute/service.ts';
 import {
@@ -16,9 +17,11 @@ import {
 import type { AnyEndpoint, Caller, CallOf, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
 import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
-import type { Clock, Engine, Log } from '../../../proto/ports.ts';
+import { decodeNotification } from '../../../proto/notification.ts';
+import type { Clock, Engine, ImageCatalog, Log } from '../../../proto/ports.ts';
 import type { Service } from '../../../proto/service.ts';
 import type { TokenWatch } from '../../../proto/tokens.ts';
+import { containerById } from '../../../storage/compute/containers.ts';
 import type { Db } from '../../../storage/db.ts';
 import { start, stats, stop, stopped } from '../../../supervision/index.ts';
 import { check } from '../../../transports/api/read.ts';
@@ -197,6 +200,7 @@ export interface WorldOptions {
   readonly defaultImage?: string;
   readonly registryAuth?: ComputeDeps['registryAuth'];
   readonly lingerMs?: number;
+  readonly catalog?: ImageCatalog;
   /** Stands before the engine, for what its own hands cannot play. */
   readonly wrapEngine?: (engine: MemoryEngine) => Engine;
 }
@@ -239,6 +243,7 @@ export class World {
       ...(this.#options.registryAuth === undefined ? {} : { registryAuth: this.#options.registryAuth }),
       defaultImage: this.#options.defaultImage ?? this.engine.baseImage,
       platformKey: PLATFORM_KEY,
+      ...(this.#options.catalog === undefined ? {} : { catalog: this.#options.catalog }),
     });
   }
 
@@ -300,7 +305,7 @@ export class World {
       return await until(
         async () => {
           const view = await this.view(caller, id);
-          last = `${view.status} ${view.status_reason ?? ''}`;
+          last = `${view.status} ${(await this.reason(id)) ?? ''}`;
           return view.status === status ? view : undefined;
         },
         { timeoutMs },
@@ -308,6 +313,21 @@ export class World {
     } catch (error) {
       throw new Error(`${id} is ${last}, not ${status}`, { cause: error });
     }
+  }
+
+  /** Why the container is as it is, as its row says; null for no special reason. */
+  async reason(id: string): Promise<string | null | undefined> {
+    return (await containerById(this.db, id))?.statusReason;
+  }
+
+  /** The notifications on their way to a user, as `title: message`, oldest first. */
+  async notices(userId: string): Promise<string[]> {
+    const rows = await this.db.many(
+      z.object({ data: z.instanceof(Buffer) }),
+      'select data from outbox where subject = $1 order by id',
+      [`notify.${userId}`],
+    );
+    return rows.map(({ data }) => decodeNotification(data)).map(({ title, message }) => `${title}: ${message}`);
   }
 
   async connect(endpoint: AnyEndpoint, caller: Caller, input: Input = {}): Promise<FakeSocket> {

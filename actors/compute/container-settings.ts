@@ -1,0 +1,77 @@
+/** What can be changed about a container after its creation: SSH access, mounts, pull policy. */
+import { getMounts, getSsh, setMounts, setPullPolicy, setSsh } from '../../proto/compute.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { audit } from '../../storage/audit.ts';
+import {
+  type ContainerRow,
+  setMountPaths,
+  setPullPolicy as setPolicy,
+  setSshEnabled,
+} from '../../storage/compute/containers.ts';
+import { tellCompute } from '../../storage/compute/news.ts';
+import type { Tx } from '../../storage/db.ts';
+import { did } from '../audit.ts';
+import { type Handler, on } from '../door.ts';
+import type { reconciler } from './container-reconciler.ts';
+import { type Own, own } from './container-state.ts';
+import type { ComputeDeps } from './deps.ts';
+
+/** The handlers. What was asked for and is so already changes nothing, except that mounts set anew restart what runs (3.2). */
+export function settingsHandlers(
+  { db }: ComputeDeps,
+  reconcile: ReturnType<typeof reconciler>,
+): readonly Handler<Own>[] {
+  /** Writes in one transaction; the container may be going meanwhile. */
+  const write = (work: (tx: Tx) => Promise<ContainerRow | undefined>): Promise<ContainerRow> =>
+    db.tx(async (tx) => {
+      const row = await work(tx);
+      if (row === undefined) throw new Refusal('not_found');
+      return row;
+    });
+
+  return [
+    on(getSsh, ({ state }: Own, call) => ({ ssh_enabled: own(state, call).sshEnabled })),
+
+    on(setSsh, async ({ state, ctx }: Own, call) => {
+      const { id, sshEnabled } = own(state, call);
+      const { ssh_enabled } = call.body;
+      if (ssh_enabled === sshEnabled) return { ssh_enabled };
+      const written = await write(async (tx) => {
+        const row = await setSshEnabled(tx, id, ssh_enabled);
+        await audit(tx, did(call, 'container.ssh', id, { ssh_enabled }));
+        await tellCompute(tx, { kind: 'ssh', containerId: id });
+        return row;
+      });
+      await reconcile.changed(state, ctx, written);
+      return { ssh_enabled };
+    }),
+
+    on(getMounts, ({ state }: Own, call) => ({ mount_paths: own(state, call).mountPaths })),
+
+    on(setMounts, async ({ state, ctx }: Own, call) => {
+      const { id, status } = own(state, call);
+      const { mount_paths } = call.body;
+      const restarted = status === 'running';
+      const written = await write(async (tx) => {
+        const row = await setMountPaths(tx, id, mount_paths, restarted);
+        await audit(tx, did(call, 'container.mounts', id, { mount_paths, restarted }));
+        return row;
+      });
+      await reconcile.changed(state, ctx, written);
+      return { mount_paths, restarted };
+    }),
+
+    on(setPullPolicy, async ({ state, ctx }: Own, call) => {
+      const { id, pullPolicy } = own(state, call);
+      const { pull_policy } = call.body;
+      if (pull_policy === pullPolicy) return { pull_policy };
+      const written = await write(async (tx) => {
+        const row = await setPolicy(tx, id, pull_policy);
+        await audit(tx, did(call, 'container.pull_policy', id, { pull_policy }));
+        return row;
+      });
+      await reconcile.changed(state, ctx, written);
+      return { pull_policy };
+    }),
+  ];
+}

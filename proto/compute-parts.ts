@@ -1,0 +1,126 @@
+/** What the endpoints of the compute service are made from: fields, limits and scopes of a container (interface sections 2.8, 3.2, 5.3). */
+import { z } from 'zod';
+import { idSchema } from './ids.ts';
+
+/** Instance types of 2.8: architecture and CPU cores. */
+export const INSTANCE_TYPES = {
+  nano: { architecture: 'arm64', cpus: 0.5 },
+  micro: { architecture: 'arm64', cpus: 1 },
+  mini: { architecture: 'arm64', cpus: 2 },
+  tiny: { architecture: 'amd64', cpus: 1 },
+  small: { architecture: 'amd64', cpus: 2 },
+  medium: { architecture: 'amd64', cpus: 4 },
+} as const;
+
+export const instanceTypeSchema = z.enum(['nano', 'micro', 'mini', 'tiny', 'small', 'medium']);
+export const statusSchema = z.enum(['pending', 'initializing', 'running', 'stopped', 'failed']);
+export const pullPolicySchema = z.enum(['Always', 'IfNotPresent']);
+
+/** Where a container is in its life (3.2). */
+export type ContainerStatus = z.output<typeof statusSchema>;
+export type PullPolicy = z.output<typeof pullPolicySchema>;
+export type InstanceType = z.output<typeof instanceTypeSchema>;
+
+export const containerNameSchema = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}$/,
+    'must be 1 to 63 letters, digits, spaces, ".", "_", "-", starting with a letter or digit',
+  );
+
+/**
+ * Paths that the kernel, the system or the platform owns: persisting them or anything inside would break the container or let it
+ * out (hazards C01).
+ */
+const RESERVED_TREES = [
+  '/proc',
+  '/sys',
+  '/dev',
+  '/run',
+  '/var/run',
+  '/boot',
+  '/bin',
+  '/sbin',
+  '/lib',
+  '/lib64',
+  '/usr/bin',
+  '/usr/sbin',
+  '/usr/lib',
+  '/etc/ssh',
+  '/etc/troupe',
+];
+/** Paths that cannot be persisted themselves, though folders inside them can. */
+const RESERVED_PATHS = ['/etc', '/usr', '/var', '/tmp'];
+
+function isReserved(path: string): boolean {
+  return RESERVED_PATHS.includes(path) || RESERVED_TREES.some((tree) => path === tree || path.startsWith(`${tree}/`));
+}
+
+/** One absolute path to persist: normal form, no `.` or `..`, nothing that the system owns, no `:` (a mount separator). */
+export const mountPathSchema = z
+  .string()
+  .max(255, 'must be at most 255 characters')
+  .regex(
+    /^(\/[A-Za-z0-9_@+.-]+)+$/,
+    'must be an absolute path of letters, digits and "_@+.-", without a trailing slash',
+  )
+  .refine(
+    (path) => !path.split('/').some((part) => part === '.' || part === '..'),
+    'must not contain "." or ".." segments',
+  )
+  .refine((path) => !isReserved(path), 'is a path the system needs: choose one such as /root or /data');
+
+export const mountPathsSchema = z
+  .array(mountPathSchema)
+  .min(1, 'must name at least one path')
+  .max(16, 'must name at most 16 paths')
+  .refine((paths) => new Set(paths).size === paths.length, 'must not name a path twice')
+  .refine(
+    (paths) => !paths.some((a) => paths.some((b) => b.startsWith(`${a}/`))),
+    'must not name a path inside another',
+  );
+
+const createFields = {
+  id: z.string(),
+  name: z.string(),
+  status: statusSchema,
+  hostname: z.string(),
+  memory_mb: z.int(),
+  storage_gb: z.int(),
+  instance_type: instanceTypeSchema,
+  created_at: z.iso.datetime(),
+  ssh_enabled: z.boolean(),
+  https_enabled: z.boolean(),
+  pull_policy: pullPolicySchema,
+};
+
+/** A container as create, start and stop answer it. */
+export const containerCreatedSchema = z.object(createFields);
+
+/** A container as list and get answer it. */
+export const containerSchema = z.object({
+  ...createFields,
+  memory_used_mb: z.int(),
+  storage_used_gb: z.number(),
+  ssh_command: z.string(),
+  /** Only when it has failed, why; and while it waits for its image, how far that is (design.md, section 9). */
+  status_reason: z.string().optional(),
+});
+export type ContainerView = z.input<typeof containerSchema>;
+export type ContainerCreatedView = z.input<typeof containerCreatedSchema>;
+
+/** The ports a rule can listen on from outside (2.10). */
+export const externalPortSchema = z
+  .int()
+  .refine((port) => port === 80 || port === 443 || (port >= 8000 && port <= 8999), 'must be 80, 443, or 8000 to 8999');
+
+export const containerParams = z.object({ id: idSchema });
+export const ok = z.object({ status: z.literal('ok') });
+export const containersScope = (action: string) => ({ key: (uid: string) => `compute.${uid}.containers`, action });
+export const containerScope = (action: string) => ({
+  key: (uid: string, params: Readonly<Record<string, string>>) => `compute.${uid}.containers.${params.id}`,
+  action,
+});
+export const byUser = { kind: 'compute/user', key: 'caller' } as const;
+export const byContainer = { kind: 'compute/container', key: 'param', param: 'id' } as const;
+export const common = { service: 'compute', access: 'token' } as const;

@@ -1,0 +1,45 @@
+/** What the compute service tells about the platform: the images there are, and all containers for the administrator (interface sections 2.8, 2.11, 4.2). */
+import { z } from 'zod';
+import { byUser, common, containerSchema, containersScope } from './compute-parts.ts';
+import { endpoint } from './endpoint.ts';
+
+/** 2.11 */
+const imageSchema = z.object({
+  name: z.string(),
+  image: z.string(),
+  source: z.enum(['builtin', 'registry']),
+});
+export type ImageView = z.input<typeof imageSchema>;
+
+/** A container as the administrator sees it: with its owner, and the time as Unix seconds. */
+const adminContainerSchema = containerSchema.extend({
+  created_at: z.int(),
+  user_id: z.string(),
+  /** The user's name. */
+  owner: z.string(),
+  /** Empty while it does not run. */
+  external_ip: z.string(),
+});
+export type AdminContainerView = z.input<typeof adminContainerSchema>;
+
+export const listImages = endpoint({
+  ...common,
+  name: 'listImages',
+  method: 'GET',
+  path: '/compute/images',
+  summary: 'Images a container can be made from: the default one, and what the registry has for you',
+  scope: containersScope('read'),
+  reply: z.array(imageSchema),
+  actor: byUser,
+});
+
+export const listAllContainers = endpoint({
+  ...common,
+  name: 'listAllContainers',
+  method: 'GET',
+  path: '/compute/admin/containers',
+  summary: 'The containers of all users',
+  access: 'admin',
+  reply: z.array(adminContainerSchema),
+  actor: byUser,
+});

@@ -1,0 +1,138 @@
+/** What can be changed about a container after its creation (interface sections 2.10 and 4.2): SSH, ingress, mounts, pull policy. */
+import { z } from 'zod';
+import {
+  byContainer,
+  common,
+  containerParams,
+  containerScope,
+  externalPortSchema,
+  mountPathsSchema,
+  ok,
+  pullPolicySchema,
+} from './compute-parts.ts';
+import { endpoint } from './endpoint.ts';
+import { idSchema } from './ids.ts';
+
+const sshSchema = z.object({ ssh_enabled: z.boolean() });
+
+/** 2.10 */
+const ingressSchema = z.object({
+  id: z.int(),
+  port: z.int(),
+  target_port: z.int(),
+  /** Unix seconds. */
+  created_at: z.int(),
+});
+export type IngressView = z.input<typeof ingressSchema>;
+
+export const getSsh = endpoint({
+  ...common,
+  name: 'getSsh',
+  method: 'GET',
+  path: '/compute/containers/{id}/ssh',
+  summary: 'Whether SSH access is enabled',
+  scope: containerScope('read'),
+  params: containerParams,
+  reply: sshSchema,
+  actor: byContainer,
+});
+
+export const setSsh = endpoint({
+  ...common,
+  name: 'setSsh',
+  method: 'PUT',
+  path: '/compute/containers/{id}/ssh',
+  summary: 'Enable or disable SSH access; disabling ends open sessions',
+  scope: containerScope('update'),
+  params: containerParams,
+  body: sshSchema,
+  reply: sshSchema,
+  actor: byContainer,
+});
+
+export const listIngress = endpoint({
+  ...common,
+  name: 'listIngress',
+  method: 'GET',
+  path: '/compute/containers/{id}/ingress',
+  summary: 'The ingress rules: which external port leads to which port of the container',
+  scope: containerScope('read'),
+  params: containerParams,
+  reply: z.object({ rules: z.array(ingressSchema) }),
+  actor: byContainer,
+});
+
+export const addIngress = endpoint({
+  ...common,
+  name: 'addIngress',
+  method: 'POST',
+  path: '/compute/containers/{id}/ingress',
+  summary: 'Add an ingress rule; one on port 443 enables HTTPS',
+  scope: containerScope('update'),
+  params: containerParams,
+  body: z
+    .object({
+      port: externalPortSchema,
+      target_port: z.int().min(1, 'must be 1 to 65535').max(65_535, 'must be 1 to 65535').optional(),
+    })
+    .transform(({ port, target_port }) => ({ port, target_port: target_port ?? port })),
+  reply: ingressSchema,
+  refuses: ['conflict'],
+  actor: byContainer,
+});
+
+export const deleteIngress = endpoint({
+  ...common,
+  name: 'deleteIngress',
+  method: 'DELETE',
+  path: '/compute/containers/{id}/ingress/{port}',
+  summary: 'Remove the ingress rule of an external port',
+  scope: containerScope('update'),
+  params: z.object({
+    id: idSchema,
+    port: z
+      .string()
+      .regex(/^[1-9][0-9]{0,4}$/, 'must be a whole number')
+      .transform(Number),
+  }),
+  reply: ok,
+  actor: byContainer,
+});
+
+export const getMounts = endpoint({
+  ...common,
+  name: 'getMounts',
+  method: 'GET',
+  path: '/compute/containers/{id}/mounts',
+  summary: 'The paths whose data is kept',
+  scope: containerScope('read'),
+  params: containerParams,
+  reply: z.object({ mount_paths: z.array(z.string()) }),
+  actor: byContainer,
+});
+
+export const setMounts = endpoint({
+  ...common,
+  name: 'setMounts',
+  method: 'PUT',
+  path: '/compute/containers/{id}/mounts',
+  summary: 'Replace the paths whose data is kept; a running container is restarted with its data',
+  scope: containerScope('update'),
+  params: containerParams,
+  body: z.object({ mount_paths: mountPathsSchema }),
+  reply: z.object({ mount_paths: z.array(z.string()), restarted: z.boolean() }),
+  actor: byContainer,
+});
+
+export const setPullPolicy = endpoint({
+  ...common,
+  name: 'setPullPolicy',
+  method: 'PUT',
+  path: '/compute/containers/{id}/pull-policy',
+  summary: 'Whether each start pulls the image anew; counts from the next start',
+  scope: containerScope('update'),
+  params: containerParams,
+  body: z.object({ pull_policy: pullPolicySchema }),
+  reply: z.object({ pull_policy: pullPolicySchema }),
+  actor: byContainer,
+});

@@ -1,0 +1,30 @@
+/** News of the compute service (proto/compute-news.ts): told by the database at the commit that makes them, to all nodes. */
+import { z } from 'zod';
+import type { ComputeNews, ComputeNewsSource } from '../../proto/compute-news.ts';
+import type { Db, Queries } from '../db.ts';
+
+const CHANNEL = 'compute';
+
+const newsSchema = z.union([
+  z.object({ kind: z.literal('key'), userId: z.string(), fingerprint: z.string() }),
+  z.object({ kind: z.enum(['ssh', 'ingress', 'gone']), containerId: z.string() }),
+]);
+
+/** The news of `db`. */
+export function computeNews(db: Db): ComputeNewsSource {
+  return { onNews: (handler) => db.listen(CHANNEL, (payload) => handler(read(payload))) };
+}
+
+/** '' comes whenever notifications may have been missed; another version's news is news too. */
+function read(payload: string): ComputeNews {
+  try {
+    return newsSchema.parse(JSON.parse(payload));
+  } catch {
+    return { kind: 'all' };
+  }
+}
+
+/** Tells it when `tx` commits. */
+export function tellCompute(tx: Queries, news: Exclude<ComputeNews, { kind: 'all' }>): Promise<void> {
+  return tx.notify(CHANNEL, JSON.stringify(news));
+}

@@ -1,0 +1,48 @@
+import { z } from 'zod';
+import type { DockerClient } from './client.ts';
+import { isReply } from './errors.ts';
+import { authorizedKeysPath } from './keys.ts';
+
+/**
+ * Run in the container by any POSIX shell: hangs up every SSH session whose key does not stand in the file, and every login that is
+ * under way. What key a session came with stands in the file its processes know as SSH_USER_AUTH (sshd_config(5), ExposeAuthInfo); a
+ * session that tells nothing is hung up too.
+ */
+const script = `
+parents=$(grep -s '^PPid:' /proc/[0-9]*/status)
+allowed() {
+  for child in $(printf '%s\\n' "$parents" | sed -n "s|^/proc/\\([0-9]*\\)/status:PPid:[[:space:]]*$1\\$|\\1|p"); do
+    file=$(tr '\\0' '\\n' <"/proc/$child/environ" 2>/dev/null | sed -n 's/^SSH_USER_AUTH=//p')
+    [ -n "$file" ] || continue
+    key=$(sed -n 's/^publickey //p' "$file" 2>/dev/null)
+    [ -n "$key" ] && grep -qF -- "$key" ${authorizedKeysPath} && return 0
+  done
+  return 1
+}
+for folder in /proc/[0-9]*; do
+  pid=\${folder#/proc/}
+  case $(tr '\\0' ' ' <"$folder/cmdline" 2>/dev/null) in
+    *'[listener]'* | *'[priv]'*) ;;
+    'sshd: '*@* | 'sshd-session: '*@*) allowed "$pid" || kill "$pid" ;;
+    'sshd: '*'[net]'* | 'sshd: '*'[accepted]'* | 'sshd-session: '*'['*) kill "$pid" ;;
+  esac
+done 2>/dev/null
+exit 0`;
+
+const created = z.object({ Id: z.string() });
+
+/** Ends the SSH sessions in a running container that no authorized key of it opened. Nothing to do where there is no shell. Rejects with EngineError. */
+export async function endSessions(client: DockerClient, dockerId: string): Promise<void> {
+  try {
+    const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, {
+      body: { Cmd: ['/bin/sh', '-c', script], User: '0', AttachStdout: true },
+    });
+    // Answered when the script is over.
+    await client.call('POST', `/exec/${Id}/start`, { body: { Detach: false, Tty: false }, timeoutMs: 10_000 });
+  } catch (error) {
+    // 409: it ended meanwhile, and its sessions with it. The rest: the image has no shell, hence no SSH server that starts one.
+    if (isReply(error, 404, 409)) return;
+    if (isReply(error, 400, 500) && /no such file or directory|executable file not found/i.test(error.reason)) return;
+    throw error;
+  }
+}
