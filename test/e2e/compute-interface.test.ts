@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { publicKey } from '../compute/kit/world.ts';
 import { testDatabase } from '../kit/database.ts';
-import { docker, inDocker, removeNetworks, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
+import { docker, inDocker, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
 import { deleteAll, logIn, type Reply, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
 import { findProgram, skipWithout } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';
@@ -33,7 +33,6 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
   let platform: RunningPlatform;
   let data = '';
   let [admin, ann, bob, annId, image] = ['', '', '', '', ''];
-  const networks = new Set<string>();
   let database: Awaited<ReturnType<typeof testDatabase>>;
 
   before(async () => {
@@ -57,8 +56,6 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
   after(async () => {
     if (bob !== '') await deleteAll(url(''), admin, ann, bob);
     for (const end of ends) await end();
-    // Gone already where each container has its own.
-    for (const network of networks) await removeNetworks([network]).catch(() => {});
   });
 
   const url = (path: string) => `${platform.ready.urls.compute}${path}`;
@@ -88,7 +85,6 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
     return text.parse((await ok('POST', '/compute/containers', { name: 'box', ...body }, token)).id);
   }
   async function gone(id: string, token = ann): Promise<void> {
-    for (const { networks: own } of await inDocker(id)) for (const network of own) networks.add(network);
     await ok('DELETE', of(id), undefined, token);
     await until(async () => (await inDocker(id)).length === 0, { what: 'Docker forgets it', timeoutMs: 30_000 });
   }
