@@ -14,8 +14,10 @@ import {
   exitReason,
   INITIALIZING_LIMIT_MS,
   MAX_CRASHES,
+  MAX_SILENT_RESTARTS,
   nextStep,
   RECOVERED_AFTER_MS,
+  SILENT_LIMIT_MS,
 } from './container-rules.ts';
 import type { ContainerActorState, ContainerContext, Job } from './container-state.ts';
 import { type Report, type Work, work } from './container-work.ts';
@@ -237,6 +239,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
         return;
       case 'ready':
         state.failures = 0;
+        state.silentRestarts = 0;
         state.problem = undefined;
         state.connection = health.connections;
         if (starting) await setTo(state, 'running', { address: report.address });
@@ -245,7 +248,13 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
         return;
       case 'not-ready':
         if (starting && tooLate(row)) await setTo(state, 'failed', { reason: 'it was not ready within 10 minutes' });
-        else lookIn(state, ctx, PROBE_EVERY_MS);
+        else if (starting && report.upForMs > SILENT_LIMIT_MS && state.silentRestarts < MAX_SILENT_RESTARTS) {
+          state.silentRestarts++;
+          // The end that follows is our doing.
+          state.countedStart = report.startedAt ?? state.countedStart;
+          log.warn({ containerId: row.id }, 'a container says nothing and is started anew');
+          begin(state, ctx, 'restart');
+        } else lookIn(state, ctx, PROBE_EVERY_MS);
         return;
       case 'done':
         state.failures = 0;
@@ -320,6 +329,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       state.problem = undefined;
       state.resting = false;
       state.tolerated = undefined;
+      state.silentRestarts = 0;
       state.job?.abort.abort(new Error('another state is wanted'));
       await this.look(state, ctx);
     },

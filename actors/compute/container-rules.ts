@@ -12,6 +12,10 @@ export const MAX_CRASHES = 5;
 export const RECOVERED_AFTER_MS = 60_000;
 /** An image without sshd is running when its workload has stood this long. */
 export const WORKLOAD_READY_MS = 15_000;
+/** A container that stood this long without a word from its sshd is started anew: its network may not have come about. */
+export const SILENT_LIMIT_MS = 45_000;
+/** How often that is tried for one start. */
+export const MAX_SILENT_RESTARTS = 3;
 /** Seconds a workload has between SIGTERM and SIGKILL. */
 export const STOP_GRACE_SECONDS = 10;
 

@@ -47,6 +47,8 @@ export interface ContainerActorState {
   mending: boolean;
   /** A difference that could not be mended, as `driftOf` says it. */
   tolerated: string | undefined;
+  /** How often it was started anew because it said nothing, since it was last wanted to run. */
+  silentRestarts: number;
   /** Failed pieces of work in a row. */
   failures: number;
   /** What the last of them said, for a start that never comes about. */
@@ -86,6 +88,7 @@ export function freshState(row: ContainerRow): ContainerActorState {
     connection: undefined,
     mending: false,
     tolerated: undefined,
+    silentRestarts: 0,
     failures: 0,
     problem: undefined,
     progress: undefined,

@@ -21,7 +21,8 @@ export type Report =
   /** `keysRevision`: the keys it was told. */
   | { readonly type: 'started' | 'keyed'; readonly keysRevision: number }
   | { readonly type: 'ready'; readonly address: string | null }
-  | { readonly type: 'not-ready' }
+  /** `startedAt`, `upForMs`: of the start that was probed. */
+  | { readonly type: 'not-ready'; readonly startedAt: number | null; readonly upForMs: number }
   | { readonly type: 'done' }
   | { readonly type: 'removed' }
   | { readonly type: 'failed'; readonly error: unknown };
@@ -148,9 +149,10 @@ async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal):
   }
   const actual = await engine.inspect(row.id);
   if (actual?.phase !== 'running') return { type: 'done' };
-  const upFor = actual.startedAt === null ? 0 : clock.now() - actual.startedAt;
-  if (row.image !== null && upFor >= WORKLOAD_READY_MS) return { type: 'ready', address: actual.address };
-  return { type: 'not-ready' };
+  const { startedAt, address } = actual;
+  const upForMs = startedAt === null ? 0 : clock.now() - startedAt;
+  if (row.image !== null && upForMs >= WORKLOAD_READY_MS) return { type: 'ready', address };
+  return { type: 'not-ready', startedAt, upForMs };
 }
 
 /** Whether SSH greets. Rejects only when the engine is away or `signal` aborts. */

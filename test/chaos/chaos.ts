@@ -64,11 +64,14 @@ type Listed = z.output<typeof listSchema>;
 
 /** Runs it. Needs root and dockerd. Rejects with what does not agree, and the seed. Leaves nothing behind. */
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
-  const ends: (() => unknown)[] = [];
+  const ends: (() => Promise<void> | void)[] = [];
   try {
     return await chaos({ after: (end) => void ends.unshift(end) }, options);
   } finally {
-    for (const end of ends) await end();
+    // What cannot be tidied must not hide what was found.
+    for (const end of ends) {
+      await Promise.resolve(end()).catch((error: unknown) => process.stderr.write(`not tidied: ${error}\n`));
+    }
   }
 }
 

@@ -251,6 +251,24 @@ describe('C14: the engine goes away', () => {
   });
 });
 
+test('C14: a container that came up without a network is started anew', async (t) => {
+  let starts = 0;
+  const world = await openWorld(t, {
+    engine: {
+      onStart: (id, engine) => {
+        starts++;
+        if (starts > 1) engine.listen(id, 22, (stream) => void stream.write('SSH-2.0-x\r\n'));
+      },
+    },
+  });
+  const id = await world.create(ann);
+  await until(() => callsOf(world, `dial ${id}`) > 0);
+  world.clock.advance(50_000);
+  await world.reaches(ann, id, 'running');
+  assert.equal(starts, 2);
+  assert.deepEqual(await world.notices(ann.userId), ['Container started: "box" is running.']);
+});
+
 describe('C16: the platform dies between the engine’s work and its own word of it', () => {
   for (const step of ['create', 'start'] as const) {
     test(`after ${step}: the next one adopts what there is`, async (t) => {
