@@ -14,6 +14,7 @@ import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { cpus } from 'node:os';
 import { createInterface } from 'node:readline';
+import { createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { Engine } from '../proto/ports.ts';
@@ -161,7 +162,9 @@ async function startOurs(adapter: 'uws' | 'node'): Promise<void> {
     engine: async () => emptyEngine,
     domain: 'troupe.localhost',
     host: '127.0.0.1',
-    ports: { auth: 0, compute: 0 },
+    ports: { auth: 0, compute: 0, http: 0, https: 0 },
+    certificate: { context: createSecureContext(), authorityFile: null },
+    accessLog: undefined,
     log: silentLog,
     onProgress: () => {},
   });

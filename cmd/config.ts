@@ -123,14 +123,22 @@ function isSealKey(value: string): boolean {
 }
 
 /** Default ports of the services (design.md, section 7). */
-const PORTS = { auth: 7001, compute: 7002 } as const;
+const PORTS = { auth: 7001, compute: 7002, http: 18_080, https: 8443 } as const;
+
+/** A port for each listener. */
+export type Ports = { readonly [name in keyof typeof PORTS]: number };
 
 /** The ports with the operator's offset. Offset -1 is for tests: every service takes any free port. */
-export function portsWith(offset: number): { auth: number; compute: number } {
-  if (offset === -1) return { auth: 0, compute: 0 };
-  const ports = { auth: PORTS.auth + offset, compute: PORTS.compute + offset };
+export function portsWith(offset: number): Ports {
+  const move = (port: number) => (offset === -1 ? 0 : port + offset);
+  const ports = {
+    auth: move(PORTS.auth),
+    compute: move(PORTS.compute),
+    http: move(PORTS.http),
+    https: move(PORTS.https),
+  };
   if (!Object.values(ports).every((value) => port.safeParse(value).success)) {
-    throw new CliError('--port-offset must leave all ports between 0 and 65535: choose a number from 0 to 50000.');
+    throw new CliError('--port-offset must leave all ports between 0 and 65535: choose a number from 0 to 40000.');
   }
   return ports;
 }

@@ -24,6 +24,9 @@ program
   .option('--port-offset <n>', 'added to every default port; "auto" takes any free ports', offset, 0)
   .option('--install', 'install Docker Engine with apt-get when there is none')
   .option('--json', 'print one line of JSON once everything serves')
+  .option('--tls-cert <file>', 'wildcard certificate of the domain (PEM); without it the platform issues its own')
+  .option('--tls-key <file>', 'private key of --tls-cert (PEM)')
+  .option('--access-log', 'write a line for each request through the gateway to standard error')
   .action(
     async (options: {
       data: string;
@@ -32,9 +35,49 @@ program
       portOffset: number;
       install?: true;
       json?: true;
+      tlsCert?: string;
+      tlsKey?: string;
+      accessLog?: true;
     }) => {
       const { up } = await import('./up.ts');
-      await up({ ...options, domain: options.domain, install: options.install === true, json: options.json === true });
+      const { domain, tlsCert, tlsKey } = options;
+      const [install, json, accessLog] = [options.install === true, options.json === true, options.accessLog === true];
+      await up({ ...options, domain, install, json, tlsCert, tlsKey, accessLog });
+    },
+  );
+
+program
+  .command('gateway')
+  .description('run the gateway alone, beside a platform on the same database and Docker Engine')
+  .option(...data)
+  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option('--listen <address>', 'address it listens on', '0.0.0.0')
+  .option('--http-port <port>', 'HTTP listen port', integer, 18_080)
+  .option('--https-port <port>', 'HTTPS listen port', integer, 8443)
+  .option('--tls-cert <file>', 'TLS certificate path; without it the local authority issues one')
+  .option('--tls-key <file>', 'TLS private key path')
+  .option('--fallback <address>', 'address for unmatched routes, with :port if it is not 80')
+  .option('--routes-file <file>', 'more routes: a JSON array of {"host", "path", "target", "strip_prefix"}')
+  .option('--access-log', 'write a line for each request to standard error')
+  .option('--json', 'print one line of JSON once it serves')
+  .action(
+    async (options: {
+      data: string;
+      domain?: string;
+      listen: string;
+      httpPort: number;
+      httpsPort: number;
+      tlsCert?: string;
+      tlsKey?: string;
+      fallback?: string;
+      routesFile?: string;
+      accessLog?: true;
+      json?: true;
+    }) => {
+      const { runGateway } = await import('./gateway-command.ts');
+      const { domain, tlsCert, tlsKey, fallback, routesFile } = options;
+      const [accessLog, asJson] = [options.accessLog === true, options.json === true];
+      await runGateway({ ...options, domain, tlsCert, tlsKey, fallback, routesFile, accessLog, json: asJson });
     },
   );
 
@@ -148,6 +191,50 @@ registry
     const { registryCertificate } = await import('./registry.ts');
     await registryCertificate({ ...options, json: options.json === true });
   });
+
+const routes = program.command('routes').description('static routes of the gateway (works while it runs)');
+routes
+  .command('add <host> <path-prefix> <target>')
+  .description('send requests for a host and the paths below a prefix to <host>:<port>')
+  .option('--strip-prefix', 'take the prefix away before forwarding')
+  .option('--priority <n>', 'the highest priority that fits wins', integer, 0)
+  .option(...data)
+  .option(...json)
+  .action(
+    async (
+      host: string,
+      prefix: string,
+      target: string,
+      options: { data: string; json?: true; stripPrefix?: true; priority: number },
+    ) => {
+      const { routesAdd } = await import('./routes.ts');
+      const [stripPrefix, asJson] = [options.stripPrefix === true, options.json === true];
+      await routesAdd(host, prefix, target, { ...options, stripPrefix, json: asJson });
+    },
+  );
+routes
+  .command('list')
+  .description('list all routes in the order of matching')
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true }) => {
+    const { routesList } = await import('./routes.ts');
+    await routesList({ ...options, json: options.json === true });
+  });
+routes
+  .command('remove <id>')
+  .description('remove a route')
+  .option(...data)
+  .option(...json)
+  .action(async (id: string, options: { data: string; json?: true }) => {
+    const { routesRemove } = await import('./routes.ts');
+    await routesRemove(id, { ...options, json: options.json === true });
+  });
+
+function integer(value: string): number {
+  if (!/^-?[0-9]{1,7}$/.test(value)) throw new InvalidArgumentError('must be a whole number.');
+  return Number(value);
+}
 
 program
   .command('audit')

@@ -25,8 +25,10 @@ import { embeddedBus } from '../transports/bus/embedded.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
-import type { Environment } from './config.ts';
+import type { PlatformCertificate } from './certificates.ts';
+import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
+import { installServiceRoutes, openGateway } from './gateway.ts';
 import { withOperations } from './operations.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { platformKeys } from './platform-keys.ts';
@@ -41,7 +43,11 @@ export interface PlatformOptions {
   readonly engine: (installation: string) => Promise<Engine>;
   readonly domain: string;
   readonly host: string;
-  readonly ports: { readonly auth: number; readonly compute: number };
+  readonly ports: Ports;
+  /** Of the platform's own host names. */
+  readonly certificate: PlatformCertificate;
+  /** Takes lines of the gateway's access log; undefined: there is none. */
+  readonly accessLog: ((line: string) => void) | undefined;
   readonly log: Log;
   /** Lines for the person who waits. */
   readonly onProgress: (line: string) => void;
@@ -49,7 +55,7 @@ export interface PlatformOptions {
 
 /** A platform that serves. */
 export interface Platform {
-  readonly urls: { readonly auth: string; readonly compute: string };
+  readonly urls: { readonly auth: string; readonly compute: string; readonly http: string; readonly https: string };
   readonly admin: { readonly username: string; readonly generated: string | null };
   readonly engine: Engine;
   /** Ends everything in reverse: takes no new work, lets running requests finish, closes streams. Containers keep running. */
@@ -178,9 +184,27 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       compute: await serve(compute, options.ports.compute),
     };
 
-    const url = (server: HttpServer) => `http://${urlHost(options.host)}:${server.port}`;
+    const { domain, host } = options;
+    const behind = (server: HttpServer) => `${urlHost(host)}:${server.port}`;
+    await installServiceRoutes(db, domain, [
+      { name: 'auth', endpoints: auth.endpoints, target: behind(listeners.auth) },
+      { name: 'compute', endpoints: compute.endpoints, target: behind(listeners.compute) },
+    ]);
+    const gateway = await openGateway({
+      ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
+      ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog },
+      log: log.child({ service: 'gateway' }),
+    });
+    teardown.add('gateway', () => gateway.stop(DRAIN_MS));
+
+    const url = (server: HttpServer) => `http://${behind(server)}`;
     return {
-      urls: { auth: url(listeners.auth), compute: url(listeners.compute) },
+      urls: {
+        auth: url(listeners.auth),
+        compute: url(listeners.compute),
+        http: `http://${domain}:${gateway.ports.http}`,
+        https: `https://${domain}:${gateway.ports.https}`,
+      },
       admin: { username: environment.ADMIN_USERNAME, generated: admin.generated },
       engine,
       stop: () => teardown.run(),

@@ -2,15 +2,18 @@
 import { EngineError } from '../proto/ports.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
+import type { PlatformCertificate } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { portsWith, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
+import { certificateOf, DEFAULT_DOMAIN } from './gateway-command.ts';
 import { openLog } from './log.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
 import { announce } from './running.ts';
+import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 import { lockDataDir } from './up-lock.ts';
 
@@ -22,10 +25,12 @@ export interface UpOptions {
   readonly portOffset: number;
   readonly install: boolean;
   readonly json: boolean;
+  /** Files of the wildcard certificate for the domain; undefined: the platform's own authority issues one. */
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
+  /** A line for each request through the gateway on standard error. */
+  readonly accessLog: boolean;
 }
-
-/** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
-const DEFAULT_DOMAIN = 'troupe.localhost';
 
 /** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */
 export async function up(options: UpOptions): Promise<void> {
@@ -49,6 +54,7 @@ export async function up(options: UpOptions): Promise<void> {
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 
+    const certificate = await certificateOf(options, dataDir, domain);
     const platform = await startPlatform({
       environment,
       secrets,
@@ -63,6 +69,8 @@ export async function up(options: UpOptions): Promise<void> {
       domain,
       host: options.listen,
       ports,
+      certificate,
+      accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       log,
       onProgress,
     });
@@ -72,7 +80,7 @@ export async function up(options: UpOptions): Promise<void> {
     const withdraw = announce(dataDir, { urls: platform.urls });
     teardown.add('announcement', async () => withdraw());
     if (!told.received()) {
-      process.stdout.write(options.json ? readyLine(platform, domain) : welcome(platform));
+      process.stdout.write(options.json ? readyLine(platform, domain) : welcome(platform, certificate));
       log.info({ urls: platform.urls, domain }, 'serving');
     }
     await told.promise;
@@ -106,21 +114,22 @@ async function prepareImage(
 function readyLine({ urls, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
     ready: true,
-    urls: { ...urls, net: null, monitor: null, notify: null, http: null, https: null, console: null },
+    urls: { ...urls, net: null, monitor: null, notify: null, console: null },
     ssh: null,
     domain,
     admin: { username: admin.username, password: admin.generated },
   })}\n`;
 }
 
-function welcome({ urls, admin }: Platform): string {
+function welcome({ urls, admin }: Platform, { authorityFile }: PlatformCertificate): string {
   const password = admin.generated === null ? 'your password' : `the password  ${admin.generated}  (shown only now)`;
   return `
 Troupe is running.
 
   Auth      ${urls.auth}
   Compute   ${urls.compute}
-  Log in as ${admin.username} with ${password}
+  Gateway   ${urls.https}  (and ${urls.http})
+${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  Log in as ${admin.username} with ${password}
 
 Type next, in another terminal:
 
@@ -128,28 +137,6 @@ Type next, in another terminal:
 
 README.md goes on from there: add an SSH key, create a container, be inside it. Ctrl-C stops Troupe; containers keep running.
 `;
-}
-
-/** Resolves at the first SIGTERM or SIGINT; a second SIGINT ends the process at once. */
-function stopSignal() {
-  let resolve: () => void = () => {};
-  let received = false;
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (received && signal === 'SIGINT') process.exit(130);
-    received = true;
-    resolve();
-  };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-  return {
-    promise,
-    received: () => received,
-    forget: () => {
-      process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
-    },
-  };
 }
 
 function friendly(error: unknown): unknown {

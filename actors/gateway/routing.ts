@@ -1,0 +1,139 @@
+/**
+ * Where traffic goes, decided from a picture of routes and containers that never changes: another takes its place, whole, and no
+ * connection notices (interface section 4.5).
+ */
+import { LRUCache } from 'lru-cache';
+import type { ProxyDecision, ProxyRequest, UpstreamAddress } from '../../proto/gateway.ts';
+import { ID_PATTERN } from '../../proto/ids.ts';
+import { pathOf, type RouteMatch, type RouteTable, strippedTarget } from '../../proto/routes.ts';
+import type { ContainerTarget, GatewayDeps } from './deps.ts';
+
+/** Matches remembered by host and path (interface section 8). */
+const CACHE_SIZE = 100;
+
+/** What is known at one moment. */
+export interface Picture {
+  readonly routes: RouteTable;
+  readonly containers: ReadonlyMap<string, ContainerTarget>;
+}
+
+/** What becomes of a TLS connection. */
+export type NameDecision = 'end' | { readonly passTo: UpstreamAddress } | 'refuse';
+
+/** Decides by the present picture. */
+export class Routing {
+  readonly #deps: Pick<GatewayDeps, 'fallback' | 'ports'>;
+  readonly #containerSuffix: string;
+  readonly #domain: string;
+  readonly #cache = new LRUCache<string, RouteMatch>({ max: CACHE_SIZE });
+  #picture: Picture | undefined;
+
+  readonly #onPicture: () => void;
+
+  /** `onPicture` is told of each new picture. */
+  constructor(deps: Pick<GatewayDeps, 'fallback' | 'ports' | 'domain'>, onPicture: () => void = () => {}) {
+    this.#onPicture = onPicture;
+    this.#deps = deps;
+    this.#domain = deps.domain;
+    this.#containerSuffix = `.compute.${deps.domain}`;
+  }
+
+  /** Whether anything is known yet. */
+  get isReady(): boolean {
+    return this.#picture !== undefined;
+  }
+
+  /** Puts another picture in place; what was remembered is forgotten (rule 5). */
+  show(picture: Picture): void {
+    this.#picture = picture;
+    this.#cache.clear();
+    this.#onPicture();
+  }
+
+  get picture(): Picture | undefined {
+    return this.#picture;
+  }
+
+  /** Decides about a request. */
+  decide(request: ProxyRequest): ProxyDecision {
+    const { host, hostPort, target, port, isEncrypted } = request;
+    const id = this.#containerOf(host);
+    if (id !== undefined) return this.#toContainer(id, port, target);
+    if (this.#picture?.routes.hasHost(host)) {
+      // Core services are for HTTPS; the same request, method and body, is to come again there.
+      if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
+      const match = this.#match(host, pathOf(target));
+      if (match !== undefined) return { forward: match.address, target: strippedTarget(match.route, target) };
+    }
+    const { fallback } = this.#deps;
+    if (fallback !== undefined) return { forward: fallback, target };
+    return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
+  }
+
+  /** Decides about a TLS connection to `serverName` on our `port`. */
+  decideName(serverName: string | undefined, port: number): NameDecision {
+    if (serverName === undefined) return 'refuse';
+    const id = this.#containerOf(serverName);
+    if (id !== undefined) {
+      const to = this.#addressOf(id, port);
+      return typeof to === 'string' ? 'refuse' : { passTo: to };
+    }
+    if (this.#picture?.routes.hasHost(serverName)) return 'end';
+    // The fallback answers for names of the platform that have no route.
+    return this.#deps.fallback !== undefined && this.#isOurs(serverName) ? 'end' : 'refuse';
+  }
+
+  /** What the outside calls our port. */
+  #external(port: number): number {
+    const { http, https } = this.#deps.ports;
+    return port === http ? 80 : port === https ? 443 : port;
+  }
+
+  /** The port of a redirect: whoever named our own HTTP port reaches our own HTTPS port, all others the usual one. */
+  #httpsPort(asked: number | undefined): string {
+    const { http, https } = this.#deps.ports;
+    return asked !== undefined && asked === http ? `:${https}` : '';
+  }
+
+  #isOurs(name: string): boolean {
+    return name === this.#domain || name.endsWith(`.${this.#domain}`);
+  }
+
+  #containerOf(host: string): string | undefined {
+    if (!host.endsWith(this.#containerSuffix)) return undefined;
+    const id = host.slice(0, -this.#containerSuffix.length);
+    return ID_PATTERN.test(id) ? id : undefined;
+  }
+
+  #toContainer(id: string, port: number, target: string): ProxyDecision {
+    const to = this.#addressOf(id, port);
+    if (typeof to === 'object') return { forward: to, target };
+    // Whether there is such a container is not told to those who may not know.
+    if (to === 'closed') return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
+    return {
+      reply: { status: 503, headers: [['Retry-After', '5']], body: 'The container is not running.\n' },
+    };
+  }
+
+  #addressOf(id: string, port: number): UpstreamAddress | 'closed' | 'not_running' {
+    const container = this.#picture?.containers.get(id);
+    const inside = container?.ports.get(this.#external(port));
+    if (container === undefined || inside === undefined) return 'closed';
+    return container.address === undefined ? 'not_running' : { host: container.address, port: inside };
+  }
+
+  #match(host: string, path: string): RouteMatch | undefined {
+    const key = `${host} ${path}`;
+    const known = this.#cache.get(key);
+    if (known !== undefined) return known;
+    const match = this.#picture?.routes.match(host, path);
+    // A long path is matched as fast as it is remembered, and must not fill the memory.
+    if (match !== undefined && key.length <= 1024) this.#cache.set(key, match);
+    return match;
+  }
+}
+
+/** Same method, same body, at another address (RFC 9110, section 15.4.9). */
+function redirect(location: string): ProxyDecision {
+  return { reply: { status: 308, headers: [['Location', location]], body: `Use ${location}\n` } };
+}

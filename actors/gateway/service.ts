@@ -1,0 +1,132 @@
+/** The gateway's control: the picture that its listeners decide by, and an actor for each connection that lives on its own. */
+import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway.ts';
+import { type AnyRef, dispatch, type SystemRef, spawn, startSupervisor, stop } from '../../supervision/index.ts';
+import { databaseProblem, lifeOf } from '../health.ts';
+import type { GatewayDeps } from './deps.ts';
+import { startRoutes } from './routes.ts';
+import { type NameDecision, Routing } from './routing.ts';
+
+/** A connection that lives on its own, as its actor knows it. */
+export interface LongConnectionInfo {
+  readonly kind: string;
+  readonly host: string;
+  readonly protocol: string;
+  readonly address: string;
+  readonly end: () => void;
+}
+
+/** The running control. */
+export interface Gateway {
+  decide(request: ProxyRequest): ProxyDecision;
+  decideName(serverName: string | undefined, port: number): NameDecision;
+  /** Gives the connection an actor; call what comes back when it ended. */
+  adopt(connection: LongConnectionInfo): () => void;
+  /** Ports from 8000 to 8999 that some container uses. */
+  ingressPorts(): ReadonlySet<number>;
+  /** Looks at routes and containers now. */
+  look(): void;
+  /** What is wrong, for people; empty when all is well. */
+  problems(): Promise<readonly string[]>;
+  /** From here on `/readyz` says that the gateway is leaving. */
+  drain(): void;
+}
+
+const FIRST_INGRESS = 8000;
+const LAST_INGRESS = 8999;
+
+/** Starts it under `system`. `onPicture` is told whenever routes or containers changed. */
+export async function startGateway(system: SystemRef, deps: GatewayDeps, onPicture: () => void): Promise<Gateway> {
+  const routing = new Routing(deps, onPicture);
+  let routes: ReturnType<typeof startRoutes> | undefined;
+  let connections: AnyRef | undefined;
+  let isDraining = false;
+  const supervisor = await startSupervisor(system, {
+    name: 'gateway',
+    strategy: 'one-for-one',
+    intensity: { max: 10, withinMs: 10_000 },
+    backoff: { minMs: 100, maxMs: 5000 },
+    children: [
+      {
+        id: 'routes',
+        restart: 'permanent',
+        shutdownMs: 5000,
+        start: (parent) => {
+          routes = startRoutes(parent, deps, routing);
+          return routes;
+        },
+      },
+      {
+        id: 'connections',
+        restart: 'permanent',
+        shutdownMs: 5000,
+        start: (parent) => {
+          connections = spawn<null, never>(parent, (state) => state, {
+            name: 'connections',
+            kind: 'gateway/connections',
+            onCrash: (_message, _error, ctx, child) => (child === undefined ? ctx.resume : ctx.stopChild),
+          });
+          return connections;
+        },
+      },
+    ],
+  });
+  const stopProblem = lifeOf(supervisor);
+
+  const problems = async (): Promise<readonly string[]> =>
+    [
+      stopProblem(),
+      routing.isReady ? undefined : 'the routes have not been read yet',
+      await databaseProblem(deps.db),
+    ].filter((problem) => problem !== undefined);
+
+  return {
+    decide: (request) => {
+      const page = isOwnHost(request.host)
+        ? ownPage(request, () => (isDraining ? 'draining' : routing.isReady ? undefined : 'not ready'))
+        : undefined;
+      return page === undefined ? routing.decide(request) : { reply: page };
+    },
+    decideName: (serverName, port) => routing.decideName(serverName, port),
+    adopt: (connection) => {
+      const parent = connections;
+      if (parent === undefined) return () => {};
+      const ref = spawn<LongConnectionInfo, 'end'>(
+        parent,
+        (state) => {
+          state.end();
+          return state;
+        },
+        { kind: `gateway/${connection.kind}`, initialState: connection, afterStop: (state) => state.end() },
+      );
+      return () => stop(ref);
+    },
+    ingressPorts: () => {
+      const ports = new Set<number>();
+      for (const { ports: open } of routing.picture?.containers.values() ?? []) {
+        for (const port of open.keys()) if (port >= FIRST_INGRESS && port <= LAST_INGRESS) ports.add(port);
+      }
+      return ports;
+    },
+    look: () => {
+      if (routes !== undefined) dispatch(routes, 'look');
+    },
+    problems,
+    drain: () => {
+      isDraining = true;
+    },
+  };
+}
+
+/** Whether a request is to the gateway itself: whoever probes it names its address, not a host that is routed. */
+function isOwnHost(host: string): boolean {
+  return host === '' || host === 'localhost' || host.startsWith('[') || /^[0-9.]+$/.test(host);
+}
+
+/** `/healthz` and `/readyz` (interface section 4.4). */
+function ownPage({ target, method }: ProxyRequest, notReady: () => string | undefined): ProxyReply | undefined {
+  if (method !== 'GET' && method !== 'HEAD') return undefined;
+  if (target === '/healthz') return { status: 200, body: 'ok\n' };
+  if (target !== '/readyz') return undefined;
+  const problem = notReady();
+  return problem === undefined ? { status: 200, body: 'ready\n' } : { status: 503, body: `${problem}\n` };
+}

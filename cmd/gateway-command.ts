@@ -1,0 +1,127 @@
+/** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section 4.5). */
+import { readFileSync } from 'node:fs';
+import { type NewRoute, routesFileSchema } from '../proto/routes.ts';
+import { openDb } from '../storage/db.ts';
+import { migrate, migrationsDir } from '../storage/migrate.ts';
+import { getSetting } from '../storage/settings.ts';
+import { start, stop, stopped } from '../supervision/index.ts';
+import { findDocker, privateDockerHost } from '../transports/docker/dockerd.ts';
+import { dockerEngine } from '../transports/docker/engine.ts';
+import { givenCertificate, localCertificate, type PlatformCertificate } from './certificates.ts';
+import { CliError } from './cli-error.ts';
+import { readEnvironment } from './config.ts';
+import { openDataDir } from './data-dir.ts';
+import { databaseServer } from './database.ts';
+import { openGateway } from './gateway.ts';
+import { openLog } from './log.ts';
+import { stopSignal } from './stop-signal.ts';
+import { Teardown } from './teardown.ts';
+
+/** Options as the command line gives them. */
+export interface GatewayCommandOptions {
+  readonly data: string;
+  readonly domain: string | undefined;
+  readonly listen: string;
+  readonly httpPort: number;
+  readonly httpsPort: number;
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
+  readonly fallback: string | undefined;
+  readonly routesFile: string | undefined;
+  readonly accessLog: boolean;
+  readonly json: boolean;
+}
+
+/** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
+export const DEFAULT_DOMAIN = 'troupe.localhost';
+
+/** How long answers under way may take at the end, ms. */
+const DRAIN_MS = 10_000;
+
+/** Runs until it is told to stop. */
+export async function runGateway(options: GatewayCommandOptions): Promise<void> {
+  const environment = readEnvironment(process.env);
+  const log = openLog(environment.LOG_LEVEL ?? 'info');
+  const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const fallback = options.fallback === undefined ? undefined : fallbackOf(options.fallback);
+  const fileRoutes = options.routesFile === undefined ? [] : readRoutesFile(options.routesFile);
+  const told = stopSignal();
+  const teardown = new Teardown(log);
+  try {
+    const dataDir = openDataDir(options.data);
+    const certificate = await certificateOf(options, dataDir, domain);
+    const database = await databaseServer(environment, dataDir, log, () => {});
+    teardown.add('database server', () => database.release());
+    const db = openDb(database.connection, { log, name: 'gateway', max: 4 });
+    teardown.add('database', () => db.close());
+    await migrate(db, migrationsDir, log);
+    const installation = await getSetting(db, 'installation');
+    const dockerHost =
+      (await privateDockerHost(dataDir)) ??
+      (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
+    if (installation === undefined || dockerHost === undefined)
+      throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
+    const engine = await dockerEngine({ host: dockerHost, installation, log });
+    teardown.add('engine', () => engine.close());
+    const system = start({ name: 'gateway', log });
+    teardown.add('actors', async () => {
+      stop(system);
+      await stopped(system);
+    });
+    const gateway = await openGateway({
+      ...{ system, db, engine, log, domain, certificate, fileRoutes, fallback },
+      host: options.listen,
+      ports: { http: options.httpPort, https: options.httpsPort },
+      accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
+    });
+    teardown.add('listeners', () => gateway.stop(DRAIN_MS));
+    const { http, https } = gateway.ports;
+    process.stdout.write(
+      options.json
+        ? `${JSON.stringify({ ready: true, ports: gateway.ports, domain })}\n`
+        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ${https}.\n`,
+    );
+    await told.promise;
+    log.info({}, 'draining');
+  } finally {
+    await teardown.run();
+    told.forget();
+  }
+}
+
+/** The operator's certificate, or one of the platform's own authority. */
+export function certificateOf(
+  options: { readonly tlsCert: string | undefined; readonly tlsKey: string | undefined },
+  dataDir: string,
+  domain: string,
+): PlatformCertificate | Promise<PlatformCertificate> {
+  const { tlsCert, tlsKey } = options;
+  if (tlsCert === undefined && tlsKey === undefined) return localCertificate(dataDir, domain, Date.now());
+  if (tlsCert === undefined || tlsKey === undefined)
+    throw new CliError('--tls-cert and --tls-key go together: give both.');
+  return givenCertificate(tlsCert, tlsKey);
+}
+
+/** `<address>` or `<address>:<port>`; without a port 80. */
+function fallbackOf(text: string): { host: string; port: number } {
+  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
+  const host = bracketed ?? plain;
+  const port = digits === undefined ? 80 : Number(digits);
+  if (host === undefined || port < 1 || port > 65_535)
+    throw new CliError(`--fallback is ${text}, but must be an address, with :port if it is not 80.`);
+  return { host, port };
+}
+
+/** The routes of a file: a JSON array of objects with host, path, target and, if wanted, strip_prefix and priority. */
+function readRoutesFile(path: string): NewRoute[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    throw new CliError(`The routes file ${path} cannot be read as JSON.`, { cause });
+  }
+  const parsed = routesFileSchema.safeParse(value);
+  if (parsed.success) return parsed.data.map(({ path: path_prefix, ...route }) => ({ ...route, path_prefix }));
+  const [issue] = parsed.error.issues;
+  throw new CliError(`The routes file ${path} is not valid: ${issue?.path.join('.')} ${issue?.message}.`);
+}

@@ -1,0 +1,86 @@
+/** `troupe routes add|list|remove`: static routes of the gateway. A running gateway has a change at once. */
+import { newRouteSchema } from '../proto/routes.ts';
+import { deleteRoute, insertRoute, listRoutes } from '../storage/gateway/routes.ts';
+import { CliError } from './cli-error.ts';
+import { readEnvironment } from './config.ts';
+import { withDatabase } from './database.ts';
+import { openLog } from './log.ts';
+
+interface RoutesOptions {
+  readonly data: string;
+  readonly json: boolean;
+}
+
+/** Adds a route; prints its id. */
+export async function routesAdd(
+  host: string,
+  pathPrefix: string,
+  target: string,
+  options: RoutesOptions & { readonly stripPrefix: boolean; readonly priority: number },
+): Promise<void> {
+  const parsed = newRouteSchema.safeParse({
+    host,
+    path_prefix: pathPrefix,
+    target,
+    strip_prefix: options.stripPrefix,
+    priority: options.priority,
+  });
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new CliError(
+      `The ${issue?.path.join('.').replace('_', ' ') ?? 'route'} ${issue?.message ?? 'is not valid'}.`,
+    );
+  }
+  const route = parsed.data;
+  const id = await run(options, (db) => insertRoute(db, route));
+  if (id === undefined) {
+    throw new CliError(
+      `There is a route for ${route.host} ${route.path_prefix} with priority ${route.priority} already: remove it first, or give another --priority.`,
+    );
+  }
+  print(options, { id, ...route }, () => `Added route ${id}.`);
+}
+
+/** Prints all routes in the order of matching. */
+export async function routesList(options: RoutesOptions): Promise<void> {
+  const routes = await run(options, listRoutes);
+  const rows = [
+    ['ID', 'PRIORITY', 'HOST', 'PATH', 'TARGET', ''],
+    ...routes.map(({ id, priority, host, path_prefix, target, strip_prefix }) => [
+      String(id),
+      String(priority),
+      host,
+      path_prefix,
+      target,
+      strip_prefix ? 'strips the prefix' : '',
+    ]),
+  ];
+  const widths = [0, 1, 2, 3, 4].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  print(options, routes, () =>
+    rows
+      .map((row) =>
+        row
+          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+          .join('  ')
+          .trimEnd(),
+      )
+      .join('\n'),
+  );
+}
+
+/** Removes a route. */
+export async function routesRemove(id: string, options: RoutesOptions): Promise<void> {
+  const number = /^[0-9]{1,9}$/.test(id) ? Number(id) : 0;
+  const removed = await run(options, (db) => deleteRoute(db, number));
+  if (!removed) throw new CliError(`There is no route ${id}: \`troupe routes list\` shows them.`);
+  print(options, { id: number, removed: true }, () => `Removed route ${id}.`);
+}
+
+function run<T>(options: RoutesOptions, work: Parameters<typeof withDatabase<T>>[3]): Promise<T> {
+  const environment = readEnvironment(process.env);
+  return withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), work);
+}
+
+function print(options: RoutesOptions, value: unknown, text: () => string): void {
+  process.stdout.write(`${options.json ? JSON.stringify(value) : text()}\n`);
+}

@@ -1,0 +1,65 @@
+/** What the gateway's transports ask of whoever decides where traffic goes. */
+
+/** Where an HTTP request came in, and what it asks for. */
+export interface ProxyRequest {
+  readonly method: string;
+  /** In lower case, without port and trailing dot. */
+  readonly host: string;
+  /** Port that the Host names, if it does. */
+  readonly hostPort: number | undefined;
+  /** Path and query as sent. */
+  readonly target: string;
+  /** Whether the request has a body, and header fields by lower-case name. */
+  readonly hasBody: boolean;
+  field(name: string): string | undefined;
+  /** Address of the client. */
+  readonly address: string;
+  /** Port of ours on which it came. */
+  readonly port: number;
+  /** Whether TLS was ended here. */
+  readonly isEncrypted: boolean;
+}
+
+/** A TCP address of an origin. */
+export interface UpstreamAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** An answer of the gateway itself. `body` is text for people. */
+export interface ProxyReply {
+  readonly status: number;
+  readonly headers?: readonly (readonly [name: string, value: string])[];
+  readonly body?: string;
+}
+
+/** What to do with a request. */
+export type ProxyDecision =
+  | { readonly reply: ProxyReply }
+  | {
+      readonly forward: UpstreamAddress;
+      /** Path and query to ask the origin for. */
+      readonly target: string;
+    };
+
+/** Decides about one request. It does not throw. Synchronous whenever it can be. */
+export type Route = (request: ProxyRequest) => ProxyDecision | Promise<ProxyDecision>;
+
+/** One finished request, for the access log and the metrics. */
+export interface AccessEntry {
+  readonly address: string;
+  readonly method: string;
+  readonly host: string;
+  readonly target: string;
+  readonly minor: 0 | 1;
+  /** What was answered; 499 when the client left before. */
+  readonly status: number;
+  /** Bytes of body sent to the client. */
+  readonly bytes: number;
+  /** Milliseconds from the end of the request's head to the end of the response. */
+  readonly ms: number;
+  /** `host:port` of the origin; empty when the gateway answered itself. */
+  readonly upstream: string;
+  readonly referer: string;
+  readonly userAgent: string;
+}

@@ -1,0 +1,12 @@
+/** SQL of what containers have open to the outside. */
+import { z } from 'zod';
+import type { Queries } from '../db.ts';
+
+const portRow = z
+  .object({ container_id: z.string(), port: z.number(), target_port: z.number() })
+  .transform((row) => ({ containerId: row.container_id, port: row.port, targetPort: row.target_port }));
+
+/** All ingress rules of all containers: external port, and the port inside. */
+export function openPorts(db: Queries): Promise<{ containerId: string; port: number; targetPort: number }[]> {
+  return db.many(portRow, 'select container_id, port, target_port from ingress_rules order by container_id, port');
+}

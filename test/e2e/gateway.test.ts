@@ -1,0 +1,210 @@
+/** The gateway of the running platform: core services over HTTPS by host and by path, routes from the command line, containers by their ports. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { request as httpRequest } from 'node:http';
+import { Agent, request as httpsRequest } from 'node:https';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { publicKey } from '../compute/kit/world.ts';
+import { httpOrigin } from '../gateway/kit.ts';
+import { testDatabase } from '../kit/database.ts';
+import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
+import { tempDir } from '../kit/temp.ts';
+import { until } from '../kit/until.ts';
+import { websocket } from '../kit/websocket.ts';
+
+const PASSWORD = 'the admin of this test';
+
+interface Answer {
+  readonly status: number;
+  readonly location: string | undefined;
+  readonly text: string;
+}
+
+describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
+  const ends: (() => unknown)[] = [];
+  const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
+  let platform: RunningPlatform;
+  let env: Record<string, string>;
+  let data: string;
+  let token = '';
+  let ca = '';
+
+  before(async () => {
+    data = await tempDir(cleanup);
+    const database = await testDatabase();
+    cleanup.after(() => database.close());
+    env = { DATABASE_URL: database.url, DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD: PASSWORD };
+    platform = await startPlatform({ data, env, args: ['--access-log'] });
+    cleanup.after(() => platform.stop());
+    token = await logIn(platform.ready.urls.auth, 'admin', PASSWORD);
+    ca = await readFile(join(data, 'ca.pem'), 'utf8');
+  });
+  after(async () => {
+    if (token !== '') await deleteAll(platform.ready.urls.compute, token);
+    for (const end of ends) await end();
+  });
+
+  const portOf = (url: string) => Number(new URL(url).port);
+  const ports = () => ({ http: portOf(platform.ready.urls.http), https: portOf(platform.ready.urls.https) });
+
+  /** A request to the gateway for a host; over TLS the certificate must be good for it. */
+  function ask(
+    protocol: 'http' | 'https',
+    host: string,
+    path: string,
+    options: { method?: string; body?: string; port?: number; headers?: Record<string, string> } = {},
+  ): Promise<Answer> {
+    const { method = 'GET', body, port = ports()[protocol], headers = {} } = options;
+    const common = { host: '127.0.0.1', port, path, method, headers: { host, ...headers }, timeout: 10_000 };
+    return new Promise((resolve, reject) => {
+      const outgoing =
+        protocol === 'http'
+          ? httpRequest({ ...common, agent: false })
+          : httpsRequest({ ...common, agent: new Agent({ ca, servername: host.replace(/:\d+$/, '') }) });
+      outgoing.on('error', reject).on('response', (response) => {
+        let text = '';
+        response.on('data', (chunk: Buffer) => (text += chunk));
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, location: response.headers.location, text }),
+        );
+      });
+      outgoing.end(body);
+    });
+  }
+
+  test('says that it is well and ready, to whoever asks by its address', async () => {
+    for (const path of ['/healthz', '/readyz'])
+      assert.equal((await ask('http', `127.0.0.1:${ports().http}`, path)).status, 200, path);
+    assert.equal((await ask('http', 'other.test', '/healthz')).status, 404);
+  });
+
+  test('serves every service by its host and by its paths, with a certificate of the local authority', async () => {
+    const body = JSON.stringify({ username: 'admin', password: PASSWORD });
+    for (const host of ['auth.troupe.localhost', 'troupe.localhost']) {
+      const login = await ask('https', host, '/api/login', { method: 'POST', body });
+      assert.equal(login.status, 200, login.text);
+      assert.equal(JSON.parse(login.text).username, 'admin');
+    }
+    const authorization = `Bearer ${token}`;
+    for (const host of ['compute.troupe.localhost', 'troupe.localhost']) {
+      const list = await ask('https', host, '/compute/containers', { headers: { authorization } });
+      assert.equal(list.status, 200, list.text);
+    }
+    assert.equal((await ask('https', 'troupe.localhost', '/nothing')).status, 404);
+    assert.equal((await ask('https', 'auth.troupe.localhost', '/compute/containers')).status, 404);
+    await assert.rejects(ask('https', 'nobody.test', '/'), /unrecognized name|UNRECOGNIZED_NAME/i);
+  });
+
+  test('sends plain HTTP for them to HTTPS, on the port that fits', async () => {
+    const own = await ask('http', `auth.troupe.localhost:${ports().http}`, '/api/session?x');
+    assert.deepEqual([own.status, own.location], [308, `https://auth.troupe.localhost:${ports().https}/api/session?x`]);
+    const usual = await ask('http', 'auth.troupe.localhost', '/');
+    assert.equal(usual.location, 'https://auth.troupe.localhost/');
+  });
+
+  test('passes WebSockets on', async () => {
+    const socket = await websocket(cleanup, `wss://127.0.0.1:${ports().https}/compute/ws?token=${token}`, {
+      headers: { host: 'compute.troupe.localhost' },
+      ...{ servername: 'compute.troupe.localhost', ca },
+    });
+    assert.equal(z.object({ type: z.string() }).parse(await socket.json()).type, 'containers');
+    const { actors } = z
+      .object({ actors: z.array(z.object({ kind: z.string() })) })
+      .parse((await request('GET', `${platform.ready.urls.auth}/api/runtime/actors`, { token })).json);
+    assert.ok(actors.some(({ kind }) => kind === 'gateway/upgrade'));
+    await socket.close();
+    // The token of the query is not for the log.
+    await until(() => platform.log().includes('/compute/ws?token=...'), { what: 'the access log' });
+    assert.ok(!platform.log().includes(token));
+  });
+
+  test('has a route of the command line at once, and loses it at once', async () => {
+    const port = await httpOrigin(cleanup, (incoming, response) => {
+      response.end(
+        `${incoming.url} for ${incoming.headers['x-forwarded-proto']} ${incoming.headers['x-forwarded-host']}`,
+      );
+    });
+    const run = async (...args: string[]) => {
+      const { code, stdout, stderr } = await troupe(['routes', ...args, '--data', data], { env });
+      return { code, stdout, stderr };
+    };
+    const added = await run(
+      'add',
+      'app.troupe.localhost',
+      '/app',
+      `127.0.0.1:${port}`,
+      '--strip-prefix',
+      '--priority',
+      '5',
+      '--json',
+    );
+    assert.equal(added.code, 0, added.stderr);
+    const { id } = z.object({ id: z.number() }).parse(JSON.parse(added.stdout));
+    await until(
+      async () => (await ask('https', 'app.troupe.localhost', '/app/x?y').catch(() => undefined))?.status === 200,
+      { what: 'the route is there' },
+    );
+    assert.equal((await ask('https', 'app.troupe.localhost', '/app/x?y')).text, '/x?y for https app.troupe.localhost');
+    assert.match(
+      (await run('list')).stdout,
+      /^ID +PRIORITY +HOST +PATH +TARGET\n.*5 +app\.troupe\.localhost +\/app +127\.0\.0\.1:\d+ +strips the prefix\n/,
+    );
+    assert.equal((await run('add', 'app.troupe.localhost', '/app', 'x:1', '--priority', '5')).code, 1);
+    assert.match((await run('add', 'app troupe', '/', 'x:1')).stderr, /host must be a host name/);
+    assert.equal((await run('remove', String(id))).code, 0);
+    await until(
+      async () => (await ask('https', 'app.troupe.localhost', '/app/').catch(() => undefined)) === undefined,
+      { what: 'the route is gone' },
+    );
+    assert.match((await run('remove', String(id))).stderr, /There is no route/);
+  });
+
+  test('reaches a container by the ports that its rules open', async () => {
+    const { compute } = platform.ready.urls;
+    const key = await request('POST', `${compute}/compute/ssh-keys`, {
+      token,
+      body: { name: 'k', public_key: publicKey() },
+    });
+    const made = await request('POST', `${compute}/compute/containers`, {
+      token,
+      body: { name: 'web', ssh_key_ids: [key.json.id] },
+    });
+    const id = z.string().parse(made.json.id);
+    const host = `${id}.compute.troupe.localhost`;
+    const url = `${compute}/compute/containers/${id}`;
+    await until(async () => (await request('GET', url, { token })).json.status === 'running', {
+      what: 'it runs',
+      timeoutMs: 60_000,
+    });
+    const terminal = await websocket(cleanup, `${url.replace('http', 'ws')}/terminal?token=${token}`);
+    terminal.send(Buffer.from('mkdir /tmp/w; echo served > /tmp/w/index.html; httpd -p 8080 -h /tmp/w; echo done\n'));
+    assert.equal((await ask('http', host, '/')).status, 404);
+    const rule = await request('POST', `${url}/ingress`, { token, body: { port: 80, target_port: 8080 } });
+    assert.equal(rule.status, 200, JSON.stringify(rule.json));
+    await until(async () => (await ask('http', host, '/')).text === 'served\n', {
+      what: 'the page',
+      timeoutMs: 15_000,
+    });
+    // A port of its own, with whatever speaks first bytes that are known.
+    const port = 8000 + (process.pid % 900);
+    await request('POST', `${url}/ingress`, { token, body: { port, target_port: 8080 } });
+    await until(async () => (await ask('http', host, '/', { port }).catch(() => undefined))?.text === 'served\n', {
+      what: 'the page on a port of its own',
+      timeoutMs: 15_000,
+    });
+    assert.equal((await ask('http', 'other.test', '/', { port })).status, 404);
+    assert.equal((await request('POST', `${url}/stop`, { token })).status, 200);
+    await until(async () => (await ask('http', host, '/')).status === 503, {
+      what: 'it is said to be stopped',
+      timeoutMs: 15_000,
+    });
+    await request('DELETE', `${url}/ingress/${port}`, { token });
+    await until(async () => (await ask('http', host, '/', { port }).catch(() => undefined)) === undefined, {
+      what: 'the port is closed',
+      timeoutMs: 15_000,
+    });
+  });
+});

@@ -1,0 +1,136 @@
+/** A proxy on a free port, origins that say exactly what a test wants, and clients that send bytes. */
+
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { type AddressInfo, connect, createServer as createRaw, type Socket } from 'node:net';
+import type { AccessEntry, ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
+import type { ClientTimeouts } from '../../transports/h1/client-context.ts';
+import { Admission, HttpProxy, listenRaw } from '../../transports/h1/server.ts';
+import { type UpstreamLimits, Upstreams } from '../../transports/h1/upstreams.ts';
+import type { Cleanup } from '../kit/temp.ts';
+import { until } from '../kit/until.ts';
+
+export interface TestProxy {
+  readonly port: number;
+  readonly proxy: HttpProxy;
+  readonly upstreams: Upstreams;
+  readonly log: AccessEntry[];
+}
+
+/** A proxy that sends everything to `origin` (a port of this machine), or where `route` says. */
+export async function openProxy(
+  t: Cleanup,
+  route: number | ((request: ProxyRequest) => ProxyDecision | Promise<ProxyDecision>),
+  options: { timeouts?: Partial<ClientTimeouts>; limits?: Partial<UpstreamLimits>; admission?: Admission } = {},
+): Promise<TestProxy> {
+  const upstreams = new Upstreams(options.limits);
+  const log: AccessEntry[] = [];
+  const switched = new Set<Socket>();
+  const proxy = new HttpProxy({
+    upstreams,
+    route:
+      typeof route === 'function' ? route : ({ target }) => ({ forward: { host: '127.0.0.1', port: route }, target }),
+    ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+    onAccess: (entry) => log.push(entry),
+    onSwitch: (client, origin) => {
+      for (const socket of [client, origin]) switched.add(socket.on('error', () => {}));
+      client.pipe(origin).pipe(client);
+      client.on('close', () => origin.destroy());
+      origin.on('close', () => client.destroy());
+    },
+  });
+  const listener = await listenRaw('127.0.0.1', 0, options.admission ?? new Admission(), (socket, address) =>
+    proxy.serve(socket, listener.port, false, address),
+  );
+  t.after(async () => {
+    const closed = listener.close();
+    for (const socket of switched) socket.destroy();
+    await proxy.close(0);
+    upstreams.close();
+    await closed;
+  });
+  return { port: listener.port, proxy, upstreams, log };
+}
+
+/** An HTTP origin. */
+export async function httpOrigin(t: Cleanup, listener: RequestListener): Promise<number> {
+  const server = createServer(listener);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close').catch(() => {});
+  });
+  return portOf(server.address());
+}
+
+/** An origin of bytes: `onConnection` plays it. */
+export async function rawOrigin(t: Cleanup, onConnection: (socket: Socket) => void): Promise<number> {
+  const open = new Set<Socket>();
+  const server = createRaw({ allowHalfOpen: true }, (socket) => {
+    open.add(socket);
+    socket.on('error', () => {}).on('close', () => open.delete(socket));
+    onConnection(socket);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(async () => {
+    for (const socket of open) socket.destroy();
+    server.close();
+    await once(server, 'close').catch(() => {});
+  });
+  return portOf(server.address());
+}
+
+function portOf(address: string | AddressInfo | null): number {
+  if (typeof address !== 'object' || address === null) throw new Error('not listening');
+  return address.port;
+}
+
+/** A client of bytes. */
+export interface RawClient {
+  readonly socket: Socket;
+  /** All that came, as latin1. */
+  text(): string;
+  send(text: string): void;
+  /** Waits until what came matches. */
+  sees(pattern: RegExp): Promise<string>;
+  /** Waits until something came, or the server ended the connection. */
+  answered(): Promise<void>;
+  /** Waits until the server ended the connection; all that came. */
+  ended(): Promise<string>;
+}
+
+export async function rawClient(t: Cleanup, port: number, first?: string): Promise<RawClient> {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  let text = '';
+  let isOver = false;
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1');
+  });
+  socket.on('error', () => {});
+  const over = () => {
+    isOver = true;
+  };
+  socket.on('end', over).on('close', over);
+  t.after(() => void socket.destroy());
+  await once(socket, 'connect');
+  if (first !== undefined) socket.write(first, 'latin1');
+  return {
+    socket,
+    text: () => text,
+    send: (more) => void socket.write(more, 'latin1'),
+    sees: async (pattern) => {
+      await until(() => pattern.test(text), { what: `${pattern} in ${JSON.stringify(text.slice(-300))}` });
+      return text;
+    },
+    answered: async () => {
+      await until(() => isOver || text !== '', { what: 'an answer' });
+    },
+    ended: async () => {
+      await until(() => isOver, { what: 'the connection ends' });
+      return text;
+    },
+  };
+}

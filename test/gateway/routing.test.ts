@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { ContainerTarget } from '../../actors/gateway/deps.ts';
+import { Routing } from '../../actors/gateway/routing.ts';
+import type { ProxyRequest } from '../../proto/gateway.ts';
+import { RouteTable, type StaticRoute } from '../../proto/routes.ts';
+
+const ID = 'abcdefghijk1';
+const HOST = `${ID}.compute.cloud.test`;
+const PORTS = { http: 18_080, https: 8443 };
+
+const request = (host: string, target: string, more: Partial<ProxyRequest> = {}): ProxyRequest => ({
+  ...{ method: 'GET', host, hostPort: undefined, target, hasBody: false, field: () => undefined },
+  ...{ address: '192.0.2.1', port: PORTS.http, isEncrypted: false, ...more },
+});
+const encrypted = { port: PORTS.https, isEncrypted: true };
+
+function open(
+  options: { fallback?: { host: string; port: number }; routes?: StaticRoute[]; container?: ContainerTarget } = {},
+) {
+  const routing = new Routing({ domain: 'cloud.test', ports: PORTS, fallback: options.fallback });
+  const routes = options.routes ?? [
+    { id: 1, host: 'auth.cloud.test', path_prefix: '/', target: 'auth:7001', strip_prefix: false, priority: 0 },
+    { id: 2, host: 'cloud.test', path_prefix: '/compute', target: '10.0.0.1:7002', strip_prefix: true, priority: 0 },
+  ];
+  const container = options.container ?? {
+    address: '172.18.0.2',
+    ports: new Map([
+      [80, 8080],
+      [443, 8443],
+      [8000, 22],
+    ]),
+  };
+  routing.show({ routes: new RouteTable(routes), containers: new Map([[ID, container]]) });
+  return routing;
+}
+
+describe('a request', () => {
+  test('to a core service goes to its route, over HTTPS only', () => {
+    const routing = open();
+    assert.deepEqual(routing.decide(request('auth.cloud.test', '/x?y', encrypted)), {
+      forward: { host: 'auth', port: 7001 },
+      target: '/x?y',
+    });
+    assert.deepEqual(routing.decide(request('cloud.test', '/compute/ws', encrypted)), {
+      forward: { host: '10.0.0.1', port: 7002 },
+      target: '/ws',
+    });
+    const location = (more: Partial<ProxyRequest> = {}) => {
+      const decision = routing.decide(request('auth.cloud.test', '/x?y', more));
+      assert.ok('reply' in decision && decision.reply.status === 308);
+      return decision.reply.headers?.[0]?.[1];
+    };
+    assert.equal(location(), 'https://auth.cloud.test/x?y');
+    assert.equal(location({ hostPort: 80 }), 'https://auth.cloud.test/x?y');
+    assert.equal(location({ hostPort: PORTS.http }), 'https://auth.cloud.test:8443/x?y');
+  });
+
+  test('to a container goes to the port that its rule says', () => {
+    const routing = open();
+    const to = (port: number) => ({ forward: { host: '172.18.0.2', port }, target: '/' });
+    assert.deepEqual(routing.decide(request(HOST, '/')), to(8080));
+    assert.deepEqual(routing.decide(request(HOST, '/', { port: 8000 })), to(22));
+    for (const port of [8001, 22]) assert.deepEqual(routing.decide(request(HOST, '/', { port })), NOTHING);
+    for (const host of [
+      `x${HOST}`,
+      `abcdefghijk2.compute.cloud.test`,
+      `${ID.toUpperCase()}.compute.cloud.test`,
+      `a.${HOST}`,
+      'compute.cloud.test',
+      `${ID}.compute.cloud.test.evil.test`,
+      `${ID}.compute.evil.test`,
+    ])
+      assert.deepEqual(routing.decide(request(host, '/')), NOTHING, host);
+  });
+
+  test('to a container that does not run says so, without telling which ones there are', () => {
+    const routing = open({ container: { address: undefined, ports: new Map([[80, 80]]) } });
+    const stopped = routing.decide(request(HOST, '/'));
+    assert.ok('reply' in stopped && stopped.reply.status === 503);
+    assert.deepEqual(routing.decide(request(HOST, '/', { port: 8000 })), NOTHING);
+  });
+
+  test('that nothing takes gets the fallback, or 404', () => {
+    const fallback = { host: '10.9.9.9', port: 80 };
+    assert.deepEqual(open().decide(request('other.test', '/')), NOTHING);
+    assert.deepEqual(open().decide(request('cloud.test', '/other', encrypted)), NOTHING);
+    assert.deepEqual(open({ fallback }).decide(request('other.test', '/p')), { forward: fallback, target: '/p' });
+    assert.deepEqual(open({ fallback }).decide(request('cloud.test', '/other', encrypted)), {
+      forward: fallback,
+      target: '/other',
+    });
+  });
+
+  test('is decided by the new table as soon as it is there, also where the old answer is remembered', () => {
+    const routing = open();
+    const before = routing.decide(request('auth.cloud.test', '/', encrypted));
+    assert.deepEqual(routing.decide(request('auth.cloud.test', '/', encrypted)), before);
+    const moved: StaticRoute = {
+      id: 1,
+      host: 'auth.cloud.test',
+      path_prefix: '/',
+      target: 'new:1',
+      strip_prefix: false,
+      priority: 0,
+    };
+    routing.show({ routes: new RouteTable([moved]), containers: new Map() });
+    assert.deepEqual(routing.decide(request('auth.cloud.test', '/', encrypted)), {
+      forward: { host: 'new', port: 1 },
+      target: '/',
+    });
+    for (let i = 0; i < 1000; i++) routing.decide(request('auth.cloud.test', `/${i}`, encrypted));
+    assert.deepEqual(routing.decide(request('auth.cloud.test', '/0', encrypted)), {
+      forward: { host: 'new', port: 1 },
+      target: '/0',
+    });
+  });
+});
+
+const NOTHING = { reply: { status: 404, body: 'There is nothing at this address.\n' } };
+
+describe('a TLS name', () => {
+  test('of a core service ends here, of a container passes, any other is refused', () => {
+    const routing = open();
+    assert.equal(routing.decideName('auth.cloud.test', PORTS.https), 'end');
+    assert.deepEqual(routing.decideName(HOST, PORTS.https), { passTo: { host: '172.18.0.2', port: 8443 } });
+    assert.deepEqual(routing.decideName(HOST, 8000), { passTo: { host: '172.18.0.2', port: 22 } });
+    for (const name of [
+      undefined,
+      'other.test',
+      'x.cloud.test',
+      'abcdefghijk2.compute.cloud.test',
+      'compute.cloud.test',
+    ])
+      assert.equal(routing.decideName(name, PORTS.https), 'refuse', name);
+    assert.equal(routing.decideName(HOST, 8001), 'refuse');
+  });
+
+  test('of the platform without a route ends here when there is a fallback', () => {
+    const routing = open({ fallback: { host: 'x', port: 1 } });
+    assert.equal(routing.decideName('x.cloud.test', PORTS.https), 'end');
+    assert.equal(routing.decideName('other.test', PORTS.https), 'refuse');
+  });
+});

@@ -1,0 +1,68 @@
+/** What all client connections of one listener share, and how their requests look from outside. */
+import type { Socket } from 'node:net';
+import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
+import type { Deadlines, Timed } from './deadlines.ts';
+import type { RequestHead } from './request-head.ts';
+import type { Upstreams } from './upstreams.ts';
+
+export interface ClientTimeouts {
+  /** From the first byte of a head (or the connection's start) to its end, ms. */
+  readonly headMs: number;
+  /** Between requests, ms (interface section 8: 60 s). */
+  readonly idleMs: number;
+  /** Without any progress of a request or a response, ms. */
+  readonly stallMs: number;
+}
+
+export const CLIENT_TIMEOUTS: ClientTimeouts = { headMs: 10_000, idleMs: 60_000, stallMs: 60_000 };
+
+/** What all connections of one listener share. */
+export interface ClientContext {
+  readonly route: Route;
+  readonly upstreams: Upstreams;
+  readonly deadlines: Deadlines;
+  readonly timeouts: ClientTimeouts;
+  readonly onAccess: (entry: AccessEntry) => void;
+  /** The client and the origin speak another protocol from here on; whoever takes it owns both sockets. */
+  readonly onSwitch: (client: Socket, origin: Socket, request: { host: string; protocol: string }) => void;
+  /** Told when the connection is over, or has been handed to `onSwitch`. */
+  readonly onDone: (connection: Timed) => void;
+  /** Our port. */
+  readonly port: number;
+  readonly isEncrypted: boolean;
+}
+
+/** A request as whoever routes it sees it. */
+export function askedOf(head: RequestHead, context: ClientContext, address: string): ProxyRequest {
+  return {
+    method: head.method,
+    host: head.host,
+    hostPort: head.port,
+    target: head.target,
+    hasBody: head.framing.kind !== 'none',
+    field: (name) => fieldOf(head, name),
+    address,
+    port: context.port,
+    isEncrypted: context.isEncrypted,
+  };
+}
+
+/** A line for the log; without a head for what was no request. */
+export function entryOf(
+  head: RequestHead | undefined,
+  about: Pick<AccessEntry, 'address' | 'upstream' | 'status' | 'bytes' | 'ms'>,
+): AccessEntry {
+  return {
+    ...about,
+    method: head?.method ?? '-',
+    host: head?.host ?? '',
+    target: head?.target ?? '-',
+    minor: head?.minor ?? 1,
+    referer: (head && fieldOf(head, 'referer')) ?? '',
+    userAgent: (head && fieldOf(head, 'user-agent')) ?? '',
+  };
+}
+
+function fieldOf(head: RequestHead, name: string): string | undefined {
+  return head.fields.find((field) => field.name === name)?.value;
+}

@@ -1,0 +1,399 @@
+/**
+ * One client's connection: reads requests one after the other, has each decided and forwarded, and answers them in order. What comes
+ * ahead of its turn waits, bounded, and then stays in the kernel.
+ */
+import type { Socket } from 'node:net';
+import type { ProxyDecision, ProxyReply } from '../../proto/gateway.ts';
+import { BodyReader } from './body.ts';
+import { ChunkError } from './chunked.ts';
+import { askedOf, type ClientContext, entryOf } from './client-context.ts';
+import type { Timed } from './deadlines.ts';
+import { Exchange, type ExchangeClient } from './exchange.ts';
+import { HeadBuffer } from './head-buffer.ts';
+import { MAX_HEAD_BYTES, type RequestHead, readRequestHead } from './request-head.ts';
+import { replyText } from './write-heads.ts';
+
+/** Most bytes of later requests kept while one is answered. */
+const MAX_AHEAD = 65_536;
+/** How long a client may take to read a last answer before it is cut off, ms. */
+const LINGER_MS = 2000;
+
+type Phase = 'head' | 'idle' | 'exchange' | 'closing';
+
+/** A connection. It listens to its socket from the moment it is made. */
+export class ClientConnection implements Timed, ExchangeClient {
+  deadline = Number.POSITIVE_INFINITY;
+  readonly #socket: Socket;
+  readonly #context: ClientContext;
+  readonly #address: string;
+  readonly #head = new HeadBuffer(MAX_HEAD_BYTES);
+  #phase: Phase = 'idle';
+  #request: RequestHead | undefined;
+  #exchange: Exchange | undefined;
+  /** When the request's head was complete, ms. */
+  #began = 0;
+  #body: BodyReader | undefined;
+  /** Bytes that came before they could be used. */
+  #ahead: Buffer[] = [];
+  #aheadBytes = 0;
+  #isReady = false;
+  #isFlowing = true;
+  #hasEnded = false;
+  #isDraining = false;
+  #upstream = '';
+
+  constructor(socket: Socket, context: ClientContext, address: string, first?: Buffer) {
+    this.#socket = socket;
+    this.#context = context;
+    this.#address = address;
+    socket.setNoDelay(true);
+    socket
+      .on('data', this.#onData)
+      .on('end', this.#onEnd)
+      .on('close', this.#onClose)
+      .on('drain', this.#onDrain)
+      .on('error', ignore);
+    context.deadlines.add(this);
+    this.#wait('head', context.timeouts.headMs);
+    if (first !== undefined && first.length > 0) this.#onData(first);
+  }
+
+  /** No further request is taken: the connection closes when it is idle, or with the answer under way. */
+  drain(): void {
+    this.#isDraining = true;
+    if (this.#phase === 'idle' || (this.#phase === 'head' && this.#head.isEmpty)) this.#close();
+  }
+
+  /** Ends it now. */
+  abort(): void {
+    this.#socket.destroy();
+  }
+
+  onDeadline(): void {
+    switch (this.#phase) {
+      case 'idle':
+        this.#close();
+        return;
+      case 'head':
+        // A client that never began has nothing to be told.
+        if (this.#head.isEmpty) {
+          this.#close();
+          return;
+        }
+        this.#refuse({ status: 408, body: 'The request took too long to arrive.\n' });
+        return;
+      case 'exchange':
+        if (this.#exchange === undefined || this.#exchange.hasResponded) {
+          this.abort();
+          return;
+        }
+        this.#exchange.abort();
+        if (!this.#isBodyRead) {
+          this.#refuse({ status: 408, body: 'The request took too long to arrive.\n' });
+          return;
+        }
+        this.fail(504, 'The service behind this address did not answer in time.');
+        return;
+      case 'closing':
+        this.abort();
+        return;
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------------- from the client
+
+  #onData = (chunk: Buffer): void => {
+    if (this.#phase === 'closing') return;
+    // In order: what came ahead has its turn first.
+    if (this.#request === undefined && this.#ahead.length === 0) this.#readHead(chunk);
+    else {
+      this.#keep(chunk);
+      this.#readBody();
+    }
+  };
+
+  #keep(chunk: Buffer): void {
+    if (chunk.length === 0) return;
+    this.#ahead.push(chunk);
+    this.#aheadBytes += chunk.length;
+    this.#flow();
+  }
+
+  /** Stops reading from the client when enough waits, and goes on when it does not. */
+  #flow(): void {
+    const flows = this.#aheadBytes < MAX_AHEAD;
+    if (flows === this.#isFlowing) return;
+    this.#isFlowing = flows;
+    if (flows) this.#socket.resume();
+    else this.#socket.pause();
+  }
+
+  #readHead(chunk: Buffer): void {
+    let at = 0;
+    if (this.#head.isEmpty) {
+      // Empty lines before a request line are forgiven (RFC 9112, section 2.2).
+      while (at + 1 < chunk.length && chunk[at] === 13 && chunk[at + 1] === 10) at += 2;
+      if (at === chunk.length) return;
+      // The whole head has this long, however it drips.
+      if (this.#phase === 'idle') this.#wait('head', this.#context.timeouts.headMs);
+    }
+    const found = this.#head.push(chunk, at);
+    if (found === undefined) return;
+    if (found === 'too_large') {
+      this.#refuse({ status: 431, body: 'The header of the request is too large.\n' });
+      return;
+    }
+    if (found === 'broken') {
+      this.#refuse({ status: 400, body: 'The request is not HTTP/1.1: a line does not end in CRLF.\n' });
+      return;
+    }
+    const head = readRequestHead(found.text);
+    if ('reason' in head) {
+      this.#refuse({ status: head.status, body: `The request is not valid: ${head.reason}.\n` });
+      return;
+    }
+    this.#began = performance.now();
+    this.#request = head;
+    this.#body = new BodyReader(head.framing);
+    this.#isReady = false;
+    this.#upstream = '';
+    this.#wait('exchange', this.#context.timeouts.stallMs);
+    this.#keep(found.next === chunk.length ? NOTHING : chunk.subarray(found.next));
+    const decision = this.#context.route(askedOf(head, this.#context, this.#address));
+    if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
+    else this.#decided(head, decision);
+  }
+
+  #decided(head: RequestHead, decision: ProxyDecision): void {
+    if (this.#request !== head || this.#phase !== 'exchange') return;
+    if ('reply' in decision) {
+      this.#answer(decision.reply);
+      return;
+    }
+    const { host, port } = decision.forward;
+    this.#upstream = `${host}:${port}`;
+    this.#exchange = new Exchange(this, this.#context.upstreams, {
+      head,
+      address: decision.forward,
+      target: decision.target,
+      client: { address: this.#address, isEncrypted: this.#context.isEncrypted },
+      keepAlive: head.keepAlive && !this.#isDraining,
+    });
+    this.#exchange.start();
+  }
+
+  /** Hands what came of the body to the exchange, as far as it takes it. */
+  #readBody(): void {
+    const exchange = this.#exchange;
+    const body = this.#body;
+    while (body !== undefined && !body.isDone && this.#isReady && exchange !== undefined) {
+      const chunk = this.#ahead.shift();
+      if (chunk === undefined) break;
+      this.#aheadBytes -= chunk.length;
+      this.progress();
+      let next: number;
+      try {
+        next = body.read(chunk, 0, (from, to) => {
+          this.#isReady = exchange.body(chunk.subarray(from, to));
+        });
+      } catch (error) {
+        if (!(error instanceof ChunkError)) throw error;
+        exchange.abort();
+        if (exchange.hasResponded) this.abort();
+        else this.#refuse({ status: 400, body: `${error.message}\n` });
+        return;
+      }
+      if (next < chunk.length) {
+        this.#ahead.unshift(chunk.subarray(next));
+        this.#aheadBytes += chunk.length - next;
+      }
+    }
+    if (this.#isBodyRead && this.#isReady) exchange?.endBody();
+    if (!this.#isBodyRead && this.#hasEnded && this.#ahead.length === 0) this.#cutShort();
+    else this.#flow();
+  }
+
+  #onEnd = (): void => {
+    this.#hasEnded = true;
+    if (this.#phase === 'idle' || this.#phase === 'head') {
+      if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
+      else this.#close();
+    } else if (this.#phase === 'exchange' && !this.#isBodyRead && this.#ahead.length === 0) this.#cutShort();
+  };
+
+  /** The client ended in the middle of a body: the origin must not take it for whole. */
+  #cutShort(): void {
+    this.#exchange?.abort();
+    this.abort();
+  }
+
+  #onDrain = (): void => {
+    this.progress();
+    this.#exchange?.resume();
+  };
+
+  #onClose = (): void => {
+    this.#context.deadlines.remove(this);
+    const exchange = this.#exchange;
+    if (exchange !== undefined) {
+      this.#exchange = undefined;
+      exchange.abort();
+      this.#log(exchange.hasResponded ? exchange.sent.status : 499, exchange.sent.bytes);
+    }
+    this.#phase = 'closing';
+    this.#ahead = [];
+    this.#context.onDone(this);
+  };
+
+  // -------------------------------------------------------------------------------------------------- from the exchange
+
+  write(data: string | Buffer): boolean {
+    return typeof data === 'string' ? this.#socket.write(data, 'latin1') : this.#socket.write(data);
+  }
+
+  cork(): void {
+    this.#socket.cork();
+  }
+
+  uncork(): void {
+    this.#socket.uncork();
+  }
+
+  ready(): void {
+    this.#isReady = true;
+    if (this.#request?.expectsContinue && !this.#isBodyRead)
+      this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
+    this.#readBody();
+  }
+
+  resumeBody(): void {
+    this.#isReady = true;
+    this.#readBody();
+  }
+
+  progress(): void {
+    this.deadline = this.#context.deadlines.now() + this.#context.timeouts.stallMs;
+  }
+
+  finish(keep: boolean): void {
+    const sent = this.#exchange?.sent;
+    this.#exchange = undefined;
+    this.#log(sent?.status ?? 0, sent?.bytes ?? 0);
+    this.#next(keep);
+  }
+
+  fail(status: 502 | 503 | 504, reason: string): void {
+    this.#exchange = undefined;
+    this.#answer({ status, body: `${reason}\n`, ...(status === 503 ? { headers: [['Retry-After', '1']] } : {}) });
+  }
+
+  destroy(): void {
+    const sent = this.#exchange?.sent;
+    this.#exchange = undefined;
+    this.#log(sent?.status ?? 0, sent?.bytes ?? 0);
+    this.abort();
+  }
+
+  switched(origin: Socket, rest: Buffer): void {
+    const { host = '', upgrade = [] } = this.#request ?? {};
+    this.#exchange = undefined;
+    this.#log(101, 0);
+    this.#release();
+    const socket = this.#socket;
+    socket.pause();
+    if (rest.length > 0) socket.write(rest);
+    for (const chunk of this.#ahead.splice(0)) origin.write(chunk);
+    this.#context.onSwitch(socket, origin, { host, protocol: upgrade[0] ?? '' });
+    this.#context.onDone(this);
+  }
+
+  // ------------------------------------------------------------------------------------------------------- the answers
+
+  /** Answers a request that was understood; the connection goes on if its body has been read. */
+  #answer(reply: ProxyReply): void {
+    const { method = 'GET', minor = 1 } = this.#request ?? {};
+    const keep = this.#mayContinue();
+    const text = replyText(reply, method, keep, minor);
+    this.#socket.write(text, 'utf8');
+    this.#log(reply.status, Buffer.byteLength(reply.body ?? ''));
+    this.#next(keep);
+  }
+
+  /** Answers what was not understood, and closes: where the next request begins is not known. */
+  #refuse(reply: ProxyReply): void {
+    this.#exchange = undefined;
+    const { method = 'GET' } = this.#request ?? {};
+    this.#socket.write(replyText(reply, method, false, 1), 'utf8');
+    this.#log(reply.status, 0);
+    this.#close();
+  }
+
+  /** Whether the whole request has come. */
+  get #isBodyRead(): boolean {
+    return this.#body === undefined || this.#body.isDone;
+  }
+
+  #mayContinue(): boolean {
+    return this.#request?.keepAlive === true && this.#isBodyRead && !this.#isDraining;
+  }
+
+  #next(keep: boolean): void {
+    if (!keep || !this.#mayContinue()) {
+      this.#close();
+      return;
+    }
+    this.#request = undefined;
+    this.#body = undefined;
+    this.#wait('idle', this.#context.timeouts.idleMs);
+    // Not from here: a thousand requests in one packet must not become a thousand calls deep.
+    if (this.#ahead.length > 0) setImmediate(this.#goOn);
+    else if (this.#hasEnded) this.#close();
+  }
+
+  /** Takes the request that came ahead of its turn. */
+  #goOn = (): void => {
+    if (this.#phase !== 'idle') return;
+    const chunk = Buffer.concat(this.#ahead);
+    this.#ahead = [];
+    this.#aheadBytes = 0;
+    this.#flow();
+    this.#readHead(chunk);
+    // The client sent its last and left: what it began is not a request.
+    if (this.#hasEnded && this.#request === undefined) this.#onEnd();
+  };
+
+  /** Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer. */
+  #close(): void {
+    if (this.#phase === 'closing') return;
+    this.#wait('closing', LINGER_MS);
+    this.#ahead = [];
+    this.#aheadBytes = 0;
+    this.#socket.resume();
+    this.#socket.end();
+    if (this.#hasEnded) this.#socket.destroySoon();
+  }
+
+  #wait(phase: Phase, ms: number): void {
+    this.#phase = phase;
+    this.deadline = this.#context.deadlines.now() + ms;
+  }
+
+  #release(): void {
+    this.#context.deadlines.remove(this);
+    this.#socket
+      .off('data', this.#onData)
+      .off('end', this.#onEnd)
+      .off('close', this.#onClose)
+      .off('drain', this.#onDrain);
+  }
+
+  #log(status: number, bytes: number): void {
+    const head = this.#request;
+    const ms = head === undefined ? 0 : performance.now() - this.#began;
+    this.#context.onAccess(entryOf(head, { address: this.#address, upstream: this.#upstream, status, bytes, ms }));
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+
+function ignore(): void {}

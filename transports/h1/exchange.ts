@@ -1,0 +1,334 @@
+/** One request on its way to an origin and its response on the way back, with backpressure both ways. */
+import type { Socket } from 'node:net';
+import type { UpstreamAddress } from '../../proto/gateway.ts';
+import { BodyReader } from './body.ts';
+import { ChunkError } from './chunked.ts';
+import { HeadBuffer } from './head-buffer.ts';
+import type { RequestHead } from './request-head.ts';
+import { type ResponseHead, readResponseHead } from './response-head.ts';
+import { type Lease, UpstreamError, type Upstreams } from './upstreams.ts';
+import {
+  type ClientFraming,
+  clientFraming,
+  type Forwarded,
+  interimFor,
+  requestFor,
+  responseFor,
+  switchingFor,
+} from './write-heads.ts';
+
+/** Most bytes of a response's head, and most interim responses before it (hazard H12). */
+export const MAX_RESPONSE_HEAD = 65_536;
+const MAX_INTERIM = 16;
+/** Requests that may be sent again on another connection when the first was found dead: they change nothing (RFC 9110, section 9.2.1). */
+const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+const LAST_CHUNK = '0\r\n\r\n';
+
+/** The client's side of an exchange. Nothing is called after `finish`, `fail`, `destroy` or `switched`. */
+export interface ExchangeClient {
+  /** Sends to the client; false asks to wait for `resume`. */
+  write(data: string | Buffer): boolean;
+  /** Several writes that should leave together. */
+  cork(): void;
+  uncork(): void;
+  /** The origin is there: the body may come. */
+  ready(): void;
+  /** The origin takes more of the body. */
+  resumeBody(): void;
+  /** Something came from the origin. */
+  progress(): void;
+  /** The response has been sent. `keep`: its end is clear to the client. */
+  finish(keep: boolean): void;
+  /** There is no response: say so. */
+  fail(status: 502 | 503 | 504, reason: string): void;
+  /** The response broke off: the client must see that it is not whole. */
+  destroy(): void;
+  /** The origin switched protocols: from here on both sockets belong to the client's side. */
+  switched(origin: Socket, rest: Buffer): void;
+}
+
+/** What a finished exchange has sent, for the log. */
+export interface Sent {
+  status: number;
+  bytes: number;
+}
+
+/** A request to forward. */
+export interface Forward {
+  readonly head: RequestHead;
+  readonly address: UpstreamAddress;
+  readonly target: string;
+  readonly client: Forwarded;
+  /** Whether the client may send another request after this. */
+  readonly keepAlive: boolean;
+}
+
+/** One exchange. `start`, then `body` and `endBody` as they come, `abort` when the client is gone. */
+export class Exchange {
+  readonly sent: Sent = { status: 0, bytes: 0 };
+  readonly #client: ExchangeClient;
+  readonly #upstreams: Upstreams;
+  readonly #forward: Forward;
+  readonly #giveUp = new AbortController();
+  readonly #responseHead = new HeadBuffer(MAX_RESPONSE_HEAD);
+  #lease: Lease | undefined;
+  #isOver = false;
+  #isBodySent: boolean;
+  #hasBodyBegun = false;
+  #hasAnswered = false;
+  #interim = 0;
+  #response: ResponseHead | undefined;
+  #framing: ClientFraming = 'as_is';
+  #body = new BodyReader({ kind: 'none' });
+
+  constructor(client: ExchangeClient, upstreams: Upstreams, forward: Forward) {
+    this.#client = client;
+    this.#upstreams = upstreams;
+    this.#forward = forward;
+    this.#isBodySent = forward.head.framing.kind === 'none';
+  }
+
+  /** Whether the response's head has been sent to the client. */
+  get hasResponded(): boolean {
+    return this.#response !== undefined;
+  }
+
+  /** Whether the whole request has been sent. */
+  get isBodySent(): boolean {
+    return this.#isBodySent;
+  }
+
+  /** Finds a connection and sends the head. */
+  start(): void {
+    const reused = this.#upstreams.reuse(this.#forward.address);
+    if (reused !== undefined) this.#use(reused);
+    else this.#open();
+  }
+
+  /** Sends a part of the body; false asks to wait for `resumeBody`. */
+  body(data: Buffer): boolean {
+    const socket = this.#lease?.socket;
+    if (this.#isOver || socket === undefined || data.length === 0) return true;
+    this.#hasBodyBegun = true;
+    if (this.#forward.head.framing.kind !== 'chunked') return socket.write(data);
+    socket.cork();
+    socket.write(`${data.length.toString(16)}\r\n`, 'latin1');
+    socket.write(data);
+    const more = socket.write('\r\n', 'latin1');
+    socket.uncork();
+    return more;
+  }
+
+  /** The body is over. */
+  endBody(): void {
+    if (this.#isBodySent) return;
+    this.#isBodySent = true;
+    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#lease?.socket.write(LAST_CHUNK, 'latin1');
+  }
+
+  /** The client takes more of the response. */
+  resume(): void {
+    this.#lease?.socket.resume();
+  }
+
+  /** Nobody wants the response any more. */
+  abort(): void {
+    if (this.#isOver) return;
+    this.#end(false);
+  }
+
+  #open(): void {
+    this.#upstreams.open(this.#forward.address, this.#giveUp.signal).then(
+      (lease) => {
+        if (this.#isOver) lease.release(false);
+        else this.#use(lease);
+      },
+      (error: unknown) => {
+        if (this.#isOver) return;
+        const code = error instanceof UpstreamError ? error.code : 'connect_failed';
+        if (code === 'too_many') this.#fail(503, 'The service behind this address is busy: try again soon.');
+        else if (code === 'connect_timeout') this.#fail(504, 'The service behind this address did not answer in time.');
+        else this.#fail(502, 'The service behind this address does not answer.');
+      },
+    );
+  }
+
+  #use(lease: Lease): void {
+    this.#lease = lease;
+    const { socket } = lease;
+    const { head, target, client } = this.#forward;
+    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).on('drain', this.#onDrain);
+    socket.write(requestFor(head, target, client, head.upgrade[0]), 'latin1');
+    this.#client.ready();
+  }
+
+  #onDrain = (): void => this.#client.resumeBody();
+
+  #onData = (chunk: Buffer): void => {
+    this.#client.progress();
+    this.#hasAnswered = true;
+    let at = 0;
+    while (this.#response === undefined) {
+      const found = this.#responseHead.push(chunk, at);
+      if (found === undefined) return;
+      if (typeof found === 'string') {
+        this.#fail(502, 'The service behind this address answered with no HTTP.');
+        return;
+      }
+      const response = readResponseHead(found.text, this.#forward.head.method);
+      if (typeof response === 'string') {
+        this.#fail(502, `The service behind this address answered with no HTTP: ${response}.`);
+        return;
+      }
+      at = found.next;
+      if (response.status === 101) {
+        this.#switch(response, chunk.subarray(at));
+        return;
+      }
+      if (response.status < 200) {
+        if (++this.#interim > MAX_INTERIM) {
+          this.#fail(502, 'The service behind this address does not come to an answer.');
+          return;
+        }
+        // Continue is ours to say; others are news for clients that know them (RFC 9110, section 15.2).
+        if (response.status !== 100 && this.#forward.head.minor === 1) this.#client.write(interimFor(response));
+        continue;
+      }
+      this.#client.cork();
+      this.#begin(response);
+      this.#bodyOf(chunk, at);
+      this.#client.uncork();
+      return;
+    }
+    this.#bodyOf(chunk, at);
+  };
+
+  #begin(response: ResponseHead): void {
+    const { head, keepAlive } = this.#forward;
+    this.#response = response;
+    this.sent.status = response.status;
+    this.#framing = clientFraming(response, head.minor);
+    this.#body = new BodyReader(response.framing);
+    const keeps = keepAlive && this.#framing !== 'until_close' && this.#isBodySent;
+    this.#client.write(responseFor(response, this.#framing, keeps, head.minor));
+  }
+
+  #bodyOf(chunk: Buffer, from: number): void {
+    let next: number;
+    try {
+      next = this.#body.read(chunk, from, (start, end) => this.#pass(chunk, start, end));
+    } catch (error) {
+      if (!(error instanceof ChunkError)) throw error;
+      this.#break();
+      return;
+    }
+    // Bytes beyond the body are nobody's answer (hazard H12): such a connection is not used again.
+    if (this.#body.isDone) this.#finish(next === chunk.length);
+  }
+
+  #pass(chunk: Buffer, from: number, to: number): void {
+    if (from === to) return;
+    this.sent.bytes += to - from;
+    const data = from === 0 && to === chunk.length ? chunk : chunk.subarray(from, to);
+    let more: boolean;
+    if (this.#framing === 'chunked') {
+      this.#client.cork();
+      this.#client.write(`${data.length.toString(16)}\r\n`);
+      this.#client.write(data);
+      more = this.#client.write('\r\n');
+      this.#client.uncork();
+    } else more = this.#client.write(data);
+    if (!more) this.#lease?.socket.pause();
+  }
+
+  #finish(isClean: boolean): void {
+    if (this.#isOver) return;
+    if (this.#framing === 'chunked') this.#client.write(LAST_CHUNK);
+    const keepOrigin = isClean && this.#isBodySent && this.#response?.keepAlive === true;
+    const isEndClear = this.#framing !== 'until_close';
+    this.#end(keepOrigin);
+    this.#client.finish(isEndClear && this.#isBodySent);
+  }
+
+  #onEnd = (): void => {
+    if (this.#isOver) return;
+    // Only a clean end is an end; a reset comes as 'close' without it.
+    if (this.#response?.framing.kind === 'until_close') {
+      this.#finish(false);
+      return;
+    }
+    this.#lost();
+  };
+
+  #onClose = (): void => this.#lost();
+
+  /** The connection ended before the response did. */
+  #lost(): void {
+    if (this.#isOver) return;
+    if (this.#response !== undefined) {
+      this.#break();
+      return;
+    }
+    const { head } = this.#forward;
+    if (
+      this.#lease?.isReused &&
+      !this.#hasAnswered &&
+      !this.#hasBodyBegun &&
+      head.framing.kind === 'none' &&
+      SAFE.has(head.method)
+    ) {
+      // It was closed while it was idle; a connection of its own tells more.
+      this.#detach();
+      this.#lease.release(false);
+      this.#lease = undefined;
+      this.#open();
+      return;
+    }
+    this.#fail(502, 'The service behind this address broke off before it answered.');
+  }
+
+  #switch(response: ResponseHead, rest: Buffer): void {
+    const [asked] = this.#forward.head.upgrade;
+    const [got] = response.upgrade;
+    const socket = this.#lease?.socket;
+    // Only what was asked for is switched to (RFC 9110, section 7.8).
+    if (asked === undefined || got !== asked || socket === undefined) {
+      this.#fail(502, 'The service behind this address switched to a protocol that nobody asked for.');
+      return;
+    }
+    this.sent.status = 101;
+    this.#response = response;
+    this.#isOver = true;
+    this.#detach();
+    socket.pause();
+    this.#client.write(switchingFor(response, got));
+    this.#client.switched(socket, rest);
+  }
+
+  #break(): void {
+    if (this.#isOver) return;
+    this.#end(false);
+    this.#client.destroy();
+  }
+
+  #fail(status: 502 | 503 | 504, reason: string): void {
+    if (this.#isOver) return;
+    this.#end(false);
+    this.#client.fail(status, reason);
+  }
+
+  #end(keepOrigin: boolean): void {
+    this.#isOver = true;
+    this.#giveUp.abort();
+    this.#detach();
+    this.#lease?.release(keepOrigin);
+  }
+
+  #detach(): void {
+    this.#lease?.socket
+      .off('data', this.#onData)
+      .off('end', this.#onEnd)
+      .off('close', this.#onClose)
+      .off('drain', this.#onDrain);
+  }
+}

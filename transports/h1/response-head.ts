@@ -1,0 +1,57 @@
+/** Reads the head of an origin's response (RFC 9112, sections 4 and 6.3). What is doubtful is a bad gateway, never passed on. */
+import { type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
+import { isClean, listOf } from './syntax.ts';
+
+/** A response's head. */
+export interface ResponseHead {
+  readonly status: number;
+  /** May be empty. */
+  readonly reason: string;
+  readonly minor: 0 | 1;
+  readonly fields: readonly Field[];
+  readonly framing: Framing;
+  /** Whether the origin takes another request on this connection. */
+  readonly keepAlive: boolean;
+  /** Protocols of `101 Switching Protocols`, in lower case. */
+  readonly upgrade: readonly string[];
+  readonly hopByHop: ReadonlySet<string>;
+}
+
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: (.*))?$/;
+
+/**
+ * A response head from `text` (up to and with its empty line) to a request of `method`. A string says why it is no response that
+ * can be passed on.
+ */
+export function readResponseHead(text: string, method: string): ResponseHead | string {
+  if (!isClean(text)) return 'a control character, or a line that does not end in CRLF';
+  const lineEnd = text.indexOf('\r\n');
+  const [, digit, code, reason = ''] = STATUS_LINE.exec(text.slice(0, lineEnd)) ?? [];
+  if (code === undefined) return 'the first line is no status line';
+  const status = Number(code);
+  const minor = digit === '1' ? 1 : 0;
+  const fields = readFields(text, lineEnd + 2);
+  if (!Array.isArray(fields)) return fields.reason;
+  const said = framingOf(fields, minor === 1);
+  if (said !== undefined && 'status' in said) return said.reason;
+  const connection = valuesOf(fields, 'connection');
+  const options = connection.flatMap(listOf);
+  const framing = framingOfResponse(said, status, method);
+  const closes = options.includes('close') || framing.kind === 'until_close';
+  return {
+    status,
+    reason,
+    minor,
+    fields,
+    framing,
+    keepAlive: !closes && (minor === 1 || options.includes('keep-alive')),
+    upgrade: options.includes('upgrade') ? valuesOf(fields, 'upgrade').flatMap(listOf) : [],
+    hopByHop: hopByHop(connection),
+  };
+}
+
+/** RFC 9112, section 6.3: responses that never have a body, whatever their fields say; then the fields; then until the end. */
+function framingOfResponse(said: Framing | undefined, status: number, method: string): Framing {
+  if (method === 'HEAD' || status < 200 || status === 204 || status === 304) return { kind: 'none' };
+  return said ?? { kind: 'until_close' };
+}

@@ -1,0 +1,89 @@
+/** Heads as they are sent on: what belongs to one connection removed, what is true about the client added. */
+import { STATUS_CODES } from 'node:http';
+import type { ProxyReply } from '../../proto/gateway.ts';
+import type { RequestHead } from './request-head.ts';
+import type { ResponseHead } from './response-head.ts';
+
+/** Said by us alone: a client's word for them is dropped (interface section 4.5). Underscore twins are read as the same by some origins. */
+const OURS = /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip)$/;
+
+/** What the origin is told of the client. */
+export interface Forwarded {
+  readonly address: string;
+  readonly isEncrypted: boolean;
+}
+
+/** The request's head for the origin. `upgrade`: the protocol that may be switched to. */
+export function requestFor(
+  head: RequestHead,
+  target: string,
+  { address, isEncrypted }: Forwarded,
+  upgrade: string | undefined,
+): string {
+  let text = `${head.method} ${target} HTTP/1.1\r\n`;
+  let isHostSent = false;
+  for (const { name, line } of head.fields) {
+    if (head.hopByHop.has(name) || OURS.test(name)) continue;
+    // We answered it, or pass on the body at once.
+    if (name === 'expect') continue;
+    if (name === 'host') isHostSent = true;
+    text += `${line}\r\n`;
+  }
+  if (!isHostSent) text += `Host: ${head.host}\r\n`;
+  if (head.framing.kind === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
+  if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
+  const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
+  return `${text}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
+}
+
+/** How a body reaches the client. */
+export type ClientFraming = 'as_is' | 'chunked' | 'until_close';
+
+/** How the client, of this minor version, gets the response's body. */
+export function clientFraming(response: ResponseHead, minor: 0 | 1): ClientFraming {
+  const { kind } = response.framing;
+  if (kind === 'none' || kind === 'length') return 'as_is';
+  return minor === 1 ? 'chunked' : 'until_close';
+}
+
+/** The response's head for the client. */
+export function responseFor(response: ResponseHead, framing: ClientFraming, keepAlive: boolean, minor: 0 | 1): string {
+  let text = `HTTP/1.1 ${response.status} ${response.reason}\r\n`;
+  for (const { name, line } of response.fields) {
+    if (response.hopByHop.has(name)) continue;
+    text += `${line}\r\n`;
+  }
+  if (framing === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
+  return `${text}${connectionLine(keepAlive, minor)}\r\n`;
+}
+
+/** The head of `101 Switching Protocols`: here the connection's own fields are the message. */
+export function switchingFor(response: ResponseHead, protocol: string): string {
+  let text = `HTTP/1.1 101 ${response.reason || 'Switching Protocols'}\r\n`;
+  for (const { name, line } of response.fields) if (!response.hopByHop.has(name)) text += `${line}\r\n`;
+  return `${text}Connection: Upgrade\r\nUpgrade: ${protocol}\r\n\r\n`;
+}
+
+/** An interim response (1xx). */
+export function interimFor(response: ResponseHead): string {
+  let text = `HTTP/1.1 ${response.status} ${response.reason}\r\n`;
+  for (const { name, line } of response.fields) {
+    if (!response.hopByHop.has(name) && name !== 'content-length') text += `${line}\r\n`;
+  }
+  return `${text}\r\n`;
+}
+
+/** A whole answer of the gateway's own. */
+export function replyText(reply: ProxyReply, method: string, keepAlive: boolean, minor: 0 | 1): string {
+  const body = reply.body ?? `${reply.status} ${STATUS_CODES[reply.status] ?? ''}\n`;
+  let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? ''}\r\n`;
+  for (const [name, value] of reply.headers ?? []) text += `${name}: ${value}\r\n`;
+  text += `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
+  if (reply.status >= 400) text += 'Cache-Control: no-store\r\n';
+  return `${text}${connectionLine(keepAlive, minor)}\r\n${method === 'HEAD' ? '' : body}`;
+}
+
+function connectionLine(keepAlive: boolean, minor: 0 | 1): string {
+  if (!keepAlive) return 'Connection: close\r\n';
+  return minor === 0 ? 'Connection: keep-alive\r\n' : '';
+}

@@ -1,0 +1,109 @@
+/**
+ * The TLS door: reads the server name before the handshake, then ends TLS here, passes it through untouched, or refuses with the alert
+ * that says why (interface section 4.5, TLS handling). Listens nowhere itself: raw sockets are handed to it.
+ */
+import type { Socket } from 'node:net';
+import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
+import type { UpstreamAddress } from '../../proto/gateway.ts';
+import { readFirst } from '../tcp/first-bytes.ts';
+import { type ClientHello, readClientHello } from './client-hello.ts';
+
+/** A certificate with its key, ready for handshakes. */
+export type Certificate = SecureContext;
+
+/** What to do with a server name. */
+export type TlsDecision =
+  | { readonly end: SecureContext }
+  | { readonly passTo: UpstreamAddress }
+  /** No such name is served here. */
+  | { readonly refuse: true };
+
+export interface TlsFrontOptions {
+  /** Decides about a name; undefined: the client named none. It does not throw. */
+  readonly decide: (serverName: string | undefined) => TlsDecision | Promise<TlsDecision>;
+  /** TLS was ended: what follows is plain. `serverName` is empty when none was named. */
+  readonly onPlain: (socket: TLSSocket, address: string, serverName: string) => void;
+  /** TLS is to be passed on: the paused socket, with what was read of it. */
+  readonly onPass: (socket: Socket, hello: Buffer, to: UpstreamAddress, serverName: string) => void;
+  /** How long a client may take to say hello, and again for the handshake after it, ms. */
+  readonly helloMs?: number;
+}
+
+const HELLO_MS = 10_000;
+
+/** Fatal alerts (RFC 8446, section 6), each in a record of its own. */
+const ALERTS = {
+  unrecognized_name: Buffer.of(0x15, 3, 3, 0, 2, 2, 112),
+  decode_error: Buffer.of(0x15, 3, 3, 0, 2, 2, 50),
+} as const;
+
+/** A certificate with its key, ready for handshakes. Clients that come back resume with it, and with no other (its ticket keys are its own). */
+export function certificateContext(pem: { readonly cert: string; readonly key: string }): Certificate {
+  return createSecureContext({ ...pem, minVersion: 'TLSv1.2', sessionIdContext: 'troupe' });
+}
+
+/** The door. */
+export class TlsFront {
+  readonly #options: TlsFrontOptions;
+  readonly #helloMs: number;
+
+  constructor(options: TlsFrontOptions) {
+    this.#options = options;
+    this.#helloMs = options.helloMs ?? HELLO_MS;
+  }
+
+  /** Takes a connection that should speak TLS. */
+  accept(socket: Socket, address: string): void {
+    readFirst(
+      socket,
+      this.#helloMs,
+      (bytes) => {
+        const hello = readClientHello(bytes);
+        return hello === 'incomplete' ? undefined : hello;
+      },
+      (hello, bytes) => this.#heard(socket, address, hello, bytes),
+      () => socket.destroy(),
+    );
+  }
+
+  #heard(socket: Socket, address: string, hello: ClientHello | 'invalid', bytes: Buffer): void {
+    if (hello === 'invalid') {
+      refuse(socket, 'decode_error');
+      return;
+    }
+    const decision = this.#options.decide(hello.serverName);
+    if (decision instanceof Promise) void decision.then((later) => this.#decided(socket, address, hello, bytes, later));
+    else this.#decided(socket, address, hello, bytes, decision);
+  }
+
+  #decided(socket: Socket, address: string, hello: ClientHello, bytes: Buffer, decision: TlsDecision): void {
+    if (socket.destroyed) return;
+    if ('refuse' in decision) refuse(socket, 'unrecognized_name');
+    else if ('passTo' in decision) this.#options.onPass(socket, bytes, decision.passTo, hello.serverName ?? '');
+    else this.#handshake(socket, address, bytes, decision.end, hello.serverName ?? '');
+  }
+
+  #handshake(socket: Socket, address: string, bytes: Buffer, secureContext: SecureContext, serverName: string): void {
+    // Wrapping takes over what was read and not used.
+    socket.unshift(bytes);
+    // RFC 7301: HTTP/1.1 is all that is spoken. Whoever offers only others is refused; whoever offers none is not.
+    const secured = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] });
+    const timer = setTimeout(() => secured.destroy(), this.#helloMs);
+    secured.on('error', () => secured.destroy());
+    secured.once('close', () => {
+      clearTimeout(timer);
+      socket.destroy();
+    });
+    secured.once('secure', () => {
+      clearTimeout(timer);
+      this.#options.onPlain(secured, address, serverName);
+    });
+  }
+}
+
+function refuse(socket: Socket, alert: keyof typeof ALERTS): void {
+  socket.end(ALERTS[alert]);
+  // What the client still says is read and dropped, so that a reset does not overtake the alert.
+  socket.resume();
+  socket.setTimeout(1000, () => socket.destroy());
+}
