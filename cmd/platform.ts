@@ -1,8 +1,8 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
-import { pullTokens } from '../actors/auth/pull-tokens.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
+import { registryRights } from '../actors/auth/registry-rights.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
@@ -24,6 +24,7 @@ import { OpenStreams } from '../transports/api/open-streams.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
+import { registryCatalog } from '../transports/registry/catalog.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
 import type { PlatformCertificate } from './certificates.ts';
 import type { Environment, Ports } from './config.ts';
@@ -144,6 +145,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       tokensChanged,
     });
     const registryHost = environment.REGISTRY_HOST;
+    const registryParts =
+      registryHost === undefined ? {} : partsOfRegistry({ db, clock, ...credentials }, registryHost);
     const compute = await startCompute(system, {
       db,
       engine,
@@ -153,7 +156,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       clock,
       domain: options.domain,
       registryHost,
-      ...(registryHost === undefined ? {} : { registryAuth: pullTokens({ db, clock, ...credentials }, registryHost) }),
+      ...registryParts,
       defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
       platformKey: keys.publicKey,
     });
@@ -213,6 +216,12 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await teardown.run();
     throw error;
   }
+}
+
+/** What compute is given of the image registry: rights to pull with, and the list of what there is. */
+function partsOfRegistry(deps: Parameters<typeof registryRights>[0], host: string) {
+  const { auth, mayPull, ownToken } = registryRights(deps, host);
+  return { registryAuth: auth, catalog: registryCatalog({ host, token: ownToken, mayPull }), mayPull };
 }
 
 /** The host part of a URL at which a listener on `host` is reached from this machine. */

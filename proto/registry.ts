@@ -13,6 +13,13 @@ export interface RepositoryAccess {
   readonly actions: readonly RepositoryAction[];
 }
 
+/** The entry that lets its holder list all repositories. Only the platform itself has it. */
+export interface CatalogAccess {
+  readonly type: 'registry';
+  readonly name: 'catalog';
+  readonly actions: readonly ['*'];
+}
+
 const COMPONENT = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
 const REPOSITORY = new RegExp(`^${COMPONENT}(?:/${COMPONENT})*$`);
 

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { Caller } from './endpoint.ts';
 import { idSchema } from './ids.ts';
 import type { Ending } from './ports.ts';
-import type { RepositoryAccess } from './registry.ts';
+import type { CatalogAccess, RepositoryAccess } from './registry.ts';
 import type { Scopes } from './scopes.ts';
 
 /** Longest token anybody verifies; ours are below 1 KiB (hazards A08). */
@@ -61,7 +61,7 @@ export interface RegistryClaims {
   readonly nbf: number;
   readonly iat: number;
   readonly jti: string;
-  readonly access: readonly RepositoryAccess[];
+  readonly access: readonly (RepositoryAccess | CatalogAccess)[];
 }
 
 /** An API token as storage knows it now. */

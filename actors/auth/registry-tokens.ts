@@ -2,7 +2,7 @@
 import { createSecretKey, type KeyObject, randomUUID } from 'node:crypto';
 import { type JWTHeaderParameters, SignJWT } from 'jose';
 import type { Clock } from '../../proto/ports.ts';
-import type { RepositoryAccess } from '../../proto/registry.ts';
+import type { CatalogAccess, RepositoryAccess } from '../../proto/registry.ts';
 import { REGISTRY_TOKEN_SECONDS, type RegistryClaims } from '../../proto/tokens.ts';
 import type { RegistrySigner } from './registry-key.ts';
 
@@ -22,7 +22,7 @@ export interface RegistryTokenOptions {
 export interface RegistryGrant {
   readonly subject: string;
   readonly service: string;
-  readonly access: readonly RepositoryAccess[];
+  readonly access: readonly (RepositoryAccess | CatalogAccess)[];
 }
 
 /** Makes the issuer. A token is valid from now for five minutes. */

@@ -22,6 +22,8 @@ export interface ComputeDeps {
    * images are pulled as anybody.
    */
   readonly registryAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth>;
+  /** Those of the registry's repositories that a user may pull. Without it: their own, and `library`. */
+  readonly mayPull?: (username: string, repositories: readonly string[]) => Promise<readonly string[]>;
   /** What the registry has; undefined when there is none. */
   readonly catalog?: ImageCatalog;
   /** Image of containers created without one: DEFAULT_IMAGE, else the engine's base image. */

@@ -4,8 +4,25 @@ const COMPONENT = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
 const REPOSITORY = new RegExp(`^${COMPONENT}(?:/${COMPONENT})+$`);
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
-/** What is wrong with the reference, in a sentence; undefined when it is fine. Grammar: OCI distribution specification. */
-export function imageProblem(image: string, registryHost: string | undefined, username: string): string | undefined {
+/** The repository of a reference to the registry; undefined when it is none. */
+export function repositoryOf(image: string, registryHost: string): string | undefined {
+  const prefix = `${registryHost}/`;
+  const colon = image.lastIndexOf(':');
+  if (!image.startsWith(prefix) || colon <= prefix.length) return undefined;
+  const repository = image.slice(prefix.length, colon);
+  return REPOSITORY.test(repository) && repository.length <= 255 ? repository : undefined;
+}
+
+/**
+ * What is wrong with the reference, in a sentence; undefined when it is fine. Grammar: OCI distribution specification. `mayPull`: the
+ * registry lets this user pull the repository, whosever it is.
+ */
+export function imageProblem(
+  image: string,
+  registryHost: string | undefined,
+  username: string,
+  mayPull = false,
+): string | undefined {
   if (registryHost === undefined) return 'this platform has no image registry: leave the image out';
   const prefix = `${registryHost}/`;
   const colon = image.lastIndexOf(':');
@@ -20,8 +37,7 @@ export function imageProblem(image: string, registryHost: string | undefined, us
   }
   if (repository.length > 255) return 'has a repository name of more than 255 characters';
   const owner = repository.slice(0, repository.indexOf('/'));
-  // Until the registry's visibility table is asked, only what is certainly the caller's or everybody's.
-  if (owner !== username && owner !== 'library')
-    return `must be in your own repositories (${registryHost}/${username}/...) or in library`;
+  if (owner !== username && owner !== 'library' && !mayPull)
+    return `must be in your own repositories (${registryHost}/${username}/...), in library, or public`;
   return undefined;
 }

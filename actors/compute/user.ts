@@ -33,7 +33,7 @@ import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../s
 import { did } from '../audit.ts';
 import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../door.ts';
 import type { ComputeDeps } from './deps.ts';
-import { imageProblem } from './image-rules.ts';
+import { imageProblem, repositoryOf } from './image-rules.ts';
 import type { StreamMessage } from './streams.ts';
 import { adminView, containerView, createdView, keyView } from './views.ts';
 
@@ -60,13 +60,20 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
   const list = async (userId: string) =>
     (await containersOfUser(db, userId)).map((row) => containerView(row, domain, engine.usage(row.id)));
 
+  const problemOf = async (image: string, username: string) => {
+    const { registryHost } = deps;
+    const repository = registryHost === undefined ? undefined : repositoryOf(image, registryHost);
+    const pullable = repository === undefined ? [] : await deps.mayPull?.(username, [repository]);
+    return imageProblem(image, registryHost, username, pullable !== undefined && pullable.length > 0);
+  };
+
   const table = handlers<UserState>(
     on(listContainers, async (state: UserState) => ({ containers: await list(state.userId) })),
     on(createContainer, async (state: UserState, call) => {
       const { body } = call;
       // The default image under its own name is still the default, whichever that is at the time.
       const image = body.image === deps.defaultImage ? null : (body.image ?? null);
-      const problem = image === null ? undefined : imageProblem(image, deps.registryHost, callerOf(call).username);
+      const problem = image === null ? undefined : await problemOf(image, callerOf(call).username);
       if (problem !== undefined) throw invalid('image', problem);
       const wanted = [...new Set(body.ssh_key_ids)];
       const row = await db.tx(async (tx) => {

@@ -235,7 +235,20 @@ describe('a registry with the platform’s tokens', { skip, timeout: 180_000 }, 
       { what: 'it runs', timeoutMs: 60_000 },
     );
     assert.equal(settled.status, 'running', JSON.stringify(settled));
-    assert.equal((await create('bob/app:1')).status, 400);
+    const images = async () => {
+      const { json } = await request('GET', `${compute}/compute/images`, { token: session });
+      return z.array(z.object({ image: z.string(), source: z.string() })).parse(json.list);
+    };
+    assert.ok((await images()).some(({ image, source }) => image.endsWith('/ann/service:1') && source === 'registry'));
+    // Another's is there once it is public, and gone when it is not.
+    const bobs = await dockerOf(BOB);
+    assert.equal((await push(bobs, 'bob/shared:1')).code, 0);
+    assert.equal((await create('bob/shared:1')).status, 400);
+    assert.ok(!(await images()).some(({ image }) => image.includes('/bob/')));
+    assert.equal((await cli(['registry', 'visibility', 'bob/shared', 'public'])).code, 0);
+    assert.ok((await images()).some(({ image }) => image.endsWith('/bob/shared:1')));
+    assert.equal((await create('bob/shared:1')).status, 200);
+    assert.equal((await cli(['registry', 'visibility', 'bob/shared', 'private'])).code, 0);
     await deleteAll(compute, session);
   });
 

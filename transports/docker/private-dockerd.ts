@@ -49,6 +49,8 @@ export interface PrivateDockerd {
 
 /** A log larger than this is set aside at the next start. */
 const largeLogBytes = 10 * 1024 * 1024;
+/** How long dockerd may take to answer. */
+const DEFAULT_TIMEOUT_MS = 60_000;
 
 /** Whether `startPrivateDockerd` has something to start. */
 export function dockerdInstalled(): boolean {
@@ -65,7 +67,7 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
   if (program === undefined) throw new EngineError('refused', 'dockerd is not installed: apt-get install docker.io');
   if (!isRoot()) throw new EngineError('refused', 'A private dockerd needs root.');
   const files = dockerdFiles(options.dataDir);
-  const timeoutMs = options.timeoutMs ?? 60_000;
+  const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   const host = `unix://${files.socket}`;
   const running = runningDockerd(files);
   if (running !== undefined) {
@@ -79,32 +81,59 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
     return { host, pid: running, attached: true };
   }
   options.onProgress?.('starting a private dockerd');
+  for (let tries = 1; ; tries++) {
+    try {
+      return { host, pid: await startOnce(program, files, host, options), attached: false };
+    } catch (error) {
+      // After a SIGKILL it may stumble over what it left half made, and get past it the next time.
+      if (!(error instanceof DockerdCrashed) || tries === MAX_STARTS) throw error;
+      options.log.warn({ err: error, tries }, 'the private dockerd crashed while it started, and is started again');
+    }
+  }
+}
+
+/** It ended with a Go runtime's panic (exit code 2) instead of saying what is wrong. */
+class DockerdCrashed extends EngineError {}
+
+const MAX_STARTS = 3;
+const GO_PANIC = 2;
+
+/** Starts it and resolves with its pid once it answers. */
+async function startOnce(
+  program: string,
+  files: DockerdFiles,
+  host: string,
+  options: PrivateDockerdOptions,
+): Promise<number> {
   // Left by one that was killed: dockerd refuses to start beside a pid file whose number is in use again.
   rmSync(files.pidFile, { force: true });
   // The same for its containerd, which it would wait for in vain, zombie or stranger.
   if (runningContainerd(files) === undefined) rmSync(files.containerdPidFile, { force: true });
   const { child, logStart } = launch(program, files, options.env ?? {});
   let ended: string | undefined;
+  let isPanic = false;
   child.once('error', (error) => {
     ended = textOf(error);
   });
   child.once('exit', (code, signal) => {
     ended = `it ended with ${code ?? signal}`;
+    isPanic = code === GO_PANIC;
   });
   try {
     await untilItAnswers(
       host,
-      timeoutMs,
+      options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
       () => ended,
       () => logTail(files, logStart),
     );
   } catch (error) {
     if (child.pid !== undefined && ended === undefined) await endProcess(child.pid, 10_000);
+    if (isPanic && error instanceof EngineError) throw new DockerdCrashed(error.code, error.message, { cause: error });
     throw error;
   }
   child.unref();
   options.log.info({ pid: child.pid }, 'started a private dockerd');
-  return { host, pid: child.pid ?? 0, attached: false };
+  return child.pid ?? 0;
 }
 
 /** The host of a data folder's private dockerd, when one runs; undefined otherwise. */
@@ -223,7 +252,9 @@ function logTail(files: DockerdFiles, start: number): string {
   } catch {
     return '';
   }
-  const telling = lines.filter((line) => /level=(?:fatal|error)|^failed to|^unable to/.test(line));
+  const telling = lines.filter((line) =>
+    /level=(?:fatal|error)|^failed to|^unable to|^panic: |^fatal error: /.test(line),
+  );
   return cleanReason((telling.length > 0 ? telling : lines).slice(-3).join(' '));
 }
 
