@@ -283,6 +283,18 @@ create table ssh_keys (
   constraint ssh_keys_slot_key UNIQUE (user_id, slot)
 );
 
+create table static_routes (
+  id integer not null default nextval('static_routes_id_seq'::regclass),
+  host text not null,
+  path_prefix text not null,
+  target text not null,
+  strip_prefix boolean not null default false,
+  priority integer not null default 0,
+  managed boolean not null default false,
+  constraint static_routes_pkey PRIMARY KEY (id),
+  constraint static_routes_host_path_prefix_priority_key UNIQUE (host, path_prefix, priority)
+);
+
 create table users (
   id text not null,
   username text not null,

@@ -157,4 +157,28 @@ describe('hardening of containers on Docker', { skip: dockerSkip() }, () => {
     });
     assert.deepEqual(helpers, []);
   });
+
+  it('lets a container go although a helper of its keys was left when dockerd was killed', async () => {
+    const filters = JSON.stringify({ label: ['troupe.container=hard', `troupe.installation=${under.installation}`] });
+    const listed = z.array(
+      z.object({ Image: z.string(), Mounts: z.array(z.object({ Name: z.string(), Destination: z.string() })) }),
+    );
+    const [found] = await under.client.json('GET', '/containers/json', listed, { query: { all: true, filters } });
+    const volume = found?.Mounts.find(({ Destination }) => Destination === '/etc/troupe')?.Name;
+    assert.ok(found && volume, 'the container has a volume of keys');
+    await under.client.call('POST', '/containers/create', {
+      body: {
+        Image: found.Image,
+        Cmd: ['-'],
+        Labels: { 'troupe.installation': under.installation, 'troupe.helper': 'hard' },
+        HostConfig: { Mounts: [{ Type: 'volume', Source: volume, Target: '/etc/troupe' }] },
+      },
+    });
+    await under.engine.remove('hard');
+    const volumes = JSON.stringify({ name: [volume] });
+    const left = await under.client.json('GET', '/volumes', z.object({ Volumes: z.array(z.unknown()).nullable() }), {
+      query: { filters: volumes },
+    });
+    assert.deepEqual(left.Volumes ?? [], []);
+  });
 });

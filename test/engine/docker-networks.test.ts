@@ -217,7 +217,7 @@ describe('the machine of a Docker Engine', { skip: dockerSkip() }, () => {
       const kept = () =>
         client.json('GET', '/containers/json', z.array(z.unknown()), { query: { all: true, filters } });
       assert.equal((await kept()).length, 1);
-      await removeHelpers(client, naming, -60_000);
+      await removeHelpers(client, naming, { olderThanMs: -60_000 });
       assert.deepEqual(await kept(), []);
     } finally {
       await client.call('DELETE', `/images/${image.reference}`);

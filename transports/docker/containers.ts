@@ -150,6 +150,8 @@ export class Containers {
   async remove(id: string, keepData: boolean): Promise<void> {
     const view = await this.find(id);
     if (view !== undefined) await this.#removeContainer(view.Id);
+    // One that a killed dockerd left holds the volume.
+    await removeHelpers(this.#client, this.#naming, { olderThanMs: 0, id });
     await this.#networks.remove(id);
     if (!keepData) await removeVolumes(this.#client, this.#naming, id);
   }
@@ -186,7 +188,7 @@ export class Containers {
     const exists = async (id: string): Promise<boolean> =>
       this.#creating.has(id) || (await this.find(id)) !== undefined;
     await this.#networks.sweep(exists, olderThanMs);
-    await removeHelpers(this.#client, this.#naming, olderThanMs);
+    await removeHelpers(this.#client, this.#naming, { olderThanMs });
   }
 
   /** As `find`, but rejects `not_found` when there is none. */

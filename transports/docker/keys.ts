@@ -31,7 +31,8 @@ export async function writeAuthorizedKeys(
     body: {
       Image: view.Image,
       Cmd: ['-'],
-      Labels: { [labels.installation]: naming.installation, [labels.helper]: 'keys' },
+      // Its value says whose it is, should dockerd be killed before it goes.
+      Labels: { [labels.installation]: naming.installation, [labels.helper]: naming.idOf(view.Config.Labels) ?? '' },
       HostConfig: {
         NetworkMode: 'none',
         Mounts: [{ Type: 'volume', Source: volume, Target: keysFolder, VolumeOptions: { NoCopy: true } }],
@@ -76,9 +77,14 @@ function keysArchive(authorizedKeys: readonly string[]): Buffer {
 
 const helperList = z.array(z.object({ Id: z.string(), Created: z.number() }));
 
-/** Removes helpers that a platform left when it died, when they are older than `olderThanMs`. */
-export async function removeHelpers(client: DockerClient, naming: Naming, olderThanMs = 60_000): Promise<void> {
-  const filters = JSON.stringify({ label: [`${labels.installation}=${naming.installation}`, labels.helper] });
+/** Removes helpers that were left when platform or dockerd died, when they are older than `olderThanMs`; those of container `id` only, if given. */
+export async function removeHelpers(
+  client: DockerClient,
+  naming: Naming,
+  { olderThanMs = 60_000, id }: { readonly olderThanMs?: number | undefined; readonly id?: string } = {},
+): Promise<void> {
+  const helper = id === undefined ? labels.helper : `${labels.helper}=${id}`;
+  const filters = JSON.stringify({ label: [`${labels.installation}=${naming.installation}`, helper] });
   const found = await client.json('GET', '/containers/json', helperList, { query: { all: true, filters } });
   for (const { Id, Created } of found) {
     if (Date.now() - Created * 1000 < olderThanMs) continue;
