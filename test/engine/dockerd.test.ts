@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
+import { gunzipSync } from 'node:zlib';
 import {
   dockerdInstalled,
   doctorDocker,
@@ -24,6 +25,7 @@ import {
 } from '../../transports/docker/dockerd-files.ts';
 import { dockerEngine } from '../../transports/docker/engine.ts';
 import { removeInstallation } from '../../transports/docker/remove-installation.ts';
+import { projectRoot } from '../kit/project.ts';
 import { rejectsWith } from './conformance-kit.ts';
 import { realRequired, removeDockerFolder, silentLog } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
@@ -95,6 +97,21 @@ describe('private dockerd', { skip }, () => {
       const { host } = await startPrivateDockerd({ dataDir, log: silentLog });
       await removeInstallation(host, 'own');
       await stopPrivateDockerd({ dataDir, log: silentLog });
+    }
+  });
+
+  it('comes up although it was killed while it wrote a network down, and panics over that', async () => {
+    const dataDir = join(folder, 'half');
+    const files = join(dockerdFiles(dataDir).dataRoot, 'network', 'files');
+    mkdirSync(files, { recursive: true });
+    // What Docker 20.10 had written when chaos killed it: a network with a subnet, and nothing of its addresses.
+    const half = readFileSync(join(projectRoot, 'test/engine/fixtures/half-made-network.db.gz'));
+    writeFileSync(join(files, 'local-kv.db'), gunzipSync(half));
+    const { host } = await startPrivateDockerd({ dataDir, log: silentLog });
+    try {
+      assert.equal(await privateDockerHost(dataDir), host);
+    } finally {
+      assert.equal(await stopPrivateDockerd({ dataDir, log: silentLog, graceSeconds: 0 }), true);
     }
   });
 

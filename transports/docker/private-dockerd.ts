@@ -85,15 +85,29 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
     try {
       return { host, pid: await startOnce(program, files, host, options), attached: false };
     } catch (error) {
-      // After a SIGKILL it may stumble over what it left half made, and get past it the next time.
       if (!(error instanceof DockerdCrashed) || tries === MAX_STARTS) throw error;
       options.log.warn({ err: error, tries }, 'the private dockerd crashed while it started, and is started again');
+      // Killed while it made a network with a subnet, Docker 20.10 panics over the half of it that it wrote down, at every start.
+      // Without its list of networks it starts; the platform makes those of its containers anew.
+      if (error.isOfNetworks) setAside(join(files.dataRoot, 'network', 'files', 'local-kv.db'));
     }
   }
 }
 
 /** It ended with a Go runtime's panic (exit code 2) instead of saying what is wrong. */
-class DockerdCrashed extends EngineError {}
+class DockerdCrashed extends EngineError {
+  /** Whether it was its part for networks that did. */
+  readonly isOfNetworks: boolean;
+
+  constructor(cause: EngineError, isOfNetworks: boolean) {
+    super(cause.code, cause.message, { cause });
+    this.isOfNetworks = isOfNetworks;
+  }
+}
+
+function setAside(file: string): void {
+  if (existsSync(file)) renameSync(file, `${file}.broken`);
+}
 
 const MAX_STARTS = 3;
 const GO_PANIC = 2;
@@ -128,7 +142,10 @@ async function startOnce(
     );
   } catch (error) {
     if (child.pid !== undefined && ended === undefined) await endProcess(child.pid, 10_000);
-    if (isPanic && error instanceof EngineError) throw new DockerdCrashed(error.code, error.message, { cause: error });
+    if (isPanic && error instanceof EngineError) {
+      const log = readFileSync(files.logFile).subarray(logStart).toString('utf8');
+      throw new DockerdCrashed(error, log.includes('/libnetwork.'));
+    }
     throw error;
   }
   child.unref();
