@@ -29,7 +29,7 @@ export async function startBox(computeUrl: string, token: string, folder: string
   await run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', keyFile]);
   const public_key = await readFile(`${keyFile}.pub`, 'utf8');
   const key = await request('POST', `${computeUrl}/compute/ssh-keys`, { token, body: { name: 'box', public_key } });
-  const body = { name: 'box', ssh_key_ids: [key.json.id], instance_type: 'mini' };
+  const body = { name: 'box', ssh_key_ids: [key.json.id], instance_type: 'mini', ssh_enabled: true };
   const created = await request('POST', `${computeUrl}/compute/containers`, { token, body });
   const id = z.string().parse(created.json.id);
   const url = `${computeUrl}/compute/containers/${id}`;
