@@ -15,6 +15,19 @@ export interface PlatformCertificate {
   readonly authorityFile: string | null;
 }
 
+/** The operator's certificate, or one of the platform's own authority. */
+export function certificateOf(
+  options: { readonly tlsCert: string | undefined; readonly tlsKey: string | undefined },
+  dataDir: string,
+  domain: string,
+): PlatformCertificate | Promise<PlatformCertificate> {
+  const { tlsCert, tlsKey } = options;
+  if (tlsCert === undefined && tlsKey === undefined) return localCertificate(dataDir, domain, Date.now());
+  if (tlsCert === undefined || tlsKey === undefined)
+    throw new CliError('--tls-cert and --tls-key go together: give both.');
+  return givenCertificate(tlsCert, tlsKey);
+}
+
 /** Reads the operator's files. Throws CliError that names what is wrong. */
 export function givenCertificate(certFile: string, keyFile: string): PlatformCertificate {
   try {

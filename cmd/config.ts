@@ -122,6 +122,9 @@ function isSealKey(value: string): boolean {
   }
 }
 
+/** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
+export const DEFAULT_DOMAIN = 'troupe.localhost';
+
 /** Default ports of the services (design.md, section 7). */
 const PORTS = { auth: 7001, compute: 7002, http: 18_080, https: 8443 } as const;
 

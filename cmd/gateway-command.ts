@@ -7,9 +7,9 @@ import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { findDocker, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
-import { givenCertificate, localCertificate, type PlatformCertificate } from './certificates.ts';
+import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
-import { readEnvironment } from './config.ts';
+import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
 import { openDataDir } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway } from './gateway.ts';
@@ -31,9 +31,6 @@ export interface GatewayCommandOptions {
   readonly accessLog: boolean;
   readonly json: boolean;
 }
-
-/** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
-export const DEFAULT_DOMAIN = 'troupe.localhost';
 
 /** How long answers under way may take at the end, ms. */
 const DRAIN_MS = 10_000;
@@ -87,19 +84,6 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     await teardown.run();
     told.forget();
   }
-}
-
-/** The operator's certificate, or one of the platform's own authority. */
-export function certificateOf(
-  options: { readonly tlsCert: string | undefined; readonly tlsKey: string | undefined },
-  dataDir: string,
-  domain: string,
-): PlatformCertificate | Promise<PlatformCertificate> {
-  const { tlsCert, tlsKey } = options;
-  if (tlsCert === undefined && tlsKey === undefined) return localCertificate(dataDir, domain, Date.now());
-  if (tlsCert === undefined || tlsKey === undefined)
-    throw new CliError('--tls-cert and --tls-key go together: give both.');
-  return givenCertificate(tlsCert, tlsKey);
 }
 
 /** `<address>` or `<address>:<port>`; without a port 80. */

@@ -3,30 +3,24 @@ import { certificateBundle, registrySigner } from '../actors/auth/registry-key.t
 import { setVisibility, type Visibility } from '../actors/auth/repositories.ts';
 import { publicRepositories } from '../storage/auth/repositories.ts';
 import { CliError } from './cli-error.ts';
+import { type CommandOptions, onDatabase, print } from './command.ts';
 import { readEnvironment } from './config.ts';
-import { withDatabase } from './database.ts';
-import { openLog } from './log.ts';
-
-interface RegistryOptions {
-  readonly data: string;
-  readonly json: boolean;
-}
 
 /** Makes a repository public or private. Throws CliError or Refusal. */
 export async function registryVisibility(
   repository: string,
   visibility: Visibility,
-  options: RegistryOptions,
+  options: CommandOptions,
 ): Promise<void> {
-  const changed = await run(options, (db) => setVisibility(db, repository, visibility));
+  const changed = await onDatabase(options, (db) => setVisibility(db, repository, visibility));
   print(options, { repository, visibility, changed }, () =>
     changed ? `${repository} is now ${visibility}.` : `${repository} is ${visibility} already.`,
   );
 }
 
 /** Prints the repositories that were made public, one a line: name, since when. */
-export async function registryRepositories(options: RegistryOptions): Promise<void> {
-  const repositories = await run(options, publicRepositories);
+export async function registryRepositories(options: CommandOptions): Promise<void> {
+  const repositories = await onDatabase(options, publicRepositories);
   const rows = repositories.map(({ name, madePublicAt }) => ({
     repository: name,
     made_public_at: madePublicAt.toISOString(),
@@ -41,7 +35,7 @@ export async function registryRepositories(options: RegistryOptions): Promise<vo
 }
 
 /** Prints the certificates of REGISTRY_SIGNING_KEY as PEM, for the registry's `rootcertbundle`. Makes one the first time. */
-export async function registryCertificate(options: RegistryOptions): Promise<void> {
+export async function registryCertificate(options: CommandOptions): Promise<void> {
   const key = readEnvironment(process.env).REGISTRY_SIGNING_KEY;
   if (key === undefined) {
     throw new CliError(
@@ -50,16 +44,7 @@ export async function registryCertificate(options: RegistryOptions): Promise<voi
         'and give its path as REGISTRY_SIGNING_KEY, here and to `troupe up`.',
     );
   }
-  const signer = await run(options, (db) => registrySigner(db, key));
+  const signer = await onDatabase(options, (db) => registrySigner(db, key));
   const certificate = certificateBundle(signer);
   print(options, { kid: signer.kid, certificate }, () => certificate.trimEnd());
-}
-
-function run<T>(options: RegistryOptions, work: Parameters<typeof withDatabase<T>>[3]): Promise<T> {
-  const environment = readEnvironment(process.env);
-  return withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), work);
-}
-
-function print(options: RegistryOptions, value: unknown, text: () => string): void {
-  process.stdout.write(`${options.json ? JSON.stringify(value) : text()}\n`);
 }

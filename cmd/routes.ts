@@ -2,21 +2,14 @@
 import { newRouteSchema } from '../proto/routes.ts';
 import { deleteRoute, insertRoute, listRoutes } from '../storage/gateway/routes.ts';
 import { CliError } from './cli-error.ts';
-import { readEnvironment } from './config.ts';
-import { withDatabase } from './database.ts';
-import { openLog } from './log.ts';
-
-interface RoutesOptions {
-  readonly data: string;
-  readonly json: boolean;
-}
+import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Adds a route; prints its id. */
 export async function routesAdd(
   host: string,
   pathPrefix: string,
   target: string,
-  options: RoutesOptions & { readonly stripPrefix: boolean; readonly priority: number },
+  options: CommandOptions & { readonly stripPrefix: boolean; readonly priority: number },
 ): Promise<void> {
   const parsed = newRouteSchema.safeParse({
     host,
@@ -32,7 +25,7 @@ export async function routesAdd(
     );
   }
   const route = parsed.data;
-  const id = await run(options, (db) => insertRoute(db, route));
+  const id = await onDatabase(options, (db) => insertRoute(db, route));
   if (id === undefined) {
     throw new CliError(
       `There is a route for ${route.host} ${route.path_prefix} with priority ${route.priority} already: remove it first, or give another --priority.`,
@@ -42,8 +35,8 @@ export async function routesAdd(
 }
 
 /** Prints all routes in the order of matching. */
-export async function routesList(options: RoutesOptions): Promise<void> {
-  const routes = await run(options, listRoutes);
+export async function routesList(options: CommandOptions): Promise<void> {
+  const routes = await onDatabase(options, listRoutes);
   const rows = [
     ['ID', 'PRIORITY', 'HOST', 'PATH', 'TARGET', ''],
     ...routes.map(({ id, priority, host, path_prefix, target, strip_prefix }) => [
@@ -69,18 +62,9 @@ export async function routesList(options: RoutesOptions): Promise<void> {
 }
 
 /** Removes a route. */
-export async function routesRemove(id: string, options: RoutesOptions): Promise<void> {
+export async function routesRemove(id: string, options: CommandOptions): Promise<void> {
   const number = /^[0-9]{1,9}$/.test(id) ? Number(id) : 0;
-  const removed = await run(options, (db) => deleteRoute(db, number));
+  const removed = await onDatabase(options, (db) => deleteRoute(db, number));
   if (!removed) throw new CliError(`There is no route ${id}: \`troupe routes list\` shows them.`);
   print(options, { id: number, removed: true }, () => `Removed route ${id}.`);
-}
-
-function run<T>(options: RoutesOptions, work: Parameters<typeof withDatabase<T>>[3]): Promise<T> {
-  const environment = readEnvironment(process.env);
-  return withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), work);
-}
-
-function print(options: RoutesOptions, value: unknown, text: () => string): void {
-  process.stdout.write(`${options.json ? JSON.stringify(value) : text()}\n`);
 }

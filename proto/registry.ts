@@ -20,14 +20,6 @@ export interface CatalogAccess {
   readonly actions: readonly ['*'];
 }
 
-const COMPONENT = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
-const REPOSITORY = new RegExp(`^${COMPONENT}(?:/${COMPONENT})*$`);
-
-/** Whether this is a repository's name: lower case, no host, no port, at most 255 characters (OCI distribution specification). */
-export function isRepository(name: string): boolean {
-  return name.length <= 255 && REPOSITORY.test(name);
-}
-
 /** Docker and skopeo send the scope once for each repository; each value may hold several, separated by spaces. */
 export const registryToken = endpoint({
   name: 'registryToken',

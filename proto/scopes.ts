@@ -1,5 +1,6 @@
 /** Scope keys, the actions each may hold, and the cascade of interface section 5.3, as pure functions. */
 import { ID_PATTERN } from './ids.ts';
+import { isRepository } from './repositories.ts';
 
 /** What a token may do: scope key -> actions. */
 export type Scopes = Readonly<Record<string, readonly string[]>>;
@@ -20,7 +21,9 @@ const SERVICES: Readonly<
     string,
     {
       readonly root: readonly string[];
-      readonly resources: Readonly<Record<string, { readonly actions: readonly string[]; readonly id: RegExp }>>;
+      readonly resources: Readonly<
+        Record<string, { readonly actions: readonly string[]; readonly id: { test(id: string): boolean } }>
+      >;
     }
   >
 > = {
@@ -33,7 +36,7 @@ const SERVICES: Readonly<
   },
   storage: {
     root: [...GENERAL, 'push', 'pull'],
-    resources: { registry: { actions: IMAGES, id: /^[a-z0-9]+(?:[._/-]+[a-z0-9]+)*$/ } },
+    resources: { registry: { actions: IMAGES, id: { test: isRepository } } },
   },
   networking: {
     root: GENERAL,

@@ -1,5 +1,6 @@
 /** What the platform itself does at the image registry for its users: pull with their rights, and know which repositories they may see. */
 import type { RegistryAuth } from '../../proto/ports.ts';
+import { parseImage } from '../../proto/repositories.ts';
 import { publicAmong } from '../../storage/auth/repositories.ts';
 import { userById } from '../../storage/auth/users.ts';
 import type { AuthDeps } from './deps.ts';
@@ -42,7 +43,7 @@ export function registryRights(
         user === undefined
           ? { kind: 'anonymous' }
           : { kind: 'user', username: user.username, isAdmin: user.username === adminUsername };
-      const access = await accessOf(who, [repositoryOf(image, host)]);
+      const access = await accessOf(who, [parseImage(image, host)?.repository ?? '']);
       const { token } = await issue({ subject: user?.username ?? '', service: host, access });
       return { registryToken: token };
     },
@@ -56,12 +57,4 @@ export function registryRights(
       return (await issue({ subject: '', service: host, access: [catalog, ...pulls] })).token;
     },
   };
-}
-
-/** The repository of `<host>/<repository>:<tag>`; empty when it is of another host. */
-function repositoryOf(image: string, host: string): string {
-  if (!image.startsWith(`${host}/`)) return '';
-  const path = image.slice(host.length + 1);
-  const colon = path.indexOf(':');
-  return colon < 0 ? path : path.slice(0, colon);
 }

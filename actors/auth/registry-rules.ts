@@ -8,12 +8,8 @@
  *   | user          | yes         | pull, push, delete   | pull; the admin push, delete  |
  *   | API token     | yes         | as its scopes say    | pull                          |
  */
-import {
-  isRepository,
-  REPOSITORY_ACTIONS,
-  type RepositoryAccess,
-  type RepositoryAction,
-} from '../../proto/registry.ts';
+import { REPOSITORY_ACTIONS, type RepositoryAccess, type RepositoryAction } from '../../proto/registry.ts';
+import { isRepository } from '../../proto/repositories.ts';
 import { grants, type Scopes } from '../../proto/scopes.ts';
 
 /** Most repositories that one token speaks of; the rest are left out. */

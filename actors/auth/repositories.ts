@@ -1,6 +1,6 @@
 /** What operators do with the registry's repositories from the command line. It holds from the next token on. */
 import { Refusal } from '../../proto/errors.ts';
-import { isRepository } from '../../proto/registry.ts';
+import { isRepository } from '../../proto/repositories.ts';
 import { audit } from '../../storage/audit.ts';
 import { makePrivate, makePublic } from '../../storage/auth/repositories.ts';
 import { userByName } from '../../storage/auth/users.ts';

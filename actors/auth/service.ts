@@ -10,10 +10,10 @@ import {
   type Ref,
   type SystemRef,
   spawnStateless,
-  startSupervisor,
 } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, actorKey, answer, type CallMessage, callThrough } from '../door.ts';
 import { databaseProblem, healthOf, lifeOf } from '../health.ts';
+import { startTree } from '../tree.ts';
 import type { AuthDeps } from './deps.ts';
 import { startJanitor } from './janitor.ts';
 import { loginHandlers } from './login.ts';
@@ -35,44 +35,22 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
   let logins: Ref<CallMessage> | undefined;
   let users: Entities<UserMessage> | undefined;
 
-  const supervisor = await startSupervisor(system, {
-    name: 'auth',
-    strategy: 'one-for-one',
-    intensity: { max: 10, withinMs: 10_000 },
-    // A part that is down for a moment must not use up the restarts.
-    backoff: { minMs: 100, maxMs: 5000 },
-    children: [
-      {
-        id: 'logins',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => {
-          logins = spawnStateless<CallMessage>(parent, (message) => answer(table, undefined, message), {
-            name: 'logins',
-            kind: 'auth/login',
-            concurrency: LOGIN_CONCURRENCY,
-            mailbox: { capacity: LOGIN_QUEUE, policy: 'reject' },
-          });
-          return logins;
-        },
-      },
-      {
-        id: 'users',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => {
-          users = entities(parent, kind);
-          return users.ref;
-        },
-      },
-      {
-        id: 'news',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => startNews(parent, deps, (userId) => users?.tell(userId, { type: 'changed' })),
-      },
-      { id: 'janitor', restart: 'permanent', shutdownMs: 5000, start: (parent) => startJanitor(parent, deps) },
-    ],
+  const supervisor = await startTree(system, 'auth', {
+    logins: (parent) => {
+      logins = spawnStateless<CallMessage>(parent, (message) => answer(table, undefined, message), {
+        name: 'logins',
+        kind: 'auth/login',
+        concurrency: LOGIN_CONCURRENCY,
+        mailbox: { capacity: LOGIN_QUEUE, policy: 'reject' },
+      });
+      return logins;
+    },
+    users: (parent) => {
+      users = entities(parent, kind);
+      return users.ref;
+    },
+    news: (parent) => startNews(parent, deps, (userId) => users?.tell(userId, { type: 'changed' })),
+    janitor: (parent) => startJanitor(parent, deps),
   });
   const stopProblem = lifeOf(supervisor);
 

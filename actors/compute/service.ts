@@ -2,16 +2,10 @@
 import { computeEndpoints, computeSocket, containerSchema, getContainer, logs, terminal } from '../../proto/compute.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
-import {
-  type AnyRef,
-  type Entities,
-  entities,
-  type SystemRef,
-  spawn,
-  startSupervisor,
-} from '../../supervision/index.ts';
+import { type AnyRef, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, actorKey, callerOf, callOf, callThrough } from '../door.ts';
 import { databaseProblem, healthOf, lifeOf } from '../health.ts';
+import { family, startTree } from '../tree.ts';
 import { containerKind } from './container.ts';
 import type { ContainerMessage } from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
@@ -36,58 +30,26 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
     container: containerKind(deps, (row) => users?.tell(row.userId, { type: 'status', row }), engine),
   };
 
-  const supervisor = await startSupervisor(system, {
-    name: 'compute',
-    strategy: 'one-for-one',
-    intensity: { max: 10, withinMs: 10_000 },
-    // A part that is down for a moment must not use up the restarts.
-    backoff: { minMs: 100, maxMs: 5000 },
-    // Stopped in reverse: connections close first, and nothing wakes a container that is being put to sleep.
-    children: [
-      {
-        id: 'users',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => {
-          users = entities(parent, kinds.user);
-          return users.ref;
-        },
-      },
-      {
-        id: 'containers',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => {
-          containers = entities(parent, kinds.container);
-          return containers.ref;
-        },
-      },
-      {
-        id: 'watcher',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => startWatcher(parent, deps, look, engine),
-      },
-      {
-        id: 'terminals',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => {
-          const ref = family(parent, 'terminals');
-          terminals = new Terminals(deps, ref, (id, stream) => containers?.tell(id, { type: 'attach', stream }));
-          return ref;
-        },
-      },
-      {
-        id: 'connections',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => {
-          connections = family(parent, 'connections');
-          return connections;
-        },
-      },
-    ],
+  // Stopped in reverse: connections close first, and nothing wakes a container that is being put to sleep.
+  const supervisor = await startTree(system, 'compute', {
+    users: (parent) => {
+      users = entities(parent, kinds.user);
+      return users.ref;
+    },
+    containers: (parent) => {
+      containers = entities(parent, kinds.container);
+      return containers.ref;
+    },
+    watcher: (parent) => startWatcher(parent, deps, look, engine),
+    terminals: (parent) => {
+      const ref = family(parent, 'compute', 'terminals');
+      terminals = new Terminals(deps, ref, (id, stream) => containers?.tell(id, { type: 'attach', stream }));
+      return ref;
+    },
+    connections: (parent) => {
+      connections = family(parent, 'compute', 'connections');
+      return connections;
+    },
   });
   const stopProblem = lifeOf(supervisor);
 
@@ -135,15 +97,6 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
     },
     health: async () => healthOf(stopProblem(), await databaseProblem(deps.db), engine.problem),
   };
-}
-
-/** A parent of actors of which each ends alone when it fails: its client comes back. */
-function family(parent: AnyRef, name: string): AnyRef {
-  return spawn<null, never>(parent, (state) => state, {
-    name,
-    kind: `compute/${name}`,
-    onCrash: (_message, _error, ctx, child) => (child === undefined ? ctx.resume : ctx.stopChild),
-  });
 }
 
 /** Why the engine has no more of a log, by what is known of the container then. */

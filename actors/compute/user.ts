@@ -19,6 +19,7 @@ import {
 } from '../../proto/compute.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
+import { parseImage } from '../../proto/repositories.ts';
 import { parsePublicKey } from '../../proto/ssh-key.ts';
 import { audit } from '../../storage/audit.ts';
 import {
@@ -33,7 +34,7 @@ import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../s
 import { did } from '../audit.ts';
 import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../door.ts';
 import type { ComputeDeps } from './deps.ts';
-import { imageProblem, repositoryOf } from './image-rules.ts';
+import { imageProblem } from './image-rules.ts';
 import type { StreamMessage } from './streams.ts';
 import { adminView, containerView, createdView, keyView } from './views.ts';
 
@@ -62,7 +63,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
 
   const problemOf = async (image: string, username: string) => {
     const { registryHost } = deps;
-    const repository = registryHost === undefined ? undefined : repositoryOf(image, registryHost);
+    const repository = registryHost === undefined ? undefined : parseImage(image, registryHost)?.repository;
     const pullable = repository === undefined ? [] : await deps.mayPull?.(username, [repository]);
     return imageProblem(image, registryHost, username, pullable !== undefined && pullable.length > 0);
   };

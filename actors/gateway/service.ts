@@ -1,7 +1,8 @@
 /** The gateway's control: the picture that its listeners decide by, and an actor for each connection that lives on its own. */
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway.ts';
-import { type AnyRef, dispatch, type SystemRef, spawn, startSupervisor, stop } from '../../supervision/index.ts';
-import { databaseProblem, lifeOf } from '../health.ts';
+import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
+import { lifeOf } from '../health.ts';
+import { family, startTree } from '../tree.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
 import { type NameDecision, Routing } from './routing.ts';
@@ -23,10 +24,6 @@ export interface Gateway {
   adopt(connection: LongConnectionInfo): () => void;
   /** Ports from 8000 to 8999 that some container uses. */
   ingressPorts(): ReadonlySet<number>;
-  /** Looks at routes and containers now. */
-  look(): void;
-  /** What is wrong, for people; empty when all is well. */
-  problems(): Promise<readonly string[]>;
   /** From here on `/readyz` says that the gateway is leaving. */
   drain(): void;
 }
@@ -37,52 +34,21 @@ const LAST_INGRESS = 8999;
 /** Starts it under `system`. `onPicture` is told whenever routes or containers changed. */
 export async function startGateway(system: SystemRef, deps: GatewayDeps, onPicture: () => void): Promise<Gateway> {
   const routing = new Routing(deps, onPicture);
-  let routes: ReturnType<typeof startRoutes> | undefined;
   let connections: AnyRef | undefined;
   let isDraining = false;
-  const supervisor = await startSupervisor(system, {
-    name: 'gateway',
-    strategy: 'one-for-one',
-    intensity: { max: 10, withinMs: 10_000 },
-    backoff: { minMs: 100, maxMs: 5000 },
-    children: [
-      {
-        id: 'routes',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => {
-          routes = startRoutes(parent, deps, routing);
-          return routes;
-        },
-      },
-      {
-        id: 'connections',
-        restart: 'permanent',
-        shutdownMs: 5000,
-        start: (parent) => {
-          connections = spawn<null, never>(parent, (state) => state, {
-            name: 'connections',
-            kind: 'gateway/connections',
-            onCrash: (_message, _error, ctx, child) => (child === undefined ? ctx.resume : ctx.stopChild),
-          });
-          return connections;
-        },
-      },
-    ],
+  const supervisor = await startTree(system, 'gateway', {
+    routes: (parent) => startRoutes(parent, deps, routing),
+    connections: (parent) => {
+      connections = family(parent, 'gateway', 'connections');
+      return connections;
+    },
   });
   const stopProblem = lifeOf(supervisor);
-
-  const problems = async (): Promise<readonly string[]> =>
-    [
-      stopProblem(),
-      routing.isReady ? undefined : 'the routes have not been read yet',
-      await databaseProblem(deps.db),
-    ].filter((problem) => problem !== undefined);
 
   return {
     decide: (request) => {
       const page = isOwnHost(request.host)
-        ? ownPage(request, () => (isDraining ? 'draining' : routing.isReady ? undefined : 'not ready'))
+        ? ownPage(request, () => (isDraining ? 'draining' : routing.isReady ? stopProblem() : 'not ready'))
         : undefined;
       return page === undefined ? routing.decide(request) : { reply: page };
     },
@@ -107,10 +73,6 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
       }
       return ports;
     },
-    look: () => {
-      if (routes !== undefined) dispatch(routes, 'look');
-    },
-    problems,
     drain: () => {
       isDraining = true;
     },

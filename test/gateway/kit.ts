@@ -5,8 +5,10 @@ import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, connect, createServer as createRaw, type Socket } from 'node:net';
 import type { AccessEntry, ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
 import type { ClientTimeouts } from '../../transports/h1/client-context.ts';
-import { Admission, HttpProxy, listenRaw } from '../../transports/h1/server.ts';
+import { HttpProxy } from '../../transports/h1/server.ts';
 import { type UpstreamLimits, Upstreams } from '../../transports/h1/upstreams.ts';
+import { Admission } from '../../transports/tcp/admission.ts';
+import { listenRaw } from '../../transports/tcp/listen.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 

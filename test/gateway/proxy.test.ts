@@ -6,7 +6,7 @@ import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Admission } from '../../transports/h1/server.ts';
+import { Admission } from '../../transports/tcp/admission.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
 import { httpOrigin, openProxy, rawClient, rawOrigin } from './kit.ts';

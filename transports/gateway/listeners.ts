@@ -6,10 +6,13 @@ import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts';
 import type { Log } from '../../proto/ports.ts';
-import { Admission, type ConnectionLimits, HttpProxy, listenRaw, type RawListener } from '../h1/server.ts';
+import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
+import { plainAddress } from '../http/address.ts';
+import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
+import { listenRaw, type RawListener } from '../tcp/listen.ts';
 import { splice } from '../tcp/splice.ts';
 import { TlsFront } from '../tls/front.ts';
 
@@ -65,7 +68,7 @@ export class GatewayListeners {
       upstreams: this.#upstreams,
       onAccess: options.onAccess,
       onSwitch: (client, origin, { host, protocol }) =>
-        this.#join(client, origin, { kind: 'upgrade', host, protocol, address: client.remoteAddress ?? '' }),
+        this.#join(client, origin, { kind: 'upgrade', host, protocol, address: plainAddress(client.remoteAddress) }),
     });
   }
 
@@ -89,15 +92,6 @@ export class GatewayListeners {
 
   get ports(): { http: number; https: number } {
     return { http: this.#http?.port ?? 0, https: this.#https?.port ?? 0 };
-  }
-
-  get upstreams(): Upstreams {
-    return this.#upstreams;
-  }
-
-  /** Open connections of clients whose requests are served, and those that live on their own. */
-  get connections(): { http: number; long: number } {
-    return { http: this.#proxy.size, long: this.#long.size };
   }
 
   /** Listens on exactly these ports beside the two. Connections of a port that is left stay. One that is taken is tried again next time. */
@@ -178,7 +172,7 @@ export class GatewayListeners {
           this.#join(
             socket,
             lease.socket,
-            { kind: 'passthrough', host, protocol: 'tls', address: socket.remoteAddress ?? '' },
+            { kind: 'passthrough', host, protocol: 'tls', address: plainAddress(socket.remoteAddress) },
             hello,
           );
       },

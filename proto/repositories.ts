@@ -1,0 +1,23 @@
+/** Names of image repositories, and references to images in the registry (OCI distribution specification). */
+
+const COMPONENT = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
+const REPOSITORY = new RegExp(`^${COMPONENT}(?:/${COMPONENT})*$`);
+const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
+
+/** Most characters of a repository's name. */
+export const MAX_REPOSITORY = 255;
+
+/** Whether this is a repository's name: lower case, no host, no port, at most 255 characters. */
+export function isRepository(name: string): boolean {
+  return name.length <= MAX_REPOSITORY && REPOSITORY.test(name);
+}
+
+/** What `{registry_host}/<repo>:<tag>` names; undefined when it is not of that form. */
+export function parseImage(image: string, registryHost: string): { repository: string; tag: string } | undefined {
+  const prefix = `${registryHost}/`;
+  const colon = image.lastIndexOf(':');
+  if (!image.startsWith(prefix) || colon <= prefix.length) return undefined;
+  const repository = image.slice(prefix.length, colon);
+  const tag = image.slice(colon + 1);
+  return REPOSITORY.test(repository) && TAG.test(tag) ? { repository, tag } : undefined;
+}
