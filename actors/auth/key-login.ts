@@ -53,11 +53,18 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
         const key = await securityKey(db, user.id, credential.id);
         if (key === undefined) throw new KeyRejected('unknown_key');
         const counter = await verifyUse(credential, state.challenge, relyingParty, { ...key, userId: user.id });
-        return await enter(user, { address, requestId }, { factor: 'security_key', key: key.id }, async (tx) => {
-          // Used at the same time elsewhere, or deleted: either way it is not this login's turn.
-          const isTurn = await advanceCounter(tx, { userId: user.id, id: key.id, from: key.counter, to: counter });
-          if (!isTurn) throw new KeyRejected('counter');
-        });
+        return await enter(
+          user,
+          { address, requestId },
+          { factor: 'security_key', key: key.id },
+          {
+            first: async (tx) => {
+              // Used at the same time elsewhere, or deleted: either way it is not this login's turn.
+              const isTurn = await advanceCounter(tx, { userId: user.id, id: key.id, from: key.counter, to: counter });
+              if (!isTurn) throw new KeyRejected('counter');
+            },
+          },
+        );
       } catch (error) {
         if (!(error instanceof KeyRejected)) throw error;
         // Somebody has the password but not the key: worth an entry.

@@ -17,19 +17,19 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
 
   /**
    * Begins a session of `user` and returns what the login answers. `first` runs in the transaction that records it: when it
-   * rejects, there is no session.
+   * rejects, there is no session. `forgives`: the count of failed attempts that goes with it.
    */
   return async (
     user: UserRow,
     { address, requestId }: Pick<Call, 'address' | 'requestId'>,
     factor: Factor,
-    first?: (tx: Queries) => Promise<void>,
+    { first, forgives = null }: { first?: (tx: Queries) => Promise<void>; forgives?: string | null } = {},
   ): Promise<Identity> => {
     const { id: userId, username } = user;
     const isAdmin = username === adminUsername;
     const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin });
     const login = {
-      ...{ tokenId, userId, username, address, network: networkOf(address), expiresAt, requestId },
+      ...{ tokenId, userId, username, address, network: networkOf(address), expiresAt, requestId, forgives },
       detail: factor,
     };
     if (first === undefined) await recordLogin(db, login);

@@ -3,29 +3,32 @@ import { checkToken } from '../../proto/api-tokens.ts';
 import { login, logout } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { livingApiToken } from '../../storage/auth/api-tokens.ts';
-import { countSecurityKeys } from '../../storage/auth/security-keys.ts';
 import { handlers, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
 import { challengeTokens } from './issue-tokens.ts';
 import { keyLoginHandlers } from './key-login.ts';
 import { loginSessions } from './login-sessions.ts';
-import type { ProvePassword } from './prove-password.ts';
+import type { PasswordProver } from './prove-password.ts';
 import { registryHandlers } from './registry.ts';
 
 /** The desk's handlers. */
-export function loginHandlers(deps: AuthDeps, provePassword: ProvePassword) {
+export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: PasswordProver) {
   const enter = loginSessions(deps);
   const challenge = challengeTokens(deps.jwtSecret, deps.clock);
   return handlers(
-    on(login, async (_desk: undefined, { body, address, requestId }) => {
-      const user = await provePassword({ ...body, address, requestId, purpose: 'login' });
-      if ((await countSecurityKeys(deps.db, user.id)) > 0) {
-        const { id, username } = user;
-        deps.log.info({ username, userId: id, address }, 'second factor asked for');
-        return { requires_2fa: true as const, challenge_token: await challenge({ id, username }) };
-      }
-      return enter(user, { address, requestId }, { factor: 'password' });
-    }),
+    on(login, (_desk: undefined, { body, address, requestId }) =>
+      proveAndEnter({ ...body, address, requestId, purpose: 'login' }, async ({ user, hasSecurityKeys, charge }) => {
+        if (hasSecurityKeys) {
+          await charge.succeeded();
+          const { id, username } = user;
+          deps.log.info({ username, userId: id, address }, 'second factor asked for');
+          return { requires_2fa: true as const, challenge_token: await challenge({ id, username }) };
+        }
+        const { forgets: forgives } = charge;
+        if (forgives === undefined) await charge.succeeded();
+        return enter(user, { address, requestId }, { factor: 'password' }, forgives === undefined ? {} : { forgives });
+      }),
+    ),
     ...keyLoginHandlers(deps),
     on(logout, () => ({ status: 'ok' as const })),
     on(checkToken, async (_desk: undefined, { params }) => {
@@ -33,6 +36,6 @@ export function loginHandlers(deps: AuthDeps, provePassword: ProvePassword) {
       if (token === undefined) throw new Refusal('not_found', { message: 'There is no valid token with this id.' });
       return { status: 'valid' as const, ...(token.serviceAccountId === null ? {} : { scopes: token.scopes }) };
     }),
-    ...registryHandlers(deps, provePassword),
+    ...registryHandlers(deps, prove),
   );
 }

@@ -29,8 +29,25 @@ export interface Claim {
  */
 export type ProvePassword = (claim: Claim) => Promise<UserRow>;
 
+/** A password that was right, before the failures counted against it are forgotten. */
+export interface Proof {
+  readonly user: UserRow;
+  readonly hasSecurityKeys: boolean;
+  readonly charge: Pick<Charge, 'succeeded' | 'forgets'>;
+}
+
+/** What proves passwords. */
+export interface PasswordProver {
+  readonly prove: ProvePassword;
+  /**
+   * Proves one, then runs `enter`, which settles the charge: a login forgets and records in one statement. Resolves to what `enter`
+   * does; refuses like `prove`. The next claim of this name from there waits until it ends.
+   */
+  readonly proveAndEnter: <T>(claim: Claim, enter: (proof: Proof) => Promise<T>) => Promise<T>;
+}
+
 /** Makes the one that proves passwords. There is one in a service: what it remembers bounds the work of this node. */
-export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): ProvePassword {
+export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): PasswordProver {
   const { db, log, clock } = deps;
   const throttle = new Throttle(deps);
   const turns = new Turns();
@@ -52,7 +69,16 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pr
     throw new Refusal('invalid_credentials');
   };
 
-  const prove = async (claim: Claim, username: string, network: string): Promise<UserRow> => {
+  /** Whoever could not be served now is served at the next login. */
+  const renewHash = async (user: UserRow, password: string, network: string): Promise<void> => {
+    try {
+      await rehash(db, user.id, user.passwordHash, await hashPassword(password, network));
+    } catch (error) {
+      log.warn({ userId: user.id, err: error }, 'an old password hash could not be replaced');
+    }
+  };
+
+  const prove = async (claim: Claim, username: string, network: string): Promise<Proof> => {
     throttle.look(username, network);
     // Before anything is counted: who is not looked at is no failure.
     if (hashesOverloaded(network)) throw new Refusal('overloaded');
@@ -73,13 +99,11 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pr
       throw error;
     }
     if (user === undefined || !right) return refuse(claim, user, charge);
-    await charge.succeeded();
-    if (needsRehash(user.passwordHash))
-      await rehash(db, user.id, user.passwordHash, await hashPassword(password, network));
-    return user;
+    if (needsRehash(user.passwordHash)) await renewHash(user, password, network);
+    return { user, hasSecurityKeys: found?.hasSecurityKeys ?? true, charge };
   };
 
-  return async (claim) => {
+  const proveAndEnter: PasswordProver['proveAndEnter'] = async (claim, enter) => {
     // A name nobody can have is counted under one name, whatever was typed.
     const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
     const network = networkOf(claim.address);
@@ -88,11 +112,22 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pr
     here.set(network, count + 1);
     try {
       // One after the other: right passwords sent at once do not count against each other while they are looked at.
-      return await turns.run(keyOf('pair', username, network), () => prove(claim, username, network));
+      return await turns.run(keyOf('pair', username, network), async () =>
+        enter(await prove(claim, username, network)),
+      );
     } finally {
       const left = (here.get(network) ?? 1) - 1;
       if (left > 0) here.set(network, left);
       else here.delete(network);
     }
+  };
+
+  return {
+    proveAndEnter,
+    prove: (claim) =>
+      proveAndEnter(claim, async ({ user, charge }) => {
+        await charge.succeeded();
+        return user;
+      }),
   };
 }

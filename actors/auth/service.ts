@@ -29,9 +29,9 @@ const LOGIN_QUEUE = 1000;
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
-  const provePassword = passwordProver(deps);
-  const table = loginHandlers(deps, provePassword);
-  const kind = userKind(deps, provePassword);
+  const prover = passwordProver(deps);
+  const table = loginHandlers(deps, prover);
+  const kind = userKind(deps, prover.prove);
   let logins: Ref<CallMessage> | undefined;
   let users: Entities<UserMessage> | undefined;
 

@@ -24,6 +24,8 @@ export interface Attempt {
 export interface Charge {
   /** The budgets that it used up. */
   readonly crossed: readonly Kind[];
+  /** When all that success changes is that the count under this key goes: the key, for who can do it with something else. */
+  readonly forgets: string | undefined;
   /** It was the right password: the failures of this name from this network are forgotten. */
   succeeded(): Promise<void>;
   /** The password was not looked at: nothing is counted. */
@@ -52,7 +54,9 @@ export class Throttle {
     const kinds = kindsOf(attempt);
     const keys = new Map(kinds.map((kind) => [keyOf(kind, attempt.username, attempt.network), kind]));
     this.#believe([...keys.keys()]);
-    const settled = { succeeded: () => this.#settle(keys, true), undone: () => this.#settle(keys, false) };
+    const [only] = keys.keys();
+    const forgets = keys.size === 1 ? only : undefined;
+    const settled = { forgets, succeeded: () => this.#settle(keys, true), undone: () => this.#settle(keys, false) };
     const crossed: Kind[] = [];
     // The first failure is free under every budget.
     if (attempt.counted) return { crossed, ...settled };

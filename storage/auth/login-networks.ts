@@ -11,6 +11,8 @@ export interface UserAtNetwork {
   readonly user: UserRow;
   /** They have logged in from there. */
   readonly known: boolean;
+  /** They have security keys: the password alone does not let them in. */
+  readonly hasSecurityKeys: boolean;
   /** The attempt was counted, as the first one. */
   readonly counted: boolean;
 }
@@ -26,10 +28,11 @@ export async function userAtNetwork(
   attemptKey: string,
 ): Promise<UserAtNetwork | undefined> {
   const row = await db.one(
-    z.object({ known: z.boolean(), counted: z.boolean() }).and(userRow),
+    z.object({ known: z.boolean(), counted: z.boolean(), has_keys: z.boolean() }).and(userRow),
     `with found as (
        select ${USER_COLUMNS}, exists (select from login_networks n where n.user_id = users.id and n.network = $2
-         and n.last_at > now() - make_interval(days => ${KNOWN_DAYS})) as known
+         and n.last_at > now() - make_interval(days => ${KNOWN_DAYS})) as known,
+         exists (select from security_keys k where k.user_id = users.id) as has_keys
        from users where username = $1
      ), first as (
        insert into login_attempts (key, failures) select $3, 1 from found where known on conflict (key) do nothing returning 1
@@ -38,8 +41,8 @@ export async function userAtNetwork(
     [username, network, attemptKey],
   );
   if (row === undefined) return undefined;
-  const { known, counted, ...user } = row;
-  return { user, known, counted };
+  const { known, counted, has_keys: hasSecurityKeys, ...user } = row;
+  return { user, known, hasSecurityKeys, counted };
 }
 
 /** Forgets the user's networks but one: after a change of the password whoever used the old one is a stranger again. */

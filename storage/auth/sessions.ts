@@ -22,16 +22,18 @@ export interface Login {
   readonly network: string;
   readonly expiresAt: Date;
   readonly requestId: string;
+  /** The count of failed attempts that this login forgives (storage/auth/attempts.ts); null: none. */
+  readonly forgives: string | null;
   /** For the audit trail: what proved who it is. */
   readonly detail: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Records a login: its session, its network, and the audit entry `login`. Drops the user's expired sessions, and the oldest sessions
+ * Records a login: its session, its network, and the audit entry `login`. Forgives failed attempts, and drops the user's expired sessions, and the oldest sessions
  * and networks past their bounds. One statement, since every login waits for it: all of it happens or none.
  */
 export async function recordLogin(db: Queries, login: Login): Promise<void> {
-  const { tokenId, userId, username, address, network, expiresAt, requestId, detail } = login;
+  const { tokenId, userId, username, address, network, expiresAt, requestId, forgives, detail } = login;
   await db.run(
     `with gone_sessions as (
        delete from login_sessions where user_id = $2 and (expires_at <= now() or id in
@@ -39,6 +41,8 @@ export async function recordLogin(db: Queries, login: Login): Promise<void> {
      ), gone_networks as (
        delete from login_networks where user_id = $2 and network in
          (select network from login_networks where user_id = $2 and network <> $5 order by last_at desc offset ${MAX_NETWORKS - 1})
+     ), gone_attempts as (
+       delete from login_attempts where key = $9
      ), session as (
        insert into login_sessions (token_id, user_id, ip_address, expires_at) values ($1, $2, $4, $6)
      ), network as (
@@ -46,7 +50,7 @@ export async function recordLogin(db: Queries, login: Login): Promise<void> {
      )
      insert into audit_log (user_id, username, action, target, address, request_id, detail)
        values ($2, $3, 'login', $2, $4, $7, $8::jsonb)`,
-    [tokenId, userId, username, address, network, expiresAt, requestId, JSON.stringify(detail)],
+    [tokenId, userId, username, address, network, expiresAt, requestId, JSON.stringify(detail), forgives],
   );
 }
 

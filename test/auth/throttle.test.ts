@@ -89,7 +89,7 @@ describe('a name tried from one network', () => {
     const parts = { clock: house.clock, log: silentLog };
     const nodes = [house.db, house.outside, house.outside].map((db) => passwordProver({ ...parts, db }));
     const guess = (i: number) =>
-      nodes[i % 3]?.({ username: 'ann', password: `${i}`, address: HOME, requestId: '', purpose: 'login' });
+      nodes[i % 3]?.prove({ username: 'ann', password: `${i}`, address: HOME, requestId: '', purpose: 'login' });
     for (const [username, one] of [
       ['ann', guess],
       ['bob', (i: number) => house.login('bob', `guess ${i}`)],

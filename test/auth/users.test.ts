@@ -112,7 +112,7 @@ describe('the list of sessions', () => {
       const expiresAt = new Date(Date.now() + inMs);
       return recordLogin(house.db, {
         ...{ tokenId: `t${i}`, userId: ann.userId, username: 'ann', expiresAt, requestId: '' },
-        ...{ address: `10.0.0.${i}`, network: `10.0.0.${i}`, detail: {} },
+        ...{ address: `10.0.0.${i}`, network: `10.0.0.${i}`, forgives: null, detail: {} },
       });
     };
     await add(0, -1000);
