@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import { Admission } from '../../transports/tcp/admission.ts';
 import { listenRaw } from '../../transports/tcp/listen.ts';
 import { splice } from '../../transports/tcp/splice.ts';
+import { wireOf } from '../../transports/tcp/wires.ts';
 import { certificateContext, type TlsDecision, TlsFront } from '../../transports/tls/front.ts';
 import { describeCertificate, issueCertificate, makeAuthority, type Pem } from '../../transports/tls/local-ca.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
@@ -66,7 +67,7 @@ async function open(
     onPass: (socket, hello, to) => {
       const origin = connectRaw({ ...to, allowHalfOpen: true });
       sockets.add(origin);
-      splice(socket, origin, { first: hello, idleMs: 10_000 });
+      splice(wireOf(socket), wireOf(origin), { first: hello, idleMs: 10_000 });
     },
     ...(helloMs === undefined ? {} : { helloMs }),
   });

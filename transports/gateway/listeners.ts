@@ -14,6 +14,8 @@ import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
 import { listenRaw, type RawListener } from '../tcp/listen.ts';
 import { splice } from '../tcp/splice.ts';
+import type { Wire } from '../tcp/wire.ts';
+import { wireOf } from '../tcp/wires.ts';
 import { TlsFront } from '../tls/front.ts';
 
 /** What becomes of a TLS connection by its server name. */
@@ -67,8 +69,7 @@ export class GatewayListeners {
       route: options.route,
       upstreams: this.#upstreams,
       onAccess: options.onAccess,
-      onSwitch: (client, origin, { host, protocol }) =>
-        this.#join(client, origin, { kind: 'upgrade', host, protocol, address: plainAddress(client.remoteAddress) }),
+      onSwitch: (client, origin, about) => this.#join(client, origin, { kind: 'upgrade', ...about }),
     });
   }
 
@@ -170,8 +171,8 @@ export class GatewayListeners {
         if (socket.destroyed) lease.release(false);
         else
           this.#join(
-            socket,
-            lease.socket,
+            wireOf(socket),
+            lease.wire,
             { kind: 'passthrough', host, protocol: 'tls', address: plainAddress(socket.remoteAddress) },
             hello,
           );
@@ -181,7 +182,7 @@ export class GatewayListeners {
     );
   }
 
-  #join(client: Socket, origin: Socket, about: Omit<LongConnection, 'end'>, first?: Buffer): void {
+  #join(client: Wire, origin: Wire, about: Omit<LongConnection, 'end'>, first?: Buffer): void {
     let ended: (fromClient: number, fromOrigin: number) => void = () => {};
     const end = splice(client, origin, {
       idleMs: LONG_IDLE_MS,

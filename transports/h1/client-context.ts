@@ -1,6 +1,6 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
-import type { Socket } from 'node:net';
 import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
+import type { Wire } from '../tcp/wire.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
@@ -23,8 +23,8 @@ export interface ClientContext {
   readonly deadlines: Deadlines;
   readonly timeouts: ClientTimeouts;
   readonly onAccess: (entry: AccessEntry) => void;
-  /** The client and the origin speak another protocol from here on; whoever takes it owns both sockets. */
-  readonly onSwitch: (client: Socket, origin: Socket, request: { host: string; protocol: string }) => void;
+  /** The client and the origin speak another protocol from here on; whoever takes it owns both wires, which are paused. */
+  readonly onSwitch: (client: Wire, origin: Wire, request: { host: string; protocol: string; address: string }) => void;
   /** Told when the connection is over, or has been handed to `onSwitch`. */
   readonly onDone: (connection: Timed) => void;
   /** Our port. */
@@ -53,7 +53,11 @@ export function entryOf(
   about: Pick<AccessEntry, 'address' | 'upstream' | 'status' | 'bytes' | 'ms'>,
 ): AccessEntry {
   return {
-    ...about,
+    address: about.address,
+    upstream: about.upstream,
+    status: about.status,
+    bytes: about.bytes,
+    ms: about.ms,
     method: head?.method ?? '-',
     host: head?.host ?? '',
     target: head?.target ?? '-',

@@ -1,6 +1,8 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
+import type { Wire, WireReader } from '../tcp/wire.ts';
+import { wireOf } from '../tcp/wires.ts';
 
 /** What goes wrong on the way to an origin. */
 export type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
@@ -38,7 +40,7 @@ export interface UpstreamHealth {
 
 /** A connection lent to one exchange. */
 export interface Lease {
-  readonly socket: Socket;
+  readonly wire: Wire;
   /** Whether it has carried an exchange before: its origin may have closed it just now. */
   readonly isReused: boolean;
   /** Gives it back. `keep`: the exchange is over on both sides, and the origin takes another. */
@@ -52,12 +54,7 @@ interface Origin {
   connections: number;
   failures: number;
   /** The newest last: it is the least likely to be closed. */
-  readonly idle: IdleConnection[];
-}
-
-interface IdleConnection {
-  readonly socket: Socket;
-  readonly since: number;
+  readonly idle: Connection[];
 }
 
 /** All connections to origins of one gateway. */
@@ -65,6 +62,7 @@ export class Upstreams {
   readonly #limits: UpstreamLimits;
   readonly #origins = new Map<string, Origin>();
   readonly #sweep: NodeJS.Timeout;
+  readonly #rested = (connection: Connection) => this.#rest(connection);
   #closed = false;
 
   constructor(limits: Partial<UpstreamLimits> = {}) {
@@ -79,10 +77,8 @@ export class Upstreams {
     for (;;) {
       const found = origin?.idle.pop();
       if (origin === undefined || found === undefined) return undefined;
-      const { socket } = found;
-      disarm(socket);
-      if (!socket.destroyed && socket.readable && socket.writable) return this.#lease(origin, socket, true);
-      socket.destroy();
+      if (found.wire.isWhole) return found.lend();
+      found.wire.destroy();
     }
   }
 
@@ -132,7 +128,7 @@ export class Upstreams {
       socket.once('connect', () => {
         done();
         origin.failures = 0;
-        resolve(this.#lease(origin, socket, false));
+        resolve(new Connection(origin, wireOf(socket), this.#rested).lend());
       });
     });
   }
@@ -150,26 +146,20 @@ export class Upstreams {
   close(): void {
     this.#closed = true;
     clearInterval(this.#sweep);
-    for (const { idle } of this.#origins.values()) for (const { socket } of idle.splice(0)) socket.destroy();
+    for (const { idle } of this.#origins.values()) for (const { wire } of idle.splice(0)) wire.destroy();
   }
 
-  #lease(origin: Origin, socket: Socket, isReused: boolean): Lease {
-    let isOut = true;
-    return {
-      socket,
-      isReused,
-      release: (keep) => {
-        if (!isOut) return;
-        isOut = false;
-        if (!keep || this.#closed || socket.destroyed || origin.idle.length >= this.#limits.maxIdle) {
-          socket.destroy();
-          return;
-        }
-        // Whatever comes unasked would be taken for the answer to the next request (hazard H12).
-        socket.on('data', ending).on('end', ending).resume();
-        origin.idle.push({ socket, since: performance.now() });
-      },
-    };
+  /** Takes a connection back whose exchange is over. */
+  #rest(connection: Connection): void {
+    const { origin, wire } = connection;
+    if (this.#closed || wire.isDestroyed || origin.idle.length >= this.#limits.maxIdle) {
+      wire.destroy();
+      return;
+    }
+    connection.since = performance.now();
+    wire.reader = connection;
+    wire.resume();
+    origin.idle.push(connection);
   }
 
   #originOf(address: UpstreamAddress): Origin {
@@ -183,7 +173,7 @@ export class Upstreams {
   }
 
   #forget(origin: Origin): void {
-    const dead = origin.idle.findIndex(({ socket }) => socket.destroyed);
+    const dead = origin.idle.findIndex(({ wire }) => wire.isDestroyed);
     if (dead >= 0) origin.idle.splice(dead, 1);
     // One that fails is remembered, for those who ask how it is.
     if (origin.connections === 0 && origin.failures === 0) this.#origins.delete(origin.key);
@@ -192,7 +182,7 @@ export class Upstreams {
   #expire(): void {
     const before = performance.now() - this.#limits.idleMs;
     for (const { idle } of this.#origins.values()) {
-      while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.socket.destroy();
+      while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.wire.destroy();
     }
   }
 }
@@ -201,12 +191,47 @@ function keyOf({ host, port }: UpstreamAddress): string {
   return `${host}:${port}`;
 }
 
-function ending(this: Socket): void {
-  this.destroy();
-}
+/** An open connection: lent to one exchange after the other, and hears the origin while it is idle. */
+class Connection implements Lease, WireReader {
+  readonly origin: Origin;
+  readonly wire: Wire;
+  /** When it became idle. */
+  since = 0;
+  isReused = false;
+  #isOut = false;
+  readonly #rest: (connection: Connection) => void;
 
-function disarm(socket: Socket): void {
-  socket.off('data', ending).off('end', ending);
+  constructor(origin: Origin, wire: Wire, rest: (connection: Connection) => void) {
+    this.origin = origin;
+    this.wire = wire;
+    this.#rest = rest;
+  }
+
+  lend(): Lease {
+    this.#isOut = true;
+    return this;
+  }
+
+  release(keep: boolean): void {
+    if (!this.#isOut) return;
+    this.#isOut = false;
+    this.isReused = true;
+    if (keep) this.#rest(this);
+    else this.wire.destroy();
+  }
+
+  /** Whatever comes unasked would be taken for the answer to the next request (hazard H12). */
+  onData(): void {
+    this.wire.destroy();
+  }
+
+  onEnd(): void {
+    this.wire.destroy();
+  }
+
+  onDrain(): void {}
+
+  onClose(): void {}
 }
 
 function ignore(): void {}
