@@ -8,7 +8,7 @@ import type { ClientTimeouts } from '../../transports/h1/client-context.ts';
 import { HttpProxy } from '../../transports/h1/server.ts';
 import { type UpstreamLimits, Upstreams } from '../../transports/h1/upstreams.ts';
 import { Admission } from '../../transports/tcp/admission.ts';
-import { listenRaw } from '../../transports/tcp/listen.ts';
+import { listenWires } from '../../transports/tcp/listen.ts';
 import { splice } from '../../transports/tcp/splice.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
@@ -37,8 +37,8 @@ export async function openProxy(
     onAccess: (entry) => log.push(entry),
     onSwitch: (client, origin) => switched.push(splice(client, origin, { idleMs: 10_000 })),
   });
-  const listener = await listenRaw('127.0.0.1', 0, options.admission ?? new Admission(), (socket, address) =>
-    proxy.serve(socket, listener.port, false, address),
+  const listener = await listenWires('127.0.0.1', 0, options.admission ?? new Admission(), (wire, address) =>
+    proxy.serveWire(wire, listener.port, false, address),
   );
   t.after(async () => {
     const closed = listener.close();

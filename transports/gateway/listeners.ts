@@ -12,7 +12,7 @@ import { plainAddress } from '../http/address.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
-import { listenRaw, type RawListener } from '../tcp/listen.ts';
+import { listenRaw, listenWires, type RawListener } from '../tcp/listen.ts';
 import { splice } from '../tcp/splice.ts';
 import type { Wire } from '../tcp/wire.ts';
 import { wireOf } from '../tcp/wires.ts';
@@ -78,8 +78,8 @@ export class GatewayListeners {
     const listeners = new GatewayListeners(options);
     try {
       const { host, ports } = options;
-      listeners.#http = await listenRaw(host, ports.http, listeners.#admission, (socket, address) =>
-        listeners.#proxy.serve(socket, listeners.ports.http, false, address),
+      listeners.#http = await listenWires(host, ports.http, listeners.#admission, (wire, address) =>
+        listeners.#proxy.serveWire(wire, listeners.ports.http, false, address),
       );
       listeners.#https = await listenRaw(host, ports.https, listeners.#admission, (socket, address) =>
         listeners.#front(listeners.ports.https).accept(socket, address),
@@ -166,19 +166,15 @@ export class GatewayListeners {
   }
 
   #pass(socket: Socket, hello: Buffer, to: UpstreamAddress, host: string): void {
+    const address = plainAddress(socket.remoteAddress);
+    const wire = wireOf(socket);
     this.#upstreams.open(to).then(
       (lease) => {
-        if (socket.destroyed) lease.release(false);
-        else
-          this.#join(
-            wireOf(socket),
-            lease.wire,
-            { kind: 'passthrough', host, protocol: 'tls', address: plainAddress(socket.remoteAddress) },
-            hello,
-          );
+        if (wire.isDestroyed) lease.release(false);
+        else this.#join(wire, lease.wire, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
       },
       // TLS has no way to say that a server behind the door is away.
-      () => socket.destroy(),
+      () => wire.destroy(),
     );
   }
 

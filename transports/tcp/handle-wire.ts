@@ -251,13 +251,13 @@ export class HandleWire implements Wire {
 }
 
 function onRead(this: Handle): void {
-  if (this.wire instanceof HandleWire) this.wire.read(state[readAt] ?? 0);
+  this.wire?.read(state[readAt] ?? 0);
 }
 
 function onWritten(this: HandleRequest, status: number): void {
-  if (this.wire instanceof HandleWire) this.wire.written(status);
+  this.wire?.written(status);
 }
 
 function onShutdown(this: HandleRequest, status: number): void {
-  if (this.wire instanceof HandleWire) this.wire.finished(status);
+  this.wire?.finished(status);
 }

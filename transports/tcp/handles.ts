@@ -2,7 +2,7 @@
  * The handles below sockets: internals of Node, so each thing is looked for before it is used, and nothing is used on a version
  * that the tests have not been run on. Without them everything goes by streams (`stream-wire.ts`).
  */
-import { type Server, Socket } from 'node:net';
+import type { Server, Socket } from 'node:net';
 
 /** Major versions of Node whose handles are known to be as they are described here. */
 const KNOWN_MAJORS = [20];
@@ -10,16 +10,16 @@ const KNOWN_MAJORS = [20];
 /** A write or a shutdown under way. `oncomplete` is told its outcome: 0, or a negative error of libuv. */
 export interface HandleRequest {
   oncomplete?: (this: HandleRequest, status: number) => void;
-  /** Whatever its maker wants to find in `oncomplete`. */
-  wire?: unknown;
+  /** Told by `oncomplete`. */
+  wire?: { written(status: number): void; finished(status: number): void };
   /** Keeps the bytes alive while they are written. */
   buffer?: Buffer;
 }
 
 /** A connection of libuv, or TLS on one. Numbers that come back are 0 or a negative error of libuv. */
 export interface Handle {
-  /** Whatever `onread` wants to find. */
-  wire?: unknown;
+  /** Told of each read by `onread`. */
+  wire?: { read(count: number): void };
   /** Told of each read: how much is in `internals.state`, what in the buffer that is used. */
   onread: (this: Handle) => void;
   useUserBuffer(buffer: Buffer): void;
@@ -35,6 +35,8 @@ export interface Handle {
 export interface TcpHandle extends Handle {
   setNoDelay(isOn: boolean): number;
   getpeername(out: { address?: string }): number;
+  /** Closes with RST. */
+  reset(closed: () => void): number;
 }
 
 /** What is shared by all handles. */
@@ -86,7 +88,7 @@ function isHandle(value: unknown): value is Handle {
 }
 
 function isTcpHandle(value: unknown): value is TcpHandle {
-  return isHandle(value) && hasAll(value, ['setNoDelay', 'getpeername']);
+  return isHandle(value) && hasAll(value, ['setNoDelay', 'getpeername', 'reset']);
 }
 
 function hasAll(value: object, names: readonly string[]): boolean {
@@ -117,10 +119,4 @@ export function takeHandles(server: Server, onHandle: (handle: TcpHandle) => voi
     if (error !== 0) return;
     if (isTcpHandle(handle)) onHandle(handle);
   });
-}
-
-/** A socket on a handle that nobody has read from. */
-export function socketOf(handle: TcpHandle): Socket {
-  const options = { handle, allowHalfOpen: true, pauseOnCreate: true };
-  return new Socket(options);
 }
