@@ -8,6 +8,11 @@ import { NOBODY, type Wire, type WireReader } from './wire.ts';
 
 /** All reads go through one buffer: what a reader keeps, it copies. */
 const READ = Buffer.allocUnsafeSlow(65_536);
+/** A connection that passes much on may have a buffer of its own, as long as there are not more than so many. */
+const OWN_BYTES = 262_144;
+const MAX_OWN = 64;
+/** Bytes of its own are not copied to the stage from this size on. */
+const LARGE_BYTES = 16_384;
 const EOF = -4095;
 const NOT_CONNECTED = -107;
 
@@ -22,6 +27,7 @@ const { newWrite, newShutdown, state, readAt, asyncAt } = internals ?? {
 let spare = newWrite();
 /** Where writes are put together. */
 let stage: Stage = newStage();
+let ownBuffers = 0;
 /** The one wire whose bytes are on the stage and have not been sent. */
 let staging: HandleWire | undefined;
 
@@ -35,7 +41,8 @@ export class HandleWire implements Wire {
   /** The socket that the handle belongs to; undefined: the handle is ours alone. */
   readonly #socket: Socket | undefined;
   readonly #onClosed: (() => void) | undefined;
-  /** Copies of what waits behind a write that waits. */
+  #buffer = READ;
+  /** What waits behind a write that waits. */
   #queue: Buffer[] | undefined;
   #corks = 0;
   #isReading = false;
@@ -62,6 +69,14 @@ export class HandleWire implements Wire {
     socket.once('close', () => this.#closed()).on('error', () => {});
   }
 
+  get needsDrain(): boolean {
+    return this.#isWaiting;
+  }
+
+  get hasOwnBuffer(): boolean {
+    return this.#buffer !== READ;
+  }
+
   get isWhole(): boolean {
     return !this.isDestroyed && !this.#hasEnded && !this.#isEnding;
   }
@@ -84,6 +99,24 @@ export class HandleWire implements Wire {
     for (let at = 0; at < data.length; ) at = this.#put(data, at);
     if (this.#corks === 0) this.#flush();
     return !this.#isWaiting;
+  }
+
+  writeStable(bytes: Buffer): boolean {
+    if (bytes.length < LARGE_BYTES || this.isDestroyed || this.#isEnding) return this.write(bytes);
+    if (staging === this) this.#flush();
+    this.bytesWritten += bytes.length;
+    if (this.#isWaiting) {
+      this.#queue ??= [];
+      this.#queue.push(bytes);
+    } else if (!this.isDestroyed) this.#sendOwn(bytes);
+    return !this.#isWaiting;
+  }
+
+  /** Sends bytes that nobody else has. */
+  #sendOwn(bytes: Buffer): void {
+    const request = spare;
+    this.#sent(this.#handle.writeBuffer(request, bytes), request);
+    if (this.#isWaiting) request.buffer = bytes;
   }
 
   cork(): void {
@@ -156,19 +189,21 @@ export class HandleWire implements Wire {
     const queue = this.#queue;
     if (queue !== undefined) {
       this.#queue = undefined;
-      const bytes = queue.length === 1 && queue[0] !== undefined ? queue[0] : Buffer.concat(queue);
-      const request = spare;
-      this.#sent(this.#handle.writeBuffer(request, bytes), request);
-      if (this.#isWaiting) {
-        request.buffer = bytes;
-        return;
-      }
+      this.#sendOwn(queue.length === 1 && queue[0] !== undefined ? queue[0] : Buffer.concat(queue));
+      if (this.#isWaiting) return;
     }
     if (this.#isEnding) this.#shutdown();
     else if (!this.isDestroyed) this.reader.onDrain();
   }
 
   // -------------------------------------------------------------------------------------------------------------- reading
+
+  takeOwnBuffer(): void {
+    if (this.hasOwnBuffer || this.isDestroyed || ownBuffers === MAX_OWN) return;
+    ownBuffers++;
+    this.#buffer = Buffer.allocUnsafeSlow(OWN_BYTES);
+    this.#handle.useUserBuffer(this.#buffer);
+  }
 
   pause(): void {
     if (!this.#isReading) return;
@@ -186,7 +221,7 @@ export class HandleWire implements Wire {
   read(count: number): void {
     if (count > 0) {
       this.bytesRead += count;
-      this.reader.onData(READ.subarray(0, count));
+      this.reader.onData(this.#buffer.subarray(0, count));
     } else if (count === EOF) {
       this.#hasEnded = true;
       this.#isReading = false;
@@ -245,6 +280,9 @@ export class HandleWire implements Wire {
     this.isDestroyed = true;
     const { reader } = this;
     this.reader = NOBODY;
+    // It may still be written to the other side: others get another.
+    if (this.hasOwnBuffer) ownBuffers--;
+    this.#buffer = READ;
     reader.onClose();
     this.#onClosed?.();
   }

@@ -36,12 +36,17 @@ export function splice(a: Wire, b: Wire, { first, idleMs, onEnd }: SpliceOptions
   return end;
 }
 
+/** After so many large reads in a row it is worth a buffer of its own. */
+const LARGE_READ = 65_536;
+const MANY = 8;
+
 /** Hears one wire and writes to the other. */
 class Direction implements WireReader {
   readonly #from: Wire;
   readonly #to: Wire;
   readonly #moved: () => void;
   readonly #closed: () => void;
+  #large = 0;
 
   constructor(from: Wire, to: Wire, moved: () => void, closed: () => void) {
     this.#from = from;
@@ -52,7 +57,14 @@ class Direction implements WireReader {
 
   onData(bytes: Buffer): void {
     this.#moved();
-    if (!this.#to.write(bytes)) this.#from.pause();
+    const [from, to] = [this.#from, this.#to];
+    if (from.hasOwnBuffer) {
+      if (!to.writeStable(bytes)) from.pause();
+      return;
+    }
+    if (!to.write(bytes)) from.pause();
+    this.#large = bytes.length < LARGE_READ ? 0 : this.#large + 1;
+    if (this.#large === MANY) from.takeOwnBuffer();
   }
 
   onEnd(): void {

@@ -5,6 +5,8 @@ import { NOBODY, type Wire, type WireReader } from './wire.ts';
 /** Takes the socket over: it may have been read from before, and what was put back is read first. */
 export class StreamWire implements Wire {
   reader: WireReader = NOBODY;
+  /** Each read of a stream has memory of its own. */
+  readonly hasOwnBuffer = true;
   readonly socket: Socket;
 
   constructor(socket: Socket) {
@@ -36,10 +38,26 @@ export class StreamWire implements Wire {
     return this.socket.destroyed;
   }
 
+  get needsDrain(): boolean {
+    return this.socket.writableNeedDrain;
+  }
+
   write(data: string | Buffer): boolean {
     // A stream may keep what it is given, and a wire's bytes are only lent.
     return typeof data === 'string' ? this.socket.write(data, 'latin1') : this.socket.write(Buffer.from(data));
   }
+
+  writeStable(bytes: Buffer): boolean {
+    let waits = false;
+    const isRoom = this.socket.write(bytes, () => {
+      if (waits) this.reader.onDrain();
+    });
+    // There may be room for more and these be still in use: no 'drain' tells of that.
+    waits = isRoom && this.socket.writableLength > 0;
+    return isRoom && !waits;
+  }
+
+  takeOwnBuffer(): void {}
 
   cork(): void {
     this.socket.cork();

@@ -25,11 +25,19 @@ export interface Wire {
   /** Neither side has ended it, and it is not closed. */
   readonly isWhole: boolean;
   readonly isDestroyed: boolean;
+  /** A write said false and `onDrain` has not come yet. */
+  readonly needsDrain: boolean;
+  /** What `onData` is given stays as it is until the wire reads again, which it does not while it is paused. */
+  readonly hasOwnBuffer: boolean;
   /** Sends text as latin1, or bytes, which are the caller's again when this returns. False asks to wait for `onDrain`. */
   write(data: string | Buffer): boolean;
+  /** Sends bytes that stay as they are until `onDrain`, so that they need not be copied. */
+  writeStable(bytes: Buffer): boolean;
   /** What is written until `uncork` leaves together. May be nested. */
   cork(): void;
   uncork(): void;
+  /** Asks for a large buffer of its own, for much that is only passed on. There may be none. */
+  takeOwnBuffer(): void;
   pause(): void;
   resume(): void;
   /** FIN after all that was written. The connection closes when the peer has ended, too. */
