@@ -34,17 +34,36 @@ export interface ClientContext {
 
 /** A request as whoever routes it sees it. */
 export function askedOf(head: RequestHead, context: ClientContext, address: string): ProxyRequest {
-  return {
-    method: head.method,
-    host: head.host,
-    hostPort: head.port,
-    target: head.target,
-    hasBody: head.framing.kind !== 'none',
-    field: (name) => fieldOf(head, name),
-    address,
-    port: context.port,
-    isEncrypted: context.isEncrypted,
-  };
+  return new Asked(head, context, address);
+}
+
+/** What most decisions never ask for is looked up only when they do. */
+class Asked implements ProxyRequest {
+  readonly method: string;
+  readonly host: string;
+  readonly hostPort: number | undefined;
+  readonly target: string;
+  readonly hasBody: boolean;
+  readonly address: string;
+  readonly port: number;
+  readonly isEncrypted: boolean;
+  readonly #head: RequestHead;
+
+  constructor(head: RequestHead, { port, isEncrypted }: ClientContext, address: string) {
+    this.method = head.method;
+    this.host = head.host;
+    this.hostPort = head.port;
+    this.target = head.target;
+    this.hasBody = head.framing.kind !== 'none';
+    this.address = address;
+    this.port = port;
+    this.isEncrypted = isEncrypted;
+    this.#head = head;
+  }
+
+  field(name: string): string | undefined {
+    return fieldOf(this.#head, name);
+  }
 }
 
 /** A line for the log; without a head for what was no request. */
@@ -68,5 +87,6 @@ export function entryOf(
 }
 
 function fieldOf(head: RequestHead, name: string): string | undefined {
-  return head.fields.find((field) => field.name === name)?.value;
+  for (const field of head.fields) if (field.name === name) return field.value;
+  return undefined;
 }

@@ -80,7 +80,7 @@ export class Exchange implements WireReader {
   #interim = 0;
   #response: ResponseHead | undefined;
   #framing: ClientFraming = 'as_is';
-  #body = new BodyReader({ kind: 'none' });
+  #body: BodyReader | undefined;
 
   constructor(client: ExchangeClient, upstreams: Upstreams, forward: Forward) {
     this.#client = client;
@@ -215,16 +215,18 @@ export class Exchange implements WireReader {
   }
 
   #bodyOf(chunk: Buffer, from: number): void {
+    const body = this.#body;
+    if (body === undefined) return;
     let next: number;
     try {
-      next = this.#body.read(chunk, from, (start, end) => this.#pass(chunk, start, end));
+      next = body.read(chunk, from, (start, end) => this.#pass(chunk, start, end));
     } catch (error) {
       if (!(error instanceof ChunkError)) throw error;
       this.#break();
       return;
     }
     // Bytes beyond the body are nobody's answer (hazard H12): such a connection is not used again.
-    if (this.#body.isDone) this.#finish(next === chunk.length);
+    if (body.isDone) this.#finish(next === chunk.length);
   }
 
   #pass(chunk: Buffer, from: number, to: number): void {
