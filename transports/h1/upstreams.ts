@@ -1,8 +1,7 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
-import { connect } from 'node:net';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
+import { dial } from '../tcp/dial.ts';
 import type { Wire, WireReader } from '../tcp/wire.ts';
-import { wireOf } from '../tcp/wires.ts';
 
 /** What goes wrong on the way to an origin. */
 export type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
@@ -90,19 +89,15 @@ export class Upstreams {
     }
     origin.connections++;
     return new Promise((resolve, reject) => {
-      // The client decides how long a half-closed connection lives; the origin may answer after our FIN.
-      const socket = connect({ ...address, noDelay: true, allowHalfOpen: true });
       const giveUp = (error: UpstreamError) => {
         done();
-        socket.destroy();
+        cancel();
         reject(error);
       };
       const fail = (error: UpstreamError) => {
         origin.failures++;
         giveUp(error);
       };
-      const onError = (cause: Error) =>
-        fail(new UpstreamError('connect_failed', `${origin.key} does not take connections.`, { cause }));
       // Says nothing about the origin.
       const onAbort = () => giveUp(new UpstreamError('connect_failed', 'Nobody waits any more.'));
       const timer = setTimeout(
@@ -111,25 +106,23 @@ export class Upstreams {
       );
       const done = () => {
         clearTimeout(timer);
-        socket.off('error', onError);
-        socket.on('error', ignore);
         signal?.removeEventListener('abort', onAbort);
       };
-      socket.once('close', () => {
-        origin.connections--;
-        this.#forget(origin);
+      const cancel = dial(address.host, address.port, {
+        onOpen: (wire) => {
+          done();
+          origin.failures = 0;
+          resolve(new Connection(origin, wire, this.#rested).lend());
+        },
+        onError: (cause) =>
+          fail(new UpstreamError('connect_failed', `${origin.key} does not take connections.`, { cause })),
+        onClosed: () => {
+          origin.connections--;
+          this.#forget(origin);
+        },
       });
-      socket.once('error', onError);
-      signal?.addEventListener('abort', onAbort, { once: true });
-      if (signal?.aborted) {
-        onAbort();
-        return;
-      }
-      socket.once('connect', () => {
-        done();
-        origin.failures = 0;
-        resolve(new Connection(origin, wireOf(socket), this.#rested).lend());
-      });
+      if (signal?.aborted) onAbort();
+      else signal?.addEventListener('abort', onAbort, { once: true });
     });
   }
 
@@ -233,5 +226,3 @@ class Connection implements Lease, WireReader {
 
   onClose(): void {}
 }
-
-function ignore(): void {}

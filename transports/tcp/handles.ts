@@ -35,6 +35,9 @@ export interface Handle {
 export interface TcpHandle extends Handle {
   setNoDelay(isOn: boolean): number;
   getpeername(out: { address?: string }): number;
+  /** The request's `oncomplete` is told the outcome. */
+  connect(request: HandleRequest, address: string, port: number): number;
+  connect6(request: HandleRequest, address: string, port: number): number;
   /** Closes with RST. */
   reset(closed: () => void): number;
 }
@@ -43,6 +46,9 @@ export interface TcpHandle extends Handle {
 export interface Internals {
   readonly newWrite: () => HandleRequest;
   readonly newShutdown: () => HandleRequest;
+  readonly newConnect: () => HandleRequest;
+  /** A connection that is not connected: a `TcpHandle`, to be checked. */
+  readonly newTcp: () => unknown;
   /** Facts of the last call: bytes read or an error at `readAt`; at `asyncAt` whether a write waits, 0 or 1. */
   readonly state: Int32Array;
   readonly readAt: number;
@@ -61,7 +67,11 @@ function findInternals(): Internals | undefined {
       process,
       'stream_wrap',
     );
+    const { TCP, TCPConnectWrap, constants } = binding.call(process, 'tcp_wrap');
     if (
+      typeof TCP !== 'function' ||
+      typeof TCPConnectWrap !== 'function' ||
+      typeof constants?.SOCKET !== 'number' ||
       typeof WriteWrap !== 'function' ||
       typeof ShutdownWrap !== 'function' ||
       !(streamBaseState instanceof Int32Array) ||
@@ -72,6 +82,8 @@ function findInternals(): Internals | undefined {
     return {
       newWrite: () => new WriteWrap(),
       newShutdown: () => new ShutdownWrap(),
+      newConnect: () => new TCPConnectWrap(),
+      newTcp: () => new TCP(constants.SOCKET),
       state: streamBaseState,
       readAt: kReadBytesOrError,
       asyncAt: kLastWriteWasAsync,
@@ -88,11 +100,18 @@ function isHandle(value: unknown): value is Handle {
 }
 
 function isTcpHandle(value: unknown): value is TcpHandle {
-  return isHandle(value) && hasAll(value, ['setNoDelay', 'getpeername', 'reset']);
+  return isHandle(value) && hasAll(value, ['setNoDelay', 'getpeername', 'connect', 'connect6', 'reset']);
 }
 
 function hasAll(value: object, names: readonly string[]): boolean {
   return names.every((name) => typeof Reflect.get(value, name) === 'function');
+}
+
+/** A TCP connection to be connected, with the request for it. Throws where handles are not known. */
+export function newTcpHandle(): { handle: TcpHandle; request: HandleRequest } {
+  const handle = internals?.newTcp();
+  if (internals === undefined || !isTcpHandle(handle)) throw new Error('This Node has no handles that are known.');
+  return { handle, request: internals.newConnect() };
 }
 
 /**
