@@ -8,7 +8,6 @@ import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts
 import type { Log } from '../../proto/ports.ts';
 import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
-import { plainAddress } from '../http/address.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
@@ -81,8 +80,8 @@ export class GatewayListeners {
       listeners.#http = await listenWires(host, ports.http, listeners.#admission, (wire, address) =>
         listeners.#proxy.serveWire(wire, listeners.ports.http, false, address),
       );
-      listeners.#https = await listenRaw(host, ports.https, listeners.#admission, (socket, address) =>
-        listeners.#front(listeners.ports.https).accept(socket, address),
+      listeners.#https = await listenWires(host, ports.https, listeners.#admission, (wire, address) =>
+        listeners.#front(listeners.ports.https).accept(wire, address),
       );
       return listeners;
     } catch (error) {
@@ -138,10 +137,8 @@ export class GatewayListeners {
       },
       (protocol, bytes) => {
         if (protocol === 'http') this.#proxy.serve(socket, port, false, address, bytes);
-        else if (protocol === 'tls') {
-          socket.unshift(bytes);
-          this.#front(port).accept(socket, address);
-        } else socket.destroy();
+        else if (protocol === 'tls') this.#front(port).accept(wireOf(socket), address, bytes);
+        else socket.destroy();
       },
       () => socket.destroy(),
     );
@@ -158,16 +155,14 @@ export class GatewayListeners {
           return decision === 'refuse' ? { refuse: true } : decision;
         },
         onPlain: (socket, address) => this.#proxy.serve(socket, port, true, address),
-        onPass: (socket, hello, to, name) => this.#pass(socket, hello, to, name),
+        onPass: (wire, address, hello, to, name) => this.#pass(wire, address, hello, to, name),
       });
       this.#fronts.set(port, front);
     }
     return front;
   }
 
-  #pass(socket: Socket, hello: Buffer, to: UpstreamAddress, host: string): void {
-    const address = plainAddress(socket.remoteAddress);
-    const wire = wireOf(socket);
+  #pass(wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, host: string): void {
     this.#upstreams.open(to).then(
       (lease) => {
         if (wire.isDestroyed) lease.release(false);

@@ -2,7 +2,7 @@
  * A wire on the handle below a socket: no stream, no events, one shared read buffer, and what leaves together is one system call.
  */
 import type { Socket } from 'node:net';
-import { type Handle, type HandleRequest, internals } from './handles.ts';
+import { type Handle, type HandleRequest, internals, socketOn } from './handles.ts';
 import { newStage, type Stage } from './stage.ts';
 import { NOBODY, type Wire, type WireReader } from './wire.ts';
 
@@ -39,7 +39,7 @@ export class HandleWire implements Wire {
   isDestroyed = false;
   readonly #handle: Handle;
   /** The socket that the handle belongs to; undefined: the handle is ours alone. */
-  readonly #socket: Socket | undefined;
+  #socket: Socket | undefined;
   readonly #onClosed: (() => void) | undefined;
   #buffer = READ;
   /** What waits behind a write that waits. */
@@ -274,6 +274,17 @@ export class HandleWire implements Wire {
     }
     if (this.#socket !== undefined) this.#socket.destroy();
     else this.#handle.close(() => this.#closed());
+  }
+
+  toSocket(): Socket {
+    this.pause();
+    this.reader = NOBODY;
+    delete this.#handle.wire;
+    if (this.#socket === undefined) {
+      this.#socket = socketOn(this.#handle);
+      this.#socket.once('close', () => this.#closed()).on('error', () => {});
+    }
+    return this.#socket;
   }
 
   #closed(): void {

@@ -2,7 +2,7 @@
  * The handles below sockets: internals of Node, so each thing is looked for before it is used, and nothing is used on a version
  * that the tests have not been run on. Without them everything goes by streams (`stream-wire.ts`).
  */
-import type { Server, Socket } from 'node:net';
+import { type Server, Socket } from 'node:net';
 
 /** Major versions of Node whose handles are known to be as they are described here. */
 const KNOWN_MAJORS = [20];
@@ -126,6 +126,15 @@ export function handleOf(socket: Socket): Handle | undefined {
   if (typeof state !== 'object' || state === null || Reflect.get(state, 'ended') !== false) return undefined;
   const handle: unknown = Reflect.get(socket, '_handle');
   return isHandle(handle) ? handle : undefined;
+}
+
+/**
+ * A paused socket on a handle. It cannot read by itself any more, since `useUserBuffer` cannot be undone: only what takes its
+ * handle over can, as TLS does.
+ */
+export function socketOn(handle: Handle): Socket {
+  const options = { handle, allowHalfOpen: true, pauseOnCreate: true };
+  return new Socket(options);
 }
 
 /** Has a listening server hand out handles instead of sockets; false when it cannot. An error is a number of libuv. */

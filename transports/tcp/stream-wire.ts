@@ -9,11 +9,14 @@ export class StreamWire implements Wire {
   readonly hasOwnBuffer = true;
   readonly socket: Socket;
 
+  readonly #onData = (bytes: Buffer) => this.reader.onData(bytes);
+  readonly #onEnd = () => this.reader.onEnd();
+
   constructor(socket: Socket) {
     this.socket = socket;
     socket
-      .on('data', (bytes: Buffer) => this.reader.onData(bytes))
-      .on('end', () => this.reader.onEnd())
+      .on('data', this.#onData)
+      .on('end', this.#onEnd)
       .on('drain', () => this.reader.onDrain())
       .on('close', () => this.reader.onClose())
       // Comes as 'close', too.
@@ -85,5 +88,10 @@ export class StreamWire implements Wire {
 
   destroy(): void {
     this.socket.destroy();
+  }
+
+  toSocket(): Socket {
+    this.reader = NOBODY;
+    return this.socket.off('data', this.#onData).off('end', this.#onEnd);
   }
 }

@@ -3,6 +3,8 @@
  * on a public socket, `handle-wire.ts` one on the handle below it; `wires.ts` chooses.
  */
 
+import type { Socket } from 'node:net';
+
 /** Who is told what happens on a wire. None of these is called from within a call to the wire, but `write` may end it. */
 export interface WireReader {
   /** Bytes came. They are the reader's during this call only: what is kept must be copied. */
@@ -46,6 +48,8 @@ export interface Wire {
   destroySoon(): void;
   /** Closes now. */
   destroy(): void;
+  /** The connection as a paused socket, for those who need one; the wire can only be destroyed any more. Nothing may be unsent. */
+  toSocket(): Socket;
 }
 
 /** Hears nothing: for a wire between two readers, whose connection may still end. */
