@@ -97,7 +97,7 @@ export class HandleWire implements Wire {
       return !this.#isWaiting;
     }
     for (let at = 0; at < data.length; ) at = this.#put(data, at);
-    if (this.#corks === 0) this.#flush();
+    if (this.#corks === 0 && staging === this) this.#flush();
     return !this.#isWaiting;
   }
 
@@ -167,12 +167,12 @@ export class HandleWire implements Wire {
 
   /** What became of a write. */
   #sent(error: number, request: HandleRequest): void {
+    if (error === 0 && state[asyncAt] === 0) return;
+    spare = newWrite();
     if (error !== 0) {
       this.destroy();
       return;
     }
-    if (state[asyncAt] === 0) return;
-    spare = newWrite();
     this.#isWaiting = true;
     request.wire = this;
     request.oncomplete = onWritten;
