@@ -86,6 +86,7 @@ const environmentSchema = z.object({
   SESSION_TTL: seconds.prefault('24h'),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   HTTP_ADAPTER: z.enum(['auto', 'uws', 'node']).default('auto'),
+  GATEWAY_IO: z.enum(['auto', 'streams']).default('auto'),
 });
 
 /** The environment as read: names as operators know them. */

@@ -7,6 +7,7 @@ import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { findDocker, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
+import { useWires } from '../transports/tcp/wires.ts';
 import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
@@ -38,6 +39,7 @@ const DRAIN_MS = 10_000;
 /** Runs until it is told to stop. */
 export async function runGateway(options: GatewayCommandOptions): Promise<void> {
   const environment = readEnvironment(process.env);
+  if (environment.GATEWAY_IO === 'streams') useWires('stream');
   const log = openLog(environment.LOG_LEVEL ?? 'info');
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   const fallback = options.fallback === undefined ? undefined : fallbackOf(options.fallback);

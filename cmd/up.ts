@@ -2,6 +2,7 @@
 import { EngineError } from '../proto/ports.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
+import { useWires } from '../transports/tcp/wires.ts';
 import type { PlatformCertificate } from './certificates.ts';
 import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
@@ -35,6 +36,7 @@ export interface UpOptions {
 /** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */
 export async function up(options: UpOptions): Promise<void> {
   const environment = readEnvironment(process.env);
+  if (environment.GATEWAY_IO === 'streams') useWires('stream');
   const ports = portsWith(options.portOffset);
   const person = process.stdout.isTTY && !options.json;
   const log = openLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'));

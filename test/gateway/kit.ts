@@ -8,7 +8,8 @@ import type { ClientTimeouts } from '../../transports/h1/client-context.ts';
 import { HttpProxy } from '../../transports/h1/server.ts';
 import { type UpstreamLimits, Upstreams } from '../../transports/h1/upstreams.ts';
 import { Admission } from '../../transports/tcp/admission.ts';
-import { listenRaw } from '../../transports/tcp/listen.ts';
+import { listenWires } from '../../transports/tcp/listen.ts';
+import { splice } from '../../transports/tcp/splice.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 
@@ -27,26 +28,21 @@ export async function openProxy(
 ): Promise<TestProxy> {
   const upstreams = new Upstreams(options.limits);
   const log: AccessEntry[] = [];
-  const switched = new Set<Socket>();
+  const switched: (() => void)[] = [];
   const proxy = new HttpProxy({
     upstreams,
     route:
       typeof route === 'function' ? route : ({ target }) => ({ forward: { host: '127.0.0.1', port: route }, target }),
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
     onAccess: (entry) => log.push(entry),
-    onSwitch: (client, origin) => {
-      for (const socket of [client, origin]) switched.add(socket.on('error', () => {}));
-      client.pipe(origin).pipe(client);
-      client.on('close', () => origin.destroy());
-      origin.on('close', () => client.destroy());
-    },
+    onSwitch: (client, origin) => switched.push(splice(client, origin, { idleMs: 10_000 })),
   });
-  const listener = await listenRaw('127.0.0.1', 0, options.admission ?? new Admission(), (socket, address) =>
-    proxy.serve(socket, listener.port, false, address),
+  const listener = await listenWires('127.0.0.1', 0, options.admission ?? new Admission(), (wire, address) =>
+    proxy.serveWire(wire, listener.port, false, address),
   );
   t.after(async () => {
     const closed = listener.close();
-    for (const socket of switched) socket.destroy();
+    for (const end of switched) end();
     await proxy.close(0);
     upstreams.close();
     await closed;

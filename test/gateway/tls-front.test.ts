@@ -3,14 +3,15 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { connect as connectRaw, type Socket } from 'node:net';
+import { connect as connectRaw } from 'node:net';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { type ConnectionOptions, connect, createServer, type TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
 import { Admission } from '../../transports/tcp/admission.ts';
-import { listenRaw } from '../../transports/tcp/listen.ts';
+import { listenWires } from '../../transports/tcp/listen.ts';
 import { splice } from '../../transports/tcp/splice.ts';
+import { wireOf } from '../../transports/tcp/wires.ts';
 import { certificateContext, type TlsDecision, TlsFront } from '../../transports/tls/front.ts';
 import { describeCertificate, issueCertificate, makeAuthority, type Pem } from '../../transports/tls/local-ca.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
@@ -39,7 +40,7 @@ async function open(
 ) {
   const { authority, own, other } = await certificates();
   const context = certificateContext(own);
-  const sockets = new Set<Socket>();
+  const sockets = new Set<{ destroy(): void }>();
   const behind = createServer({ ...other }, (socket) => {
     socket.on('error', () => {});
     socket.write('the container ');
@@ -63,16 +64,16 @@ async function open(
       socket.write(`${name} `);
       socket.pipe(socket);
     },
-    onPass: (socket, hello, to) => {
+    onPass: (wire, _address, hello, to) => {
       const origin = connectRaw({ ...to, allowHalfOpen: true });
       sockets.add(origin);
-      splice(socket, origin, { first: hello, idleMs: 10_000 });
+      splice(wire, wireOf(origin), { first: hello, idleMs: 10_000 });
     },
     ...(helloMs === undefined ? {} : { helloMs }),
   });
-  const listener = await listenRaw('127.0.0.1', 0, new Admission(), (socket, from) => {
-    sockets.add(socket);
-    front.accept(socket, from);
+  const listener = await listenWires('127.0.0.1', 0, new Admission(), (wire, from) => {
+    sockets.add(wire);
+    front.accept(wire, from);
   });
   t.after(async () => {
     const closed = listener.close();

@@ -8,12 +8,13 @@ import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts
 import type { Log } from '../../proto/ports.ts';
 import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
-import { plainAddress } from '../http/address.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
-import { listenRaw, type RawListener } from '../tcp/listen.ts';
+import { listenRaw, listenWires, type RawListener } from '../tcp/listen.ts';
 import { splice } from '../tcp/splice.ts';
+import type { Wire } from '../tcp/wire.ts';
+import { wireOf } from '../tcp/wires.ts';
 import { TlsFront } from '../tls/front.ts';
 
 /** What becomes of a TLS connection by its server name. */
@@ -67,8 +68,7 @@ export class GatewayListeners {
       route: options.route,
       upstreams: this.#upstreams,
       onAccess: options.onAccess,
-      onSwitch: (client, origin, { host, protocol }) =>
-        this.#join(client, origin, { kind: 'upgrade', host, protocol, address: plainAddress(client.remoteAddress) }),
+      onSwitch: (client, origin, about) => this.#join(client, origin, { kind: 'upgrade', ...about }),
     });
   }
 
@@ -77,11 +77,11 @@ export class GatewayListeners {
     const listeners = new GatewayListeners(options);
     try {
       const { host, ports } = options;
-      listeners.#http = await listenRaw(host, ports.http, listeners.#admission, (socket, address) =>
-        listeners.#proxy.serve(socket, listeners.ports.http, false, address),
+      listeners.#http = await listenWires(host, ports.http, listeners.#admission, (wire, address) =>
+        listeners.#proxy.serveWire(wire, listeners.ports.http, false, address),
       );
-      listeners.#https = await listenRaw(host, ports.https, listeners.#admission, (socket, address) =>
-        listeners.#front(listeners.ports.https).accept(socket, address),
+      listeners.#https = await listenWires(host, ports.https, listeners.#admission, (wire, address) =>
+        listeners.#front(listeners.ports.https).accept(wire, address),
       );
       return listeners;
     } catch (error) {
@@ -137,10 +137,8 @@ export class GatewayListeners {
       },
       (protocol, bytes) => {
         if (protocol === 'http') this.#proxy.serve(socket, port, false, address, bytes);
-        else if (protocol === 'tls') {
-          socket.unshift(bytes);
-          this.#front(port).accept(socket, address);
-        } else socket.destroy();
+        else if (protocol === 'tls') this.#front(port).accept(wireOf(socket), address, bytes);
+        else socket.destroy();
       },
       () => socket.destroy(),
     );
@@ -157,31 +155,25 @@ export class GatewayListeners {
           return decision === 'refuse' ? { refuse: true } : decision;
         },
         onPlain: (socket, address) => this.#proxy.serve(socket, port, true, address),
-        onPass: (socket, hello, to, name) => this.#pass(socket, hello, to, name),
+        onPass: (wire, address, hello, to, name) => this.#pass(wire, address, hello, to, name),
       });
       this.#fronts.set(port, front);
     }
     return front;
   }
 
-  #pass(socket: Socket, hello: Buffer, to: UpstreamAddress, host: string): void {
+  #pass(wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, host: string): void {
     this.#upstreams.open(to).then(
       (lease) => {
-        if (socket.destroyed) lease.release(false);
-        else
-          this.#join(
-            socket,
-            lease.socket,
-            { kind: 'passthrough', host, protocol: 'tls', address: plainAddress(socket.remoteAddress) },
-            hello,
-          );
+        if (wire.isDestroyed) lease.release(false);
+        else this.#join(wire, lease.wire, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
       },
       // TLS has no way to say that a server behind the door is away.
-      () => socket.destroy(),
+      () => wire.destroy(),
     );
   }
 
-  #join(client: Socket, origin: Socket, about: Omit<LongConnection, 'end'>, first?: Buffer): void {
+  #join(client: Wire, origin: Wire, about: Omit<LongConnection, 'end'>, first?: Buffer): void {
     let ended: (fromClient: number, fromOrigin: number) => void = () => {};
     const end = splice(client, origin, {
       idleMs: LONG_IDLE_MS,

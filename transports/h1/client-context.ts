@@ -1,6 +1,6 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
-import type { Socket } from 'node:net';
 import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
+import type { Wire } from '../tcp/wire.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
@@ -23,8 +23,8 @@ export interface ClientContext {
   readonly deadlines: Deadlines;
   readonly timeouts: ClientTimeouts;
   readonly onAccess: (entry: AccessEntry) => void;
-  /** The client and the origin speak another protocol from here on; whoever takes it owns both sockets. */
-  readonly onSwitch: (client: Socket, origin: Socket, request: { host: string; protocol: string }) => void;
+  /** The client and the origin speak another protocol from here on; whoever takes it owns both wires, which are paused. */
+  readonly onSwitch: (client: Wire, origin: Wire, request: { host: string; protocol: string; address: string }) => void;
   /** Told when the connection is over, or has been handed to `onSwitch`. */
   readonly onDone: (connection: Timed) => void;
   /** Our port. */
@@ -34,17 +34,36 @@ export interface ClientContext {
 
 /** A request as whoever routes it sees it. */
 export function askedOf(head: RequestHead, context: ClientContext, address: string): ProxyRequest {
-  return {
-    method: head.method,
-    host: head.host,
-    hostPort: head.port,
-    target: head.target,
-    hasBody: head.framing.kind !== 'none',
-    field: (name) => fieldOf(head, name),
-    address,
-    port: context.port,
-    isEncrypted: context.isEncrypted,
-  };
+  return new Asked(head, context, address);
+}
+
+/** What most decisions never ask for is looked up only when they do. */
+class Asked implements ProxyRequest {
+  readonly method: string;
+  readonly host: string;
+  readonly hostPort: number | undefined;
+  readonly target: string;
+  readonly hasBody: boolean;
+  readonly address: string;
+  readonly port: number;
+  readonly isEncrypted: boolean;
+  readonly #head: RequestHead;
+
+  constructor(head: RequestHead, { port, isEncrypted }: ClientContext, address: string) {
+    this.method = head.method;
+    this.host = head.host;
+    this.hostPort = head.port;
+    this.target = head.target;
+    this.hasBody = head.framing.kind !== 'none';
+    this.address = address;
+    this.port = port;
+    this.isEncrypted = isEncrypted;
+    this.#head = head;
+  }
+
+  field(name: string): string | undefined {
+    return fieldOf(this.#head, name);
+  }
 }
 
 /** A line for the log; without a head for what was no request. */
@@ -53,7 +72,11 @@ export function entryOf(
   about: Pick<AccessEntry, 'address' | 'upstream' | 'status' | 'bytes' | 'ms'>,
 ): AccessEntry {
   return {
-    ...about,
+    address: about.address,
+    upstream: about.upstream,
+    status: about.status,
+    bytes: about.bytes,
+    ms: about.ms,
     method: head?.method ?? '-',
     host: head?.host ?? '',
     target: head?.target ?? '-',
@@ -64,5 +87,6 @@ export function entryOf(
 }
 
 function fieldOf(head: RequestHead, name: string): string | undefined {
-  return head.fields.find((field) => field.name === name)?.value;
+  for (const field of head.fields) if (field.name === name) return field.value;
+  return undefined;
 }

@@ -2,8 +2,8 @@
  * One client's connection: reads requests one after the other, has each decided and forwarded, and answers them in order. What comes
  * ahead of its turn waits, bounded, and then stays in the kernel.
  */
-import type { Socket } from 'node:net';
 import type { ProxyDecision, ProxyReply } from '../../proto/gateway.ts';
+import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import { BodyReader } from './body.ts';
 import { ChunkError } from './chunked.ts';
 import { askedOf, type ClientContext, entryOf } from './client-context.ts';
@@ -20,10 +20,10 @@ const LINGER_MS = 2000;
 
 type Phase = 'head' | 'idle' | 'exchange' | 'closing';
 
-/** A connection. It listens to its socket from the moment it is made. */
-export class ClientConnection implements Timed, ExchangeClient {
+/** A connection. It reads its wire from the moment it is made. */
+export class ClientConnection implements Timed, ExchangeClient, WireReader {
   deadline = Number.POSITIVE_INFINITY;
-  readonly #socket: Socket;
+  readonly #wire: Wire;
   readonly #context: ClientContext;
   readonly #address: string;
   readonly #head = new HeadBuffer(MAX_HEAD_BYTES);
@@ -42,20 +42,15 @@ export class ClientConnection implements Timed, ExchangeClient {
   #isDraining = false;
   #upstream = '';
 
-  constructor(socket: Socket, context: ClientContext, address: string, first?: Buffer) {
-    this.#socket = socket;
+  constructor(wire: Wire, context: ClientContext, address: string, first?: Buffer) {
+    this.#wire = wire;
     this.#context = context;
     this.#address = address;
-    socket.setNoDelay(true);
-    socket
-      .on('data', this.#onData)
-      .on('end', this.#onEnd)
-      .on('close', this.#onClose)
-      .on('drain', this.#onDrain)
-      .on('error', ignore);
+    wire.reader = this;
     context.deadlines.add(this);
     this.#wait('head', context.timeouts.headMs);
-    if (first !== undefined && first.length > 0) this.#onData(first);
+    if (first !== undefined && first.length > 0) this.onData(first);
+    if (this.#isFlowing) wire.resume();
   }
 
   /** No further request is taken: the connection closes when it is idle, or with the answer under way. */
@@ -66,7 +61,7 @@ export class ClientConnection implements Timed, ExchangeClient {
 
   /** Ends it now. */
   abort(): void {
-    this.#socket.destroy();
+    this.#wire.destroy();
   }
 
   onDeadline(): void {
@@ -102,20 +97,21 @@ export class ClientConnection implements Timed, ExchangeClient {
 
   // ---------------------------------------------------------------------------------------------------- from the client
 
-  #onData = (chunk: Buffer): void => {
+  onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first.
-    if (this.#request === undefined && this.#ahead.length === 0) this.#readHead(chunk);
-    else {
-      this.#keep(chunk);
+    if (this.#ahead.length > 0) {
+      this.#keep(chunk, 0);
       this.#readBody();
-    }
-  };
+    } else if (this.#request === undefined) this.#readHead(chunk);
+    else this.#readBody(chunk);
+  }
 
-  #keep(chunk: Buffer): void {
-    if (chunk.length === 0) return;
-    this.#ahead.push(chunk);
-    this.#aheadBytes += chunk.length;
+  /** Keeps a copy: the bytes are ours for the moment only. */
+  #keep(chunk: Buffer, from: number): void {
+    if (from === chunk.length) return;
+    this.#ahead.push(Buffer.from(chunk.subarray(from)));
+    this.#aheadBytes += chunk.length - from;
     this.#flow();
   }
 
@@ -124,8 +120,8 @@ export class ClientConnection implements Timed, ExchangeClient {
     const flows = this.#aheadBytes < MAX_AHEAD;
     if (flows === this.#isFlowing) return;
     this.#isFlowing = flows;
-    if (flows) this.#socket.resume();
-    else this.#socket.pause();
+    if (flows) this.#wire.resume();
+    else this.#wire.pause();
   }
 
   #readHead(chunk: Buffer): void {
@@ -158,7 +154,7 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#isReady = false;
     this.#upstream = '';
     this.#wait('exchange', this.#context.timeouts.stallMs);
-    this.#keep(found.next === chunk.length ? NOTHING : chunk.subarray(found.next));
+    this.#keep(chunk, found.next);
     const decision = this.#context.route(askedOf(head, this.#context, this.#address));
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
     else this.#decided(head, decision);
@@ -182,14 +178,16 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#exchange.start();
   }
 
-  /** Hands what came of the body to the exchange, as far as it takes it. */
-  #readBody(): void {
+  /** Hands what came of the body to the exchange, as far as it takes it: `fresh` if nothing waits before it. The rest is kept. */
+  #readBody(fresh?: Buffer): void {
     const exchange = this.#exchange;
     const body = this.#body;
+    let untouched = fresh;
     while (body !== undefined && !body.isDone && this.#isReady && exchange !== undefined) {
-      const chunk = this.#ahead.shift();
+      const chunk = untouched ?? this.#ahead.shift();
       if (chunk === undefined) break;
-      this.#aheadBytes -= chunk.length;
+      if (untouched === undefined) this.#aheadBytes -= chunk.length;
+      untouched = undefined;
       this.progress();
       let next: number;
       try {
@@ -203,23 +201,26 @@ export class ClientConnection implements Timed, ExchangeClient {
         else this.#refuse({ status: 400, body: `${error.message}\n` });
         return;
       }
-      if (next < chunk.length) {
+      if (next === chunk.length) continue;
+      if (chunk === fresh) this.#keep(chunk, next);
+      else {
         this.#ahead.unshift(chunk.subarray(next));
         this.#aheadBytes += chunk.length - next;
       }
     }
+    if (untouched !== undefined) this.#keep(untouched, 0);
     if (this.#isBodyRead && this.#isReady) exchange?.endBody();
     if (!this.#isBodyRead && this.#hasEnded && this.#ahead.length === 0) this.#cutShort();
     else this.#flow();
   }
 
-  #onEnd = (): void => {
+  onEnd(): void {
     this.#hasEnded = true;
     if (this.#phase === 'idle' || this.#phase === 'head') {
       if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
       else this.#close();
     } else if (this.#phase === 'exchange' && !this.#isBodyRead && this.#ahead.length === 0) this.#cutShort();
-  };
+  }
 
   /** The client ended in the middle of a body: the origin must not take it for whole. */
   #cutShort(): void {
@@ -227,12 +228,12 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.abort();
   }
 
-  #onDrain = (): void => {
+  onDrain(): void {
     this.progress();
     this.#exchange?.resume();
-  };
+  }
 
-  #onClose = (): void => {
+  onClose(): void {
     this.#context.deadlines.remove(this);
     const exchange = this.#exchange;
     if (exchange !== undefined) {
@@ -243,26 +244,25 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#phase = 'closing';
     this.#ahead = [];
     this.#context.onDone(this);
-  };
+  }
 
   // -------------------------------------------------------------------------------------------------- from the exchange
 
   write(data: string | Buffer): boolean {
-    return typeof data === 'string' ? this.#socket.write(data, 'latin1') : this.#socket.write(data);
+    return this.#wire.write(data);
   }
 
   cork(): void {
-    this.#socket.cork();
+    this.#wire.cork();
   }
 
   uncork(): void {
-    this.#socket.uncork();
+    this.#wire.uncork();
   }
 
   ready(): void {
     this.#isReady = true;
-    if (this.#request?.expectsContinue && !this.#isBodyRead)
-      this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
+    if (this.#request?.expectsContinue && !this.#isBodyRead) this.#wire.write('HTTP/1.1 100 Continue\r\n\r\n');
     this.#readBody();
   }
 
@@ -294,16 +294,17 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.abort();
   }
 
-  switched(origin: Socket, rest: Buffer): void {
+  switched(origin: Wire, rest: Buffer): void {
     const { host = '', upgrade = [] } = this.#request ?? {};
     this.#exchange = undefined;
     this.#log(101, 0);
-    this.#release();
-    const socket = this.#socket;
-    socket.pause();
-    if (rest.length > 0) socket.write(rest);
+    this.#context.deadlines.remove(this);
+    const wire = this.#wire;
+    wire.reader = NOBODY;
+    wire.pause();
+    if (rest.length > 0) wire.write(rest);
     for (const chunk of this.#ahead.splice(0)) origin.write(chunk);
-    this.#context.onSwitch(socket, origin, { host, protocol: upgrade[0] ?? '' });
+    this.#context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#address });
     this.#context.onDone(this);
   }
 
@@ -313,8 +314,7 @@ export class ClientConnection implements Timed, ExchangeClient {
   #answer(reply: ProxyReply): void {
     const { method = 'GET', minor = 1 } = this.#request ?? {};
     const keep = this.#mayContinue();
-    const text = replyText(reply, method, keep, minor);
-    this.#socket.write(text, 'utf8');
+    this.#wire.write(Buffer.from(replyText(reply, method, keep, minor)));
     this.#log(reply.status, Buffer.byteLength(reply.body ?? ''));
     this.#next(keep);
   }
@@ -323,7 +323,7 @@ export class ClientConnection implements Timed, ExchangeClient {
   #refuse(reply: ProxyReply): void {
     this.#exchange = undefined;
     const { method = 'GET' } = this.#request ?? {};
-    this.#socket.write(replyText(reply, method, false, 1), 'utf8');
+    this.#wire.write(Buffer.from(replyText(reply, method, false, 1)));
     this.#log(reply.status, 0);
     this.#close();
   }
@@ -359,7 +359,7 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#flow();
     this.#readHead(chunk);
     // The client sent its last and left: what it began is not a request.
-    if (this.#hasEnded && this.#request === undefined) this.#onEnd();
+    if (this.#hasEnded && this.#request === undefined) this.onEnd();
   };
 
   /** Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer. */
@@ -368,23 +368,14 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#wait('closing', LINGER_MS);
     this.#ahead = [];
     this.#aheadBytes = 0;
-    this.#socket.resume();
-    this.#socket.end();
-    if (this.#hasEnded) this.#socket.destroySoon();
+    this.#wire.resume();
+    this.#wire.end();
+    if (this.#hasEnded) this.#wire.destroySoon();
   }
 
   #wait(phase: Phase, ms: number): void {
     this.#phase = phase;
     this.deadline = this.#context.deadlines.now() + ms;
-  }
-
-  #release(): void {
-    this.#context.deadlines.remove(this);
-    this.#socket
-      .off('data', this.#onData)
-      .off('end', this.#onEnd)
-      .off('close', this.#onClose)
-      .off('drain', this.#onDrain);
   }
 
   #log(status: number, bytes: number): void {
@@ -393,7 +384,3 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#context.onAccess(entryOf(head, { address: this.#address, upstream: this.#upstream, status, bytes, ms }));
   }
 }
-
-const NOTHING = Buffer.alloc(0);
-
-function ignore(): void {}

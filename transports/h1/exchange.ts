@@ -1,6 +1,6 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
-import type { Socket } from 'node:net';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
+import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import { BodyReader } from './body.ts';
 import { ChunkError } from './chunked.ts';
 import { HeadBuffer } from './head-buffer.ts';
@@ -43,8 +43,8 @@ export interface ExchangeClient {
   fail(status: 502 | 503 | 504, reason: string): void;
   /** The response broke off: the client must see that it is not whole. */
   destroy(): void;
-  /** The origin switched protocols: from here on both sockets belong to the client's side. */
-  switched(origin: Socket, rest: Buffer): void;
+  /** The origin switched protocols: from here on both connections belong to the client's side. */
+  switched(origin: Wire, rest: Buffer): void;
 }
 
 /** What a finished exchange has sent, for the log. */
@@ -64,12 +64,13 @@ export interface Forward {
 }
 
 /** One exchange. `start`, then `body` and `endBody` as they come, `abort` when the client is gone. */
-export class Exchange {
+export class Exchange implements WireReader {
   readonly sent: Sent = { status: 0, bytes: 0 };
   readonly #client: ExchangeClient;
   readonly #upstreams: Upstreams;
   readonly #forward: Forward;
-  readonly #giveUp = new AbortController();
+  /** Only while a connection is opened. */
+  #giveUp: AbortController | undefined;
   readonly #responseHead = new HeadBuffer(MAX_RESPONSE_HEAD);
   #lease: Lease | undefined;
   #isOver = false;
@@ -79,7 +80,7 @@ export class Exchange {
   #interim = 0;
   #response: ResponseHead | undefined;
   #framing: ClientFraming = 'as_is';
-  #body = new BodyReader({ kind: 'none' });
+  #body: BodyReader | undefined;
 
   constructor(client: ExchangeClient, upstreams: Upstreams, forward: Forward) {
     this.#client = client;
@@ -107,28 +108,23 @@ export class Exchange {
 
   /** Sends a part of the body; false asks to wait for `resumeBody`. */
   body(data: Buffer): boolean {
-    const socket = this.#lease?.socket;
-    if (this.#isOver || socket === undefined || data.length === 0) return true;
+    const wire = this.#lease?.wire;
+    if (this.#isOver || wire === undefined || data.length === 0) return true;
     this.#hasBodyBegun = true;
-    if (this.#forward.head.framing.kind !== 'chunked') return socket.write(data);
-    socket.cork();
-    socket.write(`${data.length.toString(16)}\r\n`, 'latin1');
-    socket.write(data);
-    const more = socket.write('\r\n', 'latin1');
-    socket.uncork();
-    return more;
+    if (this.#forward.head.framing.kind !== 'chunked') return wire.write(data);
+    return writeChunk(wire, data);
   }
 
   /** The body is over. */
   endBody(): void {
     if (this.#isBodySent) return;
     this.#isBodySent = true;
-    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#lease?.socket.write(LAST_CHUNK, 'latin1');
+    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#lease?.wire.write(LAST_CHUNK);
   }
 
   /** The client takes more of the response. */
   resume(): void {
-    this.#lease?.socket.resume();
+    this.#lease?.wire.resume();
   }
 
   /** Nobody wants the response any more. */
@@ -138,8 +134,10 @@ export class Exchange {
   }
 
   #open(): void {
+    this.#giveUp = new AbortController();
     this.#upstreams.open(this.#forward.address, this.#giveUp.signal).then(
       (lease) => {
+        this.#giveUp = undefined;
         if (this.#isOver) lease.release(false);
         else this.#use(lease);
       },
@@ -155,16 +153,19 @@ export class Exchange {
 
   #use(lease: Lease): void {
     this.#lease = lease;
-    const { socket } = lease;
+    const { wire } = lease;
     const { head, target, client } = this.#forward;
-    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).on('drain', this.#onDrain);
-    socket.write(requestFor(head, target, client, head.upgrade[0]), 'latin1');
+    wire.reader = this;
+    wire.resume();
+    wire.write(requestFor(head, target, client, head.upgrade[0]));
     this.#client.ready();
   }
 
-  #onDrain = (): void => this.#client.resumeBody();
+  onDrain(): void {
+    this.#client.resumeBody();
+  }
 
-  #onData = (chunk: Buffer): void => {
+  onData(chunk: Buffer): void {
     this.#client.progress();
     this.#hasAnswered = true;
     let at = 0;
@@ -201,7 +202,7 @@ export class Exchange {
       return;
     }
     this.#bodyOf(chunk, at);
-  };
+  }
 
   #begin(response: ResponseHead): void {
     const { head, keepAlive } = this.#forward;
@@ -214,16 +215,18 @@ export class Exchange {
   }
 
   #bodyOf(chunk: Buffer, from: number): void {
+    const body = this.#body;
+    if (body === undefined) return;
     let next: number;
     try {
-      next = this.#body.read(chunk, from, (start, end) => this.#pass(chunk, start, end));
+      next = body.read(chunk, from, (start, end) => this.#pass(chunk, start, end));
     } catch (error) {
       if (!(error instanceof ChunkError)) throw error;
       this.#break();
       return;
     }
     // Bytes beyond the body are nobody's answer (hazard H12): such a connection is not used again.
-    if (this.#body.isDone) this.#finish(next === chunk.length);
+    if (body.isDone) this.#finish(next === chunk.length);
   }
 
   #pass(chunk: Buffer, from: number, to: number): void {
@@ -231,14 +234,9 @@ export class Exchange {
     this.sent.bytes += to - from;
     const data = from === 0 && to === chunk.length ? chunk : chunk.subarray(from, to);
     let more: boolean;
-    if (this.#framing === 'chunked') {
-      this.#client.cork();
-      this.#client.write(`${data.length.toString(16)}\r\n`);
-      this.#client.write(data);
-      more = this.#client.write('\r\n');
-      this.#client.uncork();
-    } else more = this.#client.write(data);
-    if (!more) this.#lease?.socket.pause();
+    if (this.#framing === 'chunked') more = writeChunk(this.#client, data);
+    else more = this.#client.write(data);
+    if (!more) this.#lease?.wire.pause();
   }
 
   #finish(isClean: boolean): void {
@@ -250,7 +248,7 @@ export class Exchange {
     this.#client.finish(isEndClear && this.#isBodySent);
   }
 
-  #onEnd = (): void => {
+  onEnd(): void {
     if (this.#isOver) return;
     // Only a clean end is an end; a reset comes as 'close' without it.
     if (this.#response?.framing.kind === 'until_close') {
@@ -258,9 +256,11 @@ export class Exchange {
       return;
     }
     this.#lost();
-  };
+  }
 
-  #onClose = (): void => this.#lost();
+  onClose(): void {
+    this.#lost();
+  }
 
   /** The connection ended before the response did. */
   #lost(): void {
@@ -290,9 +290,9 @@ export class Exchange {
   #switch(response: ResponseHead, rest: Buffer): void {
     const [asked] = this.#forward.head.upgrade;
     const [got] = response.upgrade;
-    const socket = this.#lease?.socket;
+    const wire = this.#lease?.wire;
     // Only what was asked for is switched to (RFC 9110, section 7.8).
-    if (asked === undefined || got !== asked || socket === undefined) {
+    if (asked === undefined || got !== asked || wire === undefined) {
       this.#fail(502, 'The service behind this address switched to a protocol that nobody asked for.');
       return;
     }
@@ -300,9 +300,9 @@ export class Exchange {
     this.#response = response;
     this.#isOver = true;
     this.#detach();
-    socket.pause();
+    wire.pause();
     this.#client.write(switchingFor(response, got));
-    this.#client.switched(socket, rest);
+    this.#client.switched(wire, rest);
   }
 
   #break(): void {
@@ -319,16 +319,22 @@ export class Exchange {
 
   #end(keepOrigin: boolean): void {
     this.#isOver = true;
-    this.#giveUp.abort();
+    this.#giveUp?.abort();
     this.#detach();
     this.#lease?.release(keepOrigin);
   }
 
   #detach(): void {
-    this.#lease?.socket
-      .off('data', this.#onData)
-      .off('end', this.#onEnd)
-      .off('close', this.#onClose)
-      .off('drain', this.#onDrain);
+    if (this.#lease !== undefined) this.#lease.wire.reader = NOBODY;
   }
+}
+
+/** One chunk of a chunked body. */
+function writeChunk(to: Pick<Wire, 'cork' | 'uncork' | 'write'>, data: Buffer): boolean {
+  to.cork();
+  to.write(`${data.length.toString(16)}\r\n`);
+  to.write(data);
+  const more = to.write('\r\n');
+  to.uncork();
+  return more;
 }

@@ -1,4 +1,5 @@
 /** The header fields of a head, read once into lines that can be sent on as they came. */
+import { Memo } from './memo.ts';
 import { listOf, type Malformed, parseLength, TOKEN, trim } from './syntax.ts';
 
 /** Most fields of a head. */
@@ -19,6 +20,36 @@ export type Framing =
   | { readonly kind: 'chunked' }
   | { readonly kind: 'until_close' };
 
+/** A field in the text of its head: most are only passed on, and their values never asked for. */
+class LineOfHead implements Field {
+  readonly name: string;
+  readonly #text: string;
+  readonly #start: number;
+  readonly #colon: number;
+  readonly #end: number;
+  #value: string | undefined;
+
+  constructor(name: string, text: string, start: number, colon: number, end: number) {
+    this.name = name;
+    this.#text = text;
+    this.#start = start;
+    this.#colon = colon;
+    this.#end = end;
+  }
+
+  get value(): string {
+    this.#value ??= trim(this.#text, this.#colon + 1, this.#end);
+    return this.#value;
+  }
+
+  get line(): string {
+    return this.#text.slice(this.#start, this.#end);
+  }
+}
+
+/** A field's name in lower case; undefined when it is none. */
+const NAMES = new Memo(1000, (text) => (TOKEN.test(text) ? text.toLowerCase() : undefined));
+
 /** Reads the field lines of `text` from `start`; the text is clean and ends with an empty line. */
 export function readFields(text: string, start: number): Field[] | Malformed {
   const fields: Field[] = [];
@@ -31,20 +62,35 @@ export function readFields(text: string, start: number): Field[] | Malformed {
     if (first === 0x20 || first === 0x09) return { status: 400, reason: 'a header line begins with a blank' };
     const colon = text.indexOf(':', at);
     if (colon < 0 || colon > end) return { status: 400, reason: 'a header line without a colon' };
-    const name = text.slice(at, colon);
-    if (!TOKEN.test(name)) return { status: 400, reason: 'a header name that is none' };
-    fields.push({ name: name.toLowerCase(), value: trim(text, colon + 1, end), line: text.slice(at, end) });
+    const name = NAMES.get(text.slice(at, colon));
+    if (name === undefined) return { status: 400, reason: 'a header name that is none' };
+    fields.push(new LineOfHead(name, text, at, colon, end));
     at = end + 2;
   }
   return fields;
 }
 
 /** Values of all fields of one name, in order. */
-export function valuesOf(fields: readonly Field[], name: string): string[] {
-  const values: string[] = [];
-  for (const field of fields) if (field.name === name) values.push(field.value);
-  return values;
+export function valuesOf(fields: readonly Field[], name: string): readonly string[] {
+  let values: string[] | undefined;
+  for (const field of fields) {
+    if (field.name !== name) continue;
+    values ??= [];
+    values.push(field.value);
+  }
+  return values ?? NONE;
 }
+
+const NONE: readonly string[] = [];
+
+/** Elements of all lists in `values`, in lower case. */
+export function elementsOf(values: readonly string[]): readonly string[] {
+  const [first] = values;
+  if (first === undefined) return NONE;
+  return values.length === 1 ? LISTS.get(first) : values.flatMap(listOf);
+}
+
+const LISTS = new Memo<readonly string[]>(200, listOf);
 
 /**
  * The framing that the fields say: `undefined` when they say none. What other readers might take differently is malformed: a length
@@ -102,9 +148,10 @@ const KEPT = new Set([
 
 /** Names that are not sent on: the hop-by-hop ones, and those that `Connection` names. */
 export function hopByHop(connection: readonly string[]): ReadonlySet<string> {
+  if (connection.length === 0) return HOP_BY_HOP;
   let names: Set<string> | undefined;
   for (const value of connection) {
-    for (const option of listOf(value)) {
+    for (const option of LISTS.get(value)) {
       if (HOP_BY_HOP.has(option) || KEPT.has(option) || option === 'close') continue;
       names ??= new Set(HOP_BY_HOP);
       names.add(option);

@@ -1,6 +1,7 @@
 /** Reads the head of a request (RFC 9112, sections 3 and 5). Strict: what is forwarded means the same to every origin. */
-import { type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
-import { isClean, listOf, type Malformed, parseHost, TOKEN } from './syntax.ts';
+import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
+import { Memo } from './memo.ts';
+import { isClean, type Malformed, parseHost, TOKEN } from './syntax.ts';
 
 /** Most bytes of a head, and of the target in it. */
 export const MAX_HEAD_BYTES = 16_384;
@@ -33,8 +34,10 @@ export interface RequestHead {
 
 /** RFC 3986's characters and those that browsers send beside them; no space, quote, angle, backslash, fragment, control or non-ASCII. */
 const TARGET = /^\/[!$-;=?-[\]^_`a-z{|}~]*$/;
-const VERSION = /^HTTP\/1\.([01])$/;
 const ABSOLUTE = /^https?:\/\/([^/?]*)([/?].*)?$/i;
+
+/** Hosts come again with each request. */
+const HOSTS = new Memo(1000, parseHost);
 
 /** A request head from `text`: clean or not, up to and with its empty line. */
 export function readRequestHead(text: string): RequestHead | Malformed {
@@ -46,13 +49,12 @@ export function readRequestHead(text: string): RequestHead | Malformed {
   const method = text.slice(0, first);
   if (method.length > MAX_METHOD || !TOKEN.test(method)) return { status: 400, reason: 'a method that is none' };
   const version = text.slice(second + 1, lineEnd);
-  const [, digit] = VERSION.exec(version) ?? [];
-  if (digit === undefined) {
+  if (version !== 'HTTP/1.1' && version !== 'HTTP/1.0') {
     return /^HTTP\/[0-9]\.[0-9]$/.test(version)
       ? { status: 505, reason: 'only HTTP/1.0 and HTTP/1.1 are spoken here' }
       : { status: 400, reason: 'a version that is none' };
   }
-  const minor = digit === '1' ? 1 : 0;
+  const minor = version === 'HTTP/1.1' ? 1 : 0;
   const rawTarget = text.slice(first + 1, second);
   if (rawTarget.length > MAX_TARGET) return { status: 414, reason: `a target of more than ${MAX_TARGET} characters` };
   if (method === 'CONNECT') return { status: 501, reason: 'this is no forward proxy: CONNECT is not served' };
@@ -65,7 +67,7 @@ export function readRequestHead(text: string): RequestHead | Malformed {
   const framing = framingOf(fields, minor === 1);
   if (framing !== undefined && 'status' in framing) return framing;
   const connection = valuesOf(fields, 'connection');
-  const options = connection.length === 0 ? [] : connection.flatMap(listOf);
+  const options = elementsOf(connection);
   const expect = valuesOf(fields, 'expect');
   if (expect.length > 1 || (expect[0] !== undefined && expect[0].toLowerCase() !== '100-continue'))
     return { status: 417, reason: 'an expectation other than 100-continue' };
@@ -77,7 +79,7 @@ export function readRequestHead(text: string): RequestHead | Malformed {
     framing: framing === undefined || framing.kind === 'until_close' ? { kind: 'none' } : framing,
     keepAlive: !options.includes('close') && (minor === 1 || options.includes('keep-alive')),
     // RFC 9110, section 7.8: an upgrade counts only with its connection option, and never in HTTP/1.0.
-    upgrade: minor === 1 && options.includes('upgrade') ? valuesOf(fields, 'upgrade').flatMap(listOf) : [],
+    upgrade: minor === 1 && options.includes('upgrade') ? elementsOf(valuesOf(fields, 'upgrade')) : [],
     expectsContinue: minor === 1 && expect.length === 1,
     hopByHop: hopByHop(connection),
   };
@@ -97,12 +99,12 @@ function readAuthority(
   if (hosts.length > 1) return { status: 400, reason: 'two Host fields' };
   const [value] = hosts;
   if (value === undefined && minor === 1) return { status: 400, reason: 'no Host field' };
-  const named = value === undefined ? { host: '', port: undefined } : parseHost(value);
+  const named = value === undefined ? { host: '', port: undefined } : HOSTS.get(value);
   if (named === undefined) return { status: 400, reason: 'a Host that is none' };
   if (rawTarget === '*') {
     return method === 'OPTIONS' ? { target: '*', ...named } : { status: 400, reason: 'the target * is for OPTIONS' };
   }
-  const [absolute, authority = '', rest = ''] = ABSOLUTE.exec(rawTarget) ?? [];
+  const [absolute, authority = '', rest = ''] = (rawTarget.startsWith('/') ? null : ABSOLUTE.exec(rawTarget)) ?? [];
   const target = absolute === undefined ? rawTarget : rest.startsWith('/') ? rest : `/${rest}`;
   if (!TARGET.test(target)) return { status: 400, reason: 'a target that is none' };
   if (absolute !== undefined) {

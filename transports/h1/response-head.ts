@@ -1,6 +1,7 @@
 /** Reads the head of an origin's response (RFC 9112, sections 4 and 6.3). What is doubtful is a bad gateway, never passed on. */
-import { type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
-import { isClean, listOf } from './syntax.ts';
+import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
+import { Memo } from './memo.ts';
+import { isClean } from './syntax.ts';
 
 /** A response's head. */
 export interface ResponseHead {
@@ -19,6 +20,11 @@ export interface ResponseHead {
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: (.*))?$/;
 
+const STATUS_LINES = new Memo(200, (text): Pick<ResponseHead, 'status' | 'reason' | 'minor'> | undefined => {
+  const [, digit, code, reason = ''] = STATUS_LINE.exec(text) ?? [];
+  return code === undefined ? undefined : { status: Number(code), reason, minor: digit === '1' ? 1 : 0 };
+});
+
 /**
  * A response head from `text` (up to and with its empty line) to a request of `method`. A string says why it is no response that
  * can be passed on.
@@ -26,16 +32,15 @@ const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: (.*))?$/;
 export function readResponseHead(text: string, method: string): ResponseHead | string {
   if (!isClean(text)) return 'a control character, or a line that does not end in CRLF';
   const lineEnd = text.indexOf('\r\n');
-  const [, digit, code, reason = ''] = STATUS_LINE.exec(text.slice(0, lineEnd)) ?? [];
-  if (code === undefined) return 'the first line is no status line';
-  const status = Number(code);
-  const minor = digit === '1' ? 1 : 0;
+  const line = STATUS_LINES.get(text.slice(0, lineEnd));
+  if (line === undefined) return 'the first line is no status line';
+  const { status, reason, minor } = line;
   const fields = readFields(text, lineEnd + 2);
   if (!Array.isArray(fields)) return fields.reason;
   const said = framingOf(fields, minor === 1);
   if (said !== undefined && 'status' in said) return said.reason;
   const connection = valuesOf(fields, 'connection');
-  const options = connection.flatMap(listOf);
+  const options = elementsOf(connection);
   const framing = framingOfResponse(said, status, method);
   const closes = options.includes('close') || framing.kind === 'until_close';
   return {
@@ -45,7 +50,7 @@ export function readResponseHead(text: string, method: string): ResponseHead | s
     fields,
     framing,
     keepAlive: !closes && (minor === 1 || options.includes('keep-alive')),
-    upgrade: options.includes('upgrade') ? valuesOf(fields, 'upgrade').flatMap(listOf) : [],
+    upgrade: options.includes('upgrade') ? elementsOf(valuesOf(fields, 'upgrade')) : [],
     hopByHop: hopByHop(connection),
   };
 }

@@ -1,6 +1,8 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
 import type { AccessEntry, Route } from '../../proto/gateway.ts';
+import type { Wire } from '../tcp/wire.ts';
+import { wireOf } from '../tcp/wires.ts';
 import { ClientConnection } from './client.ts';
 import { CLIENT_TIMEOUTS, type ClientContext, type ClientTimeouts } from './client-context.ts';
 import { Deadlines } from './deadlines.ts';
@@ -11,7 +13,7 @@ export interface ProxyOptions {
   readonly upstreams: Upstreams;
   readonly timeouts?: Partial<ClientTimeouts>;
   readonly onAccess?: (entry: AccessEntry) => void;
-  /** Takes both sockets of a connection that switched protocols. */
+  /** Takes both wires of a connection that switched protocols. */
   readonly onSwitch: ClientContext['onSwitch'];
 }
 
@@ -32,10 +34,16 @@ export class HttpProxy {
     return this.#connections.size;
   }
 
-  /** Serves HTTP on `socket`, of which `first` has been read. `port`: ours; `isEncrypted`: TLS was ended here. */
+  /** Serves HTTP on a connected socket, of which `first` has been read. `port`: ours; `isEncrypted`: TLS was ended here. */
   serve(socket: Socket, port: number, isEncrypted: boolean, address: string, first?: Buffer): void {
+    socket.setNoDelay(true);
+    this.serveWire(wireOf(socket), port, isEncrypted, address, first);
+  }
+
+  /** The same on a wire. */
+  serveWire(wire: Wire, port: number, isEncrypted: boolean, address: string, first?: Buffer): void {
     const context = this.#contextOf(port, isEncrypted);
-    this.#connections.add(new ClientConnection(socket, context, address, first));
+    this.#connections.add(new ClientConnection(wire, context, address, first));
   }
 
   /** Lets answers under way finish, at most `graceMs`, and ends all connections. */

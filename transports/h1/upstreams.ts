@@ -1,6 +1,7 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
-import { connect, type Socket } from 'node:net';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
+import { dial } from '../tcp/dial.ts';
+import type { Wire, WireReader } from '../tcp/wire.ts';
 
 /** What goes wrong on the way to an origin. */
 export type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
@@ -38,7 +39,7 @@ export interface UpstreamHealth {
 
 /** A connection lent to one exchange. */
 export interface Lease {
-  readonly socket: Socket;
+  readonly wire: Wire;
   /** Whether it has carried an exchange before: its origin may have closed it just now. */
   readonly isReused: boolean;
   /** Gives it back. `keep`: the exchange is over on both sides, and the origin takes another. */
@@ -52,12 +53,7 @@ interface Origin {
   connections: number;
   failures: number;
   /** The newest last: it is the least likely to be closed. */
-  readonly idle: IdleConnection[];
-}
-
-interface IdleConnection {
-  readonly socket: Socket;
-  readonly since: number;
+  readonly idle: Connection[];
 }
 
 /** All connections to origins of one gateway. */
@@ -65,6 +61,7 @@ export class Upstreams {
   readonly #limits: UpstreamLimits;
   readonly #origins = new Map<string, Origin>();
   readonly #sweep: NodeJS.Timeout;
+  readonly #rested = (connection: Connection) => this.#rest(connection);
   #closed = false;
 
   constructor(limits: Partial<UpstreamLimits> = {}) {
@@ -79,10 +76,8 @@ export class Upstreams {
     for (;;) {
       const found = origin?.idle.pop();
       if (origin === undefined || found === undefined) return undefined;
-      const { socket } = found;
-      disarm(socket);
-      if (!socket.destroyed && socket.readable && socket.writable) return this.#lease(origin, socket, true);
-      socket.destroy();
+      if (found.wire.isWhole) return found.lend();
+      found.wire.destroy();
     }
   }
 
@@ -94,19 +89,15 @@ export class Upstreams {
     }
     origin.connections++;
     return new Promise((resolve, reject) => {
-      // The client decides how long a half-closed connection lives; the origin may answer after our FIN.
-      const socket = connect({ ...address, noDelay: true, allowHalfOpen: true });
       const giveUp = (error: UpstreamError) => {
         done();
-        socket.destroy();
+        cancel();
         reject(error);
       };
       const fail = (error: UpstreamError) => {
         origin.failures++;
         giveUp(error);
       };
-      const onError = (cause: Error) =>
-        fail(new UpstreamError('connect_failed', `${origin.key} does not take connections.`, { cause }));
       // Says nothing about the origin.
       const onAbort = () => giveUp(new UpstreamError('connect_failed', 'Nobody waits any more.'));
       const timer = setTimeout(
@@ -115,25 +106,23 @@ export class Upstreams {
       );
       const done = () => {
         clearTimeout(timer);
-        socket.off('error', onError);
-        socket.on('error', ignore);
         signal?.removeEventListener('abort', onAbort);
       };
-      socket.once('close', () => {
-        origin.connections--;
-        this.#forget(origin);
+      const cancel = dial(address.host, address.port, {
+        onOpen: (wire) => {
+          done();
+          origin.failures = 0;
+          resolve(new Connection(origin, wire, this.#rested).lend());
+        },
+        onError: (cause) =>
+          fail(new UpstreamError('connect_failed', `${origin.key} does not take connections.`, { cause })),
+        onClosed: () => {
+          origin.connections--;
+          this.#forget(origin);
+        },
       });
-      socket.once('error', onError);
-      signal?.addEventListener('abort', onAbort, { once: true });
-      if (signal?.aborted) {
-        onAbort();
-        return;
-      }
-      socket.once('connect', () => {
-        done();
-        origin.failures = 0;
-        resolve(this.#lease(origin, socket, false));
-      });
+      if (signal?.aborted) onAbort();
+      else signal?.addEventListener('abort', onAbort, { once: true });
     });
   }
 
@@ -150,26 +139,20 @@ export class Upstreams {
   close(): void {
     this.#closed = true;
     clearInterval(this.#sweep);
-    for (const { idle } of this.#origins.values()) for (const { socket } of idle.splice(0)) socket.destroy();
+    for (const { idle } of this.#origins.values()) for (const { wire } of idle.splice(0)) wire.destroy();
   }
 
-  #lease(origin: Origin, socket: Socket, isReused: boolean): Lease {
-    let isOut = true;
-    return {
-      socket,
-      isReused,
-      release: (keep) => {
-        if (!isOut) return;
-        isOut = false;
-        if (!keep || this.#closed || socket.destroyed || origin.idle.length >= this.#limits.maxIdle) {
-          socket.destroy();
-          return;
-        }
-        // Whatever comes unasked would be taken for the answer to the next request (hazard H12).
-        socket.on('data', ending).on('end', ending).resume();
-        origin.idle.push({ socket, since: performance.now() });
-      },
-    };
+  /** Takes a connection back whose exchange is over. */
+  #rest(connection: Connection): void {
+    const { origin, wire } = connection;
+    if (this.#closed || wire.isDestroyed || origin.idle.length >= this.#limits.maxIdle) {
+      wire.destroy();
+      return;
+    }
+    connection.since = performance.now();
+    wire.reader = connection;
+    wire.resume();
+    origin.idle.push(connection);
   }
 
   #originOf(address: UpstreamAddress): Origin {
@@ -183,7 +166,7 @@ export class Upstreams {
   }
 
   #forget(origin: Origin): void {
-    const dead = origin.idle.findIndex(({ socket }) => socket.destroyed);
+    const dead = origin.idle.findIndex(({ wire }) => wire.isDestroyed);
     if (dead >= 0) origin.idle.splice(dead, 1);
     // One that fails is remembered, for those who ask how it is.
     if (origin.connections === 0 && origin.failures === 0) this.#origins.delete(origin.key);
@@ -192,7 +175,7 @@ export class Upstreams {
   #expire(): void {
     const before = performance.now() - this.#limits.idleMs;
     for (const { idle } of this.#origins.values()) {
-      while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.socket.destroy();
+      while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.wire.destroy();
     }
   }
 }
@@ -201,12 +184,45 @@ function keyOf({ host, port }: UpstreamAddress): string {
   return `${host}:${port}`;
 }
 
-function ending(this: Socket): void {
-  this.destroy();
-}
+/** An open connection: lent to one exchange after the other, and hears the origin while it is idle. */
+class Connection implements Lease, WireReader {
+  readonly origin: Origin;
+  readonly wire: Wire;
+  /** When it became idle. */
+  since = 0;
+  isReused = false;
+  #isOut = false;
+  readonly #rest: (connection: Connection) => void;
 
-function disarm(socket: Socket): void {
-  socket.off('data', ending).off('end', ending);
-}
+  constructor(origin: Origin, wire: Wire, rest: (connection: Connection) => void) {
+    this.origin = origin;
+    this.wire = wire;
+    this.#rest = rest;
+  }
 
-function ignore(): void {}
+  lend(): Lease {
+    this.#isOut = true;
+    return this;
+  }
+
+  release(keep: boolean): void {
+    if (!this.#isOut) return;
+    this.#isOut = false;
+    this.isReused = true;
+    if (keep) this.#rest(this);
+    else this.wire.destroy();
+  }
+
+  /** Whatever comes unasked would be taken for the answer to the next request (hazard H12). */
+  onData(): void {
+    this.wire.destroy();
+  }
+
+  onEnd(): void {
+    this.wire.destroy();
+  }
+
+  onDrain(): void {}
+
+  onClose(): void {}
+}

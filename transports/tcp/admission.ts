@@ -21,16 +21,25 @@ export class Admission {
 
   /** Counts the connection until its socket closes; false when it is one too many. */
   admit(socket: Socket, address: string): boolean {
+    const isAdmitted = this.enter(address);
+    if (isAdmitted) socket.once('close', () => this.leave(address));
+    return isAdmitted;
+  }
+
+  /** Counts a connection until `leave`; false when it is one too many. */
+  enter(address: string): boolean {
     const count = this.#byAddress.get(address) ?? 0;
     if (this.#total >= this.#limits.total || count >= this.#limits.perAddress) return false;
     this.#total++;
     this.#byAddress.set(address, count + 1);
-    socket.once('close', () => {
-      this.#total--;
-      const left = (this.#byAddress.get(address) ?? 1) - 1;
-      if (left === 0) this.#byAddress.delete(address);
-      else this.#byAddress.set(address, left);
-    });
     return true;
+  }
+
+  /** One that entered is over. */
+  leave(address: string): void {
+    this.#total--;
+    const left = (this.#byAddress.get(address) ?? 1) - 1;
+    if (left === 0) this.#byAddress.delete(address);
+    else this.#byAddress.set(address, left);
   }
 }

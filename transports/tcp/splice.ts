@@ -1,5 +1,5 @@
-/** Joins two sockets: bytes pass as they come, with backpressure both ways, half-closes are passed on, and both end together. */
-import type { Socket } from 'node:net';
+/** Joins two connections: bytes pass as they come, with backpressure both ways, half-closes are passed on, and both end together. */
+import type { Wire, WireReader } from './wire.ts';
 
 export interface SpliceOptions {
   /** Sent to `b` before anything of `a`. */
@@ -10,28 +10,76 @@ export interface SpliceOptions {
   readonly onEnd?: (fromA: number, fromB: number) => void;
 }
 
-/** Joins `a` and `b`. Returns what ends both at once. */
-export function splice(a: Socket, b: Socket, { first, idleMs, onEnd }: SpliceOptions): () => void {
+/** Joins `a` and `b`, of which nothing is read yet. Returns what ends both at once. */
+export function splice(a: Wire, b: Wire, { first, idleMs, onEnd }: SpliceOptions): () => void {
+  let open = 2;
+  const idle = setTimeout(() => end(), idleMs).unref();
   const end = () => {
     a.destroy();
     b.destroy();
   };
-  let open = 2;
-  for (const [from, to] of [
-    [a, b],
-    [b, a],
-  ] as const) {
-    // Counts what is read and what is written, so both directions of the pair.
-    from.setTimeout(idleMs, end);
-    from.on('error', end);
-    from.once('close', () => {
-      // What was read of it still goes out; what the other side has to say has no reader any more.
-      to.destroySoon();
-      if (--open === 0) onEnd?.(a.bytesRead, b.bytesRead);
-    });
+  const closed = () => {
+    if (--open > 0) return;
+    clearTimeout(idle);
+    onEnd?.(a.bytesRead, b.bytesRead);
+  };
+  const moved = () => void idle.refresh();
+  a.reader = new Direction(a, b, moved, closed);
+  b.reader = new Direction(b, a, moved, closed);
+  if (a.isDestroyed || b.isDestroyed) {
+    end();
+    return end;
   }
   if (first !== undefined && first.length > 0) b.write(first);
-  a.pipe(b);
-  b.pipe(a);
+  a.resume();
+  b.resume();
   return end;
+}
+
+/** After so many large reads in a row it is worth a buffer of its own. */
+const LARGE_READ = 65_536;
+const MANY = 8;
+
+/** Hears one wire and writes to the other. */
+class Direction implements WireReader {
+  readonly #from: Wire;
+  readonly #to: Wire;
+  readonly #moved: () => void;
+  readonly #closed: () => void;
+  #large = 0;
+
+  constructor(from: Wire, to: Wire, moved: () => void, closed: () => void) {
+    this.#from = from;
+    this.#to = to;
+    this.#moved = moved;
+    this.#closed = closed;
+  }
+
+  onData(bytes: Buffer): void {
+    this.#moved();
+    const [from, to] = [this.#from, this.#to];
+    if (from.hasOwnBuffer) {
+      if (!to.writeStable(bytes)) from.pause();
+      return;
+    }
+    if (!to.write(bytes)) from.pause();
+    this.#large = bytes.length < LARGE_READ ? 0 : this.#large + 1;
+    if (this.#large === MANY) from.takeOwnBuffer();
+  }
+
+  onEnd(): void {
+    this.#to.end();
+  }
+
+  /** What `from` was given has left: more of the other may come. */
+  onDrain(): void {
+    this.#moved();
+    this.#to.resume();
+  }
+
+  onClose(): void {
+    // What was read of it still goes out; what the other side has to say has no reader any more.
+    this.#to.destroySoon();
+    this.#closed();
+  }
 }

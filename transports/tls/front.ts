@@ -1,11 +1,11 @@
 /**
  * The TLS door: reads the server name before the handshake, then ends TLS here, passes it through untouched, or refuses with the alert
- * that says why (interface section 4.5, TLS handling). Listens nowhere itself: raw sockets are handed to it.
+ * that says why (interface section 4.5, TLS handling). Listens nowhere itself: connections are handed to it.
  */
-import type { Socket } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
-import { readFirst } from '../tcp/first-bytes.ts';
+import { readFirstOf } from '../tcp/first-bytes-of.ts';
+import { NOBODY, type Wire } from '../tcp/wire.ts';
 import { type ClientHello, readClientHello } from './client-hello.ts';
 
 /** A certificate with its key, ready for handshakes. */
@@ -23,13 +23,15 @@ export interface TlsFrontOptions {
   readonly decide: (serverName: string | undefined) => TlsDecision | Promise<TlsDecision>;
   /** TLS was ended: what follows is plain. `serverName` is empty when none was named. */
   readonly onPlain: (socket: TLSSocket, address: string, serverName: string) => void;
-  /** TLS is to be passed on: the paused socket, with what was read of it. */
-  readonly onPass: (socket: Socket, hello: Buffer, to: UpstreamAddress, serverName: string) => void;
+  /** TLS is to be passed on: the paused connection, with what was read of it. */
+  readonly onPass: (wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, serverName: string) => void;
   /** How long a client may take to say hello, and again for the handshake after it, ms. */
   readonly helloMs?: number;
 }
 
 const HELLO_MS = 10_000;
+/** How long a client that is refused may take to read why, ms. */
+const LINGER_MS = 1000;
 
 /** Fatal alerts (RFC 8446, section 6), each in a record of its own. */
 const ALERTS = {
@@ -52,38 +54,35 @@ export class TlsFront {
     this.#helloMs = options.helloMs ?? HELLO_MS;
   }
 
-  /** Takes a connection that should speak TLS. */
-  accept(socket: Socket, address: string): void {
-    readFirst(
-      socket,
-      this.#helloMs,
-      (bytes) => {
-        const hello = readClientHello(bytes);
-        return hello === 'incomplete' ? undefined : hello;
-      },
-      (hello, bytes) => this.#heard(socket, address, hello, bytes),
-      () => socket.destroy(),
-    );
+  /** Takes a paused connection that should speak TLS, of which `first` has been read. */
+  accept(wire: Wire, address: string, first?: Buffer): void {
+    const asks = {
+      decide: helloOf,
+      onDecided: (hello: ClientHello | 'invalid', bytes: Buffer) => this.#heard(wire, address, hello, bytes),
+      onTimeout: () => wire.destroy(),
+    };
+    readFirstOf(wire, this.#helloMs, asks, first);
   }
 
-  #heard(socket: Socket, address: string, hello: ClientHello | 'invalid', bytes: Buffer): void {
+  #heard(wire: Wire, address: string, hello: ClientHello | 'invalid', bytes: Buffer): void {
     if (hello === 'invalid') {
-      refuse(socket, 'decode_error');
+      refuse(wire, 'decode_error');
       return;
     }
     const decision = this.#options.decide(hello.serverName);
-    if (decision instanceof Promise) void decision.then((later) => this.#decided(socket, address, hello, bytes, later));
-    else this.#decided(socket, address, hello, bytes, decision);
+    if (decision instanceof Promise) void decision.then((later) => this.#decided(wire, address, hello, bytes, later));
+    else this.#decided(wire, address, hello, bytes, decision);
   }
 
-  #decided(socket: Socket, address: string, hello: ClientHello, bytes: Buffer, decision: TlsDecision): void {
-    if (socket.destroyed) return;
-    if ('refuse' in decision) refuse(socket, 'unrecognized_name');
-    else if ('passTo' in decision) this.#options.onPass(socket, bytes, decision.passTo, hello.serverName ?? '');
-    else this.#handshake(socket, address, bytes, decision.end, hello.serverName ?? '');
+  #decided(wire: Wire, address: string, hello: ClientHello, bytes: Buffer, decision: TlsDecision): void {
+    if (wire.isDestroyed) return;
+    if ('refuse' in decision) refuse(wire, 'unrecognized_name');
+    else if ('passTo' in decision) this.#options.onPass(wire, address, bytes, decision.passTo, hello.serverName ?? '');
+    else this.#handshake(wire, address, bytes, decision.end, hello.serverName ?? '');
   }
 
-  #handshake(socket: Socket, address: string, bytes: Buffer, secureContext: SecureContext, serverName: string): void {
+  #handshake(wire: Wire, address: string, bytes: Buffer, secureContext: SecureContext, serverName: string): void {
+    const socket = wire.toSocket();
     // Wrapping takes over what was read and not used.
     socket.unshift(bytes);
     // RFC 7301: HTTP/1.1 is all that is spoken. Whoever offers only others is refused; whoever offers none is not.
@@ -101,9 +100,16 @@ export class TlsFront {
   }
 }
 
-function refuse(socket: Socket, alert: keyof typeof ALERTS): void {
-  socket.end(ALERTS[alert]);
+function helloOf(bytes: Buffer): ClientHello | 'invalid' | undefined {
+  const hello = readClientHello(bytes);
+  return hello === 'incomplete' ? undefined : hello;
+}
+
+function refuse(wire: Wire, alert: keyof typeof ALERTS): void {
+  wire.write(ALERTS[alert]);
+  wire.end();
   // What the client still says is read and dropped, so that a reset does not overtake the alert.
-  socket.resume();
-  socket.setTimeout(1000, () => socket.destroy());
+  const timer = setTimeout(() => wire.destroy(), LINGER_MS);
+  wire.reader = { ...NOBODY, onClose: () => clearTimeout(timer) };
+  wire.resume();
 }

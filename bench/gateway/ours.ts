@@ -1,0 +1,61 @@
+/** The gateway as it is put together for a platform, without database and engine: its routes are given. Told `gc` on stdin, it collects. */
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { Routing } from '../../actors/gateway/routing.ts';
+import type { Log } from '../../proto/ports.ts';
+import { RouteTable } from '../../proto/routes.ts';
+import { GatewayListeners } from '../../transports/gateway/listeners.ts';
+import { certificateContext } from '../../transports/tls/front.ts';
+import { CONTAINERS, DOMAIN, type Origins, TLS_HOST } from './peers.ts';
+
+const nothing = () => {};
+const log: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing, child: () => log };
+
+/** Serves until stdin ends. Says its ports first. */
+export async function serveOurs(folder: string, origins: Origins): Promise<void> {
+  const certificate = certificateContext({
+    cert: readFileSync(`${folder}/cert.pem`, 'utf8'),
+    key: readFileSync(`${folder}/key.pem`, 'utf8'),
+  });
+  let routing: Routing | undefined;
+  const listeners = await GatewayListeners.open({
+    host: '127.0.0.1',
+    ports: { http: 0, https: 0 },
+    log,
+    route: (request) => routing?.decide(request) ?? { reply: { status: 503 } },
+    decideName: (name, port) => {
+      const decision = routing?.decideName(name, port) ?? 'refuse';
+      return decision === 'end' ? { end: certificate } : decision;
+    },
+    onAccess: nothing,
+    onLong: () => nothing,
+    // All clients of the benchmark have one address.
+    limits: { perAddress: 20_000 },
+  });
+  routing = new Routing({ domain: DOMAIN, ports: listeners.ports, fallback: undefined });
+  const at = (port: number) => ({
+    address: '127.0.0.1',
+    ports: new Map([
+      [80, port],
+      [443, port],
+    ]),
+  });
+  routing.show({
+    routes: new RouteTable([
+      { host: TLS_HOST, path_prefix: '/', target: `127.0.0.1:${origins.http}`, strip_prefix: false, priority: 0 },
+    ]),
+    containers: new Map([
+      [CONTAINERS.http, at(origins.http)],
+      [CONTAINERS.flow, at(origins.flow)],
+      [CONTAINERS.once, at(origins.http)],
+    ]),
+  });
+  process.stdout.write(`${JSON.stringify(listeners.ports)}\n`);
+  for await (const line of createInterface({ input: process.stdin })) {
+    if (line !== 'gc') continue;
+    globalThis.gc?.();
+    globalThis.gc?.();
+    process.stdout.write('{}\n');
+  }
+  await listeners.close(0);
+}

@@ -1,0 +1,93 @@
+/** HTTP behind TLS that ends here, through the proxy, on wires of both kinds: much in both directions, and readers that are slow. */
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { request } from 'node:https';
+import { type TestContext, test } from 'node:test';
+import { connect } from 'node:tls';
+import { HttpProxy } from '../../transports/h1/server.ts';
+import { Upstreams } from '../../transports/h1/upstreams.ts';
+import { Admission } from '../../transports/tcp/admission.ts';
+import { listenWires } from '../../transports/tcp/listen.ts';
+import { splice } from '../../transports/tcp/splice.ts';
+import { useWires } from '../../transports/tcp/wires.ts';
+import { certificateContext, TlsFront } from '../../transports/tls/front.ts';
+import { issueCertificate, makeAuthority } from '../../transports/tls/local-ca.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { httpOrigin } from './kit.ts';
+
+failOnLeaks();
+
+/** The proxy behind TLS; everything goes to an origin that sends back what it gets. */
+async function open(t: TestContext, kind: 'handle' | 'stream') {
+  useWires(kind);
+  t.after(() => useWires('handle'));
+  const authority = await makeAuthority('Troupe (test)', Date.now());
+  const context = certificateContext(await issueCertificate(authority, ['a.test'], Date.now()));
+  const origin = await httpOrigin(t, (incoming, response) => incoming.pipe(response));
+  const upstreams = new Upstreams();
+  const proxy = new HttpProxy({
+    upstreams,
+    route: ({ target }) => ({ forward: { host: '127.0.0.1', port: origin }, target }),
+    onSwitch: (client, to) => splice(client, to, { idleMs: 10_000 }),
+  });
+  const front = new TlsFront({
+    decide: () => ({ end: context }),
+    onPlain: (socket, address) => proxy.serve(socket, 443, true, address),
+    onPass: (wire) => wire.destroy(),
+  });
+  const listener = await listenWires('127.0.0.1', 0, new Admission(), (wire, address) => front.accept(wire, address));
+  t.after(async () => {
+    await proxy.close(0);
+    upstreams.close();
+    await listener.close();
+  });
+  return { port: listener.port, ca: authority.cert, proxy };
+}
+
+for (const kind of ['handle', 'stream'] as const) {
+  test(`bodies pass whole both ways, also to a slow reader (${kind})`, async (t) => {
+    const { port, ca } = await open(t, kind);
+    const body = randomBytes(6_000_001);
+    for (const headers of [{ 'content-length': body.length }, { 'transfer-encoding': 'chunked' }]) {
+      const outgoing = request({
+        ...{ port, host: '127.0.0.1', servername: 'a.test', ca, method: 'POST', agent: false },
+        headers: { host: 'a.test', ...headers },
+      });
+      outgoing.end(body);
+      const [response] = await once(outgoing, 'response');
+      const hash = createHash('sha256');
+      for await (const chunk of response) {
+        hash.update(chunk);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      assert.equal(hash.digest('hex'), createHash('sha256').update(body).digest('hex'));
+    }
+  });
+
+  test(`many requests on one connection, and its end by either side (${kind})`, async (t) => {
+    const { port, ca, proxy } = await open(t, kind);
+    const socket = connect({ port, host: '127.0.0.1', servername: 'a.test', ca }).on('error', () => {});
+    let text = '';
+    socket.on('data', (chunk: Buffer) => {
+      text += chunk.toString('latin1');
+    });
+    for (let i = 1; i <= 20; i++) {
+      socket.write(`POST /${i} HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3\r\n\r\n${String(i).padStart(3, '.')}`);
+      await until(() => text.split('HTTP/1.1 200 OK').length === i + 1 && text.includes(String(i).padStart(3, '.')), {
+        what: `answer ${i}`,
+      });
+    }
+    assert.equal(proxy.size, 1);
+    socket.end('GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n');
+    await once(socket, 'close');
+    await until(() => proxy.size === 0, { what: 'the connection is forgotten' });
+    const gone = connect({ port, host: '127.0.0.1', servername: 'a.test', ca }).on('error', () => {});
+    await once(gone, 'secureConnect');
+    gone.write('POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\n123');
+    await until(() => proxy.size === 1, { what: 'it is there' });
+    gone.destroy();
+    await until(() => proxy.size === 0, { what: 'it is gone' });
+  });
+}

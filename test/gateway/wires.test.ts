@@ -1,0 +1,175 @@
+/** Wires of both kinds, joined in every combination: bytes, backpressure, half-closes and ends are those of the two connections. */
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { describe, type TestContext, test } from 'node:test';
+import { Admission } from '../../transports/tcp/admission.ts';
+import { dial } from '../../transports/tcp/dial.ts';
+import { internals } from '../../transports/tcp/handles.ts';
+import { listenWires } from '../../transports/tcp/listen.ts';
+import { splice } from '../../transports/tcp/splice.ts';
+import type { Wire } from '../../transports/tcp/wire.ts';
+import { usesHandles, useWires } from '../../transports/tcp/wires.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { rawOrigin } from './kit.ts';
+
+failOnLeaks();
+
+const KINDS = ['handle', 'stream'] as const;
+
+interface Joined {
+  readonly client: Socket;
+  readonly origin: Socket;
+  readonly near: Wire;
+  readonly far: Wire;
+  readonly ended: readonly [number, number][];
+}
+
+/** A client and an origin, and between them two wires of these kinds. */
+async function join(t: TestContext, near: 'handle' | 'stream', far: 'handle' | 'stream'): Promise<Joined> {
+  const ended: [number, number][] = [];
+  const origins: Socket[] = [];
+  const port = await rawOrigin(t, (socket) => origins.push(socket.pause()));
+  const pairs: { near: Wire; far: Wire }[] = [];
+  useWires(near);
+  const admission = new Admission();
+  const listener = await listenWires('127.0.0.1', 0, admission, (wire) => {
+    useWires(far);
+    dial('127.0.0.1', port, {
+      onOpen: (to) => {
+        pairs.push({ near: wire, far: to });
+        const end = splice(wire, to, { idleMs: 60_000, onEnd: (a, b) => ended.push([a, b]) });
+        t.after(end);
+      },
+      onError: (error) => assert.fail(error),
+      onClosed: () => {},
+    });
+  });
+  t.after(async () => {
+    useWires('handle');
+    await listener.close();
+  });
+  const client = connect({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
+  client.on('error', () => {});
+  t.after(() => void client.destroy());
+  await once(client, 'connect');
+  await until(() => pairs.length === 1 && origins.length === 1, { what: 'both sides are there' });
+  const [pair] = pairs;
+  const [origin] = origins;
+  assert.ok(pair && origin);
+  return { client, origin, ...pair, ended };
+}
+
+const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
+
+/** All that comes until the end, read in starts and stops. */
+async function readSlowly(socket: Socket): Promise<string> {
+  const hash = createHash('sha256');
+  let reads = 0;
+  // Not destroyed at the end: it may still be sending.
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
+    hash.update(chunk);
+    if (++reads % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  return hash.digest('hex');
+}
+
+for (const near of KINDS) {
+  for (const far of KINDS) {
+    describe(`a ${near} joined to a ${far}`, () => {
+      test('passes much in both directions at once, whole, and then the ends', async (t) => {
+        const { client, origin, ended } = await join(t, near, far);
+        const [up, down] = [randomBytes(9_000_001), randomBytes(24_000_007)];
+        client.end(up);
+        origin.end(down);
+        const [atOrigin, atClient] = await Promise.all([readSlowly(origin), readSlowly(client)]);
+        assert.deepEqual([atOrigin, atClient], [hashOf(up), hashOf(down)]);
+        await until(() => ended.length === 1, { what: 'both are closed' });
+        assert.deepEqual(ended, [[up.length, down.length]]);
+      });
+
+      test('passes a half-close on, and what the other side says after it', async (t) => {
+        const { client, origin, ended } = await join(t, near, far);
+        client.end('question');
+        origin.resume();
+        await once(origin, 'end');
+        origin.end('answer');
+        let heard = '';
+        client.setEncoding('latin1').on('data', (text: string) => {
+          heard += text;
+        });
+        await once(client, 'end');
+        assert.equal(heard, 'answer');
+        await until(() => ended.length === 1, { what: 'both are closed' });
+      });
+
+      test('does not read ahead of a side that does not read', async (t) => {
+        const { client, origin, near: wire } = await join(t, near, far);
+        client.write(Buffer.alloc(64 << 20));
+        let before = -1;
+        await until(
+          () => {
+            const still = wire.bytesRead === before && wire.bytesRead > 0;
+            before = wire.bytesRead;
+            return still;
+          },
+          { what: 'nothing moves any more', everyMs: 100 },
+        );
+        assert.ok(wire.bytesRead < 32 << 20, `${wire.bytesRead}`);
+        origin.resume();
+        await until(() => wire.bytesRead === 64 << 20, { what: 'all of it has passed' });
+      });
+
+      test('ends both when one is reset', async (t) => {
+        const { client, origin, ended } = await join(t, near, far);
+        origin.resume();
+        client.resetAndDestroy();
+        await until(() => ended.length === 1, { what: 'both are closed' });
+      });
+    });
+  }
+}
+
+test('a wire that is made a socket again has the rest, and its place is free when that closes', async (t) => {
+  for (const kind of KINDS) {
+    useWires(kind);
+    t.after(() => useWires('handle'));
+    const admission = new Admission({ total: 1 });
+    const wires: Wire[] = [];
+    const listener = await listenWires('127.0.0.1', 0, admission, (wire) => wires.push(wire));
+    const client = connect(listener.port, '127.0.0.1').on('error', () => {});
+    await until(() => wires.length === 1, { what: 'the connection' });
+    const socket = wires[0]?.toSocket();
+    assert.ok(socket);
+    assert.equal(admission.enter('192.0.2.1'), false);
+    socket.end('bye');
+    const [text] = await once(client, 'data');
+    assert.equal(String(text), 'bye');
+    client.destroy();
+    wires[0]?.destroy();
+    await until(() => admission.enter('192.0.2.1'), { what: 'the place is free' });
+    await listener.close();
+  }
+});
+
+test('a connection that cannot be opened is an error, whatever the address', async () => {
+  for (const kind of KINDS) {
+    useWires(kind);
+    for (const host of ['127.0.0.1', '::1', 'localhost']) {
+      const told: string[] = [];
+      dial(host, 1, {
+        onOpen: () => told.push('open'),
+        onError: () => told.push('error'),
+        onClosed: () => told.push('closed'),
+      });
+      assert.deepEqual(told, []);
+      await until(() => told.length === 2, { what: 'both are told' });
+      assert.deepEqual(told, ['error', 'closed'], `${kind} ${host}`);
+    }
+  }
+  useWires('handle');
+});
+
+test('handles are used where they are known', () => assert.equal(usesHandles(), internals !== undefined));
