@@ -1,6 +1,7 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
 import type { Socket } from 'node:net';
 import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
+import type { CacheHook } from './cache-hook.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
@@ -20,6 +21,7 @@ export const CLIENT_TIMEOUTS: ClientTimeouts = { headMs: 10_000, idleMs: 60_000,
 export interface ClientContext {
   readonly route: Route;
   readonly upstreams: Upstreams;
+  readonly cache: CacheHook | undefined;
   readonly deadlines: Deadlines;
   readonly timeouts: ClientTimeouts;
   readonly onAccess: (entry: AccessEntry) => void;

@@ -3,13 +3,15 @@
  * ahead of its turn waits, bounded, and then stays in the kernel.
  */
 import type { Socket } from 'node:net';
-import type { ProxyDecision, ProxyReply } from '../../proto/gateway.ts';
+import type { ProxyDecision, ProxyReply, UpstreamAddress } from '../../proto/gateway.ts';
 import { BodyReader } from './body.ts';
+import type { CacheAnswer } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
 import { askedOf, type ClientContext, entryOf } from './client-context.ts';
 import type { Timed } from './deadlines.ts';
 import { Exchange, type ExchangeClient } from './exchange.ts';
 import { HeadBuffer } from './head-buffer.ts';
+import { Replay } from './replay.ts';
 import { MAX_HEAD_BYTES, type RequestHead, readRequestHead } from './request-head.ts';
 import { replyText } from './write-heads.ts';
 
@@ -29,7 +31,7 @@ export class ClientConnection implements Timed, ExchangeClient {
   readonly #head = new HeadBuffer(MAX_HEAD_BYTES);
   #phase: Phase = 'idle';
   #request: RequestHead | undefined;
-  #exchange: Exchange | undefined;
+  #exchange: Exchange | Replay | undefined;
   /** When the request's head was complete, ms. */
   #began = 0;
   #body: BodyReader | undefined;
@@ -104,8 +106,9 @@ export class ClientConnection implements Timed, ExchangeClient {
 
   #onData = (chunk: Buffer): void => {
     if (this.#phase === 'closing') return;
-    // In order: what came ahead has its turn first.
-    if (this.#request === undefined && this.#ahead.length === 0) this.#readHead(chunk);
+    // In order: what came ahead has its turn first. A client that does not read its answers gets no more of them.
+    if (this.#request === undefined && this.#ahead.length === 0 && !this.#socket.writableNeedDrain)
+      this.#readHead(chunk);
     else {
       this.#keep(chunk);
       this.#readBody();
@@ -170,16 +173,38 @@ export class ClientConnection implements Timed, ExchangeClient {
       this.#answer(decision.reply);
       return;
     }
-    const { host, port } = decision.forward;
-    this.#upstream = `${host}:${port}`;
-    this.#exchange = new Exchange(this, this.#context.upstreams, {
-      head,
-      address: decision.forward,
-      target: decision.target,
-      client: { address: this.#address, isEncrypted: this.#context.isEncrypted },
-      keepAlive: head.keepAlive && !this.#isDraining,
+    const { isEncrypted } = this.#context;
+    const { forward, target } = decision;
+    const asked = this.#context.cache?.ask({ head, origin: forward, target, isEncrypted }) ?? FORWARD;
+    if (asked instanceof Promise) void asked.then((later) => this.#asked(head, forward, target, later));
+    else this.#asked(head, forward, target, asked);
+  }
+
+  /** The cache has been asked: answers from it, or forwards. */
+  #asked(head: RequestHead, address: UpstreamAddress, target: string, answer: CacheAnswer): void {
+    if (this.#request !== head || this.#phase !== 'exchange') {
+      if (answer.kind === 'forward') answer.sink?.abort();
+      return;
+    }
+    const keepAlive = head.keepAlive && !this.#isDraining;
+    if (answer.kind === 'hit') {
+      this.#upstream = 'cache';
+      const replay = new Replay(this, answer.answer, keepAlive);
+      this.#exchange = replay;
+      replay.start(head.minor);
+      return;
+    }
+    this.#upstream = `${address.host}:${address.port}`;
+    if (answer.kind === 'fail') {
+      this.fail(answer.status, answer.reason);
+      return;
+    }
+    const client = { address: this.#address, isEncrypted: this.#context.isEncrypted };
+    const exchange = new Exchange(this, this.#context.upstreams, {
+      ...{ head, address, target, client, keepAlive, sink: answer.sink },
     });
-    this.#exchange.start();
+    this.#exchange = exchange;
+    exchange.start();
   }
 
   /** Hands what came of the body to the exchange, as far as it takes it. */
@@ -216,6 +241,8 @@ export class ClientConnection implements Timed, ExchangeClient {
   #onEnd = (): void => {
     this.#hasEnded = true;
     if (this.#phase === 'idle' || this.#phase === 'head') {
+      // Whole requests wait for their turn.
+      if (this.#ahead.length > 0) return;
       if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
       else this.#close();
     } else if (this.#phase === 'exchange' && !this.#isBodyRead && this.#ahead.length === 0) this.#cutShort();
@@ -228,6 +255,10 @@ export class ClientConnection implements Timed, ExchangeClient {
   }
 
   #onDrain = (): void => {
+    if (this.#phase === 'idle') {
+      if (this.#ahead.length > 0) this.#goOn();
+      return;
+    }
     this.progress();
     this.#exchange?.resume();
   };
@@ -346,8 +377,9 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#body = undefined;
     this.#wait('idle', this.#context.timeouts.idleMs);
     // Not from here: a thousand requests in one packet must not become a thousand calls deep.
-    if (this.#ahead.length > 0) setImmediate(this.#goOn);
-    else if (this.#hasEnded) this.#close();
+    if (this.#ahead.length > 0) {
+      if (!this.#socket.writableNeedDrain) setImmediate(this.#goOn);
+    } else if (this.#hasEnded) this.#close();
   }
 
   /** Takes the request that came ahead of its turn. */
@@ -395,5 +427,6 @@ export class ClientConnection implements Timed, ExchangeClient {
 }
 
 const NOTHING = Buffer.alloc(0);
+const FORWARD: CacheAnswer = { kind: 'forward' };
 
 function ignore(): void {}
