@@ -60,6 +60,8 @@ export interface AccessEntry {
   readonly ms: number;
   /** `host:port` of the origin; `cache` when it was not asked; empty when the gateway answered itself. */
   readonly upstream: string;
+  /** Whether the origin gave no answer, or not all of it. */
+  readonly isBroken: boolean;
   readonly referer: string;
   readonly userAgent: string;
 }

@@ -141,6 +141,17 @@ describe('a mutating request', () => {
     });
   }
 
+  test('evicts what its answer names on the same host', async (t) => {
+    const proxy = await openCached(t, ({ method, count }) =>
+      ok(method === 'GET' ? '' : 'Location: /y\r\nContent-Location: http://a.test/z\r\n', `answer ${count}`),
+    );
+    for (const path of ['/y', '/z', '/w']) await proxy.ask(path);
+    await proxy.ask('/x', { method: 'POST', body: '1' });
+    const cached = [];
+    for (const path of ['/y', '/z', '/w']) cached.push((await proxy.ask(path)).isCached);
+    assert.deepEqual(cached, [false, false, true]);
+  });
+
   test('evicts once more when it is answered, and what was asked before it is not kept after it', async (t) => {
     const waiting: (() => void)[] = [];
     const proxy = await openCached(t, ({ method, target, count }, socket) => {
@@ -423,7 +434,7 @@ describe('hazards', () => {
     await until(() => replies.length === 1, { what: 'the first at the origin' });
     const others = [proxy.ask('/x'), proxy.ask('/x'), proxy.ask('/x')];
     await until(() => proxy.cache.numbers().waited === 3, { what: 'the others wait' });
-    first.socket.destroy();
+    first.socket.resetAndDestroy();
     await until(() => replies.length === 2, { what: 'the second at the origin' });
     replies[1]?.();
     assert.deepEqual(
@@ -473,8 +484,55 @@ describe('hazards', () => {
     assert.deepEqual({ entries, bytes }, { entries: 0, bytes: 0 });
   });
 
+  test('K09: ages and dates that are none, or too old, are not fresh; nothing is fresh for longer than 30 seconds', async (t) => {
+    const cases: [string, boolean][] = [
+      ['Age: 5\r\nCache-Control: max-age=60', true],
+      ['Age: -1\r\nCache-Control: max-age=60', false],
+      ['Age: 60\r\nCache-Control: max-age=60', false],
+      ['Age: 0\r\nAge: 0\r\nCache-Control: max-age=60', false],
+      ['Age: 9223372036854775808\r\nCache-Control: max-age=60', false],
+      ['Age: x', false],
+      ['Cache-Control: max-age=-1', false],
+      ['Cache-Control: max-age=1e3', false],
+      ['Cache-Control: max-age=9223372036854775808', true],
+      ['Cache-Control: max-age=60, max-age=0', false],
+      ['Cache-Control: max-age=0\r\nCache-Control: s-maxage=60', true],
+      ['Cache-Control: max-age=60, No-Store', false],
+      ['Cache-Control: private="x", max-age=60', false],
+      ['Cache-Control: no-cache="x"', false],
+      ['Expires: 0', false],
+      ['Expires: Thu, 01 Jan 1970 00:00:00 GMT', false],
+      ['Expires: Fri, 01 Jan 2100 00:00:00 GMT', true],
+      ['Expires: Fri, 01 Jan 2100 00:00:00 GMT\r\nExpires: 0', false],
+      ['Date: Thu, 01 Jan 1970 00:00:00 GMT', false],
+      ['Date: yesterday', true],
+      ['Date: Fri, 01 Jan 2100 00:00:00 GMT\r\nExpires: Thu, 31 Dec 2099 00:00:00 GMT', false],
+    ];
+    const proxy = await openCached(t, ({ target }) => ok(`${cases[Number(target.slice(1))]?.[0]}\r\n`, 'x'));
+    for (const [n, [lines, isFresh]] of cases.entries()) {
+      assert.equal(await isReused(proxy, `/${n}`), isFresh, lines);
+      proxy.advance(30_001);
+      assert.equal((await proxy.ask(`/${n}`)).isCached, false, lines);
+    }
+  });
+
+  test('K12: any number of URLs takes no more memory than it may', async (t) => {
+    const capacity = 200_000;
+    const proxy = await openCached(t, () => ok('', 'x'.repeat(1000)), { capacity });
+    const client = await rawClient(t, proxy.port);
+    for (let n = 0; n < 500; n++) client.send(`GET /${n} HTTP/1.1\r\nHost: a.test\r\n\r\n`);
+    await until(() => proxy.log.length === 500, { what: 'all answers' });
+    const { bytes, evictions, stored } = proxy.cache.numbers();
+    assert.ok(bytes <= capacity);
+    assert.equal(stored, 500);
+    assert.ok(evictions > 300);
+    assert.equal((await proxy.ask('/499')).isCached, true);
+  });
+
   test('K13: a request to one host evicts nothing of another', async (t) => {
-    const proxy = await openCached(t, counting);
+    const proxy = await openCached(t, ({ method, count }) =>
+      ok(method === 'GET' ? '' : 'Location: http://b.test/x\r\nContent-Location: //b.test/x\r\n', `answer ${count}`),
+    );
     await proxy.ask('/x', { host: 'b.test' });
     for (const path of ['/x', 'http://a.test/x', '//b.test/x', '/x?host=b.test'])
       await proxy.ask(path, {

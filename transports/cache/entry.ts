@@ -4,8 +4,8 @@ import type { Field } from '../h1/fields.ts';
 
 /** Up to this size head and body leave in one write; a larger body is not copied for it. */
 const JOINED = 16_384;
-/** What an entry costs beside its bytes: objects, buffers, its places in maps and lists. Measured in test/gateway/cache-store.test.ts. */
-const OVERHEAD = 1024;
+/** What an entry costs beside its bytes: objects, buffers, its places in maps and lists, and a map for a host that has no other. Measured in test/gateway/cache-store.test.ts. */
+const OVERHEAD = 1536;
 
 /** What an entry is made of. */
 export interface EntryParts {
@@ -34,9 +34,9 @@ export class Entry implements CachedAnswer {
   readonly size: number;
   readonly expiresAt: number;
   readonly length: number;
-  /** Neighbours in the order of use; the store's own. */
-  older: Entry | undefined;
-  newer: Entry | undefined;
+  /** Neighbours in two orders of use; order.ts's own. */
+  readonly older: [Entry | undefined, Entry | undefined] = [undefined, undefined];
+  readonly newer: [Entry | undefined, Entry | undefined] = [undefined, undefined];
   /** Whether the store has it; and how many send from it. */
   isKept = false;
   holders = 0;
@@ -64,7 +64,7 @@ export class Entry implements CachedAnswer {
     this.length = body.length;
     this.#body = body;
     let head = `HTTP/1.1 200 ${reason}\r\n`;
-    for (const { name, line } of fields) if (name !== 'content-length') head += `${line}\r\n`;
+    for (const { name, line } of fields) if (name !== 'content-length' && name !== 'age') head += `${line}\r\n`;
     this.#head = Buffer.from(`${head}Content-Length: ${body.length}\r\nAge: `, 'latin1');
     // The head is there twice: by itself, and as it is sent.
     this.size = OVERHEAD + body.length + 2 * this.#head.length + 2 * (host.length + path.length) + variant.length;

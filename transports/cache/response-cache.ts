@@ -1,10 +1,12 @@
 /** The gateway's response cache (interface section 4.5), as exchanges see it. docs/gateway-cache.md says what it keeps. */
 import { LRUCache } from 'lru-cache';
 import type { CacheAnswer, CacheHook, CacheRequest, CacheSink } from '../h1/cache-hook.ts';
+import type { RequestHead } from '../h1/request-head.ts';
+import type { ResponseHead } from '../h1/response-head.ts';
 import { type Collecting, Collector } from './collector.ts';
 import type { Entry } from './entry.ts';
 import { answers, Flight } from './flight.ts';
-import { isMutating, type Question, questionOf } from './rules.ts';
+import { isMutating, pathsNamedBy, type Question, questionOf } from './rules.ts';
 import { CacheStore, type StoreOptions } from './store.ts';
 
 /** Interface section 4.5. */
@@ -79,7 +81,7 @@ export class ResponseCache implements CacheHook {
 
   ask(request: CacheRequest): CacheAnswer | Promise<CacheAnswer> {
     const { head } = request;
-    if (isMutating(head.method)) return { kind: 'forward', sink: this.#evicting(head.host, pathOf(head.target)) };
+    if (isMutating(head.method)) return { kind: 'forward', sink: this.#evicting(head) };
     const question = questionOf(request, this.#shared.more);
     if (question === undefined || this.#isClosed) {
       this.#bypasses++;
@@ -159,15 +161,24 @@ export class ResponseCache implements CacheHook {
     return { kind: 'forward', sink: flight.sink };
   }
 
-  /** Evicts at once (interface section 4.5), and once more when the origin has answered: until then it may have given out what was before. */
-  #evicting(host: string, path: string): CacheSink {
-    const evict = () => {
-      const counter = counterOf(host, path);
-      this.#mutations[counter] = (this.#mutations[counter] ?? 0) + 1;
-      this.#store.delete(host, path);
-    };
-    evict();
-    return new Evicting(evict);
+  /**
+   * Evicts at once (interface section 4.5), and once more when the origin has answered: until then it may have given out what was
+   * before. Then also what the answer names, on the same host alone.
+   */
+  #evicting(head: RequestHead): CacheSink {
+    const path = pathOf(head.target);
+    this.#evict(head.host, path);
+    return new Evicting((response) => {
+      this.#evict(head.host, path);
+      if (response === undefined) return;
+      for (const named of pathsNamedBy(head, response)) this.#evict(head.host, named);
+    });
+  }
+
+  #evict(host: string, path: string): void {
+    const counter = counterOf(host, path);
+    this.#mutations[counter] = (this.#mutations[counter] ?? 0) + 1;
+    this.#store.delete(host, path);
   }
 
   #reserve(host: string, bytes: number): boolean {
@@ -190,14 +201,14 @@ export class ResponseCache implements CacheHook {
 
 /** Evicts when a response begins, whatever it is. */
 class Evicting implements CacheSink {
-  readonly #evict: () => void;
+  readonly #evict: (response?: ResponseHead) => void;
 
-  constructor(evict: () => void) {
+  constructor(evict: (response?: ResponseHead) => void) {
     this.#evict = evict;
   }
 
-  begin<R>(response: R): R {
-    this.#evict();
+  begin(response: ResponseHead): ResponseHead {
+    this.#evict(response);
     return response;
   }
 

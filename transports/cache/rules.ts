@@ -4,6 +4,7 @@
  */
 import type { CacheRequest } from '../h1/cache-hook.ts';
 import type { Field } from '../h1/fields.ts';
+import type { RequestHead } from '../h1/request-head.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
 import { listOf } from '../h1/syntax.ts';
 import { dateOf, directivesOf, secondsIn, secondsOf } from './cache-control.ts';
@@ -35,6 +36,24 @@ const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 export function isMutating(method: string): boolean {
   return !SAFE.has(method);
 }
+
+/** Paths that the answer to a mutation names as changed, on the host of the request and on no other (RFC 9111, section 4.4). */
+export function pathsNamedBy(request: RequestHead, response: ResponseHead): string[] {
+  if (response.status >= 400) return [];
+  const paths: string[] = [];
+  const base = `http://${request.host}${request.port === undefined ? '' : `:${request.port}`}${request.target}`;
+  if (!URL.canParse(base)) return [];
+  const { host } = new URL(base);
+  for (const { name, value } of response.fields) {
+    if (name !== 'location' && name !== 'content-location') continue;
+    if (paths.length === MAX_NAMED || !URL.canParse(value, base)) continue;
+    const url = new URL(value, base);
+    if (url.host === host) paths.push(url.pathname);
+  }
+  return paths;
+}
+
+const MAX_NAMED = 4;
 
 /** Fields that are part of the variant. */
 const KEYED = ['accept', 'accept-language', 'accept-encoding'] as const;
@@ -223,7 +242,7 @@ export function keepingOf(
   const lifetimeMs = said.length > 0 ? 1000 * Math.min(...said) : TTL_MS;
   // In doubt it is older (RFC 9111, section 4.2.3). Dates tell whole seconds.
   const ages = (values.get('age') ?? []).map((text) => secondsOf(text));
-  if (ages.some(Number.isNaN)) return 'an Age that is none';
+  if (ages.length > 1 || ages.some(Number.isNaN)) return 'an Age that is none';
   const apparentMs = 1000 * Math.floor((wallMs - Math.min(wallMs, ...dates)) / 1000);
   const ageMs = Math.max(apparentMs, 1000 * Math.max(0, ...ages) + delayMs);
   const freshMs = Math.min(TTL_MS, lifetimeMs - ageMs);
@@ -246,7 +265,7 @@ function variesByKey(vary: readonly string[], more: MoreHarmless | undefined): b
 }
 
 /** Fields of a kept response that are not sent on: the first is put anew, and the others are no word for those behind us. */
-const REPLACED = new Set([...CONTROLS, 'age']);
+const REPLACED = new Set(CONTROLS);
 const NO_STORE: Field = { name: 'cache-control', value: 'no-store', line: 'Cache-Control: no-store' };
 
 /** Fields of a kept response as clients get them: they keep no copies of their own (interface section 4.5). */

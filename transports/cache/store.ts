@@ -1,5 +1,6 @@
 /** Kept responses in memory, counted by bytes: by host, then path, then what else an answer hangs on. Who was used last stays longest. */
 import type { Entry } from './entry.ts';
+import { Order } from './order.ts';
 
 /** Interface section 4.5. */
 export const CAPACITY = 500_000_000;
@@ -15,9 +16,10 @@ export interface StoreOptions {
   readonly share?: number;
 }
 
-/** What one host has. Paths in the order in which they were stored. */
+/** What one host has. */
 interface Shelf {
   bytes: number;
+  readonly order: Order;
   readonly paths: Map<string, Entry[]>;
 }
 
@@ -26,8 +28,7 @@ export class CacheStore {
   readonly #capacity: number;
   readonly #share: number;
   readonly #hosts = new Map<string, Shelf>();
-  #oldest: Entry | undefined;
-  #newest: Entry | undefined;
+  readonly #order = new Order(0);
   #bytes = 0;
   /** Bytes of dropped entries that are still being sent. */
   #lent = 0;
@@ -55,19 +56,15 @@ export class CacheStore {
 
   /** What is kept and fresh at `now`; it counts as used. */
   get(host: string, path: string, variant: string, now: number): Entry | undefined {
-    const found = this.#hosts
-      .get(host)
-      ?.paths.get(path)
-      ?.find((entry) => entry.variant === variant);
-    if (found === undefined) return undefined;
+    const shelf = this.#hosts.get(host);
+    const found = shelf?.paths.get(path)?.find((entry) => entry.variant === variant);
+    if (shelf === undefined || found === undefined) return undefined;
     if (found.expiresAt <= now) {
       this.#drop(found);
       return undefined;
     }
-    if (found !== this.#newest) {
-      this.#unlink(found);
-      this.#link(found);
-    }
+    this.#order.use(found);
+    shelf.order.use(found);
     return found;
   }
 
@@ -83,7 +80,7 @@ export class CacheStore {
 
     let shelf = this.#hosts.get(host);
     if (shelf === undefined) {
-      shelf = { bytes: 0, paths: new Map() };
+      shelf = { bytes: 0, order: new Order(1), paths: new Map() };
       this.#hosts.set(host, shelf);
     }
     const place = shelf.paths.get(path);
@@ -93,7 +90,8 @@ export class CacheStore {
     this.#bytes += size;
     this.#entries++;
     entry.isKept = true;
-    this.#link(entry);
+    this.#order.add(entry);
+    shelf.order.add(entry);
     return true;
   }
 
@@ -103,7 +101,7 @@ export class CacheStore {
   }
 
   clear(): void {
-    while (this.#oldest !== undefined) this.#drop(this.#oldest);
+    while (this.#order.oldest !== undefined) this.#drop(this.#order.oldest);
   }
 
   /** Drops what is no longer fresh, in steps: each `next` looks at some thousand entries. */
@@ -121,8 +119,8 @@ export class CacheStore {
     if (size > this.#capacity - this.#lent) return false;
     while (this.bytes + size > this.#capacity) {
       const shelf = this.#hosts.get(host);
-      const own = shelf !== undefined && shelf.bytes > this.#share ? firstOf(shelf) : undefined;
-      const victim = own ?? this.#oldest;
+      const own = shelf !== undefined && shelf.bytes > this.#share ? shelf.order.oldest : undefined;
+      const victim = own ?? this.#order.oldest;
       if (victim === undefined) return false;
       this.#evict(victim);
       // It went, but somebody is still being sent it: its bytes are in use.
@@ -147,7 +145,8 @@ export class CacheStore {
     shelf.bytes -= entry.size;
     this.#bytes -= entry.size;
     this.#entries--;
-    this.#unlink(entry);
+    this.#order.remove(entry);
+    shelf.order.remove(entry);
     if (entry.holders > 0) {
       this.#lent += entry.size;
       entry.onFree = this.#onFree;
@@ -157,27 +156,4 @@ export class CacheStore {
   readonly #onFree = (entry: Entry): void => {
     this.#lent -= entry.size;
   };
-
-  #link(entry: Entry): void {
-    entry.older = this.#newest;
-    entry.newer = undefined;
-    if (this.#newest === undefined) this.#oldest = entry;
-    else this.#newest.newer = entry;
-    this.#newest = entry;
-  }
-
-  #unlink(entry: Entry): void {
-    const { older, newer } = entry;
-    if (older === undefined) this.#oldest = newer;
-    else older.newer = newer;
-    if (newer === undefined) this.#newest = older;
-    else newer.older = older;
-    entry.older = undefined;
-    entry.newer = undefined;
-  }
-}
-
-function firstOf(shelf: Shelf): Entry | undefined {
-  for (const [first] of shelf.paths.values()) return first;
-  return undefined;
 }

@@ -52,7 +52,7 @@ export function askedOf(head: RequestHead, context: ClientContext, address: stri
 /** A line for the log; without a head for what was no request. */
 export function entryOf(
   head: RequestHead | undefined,
-  about: Pick<AccessEntry, 'address' | 'upstream' | 'status' | 'bytes' | 'ms'>,
+  about: Pick<AccessEntry, 'address' | 'upstream' | 'isBroken' | 'status' | 'bytes' | 'ms'>,
 ): AccessEntry {
   return {
     ...about,

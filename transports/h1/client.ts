@@ -43,6 +43,7 @@ export class ClientConnection implements Timed, ExchangeClient {
   #hasEnded = false;
   #isDraining = false;
   #upstream = '';
+  #isBroken = false;
 
   constructor(socket: Socket, context: ClientContext, address: string, first?: Buffer) {
     this.#socket = socket;
@@ -160,6 +161,7 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#body = new BodyReader(head.framing);
     this.#isReady = false;
     this.#upstream = '';
+    this.#isBroken = false;
     this.#wait('exchange', this.#context.timeouts.stallMs);
     this.#keep(found.next === chunk.length ? NOTHING : chunk.subarray(found.next));
     const decision = this.#context.route(askedOf(head, this.#context, this.#address));
@@ -315,11 +317,13 @@ export class ClientConnection implements Timed, ExchangeClient {
 
   fail(status: 502 | 503 | 504, reason: string): void {
     this.#exchange = undefined;
+    this.#isBroken = true;
     this.#answer({ status, body: `${reason}\n`, ...(status === 503 ? { headers: [['Retry-After', '1']] } : {}) });
   }
 
   destroy(): void {
     const sent = this.#exchange?.sent;
+    this.#isBroken = true;
     this.#exchange = undefined;
     this.#log(sent?.status ?? 0, sent?.bytes ?? 0);
     this.abort();
@@ -422,7 +426,8 @@ export class ClientConnection implements Timed, ExchangeClient {
   #log(status: number, bytes: number): void {
     const head = this.#request;
     const ms = head === undefined ? 0 : performance.now() - this.#began;
-    this.#context.onAccess(entryOf(head, { address: this.#address, upstream: this.#upstream, status, bytes, ms }));
+    const [address, upstream, isBroken] = [this.#address, this.#upstream, this.#isBroken];
+    this.#context.onAccess(entryOf(head, { address, upstream, isBroken, status, bytes, ms }));
   }
 }
 
