@@ -12,7 +12,7 @@ const ENTRY: AccessEntry = {
   minor: 1,
   status: 200,
   bytes: 12,
-  ms: 3.14159,
+  ms: 3.06,
   upstream: '10.0.0.1:80',
   isBroken: false,
   referer: '',
