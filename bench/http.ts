@@ -165,6 +165,7 @@ async function startOurs(adapter: 'uws' | 'node'): Promise<void> {
     ports: { auth: 0, compute: 0, http: 0, https: 0 },
     certificate: { context: createSecureContext(), authorityFile: null },
     accessLog: undefined,
+    isCaching: false,
     log: silentLog,
     onProgress: () => {},
   });

@@ -5,12 +5,28 @@ import type { AccessEntry } from '../proto/gateway.ts';
 export function accessLine(entry: AccessEntry, now: Date): string {
   const { address, method, target, minor, status, bytes, referer, userAgent, host, ms, upstream } = entry;
   const request = `${method} ${redactQuery(target)} HTTP/1.${minor}`;
-  return `${address} - - [${logTime(now)}] "${quoted(request)}" ${status} ${bytes} "${quoted(referer) || '-'}" "${quoted(userAgent) || '-'}" ${quoted(host) || '-'} ${ms.toFixed(1)}ms ${upstream || '-'}`;
+  return `${quoted(address) || '-'} - - [${logTime(now)}] "${quoted(request)}" ${status} ${bytes} "${quoted(redactQuery(referer)) || '-'}" "${quoted(userAgent) || '-'}" ${quoted(host) || '-'} ${ms.toFixed(1)}ms ${upstream || '-'}`;
 }
 
-/** Tokens come in queries where headers are impossible: they are kept out of the log. */
+/** Parameters that hold what lets somebody in, as they are called after decoding. */
+const SECRET = /(?:token|secret|password|signature|api_?key)$/i;
+
+/** Tokens come in queries where headers are impossible, and from there into referers: they are kept out of the log. */
 function redactQuery(target: string): string {
-  return target.replace(/([?&]token=)[^&]*/g, '$1...');
+  const query = target.indexOf('?');
+  if (query < 0) return target;
+  const parts = target.slice(query + 1).split(/([&;#])/);
+  const shown = parts.map((part) => {
+    const equals = part.indexOf('=');
+    return equals >= 0 && SECRET.test(decoded(part.slice(0, equals))) ? `${part.slice(0, equals)}=...` : part;
+  });
+  return target.slice(0, query + 1) + shown.join('');
+}
+
+function decoded(name: string): string {
+  return name
+    .replace(/%([0-9a-f]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)))
+    .trim();
 }
 
 /** Quotes, backslashes, controls and anything beyond ASCII are written as their codes. */

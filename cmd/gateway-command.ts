@@ -15,6 +15,7 @@ import { openDataDir } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway } from './gateway.ts';
 import { openLog } from './log.ts';
+import { processMetrics } from './pages.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
@@ -30,6 +31,7 @@ export interface GatewayCommandOptions {
   readonly fallback: string | undefined;
   readonly routesFile: string | undefined;
   readonly accessLog: boolean;
+  readonly cache: boolean;
   readonly json: boolean;
 }
 
@@ -72,6 +74,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       host: options.listen,
       ports: { http: options.httpPort, https: options.httpsPort },
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
+      isCaching: options.cache,
+      processRegistry: processMetrics(system).registry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     const { http, https } = gateway.ports;

@@ -1,4 +1,5 @@
 /** Puts the gateway together: its control (actors/gateway), its listeners (transports/gateway), and the certificate between them. */
+import { Registry } from 'prom-client';
 import type { ContainerTarget } from '../actors/gateway/deps.ts';
 import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
@@ -8,9 +9,11 @@ import type { Db } from '../storage/db.ts';
 import { openPorts } from '../storage/gateway/open-ports.ts';
 import { replaceManagedRoutes } from '../storage/gateway/routes.ts';
 import type { SystemRef } from '../supervision/index.ts';
+import { ResponseCache } from '../transports/cache/response-cache.ts';
 import { GatewayListeners } from '../transports/gateway/listeners.ts';
 import { accessLine } from './access-log.ts';
 import type { PlatformCertificate } from './certificates.ts';
+import { gatewayMetrics } from './gateway-metrics.ts';
 
 /** What the gateway is built from. */
 export interface GatewayOptions {
@@ -26,6 +29,10 @@ export interface GatewayOptions {
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Where access log lines go; undefined: nowhere. */
   readonly accessLog: ((line: string) => void) | undefined;
+  /** Whether responses are kept (docs/gateway-cache.md). */
+  readonly isCaching: boolean;
+  /** Numbers of the process, shown beside the gateway's own. */
+  readonly processRegistry: Registry;
 }
 
 /** A gateway that serves. */
@@ -38,9 +45,14 @@ export interface RunningGateway {
 
 /** Starts it. Rejects when a port is taken. */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog } = options;
+  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, processRegistry } =
+    options;
   // What listeners ask before the control is there gets the answer of a gateway that knows nothing yet.
   let gateway: Gateway | undefined;
+  const cache = options.isCaching ? new ResponseCache() : undefined;
+  // Of its own: the services show theirs to whoever reaches them.
+  const registry = new Registry();
+  const metrics = gatewayMetrics(registry, domain);
   const listeners = await GatewayListeners.open({
     host,
     ports: options.ports,
@@ -50,17 +62,32 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       const decision = gateway?.decideName(name, port) ?? 'refuse';
       return decision === 'end' ? { end: certificate.context } : decision;
     },
-    onAccess: (entry) => accessLog?.(accessLine(entry, new Date())),
+    cache,
+    onAccess: (entry) => {
+      metrics.onAccess(entry);
+      accessLog?.(accessLine(entry, new Date()));
+    },
     onLong: (connection) => gateway?.adopt(connection) ?? (() => {}),
   });
+  metrics.watch(listeners, cache);
   try {
     gateway = await startGateway(
       system,
-      { db, log, domain, fileRoutes, fallback, ports: listeners.ports, containers: () => targets(db, engine) },
+      {
+        db,
+        log,
+        domain,
+        fileRoutes,
+        fallback,
+        ports: listeners.ports,
+        containers: () => targets(db, engine),
+        metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
+      },
       () => void listeners.listenOn(gateway?.ingressPorts() ?? new Set()),
     );
   } catch (error) {
     await listeners.close(0);
+    cache?.close();
     throw error;
   }
   const control = gateway;
@@ -70,6 +97,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     stop: async (graceMs) => {
       control.drain();
       await listeners.close(graceMs);
+      cache?.close();
     },
   };
 }

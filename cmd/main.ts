@@ -27,6 +27,7 @@ program
   .option('--tls-cert <file>', 'wildcard certificate of the domain (PEM); without it the platform issues its own')
   .option('--tls-key <file>', 'private key of --tls-cert (PEM)')
   .option('--access-log', 'write a line for each request through the gateway to standard error')
+  .option('--no-cache', 'keep no responses in the gateway')
   .action(
     async (options: {
       data: string;
@@ -38,6 +39,7 @@ program
       tlsCert?: string;
       tlsKey?: string;
       accessLog?: true;
+      cache: boolean;
     }) => {
       const { up } = await import('./up.ts');
       const { domain, tlsCert, tlsKey } = options;
@@ -59,6 +61,7 @@ program
   .option('--fallback <address>', 'address for unmatched routes, with :port if it is not 80')
   .option('--routes-file <file>', 'more routes: a JSON array of {"host", "path", "target", "strip_prefix"}')
   .option('--access-log', 'write a line for each request to standard error')
+  .option('--no-cache', 'keep no responses')
   .option('--json', 'print one line of JSON once it serves')
   .action(
     async (options: {
@@ -72,6 +75,7 @@ program
       fallback?: string;
       routesFile?: string;
       accessLog?: true;
+      cache: boolean;
       json?: true;
     }) => {
       const { runGateway } = await import('./gateway-command.ts');

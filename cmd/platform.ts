@@ -49,6 +49,8 @@ export interface PlatformOptions {
   readonly certificate: PlatformCertificate;
   /** Takes lines of the gateway's access log; undefined: there is none. */
   readonly accessLog: ((line: string) => void) | undefined;
+  /** Whether the gateway keeps responses. */
+  readonly isCaching: boolean;
   readonly log: Log;
   /** Lines for the person who waits. */
   readonly onProgress: (line: string) => void;
@@ -196,6 +198,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const gateway = await openGateway({
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
       ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog },
+      ...{ isCaching: options.isCaching, processRegistry: metrics.registry },
       log: log.child({ service: 'gateway' }),
     });
     teardown.add('gateway', () => gateway.stop(DRAIN_MS));

@@ -31,6 +31,8 @@ export interface UpOptions {
   readonly tlsKey: string | undefined;
   /** A line for each request through the gateway on standard error. */
   readonly accessLog: boolean;
+  /** Whether the gateway keeps responses. */
+  readonly cache: boolean;
 }
 
 /** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */
@@ -73,6 +75,7 @@ export async function up(options: UpOptions): Promise<void> {
       ports,
       certificate,
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
+      isCaching: options.cache,
       log,
       onProgress,
     });

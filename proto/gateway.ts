@@ -58,8 +58,10 @@ export interface AccessEntry {
   readonly bytes: number;
   /** Milliseconds from the end of the request's head to the end of the response. */
   readonly ms: number;
-  /** `host:port` of the origin; empty when the gateway answered itself. */
+  /** `host:port` of the origin; `cache` when it was not asked; empty when the gateway answered itself. */
   readonly upstream: string;
+  /** Whether the origin gave no answer, or not all of it. */
+  readonly isBroken: boolean;
   readonly referer: string;
   readonly userAgent: string;
 }

@@ -18,7 +18,7 @@ export interface LongConnectionInfo {
 
 /** The running control. */
 export interface Gateway {
-  decide(request: ProxyRequest): ProxyDecision;
+  decide(request: ProxyRequest): ProxyDecision | Promise<ProxyDecision>;
   decideName(serverName: string | undefined, port: number): NameDecision;
   /** Gives the connection an actor; call what comes back when it ended. */
   adopt(connection: LongConnectionInfo): () => void;
@@ -47,6 +47,15 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
 
   return {
     decide: (request) => {
+      if (isForMetrics(request)) {
+        return deps.metrics().then(
+          (body) => ({ reply: { status: 200, body } }),
+          (error: unknown) => {
+            deps.log.error({ err: error }, 'numbers could not be read');
+            return { reply: { status: 500 } };
+          },
+        );
+      }
       const page = isOwnHost(request.host)
         ? ownPage(request, () => (isDraining ? 'draining' : routing.isReady ? stopProblem() : 'not ready'))
         : undefined;
@@ -82,6 +91,20 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
 /** Whether a request is to the gateway itself: whoever probes it names its address, not a host that is routed. */
 function isOwnHost(host: string): boolean {
   return host === '' || host === 'localhost' || host.startsWith('[') || /^[0-9.]+$/.test(host);
+}
+
+/**
+ * `/metrics`, for whoever is on this machine: the numbers tell how busy whom is, and the gateway has the world as its clients. What
+ * another proxy on this machine passes on is the world's too.
+ */
+function isForMetrics({ host, method, target, address, field }: ProxyRequest): boolean {
+  return (
+    target === '/metrics' &&
+    method === 'GET' &&
+    isOwnHost(host) &&
+    (address.startsWith('127.') || address === '::1') &&
+    ['x-forwarded-for', 'forwarded', 'x-real-ip', 'via'].every((name) => field(name) === undefined)
+  );
 }
 
 /** `/healthz` and `/readyz` (interface section 4.4). */

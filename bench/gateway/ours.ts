@@ -27,6 +27,7 @@ export async function serveOurs(folder: string, origins: Origins): Promise<void>
       const decision = routing?.decideName(name, port) ?? 'refuse';
       return decision === 'end' ? { end: certificate } : decision;
     },
+    cache: undefined,
     onAccess: nothing,
     onLong: () => nothing,
     // All clients of the benchmark have one address.

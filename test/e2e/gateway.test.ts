@@ -81,6 +81,18 @@ describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     assert.equal((await ask('http', 'other.test', '/healthz')).status, 404);
   });
 
+  test('shows its numbers to this machine alone', async () => {
+    const own = `127.0.0.1:${ports().http}`;
+    const { status, text } = await ask('http', own, '/metrics');
+    assert.equal(status, 200);
+    for (const name of ['troupe_gateway_requests_total{', 'troupe_gateway_cache_hits_total ', 'troupe_actors_alive{'])
+      assert.ok(text.includes(name), name);
+    assert.equal((await ask('http', own, '/metrics', { headers: { 'x-forwarded-for': '192.0.2.1' } })).status, 404);
+    assert.equal((await ask('http', 'other.test', '/metrics')).status, 404);
+    // What services show to whoever reaches them says nothing of the gateway.
+    assert.doesNotMatch(await (await fetch(`${platform.ready.urls.auth}/metrics`)).text(), /troupe_gateway/);
+  });
+
   test('serves every service by its host and by its paths, with a certificate of the local authority', async () => {
     const body = JSON.stringify({ username: 'admin', password: PASSWORD });
     for (const host of ['auth.troupe.localhost', 'troupe.localhost']) {

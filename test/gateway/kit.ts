@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, connect, createServer as createRaw, type Socket } from 'node:net';
 import type { AccessEntry, ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
+import type { CacheHook } from '../../transports/h1/cache-hook.ts';
 import type { ClientTimeouts } from '../../transports/h1/client-context.ts';
 import { HttpProxy } from '../../transports/h1/server.ts';
 import { type UpstreamLimits, Upstreams } from '../../transports/h1/upstreams.ts';
@@ -24,7 +25,12 @@ export interface TestProxy {
 export async function openProxy(
   t: Cleanup,
   route: number | ((request: ProxyRequest) => ProxyDecision | Promise<ProxyDecision>),
-  options: { timeouts?: Partial<ClientTimeouts>; limits?: Partial<UpstreamLimits>; admission?: Admission } = {},
+  options: {
+    timeouts?: Partial<ClientTimeouts>;
+    limits?: Partial<UpstreamLimits>;
+    admission?: Admission;
+    cache?: CacheHook;
+  } = {},
 ): Promise<TestProxy> {
   const upstreams = new Upstreams(options.limits);
   const log: AccessEntry[] = [];
@@ -34,6 +40,7 @@ export async function openProxy(
     route:
       typeof route === 'function' ? route : ({ target }) => ({ forward: { host: '127.0.0.1', port: route }, target }),
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+    ...(options.cache === undefined ? {} : { cache: options.cache }),
     onAccess: (entry) => log.push(entry),
     onSwitch: (client, origin) => switched.push(splice(client, origin, { idleMs: 10_000 })),
   });

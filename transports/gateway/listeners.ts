@@ -6,6 +6,7 @@ import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts';
 import type { Log } from '../../proto/ports.ts';
+import type { CacheHook } from '../h1/cache-hook.ts';
 import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
@@ -37,6 +38,8 @@ export interface GatewayListenerOptions {
   readonly ports: { readonly http: number; readonly https: number };
   readonly route: Route;
   readonly decideName: (serverName: string | undefined, port: number) => NameDecision;
+  /** Is asked before a request is forwarded; undefined: nothing is kept. */
+  readonly cache: CacheHook | undefined;
   readonly onAccess: (entry: AccessEntry) => void;
   /** Told of each long connection; what it returns is told when that ended, with the bytes from client and origin. */
   readonly onLong: (connection: LongConnection) => (fromClient: number, fromOrigin: number) => void;
@@ -56,7 +59,7 @@ export class GatewayListeners {
   readonly #upstreams = new Upstreams();
   readonly #proxy: HttpProxy;
   readonly #ingress = new Map<number, RawListener>();
-  readonly #long = new Set<() => void>();
+  readonly #long = new Map<() => void, LongConnection['kind']>();
   #http: RawListener | undefined;
   #https: RawListener | undefined;
   #changing: Promise<void> = Promise.resolve();
@@ -67,6 +70,7 @@ export class GatewayListeners {
     this.#proxy = new HttpProxy({
       route: options.route,
       upstreams: this.#upstreams,
+      ...(options.cache === undefined ? {} : { cache: options.cache }),
       onAccess: options.onAccess,
       onSwitch: (client, origin, about) => this.#join(client, origin, { kind: 'upgrade', ...about }),
     });
@@ -92,6 +96,17 @@ export class GatewayListeners {
 
   get ports(): { http: number; https: number } {
     return { http: this.#http?.port ?? 0, https: this.#https?.port ?? 0 };
+  }
+
+  /** Open connections by kind: clients of HTTP, what lives on its own, to origins, and of these those that nobody uses. */
+  connections(): Record<'http' | LongConnection['kind'] | 'origin' | 'origin_idle', number> {
+    const counts = { http: this.#proxy.size, upgrade: 0, passthrough: 0, origin: 0, origin_idle: 0 };
+    for (const kind of this.#long.values()) counts[kind]++;
+    for (const { connections, idle } of this.#upstreams.health()) {
+      counts.origin += connections;
+      counts.origin_idle += idle;
+    }
+    return counts;
   }
 
   /** Listens on exactly these ports beside the two. Connections of a port that is left stay. One that is taken is tried again next time. */
@@ -122,7 +137,7 @@ export class GatewayListeners {
   async close(graceMs: number): Promise<void> {
     const closing = [this.#http, this.#https, ...this.#ingress.values()].map((listener) => listener?.close());
     await this.#proxy.close(graceMs);
-    for (const end of this.#long) end();
+    for (const end of this.#long.keys()) end();
     this.#upstreams.close();
     await Promise.all(closing);
   }
@@ -183,7 +198,7 @@ export class GatewayListeners {
         ended(fromClient, fromOrigin);
       },
     });
-    this.#long.add(end);
+    this.#long.set(end, about.kind);
     ended = this.#options.onLong({ ...about, end });
   }
 }

@@ -1,6 +1,7 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
 import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
 import type { Wire } from '../tcp/wire.ts';
+import type { CacheHook } from './cache-hook.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
@@ -20,6 +21,7 @@ export const CLIENT_TIMEOUTS: ClientTimeouts = { headMs: 10_000, idleMs: 60_000,
 export interface ClientContext {
   readonly route: Route;
   readonly upstreams: Upstreams;
+  readonly cache: CacheHook | undefined;
   readonly deadlines: Deadlines;
   readonly timeouts: ClientTimeouts;
   readonly onAccess: (entry: AccessEntry) => void;
@@ -69,11 +71,12 @@ class Asked implements ProxyRequest {
 /** A line for the log; without a head for what was no request. */
 export function entryOf(
   head: RequestHead | undefined,
-  about: Pick<AccessEntry, 'address' | 'upstream' | 'status' | 'bytes' | 'ms'>,
+  about: Pick<AccessEntry, 'address' | 'upstream' | 'isBroken' | 'status' | 'bytes' | 'ms'>,
 ): AccessEntry {
   return {
     address: about.address,
     upstream: about.upstream,
+    isBroken: about.isBroken,
     status: about.status,
     bytes: about.bytes,
     ms: about.ms,

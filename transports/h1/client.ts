@@ -2,14 +2,16 @@
  * One client's connection: reads requests one after the other, has each decided and forwarded, and answers them in order. What comes
  * ahead of its turn waits, bounded, and then stays in the kernel.
  */
-import type { ProxyDecision, ProxyReply } from '../../proto/gateway.ts';
+import type { ProxyDecision, ProxyReply, UpstreamAddress } from '../../proto/gateway.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import { BodyReader } from './body.ts';
+import type { CacheAnswer } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
 import { askedOf, type ClientContext, entryOf } from './client-context.ts';
 import type { Timed } from './deadlines.ts';
 import { Exchange, type ExchangeClient } from './exchange.ts';
 import { HeadBuffer } from './head-buffer.ts';
+import { Replay } from './replay.ts';
 import { MAX_HEAD_BYTES, type RequestHead, readRequestHead } from './request-head.ts';
 import { replyText } from './write-heads.ts';
 
@@ -29,7 +31,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   readonly #head = new HeadBuffer(MAX_HEAD_BYTES);
   #phase: Phase = 'idle';
   #request: RequestHead | undefined;
-  #exchange: Exchange | undefined;
+  #exchange: Exchange | Replay | undefined;
   /** When the request's head was complete, ms. */
   #began = 0;
   #body: BodyReader | undefined;
@@ -41,6 +43,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #hasEnded = false;
   #isDraining = false;
   #upstream = '';
+  #isBroken = false;
 
   constructor(wire: Wire, context: ClientContext, address: string, first?: Buffer) {
     this.#wire = wire;
@@ -99,8 +102,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
 
   onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
-    // In order: what came ahead has its turn first.
-    if (this.#ahead.length > 0) {
+    // In order: what came ahead has its turn first. A client that does not read its answers gets no more of them.
+    if (this.#ahead.length > 0 || (this.#request === undefined && this.#wire.needsDrain)) {
       this.#keep(chunk, 0);
       this.#readBody();
     } else if (this.#request === undefined) this.#readHead(chunk);
@@ -153,6 +156,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#body = new BodyReader(head.framing);
     this.#isReady = false;
     this.#upstream = '';
+    this.#isBroken = false;
     this.#wait('exchange', this.#context.timeouts.stallMs);
     this.#keep(chunk, found.next);
     const decision = this.#context.route(askedOf(head, this.#context, this.#address));
@@ -166,16 +170,38 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.#answer(decision.reply);
       return;
     }
-    const { host, port } = decision.forward;
-    this.#upstream = `${host}:${port}`;
-    this.#exchange = new Exchange(this, this.#context.upstreams, {
-      head,
-      address: decision.forward,
-      target: decision.target,
-      client: { address: this.#address, isEncrypted: this.#context.isEncrypted },
-      keepAlive: head.keepAlive && !this.#isDraining,
+    const { isEncrypted } = this.#context;
+    const { forward, target } = decision;
+    const asked = this.#context.cache?.ask({ head, origin: forward, target, isEncrypted }) ?? FORWARD;
+    if (asked instanceof Promise) void asked.then((later) => this.#asked(head, forward, target, later));
+    else this.#asked(head, forward, target, asked);
+  }
+
+  /** The cache has been asked: answers from it, or forwards. */
+  #asked(head: RequestHead, address: UpstreamAddress, target: string, answer: CacheAnswer): void {
+    if (this.#request !== head || this.#phase !== 'exchange') {
+      if (answer.kind === 'forward') answer.sink?.abort();
+      return;
+    }
+    const keepAlive = head.keepAlive && !this.#isDraining;
+    if (answer.kind === 'hit') {
+      this.#upstream = 'cache';
+      const replay = new Replay(this, answer.answer, keepAlive);
+      this.#exchange = replay;
+      replay.start(head.minor);
+      return;
+    }
+    this.#upstream = `${address.host}:${address.port}`;
+    if (answer.kind === 'fail') {
+      this.fail(answer.status, answer.reason);
+      return;
+    }
+    const client = { address: this.#address, isEncrypted: this.#context.isEncrypted };
+    const exchange = new Exchange(this, this.#context.upstreams, {
+      ...{ head, address, target, client, keepAlive, sink: answer.sink },
     });
-    this.#exchange.start();
+    this.#exchange = exchange;
+    exchange.start();
   }
 
   /** Hands what came of the body to the exchange, as far as it takes it: `fresh` if nothing waits before it. The rest is kept. */
@@ -217,6 +243,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   onEnd(): void {
     this.#hasEnded = true;
     if (this.#phase === 'idle' || this.#phase === 'head') {
+      // Whole requests wait for their turn.
+      if (this.#ahead.length > 0) return;
       if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
       else this.#close();
     } else if (this.#phase === 'exchange' && !this.#isBodyRead && this.#ahead.length === 0) this.#cutShort();
@@ -229,6 +257,10 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   }
 
   onDrain(): void {
+    if (this.#phase === 'idle') {
+      if (this.#ahead.length > 0) this.#goOn();
+      return;
+    }
     this.progress();
     this.#exchange?.resume();
   }
@@ -284,11 +316,13 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
 
   fail(status: 502 | 503 | 504, reason: string): void {
     this.#exchange = undefined;
+    this.#isBroken = true;
     this.#answer({ status, body: `${reason}\n`, ...(status === 503 ? { headers: [['Retry-After', '1']] } : {}) });
   }
 
   destroy(): void {
     const sent = this.#exchange?.sent;
+    this.#isBroken = true;
     this.#exchange = undefined;
     this.#log(sent?.status ?? 0, sent?.bytes ?? 0);
     this.abort();
@@ -346,8 +380,9 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#body = undefined;
     this.#wait('idle', this.#context.timeouts.idleMs);
     // Not from here: a thousand requests in one packet must not become a thousand calls deep.
-    if (this.#ahead.length > 0) setImmediate(this.#goOn);
-    else if (this.#hasEnded) this.#close();
+    if (this.#ahead.length > 0) {
+      if (!this.#wire.needsDrain) setImmediate(this.#goOn);
+    } else if (this.#hasEnded) this.#close();
   }
 
   /** Takes the request that came ahead of its turn. */
@@ -381,6 +416,9 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #log(status: number, bytes: number): void {
     const head = this.#request;
     const ms = head === undefined ? 0 : performance.now() - this.#began;
-    this.#context.onAccess(entryOf(head, { address: this.#address, upstream: this.#upstream, status, bytes, ms }));
+    const [address, upstream, isBroken] = [this.#address, this.#upstream, this.#isBroken];
+    this.#context.onAccess(entryOf(head, { address, upstream, isBroken, status, bytes, ms }));
   }
 }
+
+const FORWARD: CacheAnswer = { kind: 'forward' };

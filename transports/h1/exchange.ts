@@ -2,6 +2,7 @@
 import type { UpstreamAddress } from '../../proto/gateway.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import { BodyReader } from './body.ts';
+import type { CacheSink } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
 import { HeadBuffer } from './head-buffer.ts';
 import type { RequestHead } from './request-head.ts';
@@ -61,6 +62,8 @@ export interface Forward {
   readonly client: Forwarded;
   /** Whether the client may send another request after this. */
   readonly keepAlive: boolean;
+  /** Is shown the response. */
+  readonly sink?: CacheSink | undefined;
 }
 
 /** One exchange. `start`, then `body` and `endBody` as they come, `abort` when the client is gone. */
@@ -124,6 +127,7 @@ export class Exchange implements WireReader {
 
   /** The client takes more of the response. */
   resume(): void {
+    this.#forward.sink?.resumed();
     this.#lease?.wire.resume();
   }
 
@@ -131,6 +135,7 @@ export class Exchange implements WireReader {
   abort(): void {
     if (this.#isOver) return;
     this.#end(false);
+    this.#forward.sink?.abort();
   }
 
   #open(): void {
@@ -205,13 +210,14 @@ export class Exchange implements WireReader {
   }
 
   #begin(response: ResponseHead): void {
-    const { head, keepAlive } = this.#forward;
+    const { head, keepAlive, sink } = this.#forward;
     this.#response = response;
     this.sent.status = response.status;
     this.#framing = clientFraming(response, head.minor);
     this.#body = new BodyReader(response.framing);
     const keeps = keepAlive && this.#framing !== 'until_close' && this.#isBodySent;
-    this.#client.write(responseFor(response, this.#framing, keeps, head.minor));
+    const shown = sink === undefined ? response : sink.begin(response);
+    this.#client.write(responseFor(shown, this.#framing, keeps, head.minor));
   }
 
   #bodyOf(chunk: Buffer, from: number): void {
@@ -233,10 +239,14 @@ export class Exchange implements WireReader {
     if (from === to) return;
     this.sent.bytes += to - from;
     const data = from === 0 && to === chunk.length ? chunk : chunk.subarray(from, to);
+    const { sink } = this.#forward;
+    sink?.data(data);
     let more: boolean;
     if (this.#framing === 'chunked') more = writeChunk(this.#client, data);
     else more = this.#client.write(data);
-    if (!more) this.#lease?.wire.pause();
+    if (more) return;
+    this.#lease?.wire.pause();
+    sink?.paused();
   }
 
   #finish(isClean: boolean): void {
@@ -245,6 +255,7 @@ export class Exchange implements WireReader {
     const keepOrigin = isClean && this.#isBodySent && this.#response?.keepAlive === true;
     const isEndClear = this.#framing !== 'until_close';
     this.#end(keepOrigin);
+    this.#forward.sink?.end();
     this.#client.finish(isEndClear && this.#isBodySent);
   }
 
@@ -300,6 +311,7 @@ export class Exchange implements WireReader {
     this.#response = response;
     this.#isOver = true;
     this.#detach();
+    this.#forward.sink?.abort();
     wire.pause();
     this.#client.write(switchingFor(response, got));
     this.#client.switched(wire, rest);
@@ -308,12 +320,14 @@ export class Exchange implements WireReader {
   #break(): void {
     if (this.#isOver) return;
     this.#end(false);
+    this.#forward.sink?.abort();
     this.#client.destroy();
   }
 
   #fail(status: 502 | 503 | 504, reason: string): void {
     if (this.#isOver) return;
     this.#end(false);
+    this.#forward.sink?.fail(status, reason);
     this.#client.fail(status, reason);
   }
 

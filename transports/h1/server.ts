@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { AccessEntry, Route } from '../../proto/gateway.ts';
 import type { Wire } from '../tcp/wire.ts';
 import { wireOf } from '../tcp/wires.ts';
+import type { CacheHook } from './cache-hook.ts';
 import { ClientConnection } from './client.ts';
 import { CLIENT_TIMEOUTS, type ClientContext, type ClientTimeouts } from './client-context.ts';
 import { Deadlines } from './deadlines.ts';
@@ -11,6 +12,8 @@ import type { Upstreams } from './upstreams.ts';
 export interface ProxyOptions {
   readonly route: Route;
   readonly upstreams: Upstreams;
+  /** Is asked before a request is forwarded. */
+  readonly cache?: CacheHook;
   readonly timeouts?: Partial<ClientTimeouts>;
   readonly onAccess?: (entry: AccessEntry) => void;
   /** Takes both wires of a connection that switched protocols. */
@@ -66,9 +69,9 @@ export class HttpProxy {
     const key = `${port}/${isEncrypted}`;
     let context = this.#contexts.get(key);
     if (context === undefined) {
-      const { route, upstreams, timeouts, onAccess, onSwitch } = this.#options;
+      const { route, upstreams, cache, timeouts, onAccess, onSwitch } = this.#options;
       context = {
-        ...{ route, upstreams, onSwitch, port, isEncrypted, deadlines: this.#deadlines },
+        ...{ route, upstreams, cache, onSwitch, port, isEncrypted, deadlines: this.#deadlines },
         timeouts: { ...CLIENT_TIMEOUTS, ...timeouts },
         onAccess: onAccess ?? (() => {}),
         onDone: (connection) => {

@@ -1,0 +1,244 @@
+/** The gateway's response cache (interface section 4.5), as exchanges see it. docs/gateway-cache.md says what it keeps. */
+import { LRUCache } from 'lru-cache';
+import type { CacheAnswer, CacheHook, CacheRequest, CacheSink } from '../h1/cache-hook.ts';
+import type { RequestHead } from '../h1/request-head.ts';
+import type { ResponseHead } from '../h1/response-head.ts';
+import { type Collecting, Collector } from './collector.ts';
+import type { Entry } from './entry.ts';
+import { answers, Flight } from './flight.ts';
+import { isMutating, pathsNamedBy, type Question, questionOf } from './rules.ts';
+import { CacheStore, type StoreOptions } from './store.ts';
+
+/** Interface section 4.5. */
+const CLEANUP_MS = 300_000;
+/** Bytes of responses that are being collected: in all, and for one host. */
+const COLLECTING = 64_000_000;
+const COLLECTING_PER_HOST = 16_000_000;
+/** For what was not kept, nobody waits the next time: how many of these are remembered, and how long, ms. */
+const PASSES = 10_000;
+const PASS_MS = 30_000;
+/** Mutations are counted by path, in so many counters. */
+const COUNTERS = 4096;
+
+export interface ResponseCacheOptions extends StoreOptions {
+  /** Names of request fields that do not choose what a request gets, beside the known ones (rules.ts). */
+  readonly harmlessFields?: readonly string[];
+  /** Monotonic ms; for tests. */
+  readonly clock?: () => number;
+  /** Unix ms; for tests. */
+  readonly wall?: () => number;
+}
+
+/** What it has done, and holds. Counts since the start. */
+export interface CacheNumbers {
+  readonly hits: number;
+  readonly misses: number;
+  /** Requests that waited for another's response. */
+  readonly waited: number;
+  /** Requests that have nothing to do with the cache. */
+  readonly bypasses: number;
+  readonly stored: number;
+  /** Entries that made room for others. */
+  readonly evictions: number;
+  /** Bytes of bodies sent from memory. */
+  readonly bytesSent: number;
+  readonly bytes: number;
+  readonly entries: number;
+}
+
+/** The cache of one process. `close` ends its timer. */
+export class ResponseCache implements CacheHook {
+  readonly #store: CacheStore;
+  readonly #shared: Collecting;
+  readonly #flights = new Map<string, { readonly flight: Flight; readonly mutations: number }>();
+  readonly #passes: LRUCache<string, true>;
+  readonly #mutations = new Uint32Array(COUNTERS);
+  readonly #collecting = new Map<string, number>();
+  readonly #timer: NodeJS.Timeout;
+  #collectingBytes = 0;
+  #isClosed = false;
+  #hits = 0;
+  #misses = 0;
+  #waited = 0;
+  #bypasses = 0;
+  #stored = 0;
+  #bytesSent = 0;
+
+  constructor(options: ResponseCacheOptions = {}) {
+    const { harmlessFields, clock = () => performance.now(), wall = () => Date.now() } = options;
+    this.#store = new CacheStore(options);
+    this.#passes = new LRUCache({ max: PASSES, ttl: PASS_MS });
+    this.#shared = {
+      clock,
+      wall,
+      more: harmlessFields === undefined ? undefined : new Set(harmlessFields),
+      reserve: (host, bytes) => this.#reserve(host, bytes),
+      free: (host, bytes) => this.#reserve(host, -bytes),
+    };
+    this.#timer = setInterval(() => this.#cleanUp(), CLEANUP_MS);
+    this.#timer.unref();
+  }
+
+  ask(request: CacheRequest): CacheAnswer | Promise<CacheAnswer> {
+    const { head } = request;
+    if (isMutating(head.method)) return { kind: 'forward', sink: this.#evicting(head) };
+    const question = questionOf(request, this.#shared.more);
+    if (question === undefined || this.#isClosed) {
+      this.#bypasses++;
+      return FORWARD;
+    }
+    const now = this.#shared.clock();
+    const found = question.reads ? this.#store.get(question.host, question.path, question.variant, now) : undefined;
+    if (found !== undefined && answers(question, found, now)) return this.#hit(found);
+    this.#misses++;
+    return this.#miss(question);
+  }
+
+  numbers(): CacheNumbers {
+    return {
+      ...{ hits: this.#hits, misses: this.#misses, waited: this.#waited, bypasses: this.#bypasses },
+      ...{ stored: this.#stored, evictions: this.#store.evictions, bytesSent: this.#bytesSent },
+      ...{ bytes: this.#store.bytes + this.#collectingBytes, entries: this.#store.entries },
+    };
+  }
+
+  /** Forgets everything and takes nothing more. */
+  close(): void {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    for (const { flight } of [...this.#flights.values()]) flight.release();
+    this.#store.clear();
+  }
+
+  #hit(answer: Entry): CacheAnswer {
+    this.#hits++;
+    this.#bytesSent += answer.length;
+    return { kind: 'hit', answer };
+  }
+
+  #miss(question: Question): CacheAnswer | Promise<CacheAnswer> {
+    const counter = counterOf(question.host, question.path);
+    const mutations = this.#mutations[counter] ?? 0;
+    const key = `${question.isPersonal ? 'p' : ''} ${question.host}${question.path}\n${question.variant}`;
+    const keep = (entry: Entry) => {
+      this.#passes.delete(key);
+      // What changed meanwhile may not show in it.
+      if (this.#isClosed || this.#mutations[counter] !== mutations) return;
+      if (this.#store.set(entry)) this.#stored++;
+    };
+    const passed = (isLasting: boolean) => {
+      if (isLasting) this.#passes.set(key, true);
+    };
+    const current = this.#flights.get(key);
+    if (question.reads && current !== undefined && current.mutations === mutations) {
+      this.#waited++;
+      return current.flight.join(question).then((answer) => {
+        if (answer.kind === 'hit') {
+          this.#hits++;
+          this.#misses--;
+          this.#bytesSent += answer.answer.length;
+        }
+        return answer;
+      });
+    }
+    if (!question.reads || this.#passes.has(key)) {
+      const nothing = () => {};
+      return {
+        kind: 'forward',
+        sink: new Collector(question, this.#shared, {
+          ...{ done: keep, passed, failed: nothing, aborted: nothing, paused: nothing },
+        }),
+      };
+    }
+    const flight = new Flight(question, this.#shared, {
+      entry: keep,
+      passed,
+      over: () => {
+        if (this.#flights.get(key)?.flight === flight) this.#flights.delete(key);
+      },
+    });
+    this.#flights.set(key, { flight, mutations });
+    return { kind: 'forward', sink: flight.sink };
+  }
+
+  /**
+   * Evicts at once (interface section 4.5), and once more when the origin has answered: until then it may have given out what was
+   * before. Then also what the answer names, on the same host alone.
+   */
+  #evicting(head: RequestHead): CacheSink {
+    const path = pathOf(head.target);
+    this.#evict(head.host, path);
+    return new Evicting((response) => {
+      this.#evict(head.host, path);
+      if (response === undefined) return;
+      for (const named of pathsNamedBy(head, response)) this.#evict(head.host, named);
+    });
+  }
+
+  #evict(host: string, path: string): void {
+    const counter = counterOf(host, path);
+    this.#mutations[counter] = (this.#mutations[counter] ?? 0) + 1;
+    this.#store.delete(host, path);
+  }
+
+  #reserve(host: string, bytes: number): boolean {
+    const ofHost = (this.#collecting.get(host) ?? 0) + bytes;
+    if (bytes > 0 && (this.#collectingBytes + bytes > COLLECTING || ofHost > COLLECTING_PER_HOST)) return false;
+    this.#collectingBytes += bytes;
+    if (ofHost === 0) this.#collecting.delete(host);
+    else this.#collecting.set(host, ofHost);
+    return true;
+  }
+
+  #cleanUp(): void {
+    const steps = this.#store.sweep(this.#shared.clock);
+    const step = () => {
+      if (!this.#isClosed && steps.next().done !== true) setImmediate(step).unref();
+    };
+    step();
+  }
+}
+
+/** Evicts when a response begins, whatever it is. */
+class Evicting implements CacheSink {
+  readonly #evict: (response?: ResponseHead) => void;
+
+  constructor(evict: (response?: ResponseHead) => void) {
+    this.#evict = evict;
+  }
+
+  begin(response: ResponseHead): ResponseHead {
+    this.#evict(response);
+    return response;
+  }
+
+  data(): void {}
+  paused(): void {}
+  resumed(): void {}
+  end(): void {}
+
+  /** The origin may have done what was asked before it was lost. */
+  fail(): void {
+    this.#evict();
+  }
+
+  abort(): void {
+    this.#evict();
+  }
+}
+
+function pathOf(target: string): string {
+  const query = target.indexOf('?');
+  return query < 0 ? target : target.slice(0, query);
+}
+
+/** FNV-1a over both; paths that share a counter lose a chance to be kept, no more. */
+function counterOf(host: string, path: string): number {
+  let hash = 0x811c9dc5;
+  for (const text of [host, path]) {
+    for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  }
+  return (hash ^ (hash >>> 16)) & (COUNTERS - 1);
+}
+
+const FORWARD: CacheAnswer = { kind: 'forward' };

@@ -1,0 +1,73 @@
+/** A stored response on its way to one client: at once when it is small, else in parts as the client takes them. */
+import type { CachedAnswer } from './cache-hook.ts';
+import type { ExchangeClient, Sent } from './exchange.ts';
+
+/** A part, bytes: what a slow client keeps in memory beside the stored response itself. */
+const PART = 65_536;
+
+/** Takes the place of an exchange: `start`, `resume` when the client takes more, `abort` when it is gone. */
+export class Replay {
+  readonly sent: Sent = { status: 200, bytes: 0 };
+  readonly hasResponded = true;
+  readonly #client: ExchangeClient;
+  readonly #answer: CachedAnswer;
+  readonly #keepAlive: boolean;
+  #body: Buffer | undefined;
+  #release: (() => void) | undefined;
+  #isOver = false;
+
+  constructor(client: ExchangeClient, answer: CachedAnswer, keepAlive: boolean) {
+    this.#client = client;
+    this.#answer = answer;
+    this.#keepAlive = keepAlive;
+  }
+
+  start(minor: 0 | 1): void {
+    const [first, body] = this.#answer.wire(this.#keepAlive, minor);
+    if (body === undefined) {
+      this.#client.write(first);
+      this.sent.bytes = this.#answer.length;
+      this.#finish();
+      return;
+    }
+    this.#body = body;
+    this.#release = this.#answer.hold();
+    this.#client.cork();
+    this.#client.write(first);
+    this.resume();
+    this.#client.uncork();
+  }
+
+  /** The client takes more. */
+  resume(): void {
+    const body = this.#body;
+    while (body !== undefined && !this.#isOver) {
+      const from = this.sent.bytes;
+      const to = Math.min(body.length, from + PART);
+      this.sent.bytes = to;
+      const more = this.#client.write(body.subarray(from, to));
+      if (to === body.length) {
+        this.#finish();
+        return;
+      }
+      if (!more) return;
+    }
+  }
+
+  abort(): void {
+    this.#isOver = true;
+    this.#release?.();
+  }
+
+  /** The request has no body. */
+  body(): boolean {
+    return true;
+  }
+
+  endBody(): void {}
+
+  #finish(): void {
+    this.abort();
+    this.#client.finish(this.#keepAlive);
+  }
+}
