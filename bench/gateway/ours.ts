@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { Routing } from '../../actors/gateway/routing.ts';
 import type { Log } from '../../proto/ports.ts';
 import { RouteTable } from '../../proto/routes.ts';
+import { ResponseCache } from '../../transports/cache/response-cache.ts';
 import { GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { certificateContext } from '../../transports/tls/front.ts';
 import { CONTAINERS, DOMAIN, type Origins, TLS_HOST } from './peers.ts';
@@ -18,6 +19,7 @@ export async function serveOurs(folder: string, origins: Origins): Promise<void>
     key: readFileSync(`${folder}/key.pem`, 'utf8'),
   });
   let routing: Routing | undefined;
+  const cache = new ResponseCache();
   const listeners = await GatewayListeners.open({
     host: '127.0.0.1',
     ports: { http: 0, https: 0 },
@@ -27,7 +29,7 @@ export async function serveOurs(folder: string, origins: Origins): Promise<void>
       const decision = routing?.decideName(name, port) ?? 'refuse';
       return decision === 'end' ? { end: certificate } : decision;
     },
-    cache: undefined,
+    cache,
     onAccess: nothing,
     onLong: () => nothing,
     // All clients of the benchmark have one address.
@@ -59,4 +61,5 @@ export async function serveOurs(folder: string, origins: Origins): Promise<void>
     process.stdout.write('{}\n');
   }
   await listeners.close(0);
+  cache.close();
 }

@@ -120,7 +120,7 @@ export async function startOrigin(folder: string): Promise<{ process: ChildProce
   const process = await startNginx(
     1,
     join(folder, 'origin'),
-    `server { listen 127.0.0.1:${port} backlog=4096; root ${folder}/www; location /cached/ { add_header Cache-Control "public, max-age=3600"; } }`,
+    `server { listen 127.0.0.1:${port} backlog=4096; root ${folder}/www; location / { add_header Cache-Control no-store; } location /cached/ { add_header Cache-Control "public, max-age=3600"; } }`,
     port,
   );
   return { process, port };

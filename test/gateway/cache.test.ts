@@ -180,9 +180,9 @@ describe('a mutating request', () => {
 describe('hazards', () => {
   test('K01: host, scheme, port, origin, path in all its letters: none is given the answer of another; a query never', async (t) => {
     const proxy = await openCached(t, counting, {
-      route: ({ target, field }, port) => ({
-        forward: { host: field('host')?.endsWith(':8001') ? 'localhost' : '127.0.0.1', port },
-        target,
+      route: (request, port) => ({
+        forward: { host: request.field('host')?.endsWith(':8001') ? 'localhost' : '127.0.0.1', port },
+        target: request.target,
       }),
     });
     const bodies = new Set<string>();

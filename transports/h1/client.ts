@@ -284,6 +284,10 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     return this.#wire.write(data);
   }
 
+  writeStable(bytes: Buffer): boolean {
+    return this.#wire.writeStable(bytes);
+  }
+
   cork(): void {
     this.#wire.cork();
   }

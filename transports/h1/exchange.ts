@@ -29,6 +29,8 @@ const LAST_CHUNK = '0\r\n\r\n';
 export interface ExchangeClient {
   /** Sends to the client; false asks to wait for `resume`. */
   write(data: string | Buffer): boolean;
+  /** The same with bytes that nobody changes: large ones need not be copied. */
+  writeStable(bytes: Buffer): boolean;
   /** Several writes that should leave together. */
   cork(): void;
   uncork(): void;

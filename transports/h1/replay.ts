@@ -45,7 +45,7 @@ export class Replay {
       const from = this.sent.bytes;
       const to = Math.min(body.length, from + PART);
       this.sent.bytes = to;
-      const more = this.#client.write(body.subarray(from, to));
+      const more = this.#client.writeStable(body.subarray(from, to));
       if (to === body.length) {
         this.#finish();
         return;
