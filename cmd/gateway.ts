@@ -3,14 +3,14 @@ import type { ContainerTarget } from '../actors/gateway/deps.ts';
 import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { Engine, Log } from '../proto/ports.ts';
-import type { NewRoute, StaticRoute } from '../proto/routes.ts';
+import { addressOf, type NewRoute, type StaticRoute } from '../proto/routes.ts';
 import type { Db } from '../storage/db.ts';
 import { openPorts } from '../storage/gateway/open-ports.ts';
 import { replaceManagedRoutes } from '../storage/gateway/routes.ts';
 import type { SystemRef } from '../supervision/index.ts';
-import { GatewayListeners } from '../transports/gateway/listeners.ts';
+import { type FrontProxies, GatewayListeners } from '../transports/gateway/listeners.ts';
 import { accessLine } from './access-log.ts';
-import type { PlatformCertificate } from './certificates.ts';
+import type { LiveCertificate } from './live-certificate.ts';
 
 /** What the gateway is built from. */
 export interface GatewayOptions {
@@ -21,11 +21,15 @@ export interface GatewayOptions {
   readonly domain: string;
   readonly host: string;
   readonly ports: { readonly http: number; readonly https: number };
-  readonly certificate: PlatformCertificate;
+  readonly certificate: Pick<LiveCertificate, 'context'>;
   readonly fileRoutes: readonly StaticRoute[];
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Where access log lines go; undefined: nowhere. */
   readonly accessLog: ((line: string) => void) | undefined;
+  /** Proxies in front of the gateway. */
+  readonly proxies: FrontProxies | undefined;
+  /** Services of this platform, as `host:port`, and what they know the gateway by. */
+  readonly own?: { readonly targets: readonly string[]; readonly secret: string };
 }
 
 /** A gateway that serves. */
@@ -38,14 +42,22 @@ export interface RunningGateway {
 
 /** Starts it. Rejects when a port is taken. */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog } = options;
+  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, proxies, own } = options;
+  const keyOf = ({ host, port }: { host: string; port: number }) => `${host} ${port}`;
+  const ownKeys = new Set(own?.targets.map((target) => keyOf(addressOf(target))));
   // What listeners ask before the control is there gets the answer of a gateway that knows nothing yet.
   let gateway: Gateway | undefined;
   const listeners = await GatewayListeners.open({
     host,
     ports: options.ports,
     log,
-    route: (request) => gateway?.decide(request) ?? { reply: { status: 503, headers: [['Retry-After', '1']] } },
+    proxies,
+    route: (request) => {
+      if (gateway === undefined) return { reply: { status: 503, headers: [['Retry-After', '1']] } };
+      const decision = gateway.decide(request);
+      if (own === undefined || 'reply' in decision || !ownKeys.has(keyOf(decision.forward))) return decision;
+      return { ...decision, vouch: own.secret };
+    },
     decideName: (name, port) => {
       const decision = gateway?.decideName(name, port) ?? 'refuse';
       return decision === 'end' ? { end: certificate.context } : decision;

@@ -40,7 +40,15 @@ export type ProxyDecision =
       readonly forward: UpstreamAddress;
       /** Path and query to ask the origin for. */
       readonly target: string;
+      /** What the origin knows the gateway by; for services of the platform only. */
+      readonly vouch?: string;
     };
+
+/**
+ * The field by which the gateway shows itself to the services of its own platform: with it they believe its X-Forwarded-For. It is
+ * never taken from a client, and never told to anybody else.
+ */
+export const GATEWAY_FIELD = 'X-Troupe-Gateway';
 
 /** Decides about one request. It does not throw. Synchronous whenever it can be. */
 export type Route = (request: ProxyRequest) => ProxyDecision | Promise<ProxyDecision>;

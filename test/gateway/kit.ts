@@ -42,7 +42,7 @@ export async function openProxy(
     },
   });
   const listener = await listenRaw('127.0.0.1', 0, options.admission ?? new Admission(), (socket, address) =>
-    proxy.serve(socket, listener.port, false, address),
+    proxy.serve(socket, listener.port, address),
   );
   t.after(async () => {
     const closed = listener.close();

@@ -63,7 +63,7 @@ async function open(
       socket.write(`${name} `);
       socket.pipe(socket);
     },
-    onPass: (socket, hello, to) => {
+    onPass: (socket, _address, hello, to) => {
       const origin = connectRaw({ ...to, allowHalfOpen: true });
       sockets.add(origin);
       splice(socket, origin, { first: hello, idleMs: 10_000 });

@@ -6,14 +6,15 @@ import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts';
 import type { Log } from '../../proto/ports.ts';
+import type { ClientTimeouts } from '../h1/client-context.ts';
 import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
-import { plainAddress } from '../http/address.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
-import { listenRaw, type RawListener } from '../tcp/listen.ts';
+import { listenRaw, type RawListener, type RawListenOptions } from '../tcp/listen.ts';
 import { splice } from '../tcp/splice.ts';
+import type { IsTrusted } from '../tcp/trusted.ts';
 import { TlsFront } from '../tls/front.ts';
 
 /** What becomes of a TLS connection by its server name. */
@@ -41,6 +42,16 @@ export interface GatewayListenerOptions {
   readonly onLong: (connection: LongConnection) => (fromClient: number, fromOrigin: number) => void;
   readonly log: Log;
   readonly limits?: Partial<ConnectionLimits>;
+  readonly timeouts?: Partial<ClientTimeouts>;
+  /** Proxies in front of us. */
+  readonly proxies?: FrontProxies | undefined;
+}
+
+/** Proxies in front of the gateway. */
+export interface FrontProxies {
+  readonly isTrusted: IsTrusted;
+  /** Whether their connections begin with a header of the PROXY protocol. Else the client is who X-Forwarded-For says. */
+  readonly sendHeader: boolean;
 }
 
 /** How long first bytes may be waited for, ms. */
@@ -52,6 +63,7 @@ const LONG_IDLE_MS = 3_600_000;
 export class GatewayListeners {
   readonly #options: GatewayListenerOptions;
   readonly #admission: Admission;
+  readonly #raw: RawListenOptions;
   readonly #upstreams = new Upstreams();
   readonly #proxy: HttpProxy;
   readonly #ingress = new Map<number, RawListener>();
@@ -62,13 +74,16 @@ export class GatewayListeners {
 
   private constructor(options: GatewayListenerOptions) {
     this.#options = options;
-    this.#admission = new Admission(options.limits);
+    const { proxies } = options;
+    this.#admission = new Admission(options.limits, proxies?.isTrusted);
+    this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined };
     this.#proxy = new HttpProxy({
       route: options.route,
       upstreams: this.#upstreams,
       onAccess: options.onAccess,
-      onSwitch: (client, origin, { host, protocol }) =>
-        this.#join(client, origin, { kind: 'upgrade', host, protocol, address: plainAddress(client.remoteAddress) }),
+      isTrusted: proxies?.sendHeader ? undefined : proxies?.isTrusted,
+      ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+      onSwitch: (client, origin, about) => this.#join(client, origin, { kind: 'upgrade', ...about }),
     });
   }
 
@@ -77,10 +92,10 @@ export class GatewayListeners {
     const listeners = new GatewayListeners(options);
     try {
       const { host, ports } = options;
-      listeners.#http = await listenRaw(host, ports.http, listeners.#admission, (socket, address) =>
-        listeners.#proxy.serve(socket, listeners.ports.http, false, address),
+      listeners.#http = await listeners.#listen(host, ports.http, (socket, address) =>
+        listeners.#proxy.serve(socket, listeners.ports.http, address),
       );
-      listeners.#https = await listenRaw(host, ports.https, listeners.#admission, (socket, address) =>
+      listeners.#https = await listeners.#listen(host, ports.https, (socket, address) =>
         listeners.#front(listeners.ports.https).accept(socket, address),
       );
       return listeners;
@@ -106,7 +121,7 @@ export class GatewayListeners {
       for (const port of ports) {
         if (this.#ingress.has(port)) continue;
         try {
-          const listener = await listenRaw(this.#options.host, port, this.#admission, (socket, address) =>
+          const listener = await this.#listen(this.#options.host, port, (socket, address) =>
             this.#detect(socket, port, address),
           );
           this.#ingress.set(port, listener);
@@ -127,6 +142,10 @@ export class GatewayListeners {
     await Promise.all(closing);
   }
 
+  #listen(host: string, port: number, onConnection: (socket: Socket, address: string) => void): Promise<RawListener> {
+    return listenRaw(host, port, this.#admission, onConnection, this.#raw);
+  }
+
   #detect(socket: Socket, port: number, address: string): void {
     readFirst(
       socket,
@@ -136,7 +155,7 @@ export class GatewayListeners {
         return detected === 'undecided' && bytes.length < DETECT_BYTES ? undefined : detected;
       },
       (protocol, bytes) => {
-        if (protocol === 'http') this.#proxy.serve(socket, port, false, address, bytes);
+        if (protocol === 'http') this.#proxy.serve(socket, port, address, bytes);
         else if (protocol === 'tls') {
           socket.unshift(bytes);
           this.#front(port).accept(socket, address);
@@ -156,25 +175,19 @@ export class GatewayListeners {
           const decision = this.#options.decideName(name, port);
           return decision === 'refuse' ? { refuse: true } : decision;
         },
-        onPlain: (socket, address) => this.#proxy.serve(socket, port, true, address),
-        onPass: (socket, hello, to, name) => this.#pass(socket, hello, to, name),
+        onPlain: (socket, address, name) => this.#proxy.serve(socket, port, address, undefined, name),
+        onPass: (socket, address, hello, to, name) => this.#pass(socket, address, hello, to, name),
       });
       this.#fronts.set(port, front);
     }
     return front;
   }
 
-  #pass(socket: Socket, hello: Buffer, to: UpstreamAddress, host: string): void {
+  #pass(socket: Socket, address: string, hello: Buffer, to: UpstreamAddress, host: string): void {
     this.#upstreams.open(to).then(
       (lease) => {
         if (socket.destroyed) lease.release(false);
-        else
-          this.#join(
-            socket,
-            lease.socket,
-            { kind: 'passthrough', host, protocol: 'tls', address: plainAddress(socket.remoteAddress) },
-            hello,
-          );
+        else this.#join(socket, lease.socket, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
       },
       // TLS has no way to say that a server behind the door is away.
       () => socket.destroy(),

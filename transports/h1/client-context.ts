@@ -1,7 +1,9 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
 import type { Socket } from 'node:net';
 import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
+import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
+import { valuesOf } from './fields.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -24,12 +26,23 @@ export interface ClientContext {
   readonly timeouts: ClientTimeouts;
   readonly onAccess: (entry: AccessEntry) => void;
   /** The client and the origin speak another protocol from here on; whoever takes it owns both sockets. */
-  readonly onSwitch: (client: Socket, origin: Socket, request: { host: string; protocol: string }) => void;
+  readonly onSwitch: (
+    client: Socket,
+    origin: Socket,
+    request: { host: string; protocol: string; address: string },
+  ) => void;
   /** Told when the connection is over, or has been handed to `onSwitch`. */
   readonly onDone: (connection: Timed) => void;
   /** Our port. */
   readonly port: number;
   readonly isEncrypted: boolean;
+  /** Peers whose X-Forwarded-For is believed; undefined: nobody's is. */
+  readonly isTrusted: IsTrusted | undefined;
+}
+
+/** Who a request comes from: `peer`, or who a trusted peer says. */
+export function clientOf(head: RequestHead, { isTrusted }: ClientContext, peer: string): string {
+  return isTrusted === undefined ? peer : clientBehind(peer, valuesOf(head.fields, 'x-forwarded-for'), isTrusted);
 }
 
 /** A request as whoever routes it sees it. */

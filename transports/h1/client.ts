@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import type { ProxyDecision, ProxyReply } from '../../proto/gateway.ts';
 import { BodyReader } from './body.ts';
 import { ChunkError } from './chunked.ts';
-import { askedOf, type ClientContext, entryOf } from './client-context.ts';
+import { askedOf, type ClientContext, clientOf, entryOf } from './client-context.ts';
 import type { Timed } from './deadlines.ts';
 import { Exchange, type ExchangeClient } from './exchange.ts';
 import { HeadBuffer } from './head-buffer.ts';
@@ -25,7 +25,11 @@ export class ClientConnection implements Timed, ExchangeClient {
   deadline = Number.POSITIVE_INFINITY;
   readonly #socket: Socket;
   readonly #context: ClientContext;
-  readonly #address: string;
+  /** Who is on the other side: the client, or a proxy before it. */
+  readonly #peer: string;
+  readonly #serverName: string | undefined;
+  /** The client of the request under way. */
+  #address: string;
   readonly #head = new HeadBuffer(MAX_HEAD_BYTES);
   #phase: Phase = 'idle';
   #request: RequestHead | undefined;
@@ -42,10 +46,13 @@ export class ClientConnection implements Timed, ExchangeClient {
   #isDraining = false;
   #upstream = '';
 
-  constructor(socket: Socket, context: ClientContext, address: string, first?: Buffer) {
+  /** `serverName`: what the client called us in the TLS handshake; undefined without TLS. */
+  constructor(socket: Socket, context: ClientContext, peer: string, first?: Buffer, serverName?: string) {
     this.#socket = socket;
     this.#context = context;
-    this.#address = address;
+    this.#peer = peer;
+    this.#address = peer;
+    this.#serverName = serverName;
     socket.setNoDelay(true);
     socket
       .on('data', this.#onData)
@@ -159,6 +166,12 @@ export class ClientConnection implements Timed, ExchangeClient {
     this.#upstream = '';
     this.#wait('exchange', this.#context.timeouts.stallMs);
     this.#keep(found.next === chunk.length ? NOTHING : chunk.subarray(found.next));
+    this.#address = clientOf(head, this.#context, this.#peer);
+    if (this.#serverName !== undefined && head.host !== this.#serverName) {
+      // The certificate that the client checked vouches for one name only (hazard T16; RFC 9110, section 15.5.20).
+      this.#answer({ status: 421, body: 'This connection was opened for another host name.\n' });
+      return;
+    }
     const decision = this.#context.route(askedOf(head, this.#context, this.#address));
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
     else this.#decided(head, decision);
@@ -176,7 +189,7 @@ export class ClientConnection implements Timed, ExchangeClient {
       head,
       address: decision.forward,
       target: decision.target,
-      client: { address: this.#address, isEncrypted: this.#context.isEncrypted },
+      client: { address: this.#address, isEncrypted: this.#context.isEncrypted, vouch: decision.vouch },
       keepAlive: head.keepAlive && !this.#isDraining,
     });
     this.#exchange.start();
@@ -303,7 +316,7 @@ export class ClientConnection implements Timed, ExchangeClient {
     socket.pause();
     if (rest.length > 0) socket.write(rest);
     for (const chunk of this.#ahead.splice(0)) origin.write(chunk);
-    this.#context.onSwitch(socket, origin, { host, protocol: upgrade[0] ?? '' });
+    this.#context.onSwitch(socket, origin, { host, protocol: upgrade[0] ?? '', address: this.#address });
     this.#context.onDone(this);
   }
 

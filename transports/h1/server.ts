@@ -1,6 +1,7 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
 import type { AccessEntry, Route } from '../../proto/gateway.ts';
+import type { IsTrusted } from '../tcp/trusted.ts';
 import { ClientConnection } from './client.ts';
 import { CLIENT_TIMEOUTS, type ClientContext, type ClientTimeouts } from './client-context.ts';
 import { Deadlines } from './deadlines.ts';
@@ -11,6 +12,8 @@ export interface ProxyOptions {
   readonly upstreams: Upstreams;
   readonly timeouts?: Partial<ClientTimeouts>;
   readonly onAccess?: (entry: AccessEntry) => void;
+  /** Peers whose X-Forwarded-For is believed. */
+  readonly isTrusted?: IsTrusted | undefined;
   /** Takes both sockets of a connection that switched protocols. */
   readonly onSwitch: ClientContext['onSwitch'];
 }
@@ -32,10 +35,12 @@ export class HttpProxy {
     return this.#connections.size;
   }
 
-  /** Serves HTTP on `socket`, of which `first` has been read. `port`: ours; `isEncrypted`: TLS was ended here. */
-  serve(socket: Socket, port: number, isEncrypted: boolean, address: string, first?: Buffer): void {
-    const context = this.#contextOf(port, isEncrypted);
-    this.#connections.add(new ClientConnection(socket, context, address, first));
+  /** Serves HTTP on `socket`, of which `first` has been read. `port`: ours; `serverName`: TLS was ended here, for that name. */
+  serve(socket: Socket, port: number, address: string, first?: Buffer, serverName?: string): void {
+    const context = this.#contextOf(port, serverName !== undefined);
+    // Whoever read the first bytes left it paused.
+    socket.resume();
+    this.#connections.add(new ClientConnection(socket, context, address, first, serverName));
   }
 
   /** Lets answers under way finish, at most `graceMs`, and ends all connections. */
@@ -58,9 +63,9 @@ export class HttpProxy {
     const key = `${port}/${isEncrypted}`;
     let context = this.#contexts.get(key);
     if (context === undefined) {
-      const { route, upstreams, timeouts, onAccess, onSwitch } = this.#options;
+      const { route, upstreams, timeouts, onAccess, onSwitch, isTrusted } = this.#options;
       context = {
-        ...{ route, upstreams, onSwitch, port, isEncrypted, deadlines: this.#deadlines },
+        ...{ route, upstreams, onSwitch, port, isEncrypted, isTrusted, deadlines: this.#deadlines },
         timeouts: { ...CLIENT_TIMEOUTS, ...timeouts },
         onAccess: onAccess ?? (() => {}),
         onDone: (connection) => {

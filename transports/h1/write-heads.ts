@@ -1,23 +1,26 @@
 /** Heads as they are sent on: what belongs to one connection removed, what is true about the client added. */
 import { STATUS_CODES } from 'node:http';
-import type { ProxyReply } from '../../proto/gateway.ts';
+import { GATEWAY_FIELD, type ProxyReply } from '../../proto/gateway.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
 /** Said by us alone: a client's word for them is dropped (interface section 4.5). Underscore twins are read as the same by some origins. */
-const OURS = /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip)$/;
+const OURS =
+  /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip|x[-_]troupe[-_]gateway)$/;
 
 /** What the origin is told of the client. */
 export interface Forwarded {
   readonly address: string;
   readonly isEncrypted: boolean;
+  /** Said in `GATEWAY_FIELD`: tells a service of the platform that the rest can be believed. */
+  readonly vouch?: string | undefined;
 }
 
 /** The request's head for the origin. `upgrade`: the protocol that may be switched to. */
 export function requestFor(
   head: RequestHead,
   target: string,
-  { address, isEncrypted }: Forwarded,
+  { address, isEncrypted, vouch }: Forwarded,
   upgrade: string | undefined,
 ): string {
   let text = `${head.method} ${target} HTTP/1.1\r\n`;
@@ -32,6 +35,7 @@ export function requestFor(
   if (!isHostSent) text += `Host: ${head.host}\r\n`;
   if (head.framing.kind === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
   if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
+  if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
   return `${text}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
 }

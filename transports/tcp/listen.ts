@@ -2,6 +2,9 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { plainAddress } from '../http/address.ts';
 import type { Admission } from './admission.ts';
+import { readFirst } from './first-bytes.ts';
+import { readProxyHeader } from './proxy-header.ts';
+import type { IsTrusted } from './trusted.ts';
 
 /** A listener of raw connections. */
 export interface RawListener {
@@ -10,18 +13,31 @@ export interface RawListener {
   close(): Promise<void>;
 }
 
+export interface RawListenOptions {
+  /**
+   * Connections from these addresses begin with a header of the PROXY protocol, which names the client; without one they are closed.
+   * From any other address it is no header but the client's own bytes.
+   */
+  readonly proxiesWithHeader?: IsTrusted | undefined;
+}
+
+/** How long a proxy may take to say who its client is, ms. */
+const HEADER_MS = 5000;
+
 /** Listens on `host` and `port` (0: any) and hands each admitted connection on, with the client's address. */
 export async function listenRaw(
   host: string,
   port: number,
   admission: Admission,
   onConnection: (socket: Socket, address: string) => void,
+  { proxiesWithHeader }: RawListenOptions = {},
 ): Promise<RawListener> {
   const server: Server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: false }, (socket) => {
     socket.on('error', () => {});
     const address = plainAddress(socket.remoteAddress);
-    if (admission.admit(socket, address)) onConnection(socket, address);
-    else socket.resetAndDestroy();
+    if (!admission.admit(socket, address)) socket.resetAndDestroy();
+    else if (proxiesWithHeader?.(address)) readHeader(socket, address, admission, onConnection);
+    else onConnection(socket, address);
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -37,4 +53,31 @@ export async function listenRaw(
     port: typeof bound === 'object' && bound !== null ? bound.port : port,
     close: () => new Promise((resolve) => server.close(() => resolve())),
   };
+}
+
+/** Takes the header away and hands the connection on as its client's. */
+function readHeader(
+  socket: Socket,
+  proxy: string,
+  admission: Admission,
+  onConnection: (socket: Socket, address: string) => void,
+): void {
+  readFirst(
+    socket,
+    HEADER_MS,
+    (bytes) => {
+      const header = readProxyHeader(bytes);
+      return header === 'incomplete' ? undefined : header;
+    },
+    (header, bytes) => {
+      const client = header === 'none' ? undefined : (header.address ?? proxy);
+      if (header === 'none' || client === undefined || (client !== proxy && !admission.admitBehind(socket, client))) {
+        socket.resetAndDestroy();
+        return;
+      }
+      if (bytes.length > header.length) socket.unshift(bytes.subarray(header.length));
+      onConnection(socket, client);
+    },
+    () => socket.destroy(),
+  );
 }

@@ -24,7 +24,7 @@ export interface TlsFrontOptions {
   /** TLS was ended: what follows is plain. `serverName` is empty when none was named. */
   readonly onPlain: (socket: TLSSocket, address: string, serverName: string) => void;
   /** TLS is to be passed on: the paused socket, with what was read of it. */
-  readonly onPass: (socket: Socket, hello: Buffer, to: UpstreamAddress, serverName: string) => void;
+  readonly onPass: (socket: Socket, address: string, hello: Buffer, to: UpstreamAddress, serverName: string) => void;
   /** How long a client may take to say hello, and again for the handshake after it, ms. */
   readonly helloMs?: number;
 }
@@ -79,7 +79,8 @@ export class TlsFront {
   #decided(socket: Socket, address: string, hello: ClientHello, bytes: Buffer, decision: TlsDecision): void {
     if (socket.destroyed) return;
     if ('refuse' in decision) refuse(socket, 'unrecognized_name');
-    else if ('passTo' in decision) this.#options.onPass(socket, bytes, decision.passTo, hello.serverName ?? '');
+    else if ('passTo' in decision)
+      this.#options.onPass(socket, address, bytes, decision.passTo, hello.serverName ?? '');
     else this.#handshake(socket, address, bytes, decision.end, hello.serverName ?? '');
   }
 
