@@ -54,9 +54,19 @@ export async function openProxy(
   return { port: listener.port, proxy, upstreams, log };
 }
 
-/** An HTTP origin. */
-export async function httpOrigin(t: Cleanup, listener: RequestListener): Promise<number> {
+/** An HTTP origin. `onBad` hears of what is no request; without it node answers 400. */
+export async function httpOrigin(
+  t: Cleanup,
+  listener: RequestListener,
+  onBad?: (error: NodeJS.ErrnoException) => void,
+): Promise<number> {
   const server = createServer(listener);
+  if (onBad !== undefined) {
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+      onBad(error);
+      socket.destroy();
+    });
+  }
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(async () => {

@@ -25,15 +25,20 @@ export function requestFor(
 ): string {
   let text = `${head.method} ${target} HTTP/1.1\r\n`;
   let isHostSent = false;
-  for (const { name, line } of head.fields) {
+  for (const { name, value, line } of head.fields) {
     if (head.hopByHop.has(name) || OURS.test(name)) continue;
+    // What routes and frames a message is written in the one way that everybody reads alike: no tabs, no leading zeros.
+    if (name === 'content-length') continue;
     // We answered it, or pass on the body at once.
     if (name === 'expect') continue;
-    if (name === 'host') isHostSent = true;
-    text += `${line}\r\n`;
+    if (name === 'host') {
+      isHostSent = true;
+      text += `Host: ${value}\r\n`;
+    } else text += `${line}\r\n`;
   }
   if (!isHostSent) text += `Host: ${head.host}\r\n`;
   if (head.framing.kind === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
+  else if (head.framing.kind === 'length') text += `Content-Length: ${head.framing.length}\r\n`;
   if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
   if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
@@ -53,9 +58,11 @@ export function clientFraming(response: ResponseHead, minor: 0 | 1): ClientFrami
 /** The response's head for the client. */
 export function responseFor(response: ResponseHead, framing: ClientFraming, keepAlive: boolean, minor: 0 | 1): string {
   let text = `HTTP/1.1 ${response.status} ${response.reason}\r\n`;
-  for (const { name, line } of response.fields) {
+  for (const { name, value, line } of response.fields) {
     if (response.hopByHop.has(name)) continue;
-    text += `${line}\r\n`;
+    if (name !== 'content-length') text += `${line}\r\n`;
+    // It was checked; 204 has none (RFC 9110, section 8.6).
+    else if (response.status !== 204) text += `Content-Length: ${Number(value)}\r\n`;
   }
   if (framing === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
   return `${text}${connectionLine(keepAlive, minor)}\r\n`;
