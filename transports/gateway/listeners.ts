@@ -43,6 +43,8 @@ export interface GatewayListenerOptions {
   readonly log: Log;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timeouts?: Partial<ClientTimeouts>;
+  /** How long first bytes, a hello or a handshake may be waited for, ms. */
+  readonly firstBytesMs?: number;
   /** Proxies in front of us. */
   readonly proxies?: FrontProxies | undefined;
 }
@@ -54,8 +56,7 @@ export interface FrontProxies {
   readonly sendHeader: boolean;
 }
 
-/** How long first bytes may be waited for, ms. */
-const DETECT_MS = 10_000;
+const FIRST_BYTES_MS = 10_000;
 /** A long connection without a byte in either direction ends after this, ms. */
 const LONG_IDLE_MS = 3_600_000;
 
@@ -149,7 +150,7 @@ export class GatewayListeners {
   #detect(socket: Socket, port: number, address: string): void {
     readFirst(
       socket,
-      DETECT_MS,
+      this.#options.firstBytesMs ?? FIRST_BYTES_MS,
       (bytes) => {
         const detected = detect(bytes);
         return detected === 'undecided' && bytes.length < DETECT_BYTES ? undefined : detected;
@@ -171,6 +172,7 @@ export class GatewayListeners {
     let front = this.#fronts.get(port);
     if (front === undefined) {
       front = new TlsFront({
+        helloMs: this.#options.firstBytesMs ?? FIRST_BYTES_MS,
         decide: (name) => {
           const decision = this.#options.decideName(name, port);
           return decision === 'refuse' ? { refuse: true } : decision;
