@@ -66,11 +66,21 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     onLong: (connection) => gateway?.adopt(connection) ?? (() => {}),
   });
   try {
+    let isShown: () => void = () => {};
+    const shown = new Promise<void>((resolve) => {
+      isShown = resolve;
+    });
     gateway = await startGateway(
       system,
       { db, log, domain, fileRoutes, fallback, ports: listeners.ports, containers: () => targets(db, engine) },
-      () => void listeners.listenOn(gateway?.ingressPorts() ?? new Set()),
+      () => {
+        isShown();
+        void listeners.listenOn(gateway?.ingressPorts() ?? new Set());
+      },
     );
+    // Whoever is told that the gateway is there finds its routes; without them it says so in /readyz.
+    await withinTime(shown, FIRST_PICTURE_MS);
+    await listeners.listenOn(gateway.ingressPorts());
   } catch (error) {
     await listeners.close(0);
     throw error;
@@ -84,6 +94,19 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       await listeners.close(graceMs);
     },
   };
+}
+
+/** How long a start waits for the first look at routes and containers, ms. */
+const FIRST_PICTURE_MS = 5000;
+
+/** Waits for `done`, but no longer than `ms`. */
+async function withinTime(done: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([done, over]);
+  clearTimeout(timer);
 }
 
 /** Containers that have a port open, with the address they have now. */
