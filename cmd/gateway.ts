@@ -16,7 +16,7 @@ import type { LiveCertificate } from './live-certificate.ts';
 export interface GatewayOptions {
   readonly system: SystemRef;
   readonly db: Db;
-  readonly engine: Engine;
+  readonly engine: Pick<Engine, 'list'>;
   readonly log: Log;
   readonly domain: string;
   readonly host: string;
@@ -110,7 +110,7 @@ async function withinTime(done: Promise<void>, ms: number): Promise<void> {
 }
 
 /** Containers that have a port open, with the address they have now. */
-async function targets(db: Db, engine: Engine): Promise<ReadonlyMap<string, ContainerTarget>> {
+async function targets(db: Db, engine: Pick<Engine, 'list'>): Promise<ReadonlyMap<string, ContainerTarget>> {
   const rows = await openPorts(db);
   if (rows.length === 0) return new Map();
   const addresses = new Map(

@@ -16,7 +16,13 @@ const PAUSE_MS = 5;
 const LONGEST_MS = 10_000;
 
 /** Asks `GET /probe` on `port` for `ms`, from an address of this machine's own, and says how long answers took. */
-export async function probe(t: Cleanup, port: number, ms: number, localAddress = '127.0.0.9'): Promise<Waits> {
+export async function probe(
+  t: Cleanup,
+  port: number,
+  ms: number,
+  localAddress = '127.0.0.9',
+  host = 'a.test',
+): Promise<Waits> {
   const waits: number[] = [];
   let failed = 0;
   const until = performance.now() + ms;
@@ -37,7 +43,7 @@ export async function probe(t: Cleanup, port: number, ms: number, localAddress =
       const onClose = () => done(false);
       const timer = setTimeout(() => done(false), LONGEST_MS);
       socket.on('data', onData).on('close', onClose);
-      socket.write('GET /probe HTTP/1.1\r\nHost: a.test\r\n\r\n');
+      socket.write(`GET /probe HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
     });
   const open = () => {
     const socket = connect({ port, host: '127.0.0.1', localAddress, noDelay: true });
