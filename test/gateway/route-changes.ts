@@ -43,7 +43,9 @@ export async function routeChanges(
     });
   });
   const page = await httpOrigin(t, (_incoming, response) => response.end('probed'));
-  await db.run(`insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`);
+  await db.run(
+    `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
+  );
   for (const [slot, [id, port]] of (
     [
       [SESSIONS, echo],

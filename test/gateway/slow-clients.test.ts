@@ -19,7 +19,7 @@ for (const [kind, what] of [
     const connections = 300;
     const report = await slowClients(t, kind, { connections, seconds: 9, beforeSeconds: 1 });
     t.diagnostic(JSON.stringify(report));
-    assert.ok(report.slow >= connections * 0.9, `${report.slow} were there at once`);
+    assert.ok(report.slow >= connections / 3, `${report.slow} were there at once`);
     assert.deepEqual([report.before.failed, report.during.failed], [0, 0]);
     assert.ok(report.during.requests > 100, `${report.during.requests} were answered`);
     assert.ok(report.memoryMb.most - report.memoryMb.before < 150, JSON.stringify(report.memoryMb));
