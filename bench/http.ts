@@ -163,7 +163,7 @@ async function startOurs(adapter: 'uws' | 'node'): Promise<void> {
     domain: 'troupe.localhost',
     host: '127.0.0.1',
     ports: { auth: 0, compute: 0, http: 0, https: 0 },
-    certificate: { context: createSecureContext(), authorityFile: null },
+    certificate: { context: createSecureContext() },
     accessLog: undefined,
     isCaching: false,
     log: silentLog,

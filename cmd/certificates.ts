@@ -13,6 +13,8 @@ export interface PlatformCertificate {
   readonly context: Certificate;
   /** The local authority's certificate, for trust stores; null when the operator gave a certificate. */
   readonly authorityFile: string | null;
+  /** The files it was read from: certificate and key. */
+  readonly files: readonly string[];
 }
 
 /** The operator's certificate, or one of the platform's own authority. */
@@ -32,7 +34,7 @@ export function certificateOf(
 export function givenCertificate(certFile: string, keyFile: string): PlatformCertificate {
   try {
     const pem = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
-    return { context: certificateContext(pem), authorityFile: null };
+    return { context: certificateContext(pem), authorityFile: null, files: [certFile, keyFile] };
   } catch (cause) {
     throw new CliError(`The certificate ${certFile} with the key ${keyFile} cannot be used: ${String(cause)}`, {
       cause,
@@ -46,12 +48,13 @@ export async function localCertificate(dataDir: string, domain: string, now: num
   const authorityFile = file('ca.pem');
   const authority = await kept(authorityFile, file('ca-key.pem'), () => makeAuthority(`Troupe (${domain})`, now));
   const names = [domain, `*.${domain}`];
-  let pem = readPem(file('tls.pem'), file('tls-key.pem'));
+  const files = [file('tls.pem'), file('tls-key.pem')] as const;
+  let pem = readPem(...files);
   if (pem === undefined || !isGood(pem, names, now)) {
     pem = await issueCertificate(authority, names, now);
-    writePem(file('tls.pem'), file('tls-key.pem'), pem);
+    writePem(...files, pem);
   }
-  return { context: certificateContext(pem), authorityFile };
+  return { context: certificateContext(pem), authorityFile, files };
 }
 
 function isGood({ cert }: Pem, names: readonly string[], now: number): boolean {

@@ -4,6 +4,7 @@ import { RegistryKeyError } from '../actors/auth/registry-key.ts';
 import { usernameSchema } from '../proto/auth.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { parsePool } from '../transports/docker/subnets.ts';
+import { parseTrusted } from '../transports/tcp/trusted.ts';
 import { CliError } from './cli-error.ts';
 import { readRegistryKey } from './registry-key.ts';
 
@@ -82,6 +83,13 @@ const environmentSchema = z.object({
   CONTAINER_SUBNETS: z
     .string()
     .refine(isSubnetPool, 'must be private addresses in the form 10.192.0.0/10, /29 at the smallest')
+    .optional(),
+  TRUSTED_PROXIES: z
+    .string()
+    .refine(
+      (value) => parseTrusted(value) !== undefined,
+      'must be addresses or networks such as 10.0.0.0/8, separated by commas',
+    )
     .optional(),
   SESSION_TTL: seconds.prefault('24h'),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),

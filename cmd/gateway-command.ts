@@ -14,8 +14,10 @@ import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
 import { openDataDir } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway } from './gateway.ts';
+import { keepCertificate } from './live-certificate.ts';
 import { openLog } from './log.ts';
 import { processMetrics } from './pages.ts';
+import { proxiesOf } from './proxies.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
@@ -32,6 +34,9 @@ export interface GatewayCommandOptions {
   readonly routesFile: string | undefined;
   readonly accessLog: boolean;
   readonly cache: boolean;
+  /** Addresses of proxies in front of the gateway, and whether they speak the PROXY protocol. */
+  readonly trustedProxies: string | undefined;
+  readonly proxyProtocol: boolean;
   readonly json: boolean;
 }
 
@@ -46,11 +51,13 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   const fallback = options.fallback === undefined ? undefined : fallbackOf(options.fallback);
   const fileRoutes = options.routesFile === undefined ? [] : readRoutesFile(options.routesFile);
+  const proxies = proxiesOf(options, environment);
   const told = stopSignal();
   const teardown = new Teardown(log);
   try {
     const dataDir = openDataDir(options.data);
-    const certificate = await certificateOf(options, dataDir, domain);
+    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain), log);
+    teardown.add('certificate', async () => certificate.close());
     const database = await databaseServer(environment, dataDir, log, () => {});
     teardown.add('database server', () => database.release());
     const db = openDb(database.connection, { log, name: 'gateway', max: 4 });
@@ -70,7 +77,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       await stopped(system);
     });
     const gateway = await openGateway({
-      ...{ system, db, engine, log, domain, certificate, fileRoutes, fallback },
+      ...{ system, db, engine, log, domain, certificate, fileRoutes, fallback, proxies },
       host: options.listen,
       ports: { http: options.httpPort, https: options.httpsPort },
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,

@@ -4,27 +4,27 @@ import type { ContainerTarget } from '../actors/gateway/deps.ts';
 import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { Engine, Log } from '../proto/ports.ts';
-import type { NewRoute, StaticRoute } from '../proto/routes.ts';
+import { addressOf, type NewRoute, type StaticRoute } from '../proto/routes.ts';
 import type { Db } from '../storage/db.ts';
 import { openPorts } from '../storage/gateway/open-ports.ts';
 import { replaceManagedRoutes } from '../storage/gateway/routes.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { ResponseCache } from '../transports/cache/response-cache.ts';
-import { GatewayListeners } from '../transports/gateway/listeners.ts';
+import { type FrontProxies, GatewayListeners } from '../transports/gateway/listeners.ts';
 import { accessLine } from './access-log.ts';
-import type { PlatformCertificate } from './certificates.ts';
 import { gatewayMetrics } from './gateway-metrics.ts';
+import type { LiveCertificate } from './live-certificate.ts';
 
 /** What the gateway is built from. */
 export interface GatewayOptions {
   readonly system: SystemRef;
   readonly db: Db;
-  readonly engine: Engine;
+  readonly engine: Pick<Engine, 'list'>;
   readonly log: Log;
   readonly domain: string;
   readonly host: string;
   readonly ports: { readonly http: number; readonly https: number };
-  readonly certificate: PlatformCertificate;
+  readonly certificate: Pick<LiveCertificate, 'context'>;
   readonly fileRoutes: readonly StaticRoute[];
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Where access log lines go; undefined: nowhere. */
@@ -33,6 +33,10 @@ export interface GatewayOptions {
   readonly isCaching: boolean;
   /** Numbers of the process, shown beside the gateway's own. */
   readonly processRegistry: Registry;
+  /** Proxies in front of the gateway. */
+  readonly proxies: FrontProxies | undefined;
+  /** Services of this platform, as `host:port`, and what they know the gateway by. */
+  readonly own?: { readonly targets: readonly string[]; readonly secret: string };
 }
 
 /** A gateway that serves. */
@@ -45,8 +49,10 @@ export interface RunningGateway {
 
 /** Starts it. Rejects when a port is taken. */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, processRegistry } =
-    options;
+  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, proxies, own } = options;
+  const { processRegistry } = options;
+  const keyOf = ({ host, port }: { host: string; port: number }) => `${host} ${port}`;
+  const ownKeys = new Set(own?.targets.map((target) => keyOf(addressOf(target))));
   // What listeners ask before the control is there gets the answer of a gateway that knows nothing yet.
   let gateway: Gateway | undefined;
   const cache = options.isCaching ? new ResponseCache() : undefined;
@@ -57,7 +63,19 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     host,
     ports: options.ports,
     log,
-    route: (request) => gateway?.decide(request) ?? { reply: { status: 503, headers: [['Retry-After', '1']] } },
+    proxies,
+    route: (request) => {
+      if (gateway === undefined) return { reply: { status: 503, headers: [['Retry-After', '1']] } };
+      const decision = gateway.decide(request);
+      if (
+        own === undefined ||
+        decision instanceof Promise ||
+        'reply' in decision ||
+        !ownKeys.has(keyOf(decision.forward))
+      )
+        return decision;
+      return { ...decision, vouch: own.secret };
+    },
     decideName: (name, port) => {
       const decision = gateway?.decideName(name, port) ?? 'refuse';
       return decision === 'end' ? { end: certificate.context } : decision;
@@ -71,6 +89,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   });
   metrics.watch(listeners, cache);
   try {
+    let isShown: () => void = () => {};
+    const shown = new Promise<void>((resolve) => {
+      isShown = resolve;
+    });
     gateway = await startGateway(
       system,
       {
@@ -83,8 +105,14 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         containers: () => targets(db, engine),
         metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
       },
-      () => void listeners.listenOn(gateway?.ingressPorts() ?? new Set()),
+      () => {
+        isShown();
+        void listeners.listenOn(gateway?.ingressPorts() ?? new Set());
+      },
     );
+    // Whoever is told that the gateway is there finds its routes; without them it says so in /readyz.
+    await withinTime(shown, FIRST_PICTURE_MS);
+    await listeners.listenOn(gateway.ingressPorts());
   } catch (error) {
     await listeners.close(0);
     cache?.close();
@@ -102,8 +130,21 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   };
 }
 
+/** How long a start waits for the first look at routes and containers, ms. */
+const FIRST_PICTURE_MS = 5000;
+
+/** Waits for `done`, but no longer than `ms`. */
+async function withinTime(done: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([done, over]);
+  clearTimeout(timer);
+}
+
 /** Containers that have a port open, with the address they have now. */
-async function targets(db: Db, engine: Engine): Promise<ReadonlyMap<string, ContainerTarget>> {
+async function targets(db: Db, engine: Pick<Engine, 'list'>): Promise<ReadonlyMap<string, ContainerTarget>> {
   const rows = await openPorts(db);
   if (rows.length === 0) return new Map();
   const addresses = new Map(

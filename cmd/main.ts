@@ -28,6 +28,11 @@ program
   .option('--tls-key <file>', 'private key of --tls-cert (PEM)')
   .option('--access-log', 'write a line for each request through the gateway to standard error')
   .option('--no-cache', 'keep no responses in the gateway')
+  .option(
+    '--trusted-proxies <list>',
+    'addresses of proxies in front, whose X-Forwarded-For counts (default: TRUSTED_PROXIES)',
+  )
+  .option('--proxy-protocol', 'the trusted proxies speak the PROXY protocol')
   .action(
     async (options: {
       data: string;
@@ -40,11 +45,14 @@ program
       tlsKey?: string;
       accessLog?: true;
       cache: boolean;
+      trustedProxies?: string;
+      proxyProtocol?: true;
     }) => {
       const { up } = await import('./up.ts');
-      const { domain, tlsCert, tlsKey } = options;
+      const { domain, tlsCert, tlsKey, trustedProxies } = options;
+      const proxyProtocol = options.proxyProtocol === true;
       const [install, json, accessLog] = [options.install === true, options.json === true, options.accessLog === true];
-      await up({ ...options, domain, install, json, tlsCert, tlsKey, accessLog });
+      await up({ ...options, domain, install, json, tlsCert, tlsKey, accessLog, trustedProxies, proxyProtocol });
     },
   );
 
@@ -62,6 +70,11 @@ program
   .option('--routes-file <file>', 'more routes: a JSON array of {"host", "path", "target", "strip_prefix"}')
   .option('--access-log', 'write a line for each request to standard error')
   .option('--no-cache', 'keep no responses')
+  .option(
+    '--trusted-proxies <list>',
+    'addresses of proxies in front, whose X-Forwarded-For counts (default: TRUSTED_PROXIES)',
+  )
+  .option('--proxy-protocol', 'the trusted proxies speak the PROXY protocol')
   .option('--json', 'print one line of JSON once it serves')
   .action(
     async (options: {
@@ -76,12 +89,18 @@ program
       routesFile?: string;
       accessLog?: true;
       cache: boolean;
+      trustedProxies?: string;
+      proxyProtocol?: true;
       json?: true;
     }) => {
       const { runGateway } = await import('./gateway-command.ts');
-      const { domain, tlsCert, tlsKey, fallback, routesFile } = options;
+      const { domain, tlsCert, tlsKey, fallback, routesFile, trustedProxies } = options;
+      const proxyProtocol = options.proxyProtocol === true;
       const [accessLog, asJson] = [options.accessLog === true, options.json === true];
-      await runGateway({ ...options, domain, tlsCert, tlsKey, fallback, routesFile, accessLog, json: asJson });
+      await runGateway({
+        ...{ ...options, domain, tlsCert, tlsKey, fallback, routesFile, accessLog, json: asJson },
+        ...{ trustedProxies, proxyProtocol },
+      });
     },
   );
 

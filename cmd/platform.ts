@@ -1,5 +1,6 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
+import { randomBytes } from 'node:crypto';
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
 import { registryRights } from '../actors/auth/registry-rights.ts';
@@ -20,16 +21,18 @@ import { outboxStore } from '../storage/outbox.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { authenticator } from '../transports/api/authenticate.ts';
+import { clientAddress } from '../transports/api/client-address.ts';
 import { OpenStreams } from '../transports/api/open-streams.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
+import type { FrontProxies } from '../transports/gateway/listeners.ts';
 import { listen } from '../transports/http/index.ts';
 import { registryCatalog } from '../transports/registry/catalog.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
-import type { PlatformCertificate } from './certificates.ts';
 import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway } from './gateway.ts';
+import type { LiveCertificate } from './live-certificate.ts';
 import { withOperations } from './operations.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { platformKeys } from './platform-keys.ts';
@@ -46,7 +49,9 @@ export interface PlatformOptions {
   readonly host: string;
   readonly ports: Ports;
   /** Of the platform's own host names. */
-  readonly certificate: PlatformCertificate;
+  readonly certificate: Pick<LiveCertificate, 'context'>;
+  /** Proxies in front of the gateway and of the services. */
+  readonly proxies?: FrontProxies | undefined;
   /** Takes lines of the gateway's access log; undefined: there is none. */
   readonly accessLog: ((line: string) => void) | undefined;
   /** Whether the gateway keeps responses. */
@@ -170,6 +175,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await relayed;
     });
 
+    // Made for this run: services and gateway live and end together.
+    const gatewaySecret = randomBytes(32).toString('base64url');
+    const addressOf = clientAddress({ gatewaySecret, isTrusted: options.proxies?.isTrusted });
     const metrics = processMetrics(system);
     const serve = async (service: Service, port: number): Promise<HttpServer> => {
       const handlers = api({
@@ -178,6 +186,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         streams,
         pages: servicePages(service, metrics.registry),
         log,
+        clientAddress: addressOf,
         onReply: metrics.onReply(service.name),
       });
       const server = await listen({ host: options.host, port, ...handlers }, environment.HTTP_ADAPTER);
@@ -197,8 +206,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     ]);
     const gateway = await openGateway({
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
-      ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog },
+      ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
       ...{ isCaching: options.isCaching, processRegistry: metrics.registry },
+      own: { targets: Object.values(listeners).map(behind), secret: gatewaySecret },
       log: log.child({ service: 'gateway' }),
     });
     teardown.add('gateway', () => gateway.stop(DRAIN_MS));

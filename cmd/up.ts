@@ -3,16 +3,17 @@ import { EngineError } from '../proto/ports.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
 import { useWires } from '../transports/tcp/wires.ts';
-import type { PlatformCertificate } from './certificates.ts';
 import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, portsWith, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
+import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
 import { openLog } from './log.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
+import { proxiesOf } from './proxies.ts';
 import { announce } from './running.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
@@ -33,6 +34,9 @@ export interface UpOptions {
   readonly accessLog: boolean;
   /** Whether the gateway keeps responses. */
   readonly cache: boolean;
+  /** Addresses of proxies in front of the platform, and whether they speak the PROXY protocol. */
+  readonly trustedProxies: string | undefined;
+  readonly proxyProtocol: boolean;
 }
 
 /** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */
@@ -45,6 +49,7 @@ export async function up(options: UpOptions): Promise<void> {
   const progress = progressOn(process.stderr);
   const onProgress = (line: string) => progress.line(line);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const proxies = proxiesOf(options, environment);
   const told = stopSignal();
 
   const teardown = new Teardown(log);
@@ -58,7 +63,8 @@ export async function up(options: UpOptions): Promise<void> {
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 
-    const certificate = await certificateOf(options, dataDir, domain);
+    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain), log);
+    teardown.add('certificate', async () => certificate.close());
     const platform = await startPlatform({
       environment,
       secrets,
@@ -74,6 +80,7 @@ export async function up(options: UpOptions): Promise<void> {
       host: options.listen,
       ports,
       certificate,
+      proxies,
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       isCaching: options.cache,
       log,
@@ -126,7 +133,7 @@ function readyLine({ urls, admin }: Platform, domain: string): string {
   })}\n`;
 }
 
-function welcome({ urls, admin }: Platform, { authorityFile }: PlatformCertificate): string {
+function welcome({ urls, admin }: Platform, { authorityFile }: LiveCertificate): string {
   const password = admin.generated === null ? 'your password' : `the password  ${admin.generated}  (shown only now)`;
   return `
 Troupe is running.

@@ -34,13 +34,22 @@ export interface ProxyReply {
 }
 
 /** What to do with a request. */
-export type ProxyDecision =
-  | { readonly reply: ProxyReply }
-  | {
-      readonly forward: UpstreamAddress;
-      /** Path and query to ask the origin for. */
-      readonly target: string;
-    };
+export type ProxyDecision = { readonly reply: ProxyReply } | ProxyForward;
+
+/** Where a request goes. */
+export interface ProxyForward {
+  readonly forward: UpstreamAddress;
+  /** Path and query to ask the origin for. */
+  readonly target: string;
+  /** What the origin knows the gateway by; for services of the platform only. */
+  readonly vouch?: string;
+}
+
+/**
+ * The field by which the gateway shows itself to the services of its own platform: with it they believe its X-Forwarded-For. It is
+ * never taken from a client, and never told to anybody else.
+ */
+export const GATEWAY_FIELD = 'X-Troupe-Gateway';
 
 /** Decides about one request. It does not throw. Synchronous whenever it can be. */
 export type Route = (request: ProxyRequest) => ProxyDecision | Promise<ProxyDecision>;

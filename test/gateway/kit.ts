@@ -45,7 +45,7 @@ export async function openProxy(
     onSwitch: (client, origin) => switched.push(splice(client, origin, { idleMs: 10_000 })),
   });
   const listener = await listenWires('127.0.0.1', 0, options.admission ?? new Admission(), (wire, address) =>
-    proxy.serveWire(wire, listener.port, false, address),
+    proxy.serveWire(wire, listener.port, address),
   );
   t.after(async () => {
     const closed = listener.close();
@@ -57,9 +57,19 @@ export async function openProxy(
   return { port: listener.port, proxy, upstreams, log };
 }
 
-/** An HTTP origin. */
-export async function httpOrigin(t: Cleanup, listener: RequestListener): Promise<number> {
+/** An HTTP origin. `onBad` hears of what is no request; without it node answers 400. */
+export async function httpOrigin(
+  t: Cleanup,
+  listener: RequestListener,
+  onBad?: (error: NodeJS.ErrnoException) => void,
+): Promise<number> {
   const server = createServer(listener);
+  if (onBad !== undefined) {
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+      onBad(error);
+      socket.destroy();
+    });
+  }
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(async () => {

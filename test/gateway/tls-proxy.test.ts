@@ -34,7 +34,7 @@ async function open(t: TestContext, kind: 'handle' | 'stream') {
   });
   const front = new TlsFront({
     decide: () => ({ end: context }),
-    onPlain: (socket, address) => proxy.serve(socket, 443, true, address),
+    onPlain: (socket, address, name) => proxy.serve(socket, 443, address, undefined, name),
     onPass: (wire) => wire.destroy(),
   });
   const listener = await listenWires('127.0.0.1', 0, new Admission(), (wire, address) => front.accept(wire, address));

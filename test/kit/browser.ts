@@ -23,12 +23,12 @@ export interface BrowserPage {
   setUserVerified(verified: boolean): Promise<void>;
 }
 
-/** Opens `url` in a Chromium that ends with `t`. */
-export async function openBrowser(t: Cleanup, url: string): Promise<BrowserPage> {
+/** Opens `url` in a Chromium that ends with `t`. `args`: more of its own flags. */
+export async function openBrowser(t: Cleanup, url: string, args: readonly string[] = []): Promise<BrowserPage> {
   const browser: Browser = await chromium.launch({
     executablePath: findProgram('chromium') ?? 'chromium',
     // Without a sandbox of its own: it cannot make one for root, and it sees no page but ours.
-    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking', '--no-proxy-server'],
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking', '--no-proxy-server', ...args],
   });
   t.after(() => browser.close());
   const page = await browser.newPage();

@@ -47,7 +47,7 @@ async function run(only: string | undefined): Promise<number> {
     },
   });
   const listener = createRaw({ allowHalfOpen: true }, (socket) => {
-    proxy.serve(socket, portOf(listener.address()), false, '127.0.0.1');
+    proxy.serve(socket, portOf(listener.address()), '127.0.0.1');
   });
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');

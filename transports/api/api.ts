@@ -17,6 +17,7 @@ import { grants } from '../../proto/scopes.ts';
 import type { Service } from '../../proto/service.ts';
 import type { Authenticate } from '../../proto/tokens.ts';
 import { basic, bearer } from './authenticate.ts';
+import type { ClientAddress } from './client-address.ts';
 import type { OpenStreams } from './open-streams.ts';
 import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, methodReply, refusalReply } from './replies.ts';
@@ -31,6 +32,8 @@ export interface ApiOptions {
   readonly streams: OpenStreams;
   readonly pages: Pages;
   readonly log: Log;
+  /** Who a request comes from; without it, the peer of its socket. */
+  readonly clientAddress?: ClientAddress;
   /** Told of every finished request, for metrics. */
   readonly onReply?: (endpoint: string, status: number) => void;
 }
@@ -38,6 +41,7 @@ export interface ApiOptions {
 /** Makes the two handlers of a listener for one service. */
 export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: UpgradeHandler } {
   const { service, authenticate, streams, pages, log, onReply } = options;
+  const clientAddress = options.clientAddress ?? peerOf;
   const find = router(service.endpoints);
   const prefix = randomBytes(4).toString('hex');
   let count = 0;
@@ -69,7 +73,7 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
       // Each await costs a turn of the microtask queue: a known token and a call without a body go without.
       const caller = proven instanceof Promise ? await proven : proven;
       const body = endpoint.body === undefined ? undefined : check(endpoint.body, await readJson(request), 'body');
-      const call = read(endpoint, params, request, caller, body, requestId);
+      const call = read(endpoint, params, request, caller, body, requestId, clientAddress);
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
@@ -107,7 +111,10 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     const { endpoint, params } = match;
     try {
       const caller = await prove(endpoint, params, request, authenticate);
-      const accept = await service.connect(endpoint, read(endpoint, params, request, caller, undefined, requestId));
+      const accept = await service.connect(
+        endpoint,
+        read(endpoint, params, request, caller, undefined, requestId, clientAddress),
+      );
       onReply?.(endpoint.name, 101);
       return {
         accept: caller === undefined ? accept : streams.guard(caller, neededScope(endpoint, params, caller), accept),
@@ -168,6 +175,7 @@ function read(
   caller: Caller | undefined,
   body: unknown,
   requestId: string,
+  clientAddress: ClientAddress,
 ): Call {
   const path = endpoint.params === undefined ? params : check(endpoint.params, params, 'path');
   const query =
@@ -175,7 +183,7 @@ function read(
       ? undefined
       : check(endpoint.query, readQuery(request.query, endpoint.repeats), 'query');
   const credentials = endpoint.basic === true ? basic(request.header('authorization')) : undefined;
-  return new RequestCall(request, caller, path, query, body, credentials, requestId);
+  return new RequestCall(request, caller, path, query, body, credentials, requestId, clientAddress);
 }
 
 /** The call of a request. Asking the socket for the address costs more than all of the routing, and few handlers do. */
@@ -187,6 +195,7 @@ class RequestCall implements Call {
   readonly basic: Call['basic'];
   readonly requestId: string;
   readonly #request: HttpRequest;
+  readonly #clientAddress: ClientAddress;
 
   constructor(
     request: HttpRequest,
@@ -196,8 +205,10 @@ class RequestCall implements Call {
     body: unknown,
     credentials: Call['basic'],
     requestId: string,
+    clientAddress: ClientAddress,
   ) {
     this.#request = request;
+    this.#clientAddress = clientAddress;
     this.caller = caller;
     this.params = params;
     this.query = query;
@@ -207,6 +218,10 @@ class RequestCall implements Call {
   }
 
   get address(): string {
-    return this.#request.remoteAddress;
+    return this.#clientAddress(this.#request);
   }
+}
+
+function peerOf(request: HttpRequest): string {
+  return request.remoteAddress;
 }

@@ -7,13 +7,15 @@ import type { SecureContext } from 'node:tls';
 import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts';
 import type { Log } from '../../proto/ports.ts';
 import type { CacheHook } from '../h1/cache-hook.ts';
+import type { ClientTimeouts } from '../h1/client-context.ts';
 import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
-import { listenRaw, listenWires, type RawListener } from '../tcp/listen.ts';
+import { listenRaw, listenWires, type RawListener, type RawListenOptions } from '../tcp/listen.ts';
 import { splice } from '../tcp/splice.ts';
+import type { IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import { wireOf } from '../tcp/wires.ts';
 import { TlsFront } from '../tls/front.ts';
@@ -39,16 +41,27 @@ export interface GatewayListenerOptions {
   readonly route: Route;
   readonly decideName: (serverName: string | undefined, port: number) => NameDecision;
   /** Is asked before a request is forwarded; undefined: nothing is kept. */
-  readonly cache: CacheHook | undefined;
+  readonly cache?: CacheHook | undefined;
   readonly onAccess: (entry: AccessEntry) => void;
   /** Told of each long connection; what it returns is told when that ended, with the bytes from client and origin. */
   readonly onLong: (connection: LongConnection) => (fromClient: number, fromOrigin: number) => void;
   readonly log: Log;
   readonly limits?: Partial<ConnectionLimits>;
+  readonly timeouts?: Partial<ClientTimeouts>;
+  /** How long first bytes, a hello or a handshake may be waited for, ms. */
+  readonly firstBytesMs?: number;
+  /** Proxies in front of us. */
+  readonly proxies?: FrontProxies | undefined;
 }
 
-/** How long first bytes may be waited for, ms. */
-const DETECT_MS = 10_000;
+/** Proxies in front of the gateway. */
+export interface FrontProxies {
+  readonly isTrusted: IsTrusted;
+  /** Whether their connections begin with a header of the PROXY protocol. Else the client is who X-Forwarded-For says. */
+  readonly sendHeader: boolean;
+}
+
+const FIRST_BYTES_MS = 10_000;
 /** A long connection without a byte in either direction ends after this, ms. */
 const LONG_IDLE_MS = 3_600_000;
 
@@ -56,6 +69,7 @@ const LONG_IDLE_MS = 3_600_000;
 export class GatewayListeners {
   readonly #options: GatewayListenerOptions;
   readonly #admission: Admission;
+  readonly #raw: RawListenOptions;
   readonly #upstreams = new Upstreams();
   readonly #proxy: HttpProxy;
   readonly #ingress = new Map<number, RawListener>();
@@ -66,12 +80,16 @@ export class GatewayListeners {
 
   private constructor(options: GatewayListenerOptions) {
     this.#options = options;
-    this.#admission = new Admission(options.limits);
+    const { proxies } = options;
+    this.#admission = new Admission(options.limits, proxies?.isTrusted);
+    this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined };
     this.#proxy = new HttpProxy({
       route: options.route,
       upstreams: this.#upstreams,
       ...(options.cache === undefined ? {} : { cache: options.cache }),
       onAccess: options.onAccess,
+      isTrusted: proxies?.sendHeader ? undefined : proxies?.isTrusted,
+      ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
       onSwitch: (client, origin, about) => this.#join(client, origin, { kind: 'upgrade', ...about }),
     });
   }
@@ -81,10 +99,10 @@ export class GatewayListeners {
     const listeners = new GatewayListeners(options);
     try {
       const { host, ports } = options;
-      listeners.#http = await listenWires(host, ports.http, listeners.#admission, (wire, address) =>
-        listeners.#proxy.serveWire(wire, listeners.ports.http, false, address),
+      listeners.#http = await listeners.#listenWires(host, ports.http, (wire, address) =>
+        listeners.#proxy.serveWire(wire, listeners.ports.http, address),
       );
-      listeners.#https = await listenWires(host, ports.https, listeners.#admission, (wire, address) =>
+      listeners.#https = await listeners.#listenWires(host, ports.https, (wire, address) =>
         listeners.#front(listeners.ports.https).accept(wire, address),
       );
       return listeners;
@@ -121,7 +139,7 @@ export class GatewayListeners {
       for (const port of ports) {
         if (this.#ingress.has(port)) continue;
         try {
-          const listener = await listenRaw(this.#options.host, port, this.#admission, (socket, address) =>
+          const listener = await this.#listen(this.#options.host, port, (socket, address) =>
             this.#detect(socket, port, address),
           );
           this.#ingress.set(port, listener);
@@ -142,16 +160,24 @@ export class GatewayListeners {
     await Promise.all(closing);
   }
 
+  #listen(host: string, port: number, onConnection: (socket: Socket, address: string) => void): Promise<RawListener> {
+    return listenRaw(host, port, this.#admission, onConnection, this.#raw);
+  }
+
+  #listenWires(host: string, port: number, onConnection: (wire: Wire, address: string) => void): Promise<RawListener> {
+    return listenWires(host, port, this.#admission, onConnection, this.#raw);
+  }
+
   #detect(socket: Socket, port: number, address: string): void {
     readFirst(
       socket,
-      DETECT_MS,
+      this.#options.firstBytesMs ?? FIRST_BYTES_MS,
       (bytes) => {
         const detected = detect(bytes);
         return detected === 'undecided' && bytes.length < DETECT_BYTES ? undefined : detected;
       },
       (protocol, bytes) => {
-        if (protocol === 'http') this.#proxy.serve(socket, port, false, address, bytes);
+        if (protocol === 'http') this.#proxy.serve(socket, port, address, bytes);
         else if (protocol === 'tls') this.#front(port).accept(wireOf(socket), address, bytes);
         else socket.destroy();
       },
@@ -165,11 +191,12 @@ export class GatewayListeners {
     let front = this.#fronts.get(port);
     if (front === undefined) {
       front = new TlsFront({
+        helloMs: this.#options.firstBytesMs ?? FIRST_BYTES_MS,
         decide: (name) => {
           const decision = this.#options.decideName(name, port);
           return decision === 'refuse' ? { refuse: true } : decision;
         },
-        onPlain: (socket, address) => this.#proxy.serve(socket, port, true, address),
+        onPlain: (socket, address, name) => this.#proxy.serve(socket, port, address, undefined, name),
         onPass: (wire, address, hello, to, name) => this.#pass(wire, address, hello, to, name),
       });
       this.#fronts.set(port, front);

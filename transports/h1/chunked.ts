@@ -3,6 +3,8 @@
  * line ends in CRLF, extensions are bounded and dropped, trailers are read, bounded and dropped.
  */
 
+import { TOKEN } from './syntax.ts';
+
 /** Longest line of a chunk's size with its extensions, and all trailers together, in bytes. */
 const MAX_SIZE_LINE = 256;
 const MAX_TRAILERS = 8192;
@@ -12,6 +14,7 @@ const MAX_DIGITS = 13;
 const CR = 0x0d;
 const LF = 0x0a;
 const SEMICOLON = 0x3b;
+const COLON = 0x3a;
 
 type State =
   | 'size' // digits of a size
@@ -22,7 +25,8 @@ type State =
   | 'data-cr'
   | 'data-lf'
   | 'trailer-start' // first byte of a trailer line
-  | 'trailer' // in a trailer line
+  | 'trailer-name' // up to the colon
+  | 'trailer' // in a trailer's value
   | 'trailer-lf'
   | 'last-lf' // the LF of the last empty line
   | 'done';
@@ -88,7 +92,7 @@ export class ChunkedReader {
       case 'extension':
         if (byte === CR) this.#state = 'size-lf';
         else if (++this.#line > MAX_SIZE_LINE) throw new ChunkError('an extension that is too long');
-        else if (byte < 0x20 && byte !== 0x09) throw new ChunkError('a control character in an extension');
+        else if (isControl(byte)) throw new ChunkError('a control character in an extension');
         return;
       case 'size-lf':
         expect(byte, LF, 'a size line that does not end in CRLF');
@@ -106,7 +110,11 @@ export class ChunkedReader {
         return;
       case 'trailer-start':
         if (byte === CR) this.#state = 'last-lf';
-        else this.#trailer(byte);
+        else this.#trailerName(byte);
+        return;
+      case 'trailer-name':
+        if (byte === COLON) this.#state = 'trailer';
+        else this.#trailerName(byte);
         return;
       case 'trailer':
         if (byte === CR) this.#state = 'trailer-lf';
@@ -137,11 +145,24 @@ export class ChunkedReader {
     } else throw new ChunkError('a size that is no hexadecimal number');
   }
 
+  /** What is no field is no trailer either: the next request may have been meant. */
+  #trailerName(byte: number): void {
+    if (++this.#trailers > MAX_TRAILERS) throw new ChunkError('trailers that are too long');
+    if (IS_TOKEN[byte] !== 1) throw new ChunkError('a trailer that is no field');
+    this.#state = 'trailer-name';
+  }
+
   #trailer(byte: number): void {
     if (++this.#trailers > MAX_TRAILERS) throw new ChunkError('trailers that are too long');
-    if (byte < 0x20 && byte !== 0x09) throw new ChunkError('a control character in a trailer');
-    this.#state = 'trailer';
+    if (isControl(byte)) throw new ChunkError('a control character in a trailer');
   }
+}
+
+/** Bytes that a name may have (RFC 9110, section 5.6.2). */
+const IS_TOKEN = Uint8Array.from({ length: 256 }, (_, byte) => (TOKEN.test(String.fromCharCode(byte)) ? 1 : 0));
+
+function isControl(byte: number): boolean {
+  return (byte < 0x20 && byte !== 0x09) || byte === 0x7f;
 }
 
 function expect(byte: number, wanted: number, reason: string): void {

@@ -1,8 +1,10 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
 import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
+import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
+import { valuesOf } from './fields.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -32,6 +34,13 @@ export interface ClientContext {
   /** Our port. */
   readonly port: number;
   readonly isEncrypted: boolean;
+  /** Peers whose X-Forwarded-For is believed; undefined: nobody's is. */
+  readonly isTrusted: IsTrusted | undefined;
+}
+
+/** Who a request comes from: `peer`, or who a trusted peer says. */
+export function clientOf(head: RequestHead, { isTrusted }: ClientContext, peer: string): string {
+  return isTrusted === undefined ? peer : clientBehind(peer, valuesOf(head.fields, 'x-forwarded-for'), isTrusted);
 }
 
 /** A request as whoever routes it sees it. */

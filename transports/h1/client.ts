@@ -2,12 +2,12 @@
  * One client's connection: reads requests one after the other, has each decided and forwarded, and answers them in order. What comes
  * ahead of its turn waits, bounded, and then stays in the kernel.
  */
-import type { ProxyDecision, ProxyReply, UpstreamAddress } from '../../proto/gateway.ts';
+import type { ProxyDecision, ProxyForward, ProxyReply } from '../../proto/gateway.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import { BodyReader } from './body.ts';
 import type { CacheAnswer } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
-import { askedOf, type ClientContext, entryOf } from './client-context.ts';
+import { askedOf, type ClientContext, clientOf, entryOf } from './client-context.ts';
 import type { Timed } from './deadlines.ts';
 import { Exchange, type ExchangeClient } from './exchange.ts';
 import { HeadBuffer } from './head-buffer.ts';
@@ -27,7 +27,11 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   deadline = Number.POSITIVE_INFINITY;
   readonly #wire: Wire;
   readonly #context: ClientContext;
-  readonly #address: string;
+  /** Who is on the other side: the client, or a proxy before it. */
+  readonly #peer: string;
+  readonly #serverName: string | undefined;
+  /** The client of the request under way. */
+  #address: string;
   readonly #head = new HeadBuffer(MAX_HEAD_BYTES);
   #phase: Phase = 'idle';
   #request: RequestHead | undefined;
@@ -45,10 +49,13 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #upstream = '';
   #isBroken = false;
 
-  constructor(wire: Wire, context: ClientContext, address: string, first?: Buffer) {
+  /** `serverName`: what the client called us in the TLS handshake; undefined without TLS. */
+  constructor(wire: Wire, context: ClientContext, peer: string, first?: Buffer, serverName?: string) {
     this.#wire = wire;
     this.#context = context;
-    this.#address = address;
+    this.#peer = peer;
+    this.#address = peer;
+    this.#serverName = serverName;
     wire.reader = this;
     context.deadlines.add(this);
     this.#wait('head', context.timeouts.headMs);
@@ -159,6 +166,12 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#isBroken = false;
     this.#wait('exchange', this.#context.timeouts.stallMs);
     this.#keep(chunk, found.next);
+    this.#address = clientOf(head, this.#context, this.#peer);
+    if (this.#serverName !== undefined && head.host !== this.#serverName) {
+      // The certificate that the client checked vouches for one name only (hazard T16; RFC 9110, section 15.5.20).
+      this.#answer({ status: 421, body: 'This connection was opened for another host name.\n' });
+      return;
+    }
     const decision = this.#context.route(askedOf(head, this.#context, this.#address));
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
     else this.#decided(head, decision);
@@ -173,12 +186,12 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     const { isEncrypted } = this.#context;
     const { forward, target } = decision;
     const asked = this.#context.cache?.ask({ head, origin: forward, target, isEncrypted }) ?? FORWARD;
-    if (asked instanceof Promise) void asked.then((later) => this.#asked(head, forward, target, later));
-    else this.#asked(head, forward, target, asked);
+    if (asked instanceof Promise) void asked.then((later) => this.#asked(head, decision, later));
+    else this.#asked(head, decision, asked);
   }
 
   /** The cache has been asked: answers from it, or forwards. */
-  #asked(head: RequestHead, address: UpstreamAddress, target: string, answer: CacheAnswer): void {
+  #asked(head: RequestHead, { forward: address, target, vouch }: ProxyForward, answer: CacheAnswer): void {
     if (this.#request !== head || this.#phase !== 'exchange') {
       if (answer.kind === 'forward') answer.sink?.abort();
       return;
@@ -196,7 +209,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.fail(answer.status, answer.reason);
       return;
     }
-    const client = { address: this.#address, isEncrypted: this.#context.isEncrypted };
+    const client = { address: this.#address, isEncrypted: this.#context.isEncrypted, vouch };
     const exchange = new Exchange(this, this.#context.upstreams, {
       ...{ head, address, target, client, keepAlive, sink: answer.sink },
     });

@@ -1,6 +1,7 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
 import type { AccessEntry, Route } from '../../proto/gateway.ts';
+import type { IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import { wireOf } from '../tcp/wires.ts';
 import type { CacheHook } from './cache-hook.ts';
@@ -16,6 +17,8 @@ export interface ProxyOptions {
   readonly cache?: CacheHook;
   readonly timeouts?: Partial<ClientTimeouts>;
   readonly onAccess?: (entry: AccessEntry) => void;
+  /** Peers whose X-Forwarded-For is believed. */
+  readonly isTrusted?: IsTrusted | undefined;
   /** Takes both wires of a connection that switched protocols. */
   readonly onSwitch: ClientContext['onSwitch'];
 }
@@ -37,16 +40,16 @@ export class HttpProxy {
     return this.#connections.size;
   }
 
-  /** Serves HTTP on a connected socket, of which `first` has been read. `port`: ours; `isEncrypted`: TLS was ended here. */
-  serve(socket: Socket, port: number, isEncrypted: boolean, address: string, first?: Buffer): void {
+  /** Serves HTTP on a connected socket, of which `first` has been read. `port`: ours; `serverName`: TLS was ended here, for that name. */
+  serve(socket: Socket, port: number, address: string, first?: Buffer, serverName?: string): void {
     socket.setNoDelay(true);
-    this.serveWire(wireOf(socket), port, isEncrypted, address, first);
+    this.serveWire(wireOf(socket), port, address, first, serverName);
   }
 
   /** The same on a wire. */
-  serveWire(wire: Wire, port: number, isEncrypted: boolean, address: string, first?: Buffer): void {
-    const context = this.#contextOf(port, isEncrypted);
-    this.#connections.add(new ClientConnection(wire, context, address, first));
+  serveWire(wire: Wire, port: number, address: string, first?: Buffer, serverName?: string): void {
+    const context = this.#contextOf(port, serverName !== undefined);
+    this.#connections.add(new ClientConnection(wire, context, address, first, serverName));
   }
 
   /** Lets answers under way finish, at most `graceMs`, and ends all connections. */
@@ -69,9 +72,9 @@ export class HttpProxy {
     const key = `${port}/${isEncrypted}`;
     let context = this.#contexts.get(key);
     if (context === undefined) {
-      const { route, upstreams, cache, timeouts, onAccess, onSwitch } = this.#options;
+      const { route, upstreams, cache, timeouts, onAccess, onSwitch, isTrusted } = this.#options;
       context = {
-        ...{ route, upstreams, cache, onSwitch, port, isEncrypted, deadlines: this.#deadlines },
+        ...{ route, upstreams, cache, onSwitch, port, isEncrypted, isTrusted, deadlines: this.#deadlines },
         timeouts: { ...CLIENT_TIMEOUTS, ...timeouts },
         onAccess: onAccess ?? (() => {}),
         onDone: (connection) => {

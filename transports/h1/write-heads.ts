@@ -1,37 +1,46 @@
 /** Heads as they are sent on: what belongs to one connection removed, what is true about the client added. */
 import { STATUS_CODES } from 'node:http';
-import type { ProxyReply } from '../../proto/gateway.ts';
+import { GATEWAY_FIELD, type ProxyReply } from '../../proto/gateway.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
 /** Said by us alone: a client's word for them is dropped (interface section 4.5). Underscore twins are read as the same by some origins. */
-const OURS = /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip)$/;
+const OURS =
+  /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip|x[-_]troupe[-_]gateway)$/;
 
 /** What the origin is told of the client. */
 export interface Forwarded {
   readonly address: string;
   readonly isEncrypted: boolean;
+  /** Said in `GATEWAY_FIELD`: tells a service of the platform that the rest can be believed. */
+  readonly vouch?: string | undefined;
 }
 
 /** The request's head for the origin. `upgrade`: the protocol that may be switched to. */
 export function requestFor(
   head: RequestHead,
   target: string,
-  { address, isEncrypted }: Forwarded,
+  { address, isEncrypted, vouch }: Forwarded,
   upgrade: string | undefined,
 ): string {
   let text = `${head.method} ${target} HTTP/1.1\r\n`;
   let isHostSent = false;
-  for (const { name, line } of head.fields) {
+  for (const { name, value, line } of head.fields) {
     if (head.hopByHop.has(name) || OURS.test(name)) continue;
+    // What routes and frames a message is written in the one way that everybody reads alike: no tabs, no leading zeros.
+    if (name === 'content-length') continue;
     // We answered it, or pass on the body at once.
     if (name === 'expect') continue;
-    if (name === 'host') isHostSent = true;
-    text += `${line}\r\n`;
+    if (name === 'host') {
+      isHostSent = true;
+      text += `Host: ${value}\r\n`;
+    } else text += `${line}\r\n`;
   }
   if (!isHostSent) text += `Host: ${head.host}\r\n`;
   if (head.framing.kind === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
+  else if (head.framing.kind === 'length') text += `Content-Length: ${head.framing.length}\r\n`;
   if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
+  if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
   return `${text}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
 }
@@ -49,9 +58,11 @@ export function clientFraming(response: ResponseHead, minor: 0 | 1): ClientFrami
 /** The response's head for the client. */
 export function responseFor(response: ResponseHead, framing: ClientFraming, keepAlive: boolean, minor: 0 | 1): string {
   let text = `HTTP/1.1 ${response.status} ${response.reason}\r\n`;
-  for (const { name, line } of response.fields) {
+  for (const { name, value, line } of response.fields) {
     if (response.hopByHop.has(name)) continue;
-    text += `${line}\r\n`;
+    if (name !== 'content-length') text += `${line}\r\n`;
+    // It was checked; 204 has none (RFC 9110, section 8.6).
+    else if (response.status !== 204) text += `Content-Length: ${Number(value)}\r\n`;
   }
   if (framing === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
   return `${text}${connectionLine(keepAlive, minor)}\r\n`;

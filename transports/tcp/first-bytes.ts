@@ -38,4 +38,6 @@ export function readFirst<T>(
     socket.pause();
   };
   socket.on('data', onData).on('end', onEnd).on('close', done);
+  // Whoever read of it before left it paused.
+  socket.resume();
 }

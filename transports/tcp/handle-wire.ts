@@ -280,6 +280,8 @@ export class HandleWire implements Wire {
     this.pause();
     this.reader = NOBODY;
     delete this.#handle.wire;
+    // What a socket, or TLS over it, goes by: without it nothing would start reading again.
+    this.#handle.reading = false;
     if (this.#socket === undefined) {
       this.#socket = socketOn(this.#handle);
       this.#socket.once('close', () => this.#closed()).on('error', () => {});

@@ -25,6 +25,8 @@ export interface Handle {
   useUserBuffer(buffer: Buffer): void;
   readStart(): number;
   readStop(): number;
+  /** Whether the socket above has it read. */
+  reading?: boolean;
   writeBuffer(request: HandleRequest, bytes: Buffer): number;
   writeLatin1String(request: HandleRequest, text: string): number;
   shutdown(request: HandleRequest): number;

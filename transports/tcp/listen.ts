@@ -2,8 +2,11 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { plainAddress } from '../http/address.ts';
 import type { Admission } from './admission.ts';
+import { readFirst } from './first-bytes.ts';
 import { HandleWire } from './handle-wire.ts';
 import { takeHandles } from './handles.ts';
+import { readProxyHeader } from './proxy-header.ts';
+import type { IsTrusted } from './trusted.ts';
 import type { Wire } from './wire.ts';
 import { usesHandles, wireOf } from './wires.ts';
 
@@ -14,14 +17,26 @@ export interface RawListener {
   close(): Promise<void>;
 }
 
+export interface RawListenOptions {
+  /**
+   * Connections from these addresses begin with a header of the PROXY protocol, which names the client; without one they are closed.
+   * From any other address it is no header but the client's own bytes.
+   */
+  readonly proxiesWithHeader?: IsTrusted | undefined;
+}
+
+/** How long a proxy may take to say who its client is, ms. */
+const HEADER_MS = 5000;
+
 /** Listens on `host` and `port` (0: any) and hands each admitted connection on, with the client's address. */
 export async function listenRaw(
   host: string,
   port: number,
   admission: Admission,
   onConnection: (socket: Socket, address: string) => void,
+  { proxiesWithHeader }: RawListenOptions = {},
 ): Promise<RawListener> {
-  const server = serverOf(admission, onConnection);
+  const server = serverOf(admission, onConnection, proxiesWithHeader);
   const bound = await listen(server, host, port);
   return { port: bound, close: () => new Promise((resolve) => server.close(() => resolve())) };
 }
@@ -32,10 +47,12 @@ export async function listenWires(
   port: number,
   admission: Admission,
   onConnection: (wire: Wire, address: string) => void,
+  { proxiesWithHeader }: RawListenOptions = {},
 ): Promise<RawListener> {
-  const server = serverOf(admission, (socket, address) => onConnection(wireOf(socket), address));
+  const server = serverOf(admission, (socket, address) => onConnection(wireOf(socket), address), proxiesWithHeader);
   const bound = await listen(server, host, port);
-  if (usesHandles())
+  // A header before the connection's own bytes is read from a socket.
+  if (usesHandles() && proxiesWithHeader === undefined)
     takeHandles(server, (handle) => {
       const peer: { address?: string } = {};
       handle.getpeername(peer);
@@ -50,12 +67,17 @@ export async function listenWires(
   return { port: bound, close: () => new Promise((resolve) => server.close(() => resolve())) };
 }
 
-function serverOf(admission: Admission, onConnection: (socket: Socket, address: string) => void): Server {
+function serverOf(
+  admission: Admission,
+  onConnection: (socket: Socket, address: string) => void,
+  proxiesWithHeader: IsTrusted | undefined,
+): Server {
   return createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: false }, (socket) => {
     socket.on('error', () => {});
     const address = plainAddress(socket.remoteAddress);
-    if (admission.admit(socket, address)) onConnection(socket, address);
-    else socket.resetAndDestroy();
+    if (!admission.admit(socket, address)) socket.resetAndDestroy();
+    else if (proxiesWithHeader?.(address)) readHeader(socket, address, admission, onConnection);
+    else onConnection(socket, address);
   });
 }
 
@@ -71,4 +93,31 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
   server.on('error', () => {});
   const bound = server.address();
   return typeof bound === 'object' && bound !== null ? bound.port : port;
+}
+
+/** Takes the header away and hands the connection on as its client's. */
+function readHeader(
+  socket: Socket,
+  proxy: string,
+  admission: Admission,
+  onConnection: (socket: Socket, address: string) => void,
+): void {
+  readFirst(
+    socket,
+    HEADER_MS,
+    (bytes) => {
+      const header = readProxyHeader(bytes);
+      return header === 'incomplete' ? undefined : header;
+    },
+    (header, bytes) => {
+      const client = header === 'none' ? undefined : (header.address ?? proxy);
+      if (header === 'none' || client === undefined || (client !== proxy && !admission.admitBehind(socket, client))) {
+        socket.resetAndDestroy();
+        return;
+      }
+      if (bytes.length > header.length) socket.unshift(bytes.subarray(header.length));
+      onConnection(socket, client);
+    },
+    () => socket.destroy(),
+  );
 }

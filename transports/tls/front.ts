@@ -41,7 +41,7 @@ const ALERTS = {
 
 /** A certificate with its key, ready for handshakes. Clients that come back resume with it, and with no other (its ticket keys are its own). */
 export function certificateContext(pem: { readonly cert: string; readonly key: string }): Certificate {
-  return createSecureContext({ ...pem, minVersion: 'TLSv1.2', sessionIdContext: 'troupe' });
+  return createSecureContext({ ...pem, minVersion: 'TLSv1.2', honorCipherOrder: true, sessionIdContext: 'troupe' });
 }
 
 /** The door. */

@@ -1,0 +1,146 @@
+/** Behind their own gateway the services know their true clients: what the login throttle counts can be neither shared nor forged. */
+import assert from 'node:assert/strict';
+import { request as httpRequest } from 'node:http';
+import { Agent, request as httpsRequest } from 'node:https';
+import { describe, type TestContext, test } from 'node:test';
+import { readEnvironment } from '../../cmd/config.ts';
+import { openSecrets } from '../../cmd/data-dir.ts';
+import { startPlatform } from '../../cmd/platform.ts';
+import { proxiesOf } from '../../cmd/proxies.ts';
+import { GATEWAY_FIELD } from '../../proto/gateway.ts';
+import { clientAddress } from '../../transports/api/client-address.ts';
+import { parseTrusted } from '../../transports/tcp/trusted.ts';
+import { certificateContext } from '../../transports/tls/front.ts';
+import { memoryEngine } from '../engine/memory-engine.ts';
+import { certificates } from '../gateway/listeners-kit.ts';
+import { silentLog, testDatabase } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+
+failOnLeaks();
+
+const PASSWORD = 'the admin of this test';
+const DOMAIN = 'cloud.test';
+
+async function open(t: TestContext, adapter: 'uws' | 'node', trusted?: string) {
+  const database = await testDatabase();
+  const environment = readEnvironment({
+    ADMIN_PASSWORD: PASSWORD,
+    HTTP_ADAPTER: adapter,
+    JWT_SECRET: 'not a secret: '.repeat(4),
+    ENCRYPTION_KEY: '01'.repeat(32),
+  });
+  const { own, authority } = await certificates();
+  const platform = await startPlatform({
+    environment,
+    secrets: openSecrets('.', environment), // All given: no file is touched.
+    database: database.connection,
+    engine: async () => memoryEngine(),
+    ...{ domain: DOMAIN, host: '127.0.0.1', ports: { auth: 0, compute: 0, http: 0, https: 0 } },
+    certificate: { context: certificateContext(own) },
+    proxies: proxiesOf({ trustedProxies: trusted, proxyProtocol: false }, environment),
+    ...{ accessLog: undefined, isCaching: true, log: silentLog, onProgress: () => {} },
+  });
+  t.after(async () => {
+    await platform.stop();
+    await database.close();
+  });
+  /** The status of a wrong login, straight to the service or through the gateway, from an address of this machine. */
+  const attempt = (
+    via: 'gateway' | 'service',
+    localAddress: string,
+    headers: Record<string, string> = {},
+  ): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const common = { method: 'POST', path: '/api/login', host: '127.0.0.1', localAddress };
+      const all = { 'content-type': 'application/json', ...headers };
+      const outgoing =
+        via === 'service'
+          ? httpRequest({ ...common, port: new URL(platform.urls.auth).port, headers: all, agent: false })
+          : httpsRequest({
+              ...{ ...common, port: new URL(platform.urls.https).port, headers: { ...all, host: `auth.${DOMAIN}` } },
+              agent: new Agent({ ca: authority.cert, servername: `auth.${DOMAIN}` }),
+            });
+      outgoing.on('error', reject).on('response', (response) => {
+        response.resume().on('end', () => resolve(response.statusCode ?? 0));
+      });
+      outgoing.end(JSON.stringify({ username: 'admin', password: 'wrong password' }));
+    });
+  /** How many of so many attempts were let in before the throttle closed. */
+  const letIn = async (count: number, one: (i: number) => Promise<number>): Promise<number> => {
+    let refused = 0;
+    for (let i = 0; i < count; i++) {
+      const status = await one(i);
+      if (status === 429) return i;
+      assert.equal(status, 401);
+      refused++;
+    }
+    return refused;
+  };
+  return { attempt, letIn };
+}
+
+for (const adapter of ['uws', 'node'] as const) {
+  describe(`the login throttle behind the gateway (${adapter})`, () => {
+    test('counts clients apart, and a client cannot make itself another', async (t) => {
+      const { attempt, letIn } = await open(t, adapter);
+      assert.equal(await letIn(8, () => attempt('gateway', '127.0.0.2')), 5);
+      // Others are not held up by it, and neither is who comes straight from this machine.
+      assert.equal(await attempt('gateway', '127.0.0.3'), 401);
+      assert.equal(await attempt('service', '127.0.0.1'), 401);
+      const forged = (i: number) => ({
+        'x-forwarded-for': `203.0.113.${i}`,
+        'x-real-ip': `203.0.113.${i}`,
+        forwarded: `for=203.0.113.${i}`,
+        [GATEWAY_FIELD]: `guess ${i}`,
+      });
+      assert.equal(await letIn(8, (i) => attempt('gateway', '127.0.0.4', forged(i))), 5);
+      assert.equal(await letIn(8, (i) => attempt('service', '127.0.0.5', forged(i))), 5);
+    });
+
+    test('believes proxies that the operator named, and only those', async (t) => {
+      const { attempt, letIn } = await open(t, adapter, '127.0.0.6');
+      const behind = (client: string) => ({ 'x-forwarded-for': `198.51.100.1, ${client}` });
+      for (const via of ['gateway', 'service'] as const) {
+        const client = via === 'gateway' ? '203.0.113.1' : '203.0.113.2';
+        assert.equal(await letIn(8, () => attempt(via, '127.0.0.6', behind(client))), 5);
+        assert.equal(await attempt(via, '127.0.0.6', behind('203.0.113.3')), 401);
+        assert.equal(
+          await letIn(8, (i) => attempt(via, via === 'gateway' ? '127.0.0.7' : '127.0.0.8', behind(`203.0.113.${i}`))),
+          5,
+        );
+      }
+    });
+  });
+}
+
+test('an address is believed by whoever knows the secret of the gateway, or comes from a trusted address', () => {
+  const isTrusted = parseTrusted('10.0.0.0/8');
+  const of = clientAddress({ gatewaySecret: 'secret', isTrusted });
+  const from = (remoteAddress: string, headers: Record<string, string>) =>
+    of({
+      ...{ method: 'GET', path: '/', query: '', remoteAddress, signal: new AbortController().signal },
+      header: (name) => headers[name],
+      body: () => Promise.resolve(new Uint8Array(0)),
+    });
+  const vouched = { 'x-troupe-gateway': 'secret' };
+  assert.equal(from('192.0.2.1', { ...vouched, 'x-forwarded-for': '203.0.113.9' }), '203.0.113.9');
+  assert.equal(from('192.0.2.1', { ...vouched, 'x-forwarded-for': '2001:db8::1' }), '2001:db8::1');
+  for (const value of ['', 'x', '203.0.113.9, 203.0.113.8', '203.0.113.9:80'])
+    assert.equal(from('192.0.2.1', { ...vouched, 'x-forwarded-for': value }), '192.0.2.1', value);
+  assert.equal(from('192.0.2.1', { 'x-troupe-gateway': 'Secret', 'x-forwarded-for': '203.0.113.9' }), '192.0.2.1');
+  assert.equal(from('192.0.2.1', { 'x-forwarded-for': '203.0.113.9' }), '192.0.2.1');
+  assert.equal(from('10.1.1.1', { 'x-forwarded-for': '203.0.113.9, 10.2.2.2' }), '203.0.113.9');
+  assert.equal(from('192.0.2.1', vouched), '192.0.2.1');
+});
+
+test('proxies are named in a way that means something, or the start is refused', () => {
+  const named = (trustedProxies: string | undefined, proxyProtocol = false, TRUSTED_PROXIES?: string) =>
+    proxiesOf({ trustedProxies, proxyProtocol }, { TRUSTED_PROXIES });
+  assert.equal(named(undefined), undefined);
+  assert.equal(named('10.0.0.0/8', true)?.sendHeader, true);
+  assert.equal(named(undefined, false, '10.0.0.0/8')?.isTrusted('10.1.2.3'), true);
+  assert.equal(named('192.0.2.1', false, '10.0.0.0/8')?.isTrusted('10.1.2.3'), false);
+  assert.throws(() => named('proxy.test'), /--trusted-proxies is proxy\.test, but must be addresses/);
+  assert.throws(() => named(undefined, true), /--proxy-protocol needs --trusted-proxies/);
+  assert.throws(() => readEnvironment({ TRUSTED_PROXIES: '10.0.0.0/33' }), /TRUSTED_PROXIES: must be addresses/);
+});

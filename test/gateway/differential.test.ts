@@ -1,0 +1,23 @@
+/** No origin ever sees a request that the gateway did not, nor another one than it passed on (hazards H01 to H13, in real servers). */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { skipWithout } from '../kit/require.ts';
+import { differential } from './differential.ts';
+import { ORIGINS } from './origins.ts';
+
+failOnLeaks();
+
+describe('ambiguous requests', { concurrency: 2 }, () => {
+  for (const [name, programs] of Object.entries(ORIGINS)) {
+    test(`reach ${name} as what they are, or not at all`, {
+      skip: skipWithout(...programs),
+      timeout: 120_000,
+    }, async (t) => {
+      const report = await differential(t, name);
+      assert.deepEqual(report.problems.slice(0, 20), []);
+      assert.ok(report.sent >= 400 && report.taken >= 200, JSON.stringify(report));
+      t.diagnostic(JSON.stringify(report));
+    });
+  }
+});

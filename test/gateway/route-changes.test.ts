@@ -1,0 +1,14 @@
+/** Changes of routes and containers drop no session and fail no request; `npm run soak -- routes` makes a thousand under 500 sessions. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { routeChanges } from './route-changes.ts';
+
+failOnLeaks();
+
+test('a hundred changes drop none of fifty sessions and fail no request', { timeout: 60_000 }, async (t) => {
+  const report = await routeChanges(t, { sessions: 50, changes: 100 });
+  t.diagnostic(JSON.stringify(report));
+  assert.deepEqual([report.dropped, report.load.failed], [0, 0]);
+  assert.ok(report.load.requests > 50 && report.pictures > 10, JSON.stringify(report));
+});

@@ -1,0 +1,178 @@
+/** Changes of routes and containers under open sessions and load: through the real control, a real database and real sockets. */
+import { connect, type Socket } from 'node:net';
+import { Registry } from 'prom-client';
+import { openGateway } from '../../cmd/gateway.ts';
+import type { ContainerState } from '../../proto/ports.ts';
+import { deleteRoute, insertRoute } from '../../storage/gateway/routes.ts';
+import { start, stop, stopped } from '../../supervision/index.ts';
+import { certificateContext } from '../../transports/tls/front.ts';
+import { silentLog, testDatabase } from '../kit/database.ts';
+import type { Cleanup } from '../kit/temp.ts';
+import { until } from '../kit/until.ts';
+import { httpOrigin, rawOrigin } from './kit.ts';
+import { certificates } from './listeners-kit.ts';
+import { probe, type Waits } from './probes.ts';
+
+export interface RouteChangesReport {
+  readonly changes: number;
+  readonly sessions: number;
+  /** Sessions that ended or did not answer any more. */
+  readonly dropped: number;
+  /** Looks that brought another picture: changes that come together are seen together. */
+  readonly pictures: number;
+  readonly load: Waits;
+  readonly seconds: number;
+}
+
+const DOMAIN = 'cloud.test';
+const SESSIONS = 'abcdefghijk1';
+const LOADED = 'abcdefghijk2';
+const RESTLESS = 'abcdefghijk3';
+
+/** Opens `sessions` upgraded connections to one container, loads another, and makes `changes` meanwhile. */
+export async function routeChanges(
+  t: Cleanup,
+  { sessions, changes }: { sessions: number; changes: number },
+): Promise<RouteChangesReport> {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const { db } = database;
+  const echo = await rawOrigin(t, (socket) => {
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+      socket.pipe(socket);
+    });
+  });
+  const page = await httpOrigin(t, (_incoming, response) => response.end('probed'));
+  await db.run(
+    `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
+  );
+  for (const [slot, [id, port]] of (
+    [
+      [SESSIONS, echo],
+      [LOADED, page],
+      [RESTLESS, page],
+    ] as const
+  ).entries()) {
+    await db.run(
+      `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
+       values ($1, 'uuuuuuuuuuu1', $2, $1, 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'running', 'running')`,
+      [id, slot + 1],
+    );
+    await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 80, $2)', [id, port]);
+  }
+  let lists = 0;
+  // The restless one is there at every second look.
+  const engine = {
+    list: async (): Promise<ContainerState[]> => {
+      lists++;
+      return [SESSIONS, LOADED, ...(lists % 2 === 0 ? [RESTLESS] : [])].map((id) => stateOf(id));
+    },
+  };
+  const system = start({ name: 'gateway-changes', log: silentLog });
+  t.after(async () => {
+    stop(system);
+    await stopped(system);
+  });
+  const { own } = await certificates();
+  const gateway = await openGateway({
+    ...{ system, db, engine, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0 } },
+    certificate: { context: certificateContext(own) },
+    ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined },
+    ...{ isCaching: false, processRegistry: new Registry() },
+  });
+  t.after(() => gateway.stop(0));
+  const { http } = gateway.ports;
+
+  const open = await Promise.all(
+    Array.from({ length: sessions }, (_, i) => session(t, http, `127.0.0.${2 + (i % 5)}`)),
+  );
+  let isOver = false;
+  let load: Promise<Waits> = Promise.resolve({ requests: 0, failed: 0, p50: 0, p99: 0, most: 0 });
+  const loads: Waits[] = [];
+  const began = performance.now();
+  const loading = (async () => {
+    while (!isOver) {
+      load = probe(t, http, 1000, '127.0.0.9', `${LOADED}.compute.${DOMAIN}`);
+      loads.push(await load);
+    }
+  })();
+  const ids: number[] = [];
+  for (let i = 0; i < changes; i++) {
+    if (i % 4 === 3) {
+      const rule = [RESTLESS, 81 + 8000 - 80 + (i % 5)];
+      await db.run(
+        (i >> 2) % 2 === 0
+          ? 'insert into ingress_rules (container_id, port, target_port) values ($1, $2, 80) on conflict do nothing'
+          : 'delete from ingress_rules where container_id = $1 and port = $2',
+        rule,
+      );
+      await db.notify('static_routes');
+    } else if (ids.length > 20 || (i % 3 === 2 && ids.length > 0)) await deleteRoute(db, ids.shift() ?? 0);
+    else {
+      const route = {
+        host: `r${i}.${DOMAIN}`,
+        path_prefix: '/',
+        target: `127.0.0.1:${page}`,
+        strip_prefix: false,
+        priority: 0,
+      };
+      const id = await insertRoute(db, route);
+      if (id !== undefined) ids.push(id);
+    }
+  }
+  // The last change has arrived.
+  const last = `last.${DOMAIN}`;
+  await insertRoute(db, {
+    host: last,
+    path_prefix: '/',
+    target: `127.0.0.1:${page}`,
+    strip_prefix: false,
+    priority: 0,
+  });
+  await until(() => gateway.gateway.decideName(last, gateway.ports.https) === 'end', {
+    what: 'the last route is there',
+  });
+  isOver = true;
+  await loading;
+  const alive = await Promise.all(open.map((one) => one.answers()));
+  return {
+    changes,
+    sessions,
+    dropped: alive.filter((good) => !good).length,
+    pictures: lists,
+    load: {
+      requests: loads.reduce((sum, { requests }) => sum + requests, 0),
+      failed: loads.reduce((sum, { failed }) => sum + failed, 0),
+      p50: loads[0]?.p50 ?? Number.NaN,
+      p99: Math.max(...loads.map(({ p99 }) => p99)),
+      most: Math.max(...loads.map(({ most }) => most)),
+    },
+    seconds: Math.round((performance.now() - began) / 1000),
+  };
+}
+
+/** An upgraded connection that echoes. */
+async function session(t: Cleanup, port: number, localAddress: string) {
+  const socket: Socket = connect({ port, host: '127.0.0.1', localAddress });
+  socket.on('error', () => {});
+  t.after(() => void socket.destroy());
+  let text = '';
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1');
+  });
+  socket.write(
+    `GET / HTTP/1.1\r\nHost: ${SESSIONS}.compute.${DOMAIN}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+  );
+  await until(() => text.startsWith('HTTP/1.1 101 '), { what: 'a session' });
+  return {
+    answers: async (): Promise<boolean> => {
+      socket.write('still there?');
+      return until(() => text.endsWith('still there?'), { what: 'an echo' }).catch(() => false);
+    },
+  };
+}
+
+function stateOf(id: string): ContainerState {
+  return { id, phase: 'running', address: '127.0.0.1', exitCode: null, oomKilled: false, restarts: 0, startedAt: null };
+}

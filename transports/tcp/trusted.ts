@@ -1,0 +1,37 @@
+/** Addresses of proxies in front of the gateway, whose word about their clients is taken. */
+import { BlockList, isIP } from 'node:net';
+
+/** Whether the peer at this address may speak for others. */
+export type IsTrusted = (address: string) => boolean;
+
+/** Reads addresses and networks (`10.0.0.0/8,2001:db8::/32,192.0.2.7`), separated by commas; undefined when one of them is none. */
+export function parseTrusted(text: string): IsTrusted | undefined {
+  const list = new BlockList();
+  for (const entry of text.split(',').map((part) => part.trim())) {
+    const [address = '', bits, ...more] = entry.split('/');
+    const family = isIP(address);
+    const most = family === 6 ? 128 : 32;
+    if (family === 0 || more.length > 0) return undefined;
+    if (bits !== undefined && (!/^(0|[1-9][0-9]{0,2})$/.test(bits) || Number(bits) > most)) return undefined;
+    list.addSubnet(address, bits === undefined ? most : Number(bits), family === 6 ? 'ipv6' : 'ipv4');
+  }
+  return (address) => {
+    const family = isIP(address);
+    return family !== 0 && list.check(address, family === 6 ? 'ipv6' : 'ipv4');
+  };
+}
+
+/**
+ * The client behind `peer`, by the X-Forwarded-For fields of its request, in order. Each trusted proxy vouches for the one it wrote
+ * down last; the first that is not trusted is the client, and what stands before it is only its word. What is no address ends the search.
+ */
+export function clientBehind(peer: string, forwardedFor: readonly string[], isTrusted: IsTrusted): string {
+  let client = peer;
+  const hops = forwardedFor.flatMap((value) => value.split(',')).map((hop) => hop.trim());
+  while (isTrusted(client)) {
+    const before = hops.pop();
+    if (before === undefined || isIP(before) === 0) break;
+    client = before;
+  }
+  return client;
+}
