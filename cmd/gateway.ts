@@ -4,13 +4,22 @@ import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { Engine, Log } from '../proto/ports.ts';
 import type { NewRoute, StaticRoute } from '../proto/routes.ts';
+import { computeNews } from '../storage/compute/news.ts';
 import type { Db } from '../storage/db.ts';
 import { openPorts } from '../storage/gateway/open-ports.ts';
 import { replaceManagedRoutes } from '../storage/gateway/routes.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { GatewayListeners } from '../transports/gateway/listeners.ts';
+import { SshGateway } from '../transports/ssh/gateway.ts';
 import { accessLine } from './access-log.ts';
 import type { PlatformCertificate } from './certificates.ts';
+
+/** A port for each of its listeners. */
+export interface GatewayPorts {
+  readonly http: number;
+  readonly https: number;
+  readonly ssh: number;
+}
 
 /** What the gateway is built from. */
 export interface GatewayOptions {
@@ -20,8 +29,10 @@ export interface GatewayOptions {
   readonly log: Log;
   readonly domain: string;
   readonly host: string;
-  readonly ports: { readonly http: number; readonly https: number };
+  readonly ports: GatewayPorts;
   readonly certificate: PlatformCertificate;
+  /** Private keys of the SSH server, and the platform's, which opens containers. */
+  readonly sshKeys: { readonly host: readonly string[]; readonly platform: string };
   readonly fileRoutes: readonly StaticRoute[];
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Where access log lines go; undefined: nowhere. */
@@ -30,7 +41,7 @@ export interface GatewayOptions {
 
 /** A gateway that serves. */
 export interface RunningGateway {
-  readonly ports: { readonly http: number; readonly https: number };
+  readonly ports: GatewayPorts;
   readonly gateway: Gateway;
   /** Says so in `/readyz`, takes no new connections, lets answers under way finish, ends the rest. */
   stop(graceMs: number): Promise<void>;
@@ -41,8 +52,23 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog } = options;
   // What listeners ask before the control is there gets the answer of a gateway that knows nothing yet.
   let gateway: Gateway | undefined;
+  const ssh = new SshGateway({
+    hostKeys: options.sshKeys.host,
+    containers: {
+      dial: engine.dial.bind(engine),
+      privateKey: async () => options.sshKeys.platform,
+      username: 'root',
+      log,
+    },
+    door: {
+      ask: async (question) => gateway?.ssh.ask(question) ?? { kind: 'unavailable' },
+      adopt: (connection) => gateway?.ssh.adopt(connection),
+    },
+    log,
+  });
   const listeners = await GatewayListeners.open({
     host,
+    ssh,
     ports: options.ports,
     log,
     route: (request) => gateway?.decide(request) ?? { reply: { status: 503, headers: [['Retry-After', '1']] } },
@@ -56,7 +82,11 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   try {
     gateway = await startGateway(
       system,
-      { db, log, domain, fileRoutes, fallback, ports: listeners.ports, containers: () => targets(db, engine) },
+      {
+        ...{ db, log, domain, fileRoutes, fallback, ports: listeners.ports },
+        containers: () => targets(db, engine),
+        computeNews: computeNews(db),
+      },
       () => void listeners.listenOn(gateway?.ingressPorts() ?? new Set()),
     );
   } catch (error) {

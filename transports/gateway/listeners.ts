@@ -9,6 +9,7 @@ import type { Log } from '../../proto/ports.ts';
 import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
 import { plainAddress } from '../http/address.ts';
+import type { SshGateway } from '../ssh/gateway.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
@@ -33,7 +34,9 @@ export interface LongConnection {
 export interface GatewayListenerOptions {
   readonly host: string;
   /** 0 takes any free port. */
-  readonly ports: { readonly http: number; readonly https: number };
+  readonly ports: { readonly http: number; readonly https: number; readonly ssh: number };
+  /** Serves SSH on its port, and where first bytes say that it is spoken. */
+  readonly ssh: Pick<SshGateway, 'serve' | 'close'>;
   readonly route: Route;
   readonly decideName: (serverName: string | undefined, port: number) => NameDecision;
   readonly onAccess: (entry: AccessEntry) => void;
@@ -58,6 +61,7 @@ export class GatewayListeners {
   readonly #long = new Set<() => void>();
   #http: RawListener | undefined;
   #https: RawListener | undefined;
+  #ssh: RawListener | undefined;
   #changing: Promise<void> = Promise.resolve();
 
   private constructor(options: GatewayListenerOptions) {
@@ -83,6 +87,9 @@ export class GatewayListeners {
       listeners.#https = await listenRaw(host, ports.https, listeners.#admission, (socket, address) =>
         listeners.#front(listeners.ports.https).accept(socket, address),
       );
+      listeners.#ssh = await listenRaw(host, ports.ssh, listeners.#admission, (socket, address) =>
+        options.ssh.serve(socket, address, undefined),
+      );
       return listeners;
     } catch (error) {
       await listeners.close(0);
@@ -90,8 +97,8 @@ export class GatewayListeners {
     }
   }
 
-  get ports(): { http: number; https: number } {
-    return { http: this.#http?.port ?? 0, https: this.#https?.port ?? 0 };
+  get ports(): { http: number; https: number; ssh: number } {
+    return { http: this.#http?.port ?? 0, https: this.#https?.port ?? 0, ssh: this.#ssh?.port ?? 0 };
   }
 
   /** Listens on exactly these ports beside the two. Connections of a port that is left stay. One that is taken is tried again next time. */
@@ -120,8 +127,10 @@ export class GatewayListeners {
 
   /** Takes no more connections, lets answers under way finish (at most `graceMs`), then ends everything. */
   async close(graceMs: number): Promise<void> {
-    const closing = [this.#http, this.#https, ...this.#ingress.values()].map((listener) => listener?.close());
-    await this.#proxy.close(graceMs);
+    const closing = [this.#http, this.#https, this.#ssh, ...this.#ingress.values()].map((listener) =>
+      listener?.close(),
+    );
+    await Promise.all([this.#proxy.close(graceMs), this.#options.ssh.close()]);
     for (const end of this.#long) end();
     this.#upstreams.close();
     await Promise.all(closing);
@@ -140,6 +149,9 @@ export class GatewayListeners {
         else if (protocol === 'tls') {
           socket.unshift(bytes);
           this.#front(port).accept(socket, address);
+        } else if (protocol === 'ssh') {
+          socket.unshift(bytes);
+          this.#options.ssh.serve(socket, address, port);
         } else socket.destroy();
       },
       () => socket.destroy(),
