@@ -42,6 +42,8 @@ export interface SshWorld {
   /** The private key that opens the container, as a file. */
   readonly key: string;
   readonly fingerprint: string;
+  /** Fingerprints of its owner's keys. */
+  readonly owned: Set<string>;
   /** Logins that are open. */
   readonly open: Set<SshConnectionInfo>;
   readonly questions: SshQuestion[];
@@ -80,6 +82,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
   await writeFile(key, user.privateKey, { mode: 0o600 });
   await writeFile(`${key}.pub`, `${user.publicKey}\n`);
   const fingerprint = fingerprintOf(Buffer.from(user.publicKey.split(' ')[1] ?? '', 'base64'));
+  const owned = new Set([fingerprint]);
   const open = new Set<SshConnectionInfo>();
   const questions: SshQuestion[] = [];
   const dialled: Duplex[] = [];
@@ -87,7 +90,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
   const door: SshDoor = {
     ask: async (question) => {
       questions.push(question);
-      if (question.containerId !== CONTAINER || question.fingerprint !== fingerprint) return { kind: 'stranger' };
+      if (question.containerId !== CONTAINER || !owned.has(question.fingerprint)) return { kind: 'stranger' };
       return world.answer;
     },
     adopt: (connection) => {
@@ -139,7 +142,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
     return child;
   };
   const world: SshWorld = {
-    ...{ port: listener.port, gateway, sshd, dir, key, fingerprint, open, questions, dialled, startSsh },
+    ...{ port: listener.port, gateway, sshd, dir, key, fingerprint, owned, open, questions, dialled, startSsh },
     answer: { kind: 'enter', userId: 'user00000001' },
     dial: sshd.dial,
     hostKey: host.publicKey,

@@ -13,7 +13,16 @@ import { type ContainerLoginOptions, logInto } from './container-login.ts';
 import { Doorkeeper, type DoorLimits, type Visitor } from './doorkeeper.ts';
 import { serveForwards } from './forwards.ts';
 import { Identification } from './identification.ts';
-import { agentAsEvent, announceSignatures, disconnect, limitChannels, rawCommands, socketOf } from './internals.ts';
+import {
+  agentAsEvent,
+  allowGuesses,
+  announceSignatures,
+  disconnect,
+  limitChannels,
+  type RawRequest,
+  rawRequests,
+  socketOf,
+} from './internals.ts';
 import { serveLogin } from './login.ts';
 import { serveSession } from './session.ts';
 import { hangUp } from './shell-stream.ts';
@@ -168,7 +177,8 @@ export class SshGateway {
     const known: Guest = { ...guest, end };
     this.#guests.set(socket, known);
     announceSignatures(client);
-    const command = rawCommands(client);
+    allowGuesses(client);
+    const raw = rawRequests(client);
     let container: ContainerConnection | undefined;
     serveLogin(client, {
       port: guest.port,
@@ -184,7 +194,7 @@ export class SshGateway {
     });
     client.once('ready', () => {
       clearTimeout(guest.loginTimer);
-      if (container !== undefined) this.#join(client, socket, container, known, command);
+      if (container !== undefined) this.#join(client, socket, container, known, raw);
     });
   }
 
@@ -220,7 +230,7 @@ export class SshGateway {
     socket: Socket,
     container: ContainerConnection,
     { end, gone }: Guest,
-    command: () => Buffer | undefined,
+    raw: () => RawRequest,
   ): void {
     if (gone.aborted) return;
     let isAgentLent = false;
@@ -241,7 +251,7 @@ export class SshGateway {
       isAgentLent = true;
     };
     client.on('session', (accept) => {
-      serveSession(accept(), { client, container: container.client, sides, command, onAgent });
+      serveSession(accept(), { client, container: container.client, sides, raw, onAgent });
     });
     serveForwards({ client, container: container.client, sides });
   }

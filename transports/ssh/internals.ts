@@ -3,9 +3,10 @@
  * version fails loudly and in one place.
  */
 import type { Channel, Client, Connection } from 'ssh2';
-import { CLIENT_SIGNATURES } from './algorithms.ts';
+import { CLIENT_SIGNATURES, OFFERED } from './algorithms.ts';
 
 type Handler = (...args: unknown[]) => void;
+type OnPayload = (payload: Buffer) => unknown;
 
 interface Protocol {
   /** Set while keys are exchanged: packets are queued meanwhile. */
@@ -22,7 +23,8 @@ interface Protocol {
     };
   };
   readonly _handlers: Record<string, Handler | undefined>;
-  _onPayload: (payload: Buffer) => unknown;
+  readonly _decipher: { _onPayload: OnPayload };
+  _onPayload: OnPayload;
   _onHandshakeComplete: (...args: unknown[]) => void;
   rekey(): void;
   channelClose(remoteId: number): void;
@@ -47,6 +49,7 @@ export type SshPeer = Client | Connection;
 /** Messages (RFC 4250 section 4.1.2). */
 const DISCONNECT = 1;
 const EXT_INFO = 7;
+const KEXINIT = 20;
 const USERAUTH_BANNER = 53;
 const CHANNEL_REQUEST = 98;
 /** A channel that cannot be opened for want of resources (RFC 4254 section 5.1). */
@@ -136,8 +139,6 @@ export function limitChannels(peer: SshPeer, most: number): void {
  * bound. `isGranted` says whether they may come at all; X11 itself never may.
  */
 export function agentAsEvent(container: Client, isGranted: () => boolean): void {
-  // ssh2 asks for agent forwarding once a connection, unless it thinks that it never did.
-  Object.defineProperty(container, '_agentFwdEnabled', { get: () => false, set: () => {} });
   Object.defineProperty(container, '_acceptX11', { value: 1 });
   onOpen(container, (info) => {
     if (info.type === 'auth-agent@openssh.com' && isGranted()) return { ...info, type: 'x11' };
@@ -175,25 +176,76 @@ export function closeUnstarted(client: Connection, session: object): void {
   _chanMgr.remove(endOf(info.incoming).id);
 }
 
-/** The command of the `exec` request that is being dealt with, byte for byte: ssh2 makes text of it. */
-export function rawCommands(client: Connection): () => Buffer | undefined {
-  const protocol = inside(client)._protocol;
-  const original = protocol._onPayload;
-  let command: Buffer | undefined;
-  // Taken over by the ciphers of the first key exchange, which is yet to come.
-  protocol._onPayload = (payload) => {
-    command = payload[0] === CHANNEL_REQUEST ? readCommand(payload) : undefined;
-    return original(payload);
-  };
-  return () => command;
+/** What a request said that ssh2 does not hand on as it came. */
+export interface RawRequest {
+  /** The command of an `exec` (RFC 4254 section 6.5): ssh2 makes text of it. */
+  readonly command?: Buffer;
+  /** The encoded modes of a `pty-req` (RFC 4254 section 8): ssh2 skips their first byte, and so all of them. */
+  readonly modes?: Buffer;
 }
 
-/** The command of a CHANNEL_REQUEST `exec` (RFC 4254 section 6.5); undefined for any other. */
-export function readCommand(payload: Buffer): Buffer | undefined {
+/** What is raw about the request that is being dealt with. To be called when a client has sent its identification. */
+export function rawRequests(client: Connection): () => RawRequest {
+  const protocol = inside(client)._protocol;
+  const original = protocol._onPayload;
+  let request: RawRequest = {};
+  // Taken over by the ciphers of the first key exchange, which is yet to come.
+  protocol._onPayload = (payload) => {
+    request = payload[0] === CHANNEL_REQUEST ? readRequest(payload) : {};
+    return original(payload);
+  };
+  return () => request;
+}
+
+/** Reads a CHANNEL_REQUEST; nothing of one that is neither of the two, or is cut off. */
+export function readRequest(payload: Buffer): RawRequest {
   const name = readString(payload, 5);
-  if (name?.toString('latin1') !== 'exec') return undefined;
-  const command = readString(payload, 5 + 4 + name.length + 1);
-  return command === undefined ? undefined : Buffer.from(command);
+  if (name === undefined) return {};
+  const at = 5 + 4 + name.length + 1;
+  switch (name.toString('latin1')) {
+    case 'exec': {
+      const command = readString(payload, at);
+      return command === undefined ? {} : { command: Buffer.from(command) };
+    }
+    case 'pty-req': {
+      const term = readString(payload, at);
+      const modes = term === undefined ? undefined : readString(payload, at + 4 + term.length + 16);
+      return modes === undefined ? {} : { modes: Buffer.from(modes) };
+    }
+    default:
+      return {};
+  }
+}
+
+/**
+ * Lets clients guess (RFC 4253 section 7): ssh2 throws away the packet of a right guess too, and both would wait for ever; dropbear always
+ * guesses. To be called when a client has sent its identification.
+ */
+export function allowGuesses(client: Connection): void {
+  const protocol = inside(client)._protocol;
+  const decipher = protocol._decipher;
+  const original = decipher._onPayload;
+  let isRight = false;
+  let skips = false;
+  decipher._onPayload = (payload) => {
+    if (payload[0] === KEXINIT) isRight = isRightGuess(payload);
+    return original(payload);
+  };
+  Object.defineProperty(protocol, '_skipNextInboundPacket', {
+    get: () => skips,
+    set: (value: boolean) => {
+      skips = value && !isRight;
+    },
+  });
+}
+
+/** Whether a KEXINIT begins with the algorithms that we prefer, too: then what its sender guessed is right. */
+export function isRightGuess(payload: Buffer): boolean {
+  const kex = readString(payload, 17);
+  if (kex === undefined) return false;
+  const hostKey = readString(payload, 17 + 4 + kex.length);
+  const first = (list: Buffer | undefined) => list?.toString('latin1').split(',', 1)[0];
+  return first(kex) === OFFERED.kex[0] && first(hostKey) === OFFERED.serverHostKey[0];
 }
 
 function readString(payload: Buffer, at: number): Buffer | undefined {

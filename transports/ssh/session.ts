@@ -1,6 +1,6 @@
 /** A session of a client (RFC 4254 section 6): what it asks for is asked of the container in its place. */
 import type { Client, ClientChannel, Connection, PseudoTtyOptions, ServerChannel, Session } from 'ssh2';
-import { closeUnstarted, takesData } from './internals.ts';
+import { closeUnstarted, type RawRequest, takesData } from './internals.ts';
 import { relaySession, type Sides } from './relay.ts';
 
 /** What a session needs of its login. */
@@ -8,8 +8,8 @@ export interface SessionDeps {
   readonly client: Connection;
   readonly container: Client;
   readonly sides: Sides;
-  /** The command of the request that is being dealt with, as bytes. */
-  readonly command: () => Buffer | undefined;
+  /** What the request that is being dealt with said byte for byte. */
+  readonly raw: () => RawRequest;
   /** The client lets its agent be used. */
   readonly onAgent: () => void;
 }
@@ -18,6 +18,7 @@ const MAX_VARIABLES = 64;
 const MAX_VARIABLE = 8192;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,255}$/;
 const SIGNAL = /^(?:ABRT|ALRM|FPE|HUP|ILL|INT|KILL|PIPE|QUIT|SEGV|TERM|USR1|USR2)$/;
+const TERM = /^[!-~]{1,64}$/;
 const SUBSYSTEM = /^[!-~]{1,64}$/;
 /** As ssh(1) does, when the fault is not the command's. */
 const FAILED = 255;
@@ -27,7 +28,7 @@ type Opened = (error: Error | undefined, channel: ClientChannel) => void;
 
 /** Serves one. Which variables and subsystems there are is decided by the container's own server. */
 export function serveSession(session: Session, deps: SessionDeps): void {
-  const { client, container, sides, command, onAgent } = deps;
+  const { client, container, sides, raw, onAgent } = deps;
   const env: Record<string, string> = {};
   let pty: PseudoTtyOptions | undefined;
   let wantsAgent = false;
@@ -44,8 +45,10 @@ export function serveSession(session: Session, deps: SessionDeps): void {
     accept?.();
   });
   session.on('pty', (accept, _reject, info) => {
-    const { cols, rows, width, height, modes } = info;
-    pty = { term: termOf(info), cols, rows, width, height, modes };
+    const { cols, rows, width, height } = info;
+    pty = { term: termOf(info), cols, rows, width, height };
+    // Declared for names only, but encoded ones are taken as they are.
+    Object.assign(pty, { modes: raw().modes });
     accept?.();
   });
   session.on('window-change', (accept, _reject, { cols, rows, width, height }) => {
@@ -70,7 +73,7 @@ export function serveSession(session: Session, deps: SessionDeps): void {
   });
 
   /** Takes the request at once, as ssh2 wants it: a client that has nothing to say may have ended its half already. */
-  const begin = (accept: () => ServerChannel, open: (opened: Opened) => void): void => {
+  const begin = (accept: () => ServerChannel, ask: (opened: Opened) => void): void => {
     const outside: ServerChannel | undefined = accept();
     if (outside === undefined) return;
     isStarted = true;
@@ -82,25 +85,34 @@ export function serveSession(session: Session, deps: SessionDeps): void {
       outside.eof();
       outside.close();
     };
-    try {
-      open((error, channel) => {
-        if (error) return refuse(error.message);
-        inside = channel;
-        if (isClosed) {
-          channel.on('error', () => {}).resume();
-          channel.stderr.on('error', () => {}).resume();
-          channel.close();
-          return;
-        }
-        if (pty !== undefined && isResized) {
-          channel.setWindow(pty.rows ?? 24, pty.cols ?? 80, pty.height ?? 0, pty.width ?? 0);
-        }
-        void relaySession(outside, channel, sides);
-      });
-    } catch {
-      // The container's connection ended in this moment.
-      refuse('its SSH server is gone.');
-    }
+    const open = (): void => {
+      try {
+        ask(opened);
+      } catch {
+        // The container's connection ended in this moment.
+        refuse('its SSH server is gone.');
+      }
+    };
+    const opened: Opened = (error, channel) => {
+      if (error && wantsAgent) {
+        // Most likely its server forwards no agents: whoever wants in gets in without.
+        wantsAgent = false;
+        return open();
+      }
+      if (error) return refuse(error.message);
+      inside = channel;
+      if (isClosed) {
+        channel.on('error', () => {}).resume();
+        channel.stderr.on('error', () => {}).resume();
+        channel.close();
+        return;
+      }
+      if (pty !== undefined && isResized) {
+        channel.setWindow(pty.rows ?? 24, pty.cols ?? 80, pty.height ?? 0, pty.width ?? 0);
+      }
+      void relaySession(outside, channel, sides);
+    };
+    open();
   };
   const options = () => ({
     env,
@@ -115,10 +127,10 @@ export function serveSession(session: Session, deps: SessionDeps): void {
     }),
   );
   session.on('exec', (accept, _reject, { command: text }: { command: string }) => {
-    const bytes = command();
+    const { command } = raw();
     begin(accept, (opened) => {
       // Declared for text only, but bytes are taken as they are.
-      Reflect.apply(container.exec, container, [bytes ?? text, options(), opened]);
+      Reflect.apply(container.exec, container, [command ?? text, options(), opened]);
     });
   });
   session.on('subsystem', (accept, reject, { name }: { name: string }) => {
@@ -130,5 +142,5 @@ export function serveSession(session: Session, deps: SessionDeps): void {
 /** The terminal's name: declared nowhere, and sent by all. */
 function termOf(info: object): string {
   const term = 'term' in info && typeof info.term === 'string' ? info.term : '';
-  return term.length > 0 && term.length <= 64 ? term : 'xterm-256color';
+  return TERM.test(term) ? term : 'xterm-256color';
 }
