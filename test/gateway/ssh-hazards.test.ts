@@ -227,11 +227,11 @@ test(
         client.on('error', (error) => resolve(error.message)).on('close', () => resolve('closed'));
         client.connect({
           ...{ host: '127.0.0.1', port: world.port, localAddress: from, username: CONTAINER, password: 'guess' },
-          ...{ tryKeyboard: true, readyTimeout: 20_000 },
+          ...{ tryKeyboard: true, readyTimeout: 50_000 },
         });
       });
     // A hundred addresses, each some guesses.
-    const guesses = Array.from({ length: 300 }, (_, n) => guess(`127.1.0.${1 + (n % 100)}`));
+    const guesses = Array.from({ length: 100 }, (_, n) => guess(`127.1.0.${1 + n}`));
     await works(world);
     for (const answer of await Promise.all(guesses)) assert.match(answer, /authentication methods failed|closed/);
     // One that goes on is shut out.

@@ -113,6 +113,11 @@ test('the door: mistakes add up, slow down, shut out, and are forgiven', () => {
     'punished',
   );
   assert.equal(typeof door.admit('b', () => {}), 'object');
-  now += 1000;
+  now += 3900;
+  assert.equal(
+    door.admit('a', () => {}),
+    'punished',
+  );
+  now += 200;
   assert.equal(typeof door.admit('a', () => {}), 'object');
 });

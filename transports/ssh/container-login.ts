@@ -1,8 +1,9 @@
 /** Logs in to the SSH server of a container with the platform's key: a connection of the engine, and SSH on it. */
 import type { Duplex } from 'node:stream';
-import ssh2, { type Client, type ConnectConfig, type PublicKeyAuthMethod } from 'ssh2';
+import ssh2, { type Client, type ConnectConfig, type ParsedKey, type PublicKeyAuthMethod } from 'ssh2';
 import { type Engine, EngineError, type Log } from '../../proto/ports.ts';
 import { hangUp } from './shell-stream.ts';
+import { signingKey } from './signing-key.ts';
 
 /** Where containers are reached and who logs in; the times have defaults. */
 export interface ContainerLoginOptions {
@@ -51,8 +52,8 @@ export async function logInto<T>(
   config: Partial<ConnectConfig>,
   proceed: Proceed<T>,
 ): Promise<T> {
-  const privateKey = await options.privateKey();
-  if (ssh2.utils.parseKey(privateKey) instanceof Error) {
+  const privateKey = signingKey(await options.privateKey());
+  if (privateKey instanceof Error) {
     throw new EngineError('unavailable', 'The SSH key of the platform cannot be read.');
   }
   const socket = await dial(options, containerId, signal);
@@ -85,7 +86,7 @@ function explainDial(cause: unknown): EngineError {
 interface Attempt<T> {
   readonly containerId: string;
   readonly socket: Duplex;
-  readonly privateKey: string;
+  readonly privateKey: ParsedKey;
   readonly signal: AbortSignal;
   readonly config: Partial<ConnectConfig>;
   readonly proceed: Proceed<T>;

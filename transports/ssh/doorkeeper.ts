@@ -27,6 +27,8 @@ export const DOOR_LIMITS: DoorLimits = {
 
 /** Addresses remembered; past it those that are about to be forgiven go first. */
 const MAX_ADDRESSES = 100_000;
+/** How much longer than it takes to forgive one, as a share of all that may be wrong, an address is shut out. */
+const SHUT_OUT = 0.2;
 /** The slowest answer to a mistake, ms. */
 const MAX_DELAY_MS = 2000;
 
@@ -113,7 +115,9 @@ export class Doorkeeper {
 
   #note(key: string): number {
     const { mistakes, forgiveMs } = this.#limits;
-    const count = Math.min(mistakes, this.#mistakes(key) + 1);
+    const made = this.#mistakes(key) + 1;
+    // Whoever is shut out stays out for a while, not for the moment until one is forgiven.
+    const count = made >= mistakes ? mistakes * (1 + SHUT_OUT) : made;
     // Moves to the end: the order is that of the last mistake.
     this.#forgivenAt.delete(key);
     this.#forgivenAt.set(key, this.#now() + count * forgiveMs);

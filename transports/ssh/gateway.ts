@@ -5,7 +5,7 @@
  */
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import ssh2, { type Client, type Connection } from 'ssh2';
+import ssh2, { type Client, type Connection, type ParsedKey } from 'ssh2';
 import { EngineError, type Log } from '../../proto/ports.ts';
 import type { SshDoor, SshQuestion } from '../../proto/ssh-gateway.ts';
 import { OFFERED, TOWARDS_CONTAINERS } from './algorithms.ts';
@@ -27,6 +27,7 @@ import { serveLogin } from './login.ts';
 import { serveSession } from './session.ts';
 import { hangUp } from './shell-stream.ts';
 import { Side } from './side.ts';
+import { signingKey } from './signing-key.ts';
 import { Sweeper, type SweeperLimits } from './sweeper.ts';
 
 /** Bounds, each with a default. */
@@ -85,7 +86,7 @@ export class SshGateway {
     this.#sweeper = new Sweeper(options.limits);
     this.#server = new ssh2.Server(
       {
-        hostKeys: [...options.hostKeys],
+        hostKeys: options.hostKeys.map((text) => ({ key: hostKey(text) })),
         algorithms: OFFERED,
         ident: 'Troupe',
         keepaliveInterval: options.limits?.keepaliveMs ?? KEEPALIVE_MS,
@@ -255,6 +256,13 @@ export class SshGateway {
     });
     serveForwards({ client, container: container.client, sides });
   }
+}
+
+/** Throws what is wrong with a key that cannot be read. */
+function hostKey(text: string): ParsedKey {
+  const key = signingKey(text);
+  if (key instanceof Error) throw key;
+  return key;
 }
 
 interface ContainerConnection {
