@@ -135,7 +135,7 @@ function isSealKey(value: string): boolean {
 export const DEFAULT_DOMAIN = 'troupe.localhost';
 
 /** Default ports of the services (design.md, section 7). */
-const PORTS = { auth: 7001, compute: 7002, http: 18_080, https: 8443 } as const;
+const PORTS = { auth: 7001, compute: 7002, http: 18_080, https: 8443, ssh: 2222 } as const;
 
 /** A port for each listener. */
 export type Ports = { readonly [name in keyof typeof PORTS]: number };
@@ -148,6 +148,7 @@ export function portsWith(offset: number): Ports {
     compute: move(PORTS.compute),
     http: move(PORTS.http),
     https: move(PORTS.https),
+    ssh: move(PORTS.ssh),
   };
   if (!Object.values(ports).every((value) => port.safeParse(value).success)) {
     throw new CliError('--port-offset must leave all ports between 0 and 65535: choose a number from 0 to 40000.');

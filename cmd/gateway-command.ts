@@ -11,12 +11,13 @@ import { useWires } from '../transports/tcp/wires.ts';
 import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
-import { openDataDir } from './data-dir.ts';
+import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway } from './gateway.ts';
 import { keepCertificate } from './live-certificate.ts';
 import { openLog } from './log.ts';
 import { processMetrics } from './pages.ts';
+import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { proxiesOf } from './proxies.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
@@ -28,6 +29,7 @@ export interface GatewayCommandOptions {
   readonly listen: string;
   readonly httpPort: number;
   readonly httpsPort: number;
+  readonly sshPort: number;
   readonly tlsCert: string | undefined;
   readonly tlsKey: string | undefined;
   readonly fallback: string | undefined;
@@ -69,6 +71,9 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
     if (installation === undefined || dockerHost === undefined)
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
+    const { encryptionKey } = openSecrets(dataDir, environment);
+    const { keys } = await platformKeys(db, encryptionKey);
+    const sshKeys = { host: await sshHostKeys(db, encryptionKey), platform: keys.privateKey };
     const engine = await dockerEngine({ host: dockerHost, installation, log });
     teardown.add('engine', () => engine.close());
     const system = start({ name: 'gateway', log });
@@ -77,19 +82,19 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       await stopped(system);
     });
     const gateway = await openGateway({
-      ...{ system, db, engine, log, domain, certificate, fileRoutes, fallback, proxies },
+      ...{ system, db, engine, log, domain, certificate, sshKeys, fileRoutes, fallback, proxies },
       host: options.listen,
-      ports: { http: options.httpPort, https: options.httpsPort },
+      ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       isCaching: options.cache,
       processRegistry: processMetrics(system).registry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
-    const { http, https } = gateway.ports;
+    const { http, https, ssh } = gateway.ports;
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, ports: gateway.ports, domain })}\n`
-        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ${https}.\n`,
+        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ${https}, SSH ${ssh}.\n`,
     );
     await told.promise;
     log.info({}, 'draining');

@@ -5,26 +5,37 @@ import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { Engine, Log } from '../proto/ports.ts';
 import { addressOf, type NewRoute, type StaticRoute } from '../proto/routes.ts';
+import { computeNews } from '../storage/compute/news.ts';
 import type { Db } from '../storage/db.ts';
 import { openPorts } from '../storage/gateway/open-ports.ts';
 import { replaceManagedRoutes } from '../storage/gateway/routes.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { ResponseCache } from '../transports/cache/response-cache.ts';
 import { type FrontProxies, GatewayListeners } from '../transports/gateway/listeners.ts';
+import { SshGateway } from '../transports/ssh/gateway.ts';
 import { accessLine } from './access-log.ts';
 import { gatewayMetrics } from './gateway-metrics.ts';
 import type { LiveCertificate } from './live-certificate.ts';
+
+/** A port for each of its listeners. */
+export interface GatewayPorts {
+  readonly http: number;
+  readonly https: number;
+  readonly ssh: number;
+}
 
 /** What the gateway is built from. */
 export interface GatewayOptions {
   readonly system: SystemRef;
   readonly db: Db;
-  readonly engine: Pick<Engine, 'list'>;
+  readonly engine: Pick<Engine, 'list' | 'dial'>;
   readonly log: Log;
   readonly domain: string;
   readonly host: string;
-  readonly ports: { readonly http: number; readonly https: number };
+  readonly ports: GatewayPorts;
   readonly certificate: Pick<LiveCertificate, 'context'>;
+  /** Private keys of the SSH server, and the platform's, which opens containers. */
+  readonly sshKeys: { readonly host: readonly string[]; readonly platform: string };
   readonly fileRoutes: readonly StaticRoute[];
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Where access log lines go; undefined: nowhere. */
@@ -41,7 +52,7 @@ export interface GatewayOptions {
 
 /** A gateway that serves. */
 export interface RunningGateway {
-  readonly ports: { readonly http: number; readonly https: number };
+  readonly ports: GatewayPorts;
   readonly gateway: Gateway;
   /** Says so in `/readyz`, takes no new connections, lets answers under way finish, ends the rest. */
   stop(graceMs: number): Promise<void>;
@@ -59,8 +70,23 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   // Of its own: the services show theirs to whoever reaches them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, domain);
+  const ssh = new SshGateway({
+    hostKeys: options.sshKeys.host,
+    containers: {
+      dial: engine.dial.bind(engine),
+      privateKey: async () => options.sshKeys.platform,
+      username: 'root',
+      log,
+    },
+    door: {
+      ask: async (question) => gateway?.ssh.ask(question) ?? { kind: 'unavailable' },
+      adopt: (connection) => gateway?.ssh.adopt(connection),
+    },
+    log,
+  });
   const listeners = await GatewayListeners.open({
     host,
+    ssh,
     ports: options.ports,
     log,
     proxies,
@@ -96,13 +122,9 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     gateway = await startGateway(
       system,
       {
-        db,
-        log,
-        domain,
-        fileRoutes,
-        fallback,
-        ports: listeners.ports,
+        ...{ db, log, domain, fileRoutes, fallback, ports: listeners.ports },
         containers: () => targets(db, engine),
+        computeNews: computeNews(db),
         metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
       },
       () => {
@@ -144,7 +166,7 @@ async function withinTime(done: Promise<void>, ms: number): Promise<void> {
 }
 
 /** Containers that have a port open, with the address they have now. */
-async function targets(db: Db, engine: Pick<Engine, 'list'>): Promise<ReadonlyMap<string, ContainerTarget>> {
+async function targets(db: Db, engine: Pick<Engine, 'list' | 'dial'>): Promise<ReadonlyMap<string, ContainerTarget>> {
   const rows = await openPorts(db);
   if (rows.length === 0) return new Map();
   const addresses = new Map(

@@ -64,6 +64,7 @@ program
   .option('--listen <address>', 'address it listens on', '0.0.0.0')
   .option('--http-port <port>', 'HTTP listen port', integer, 18_080)
   .option('--https-port <port>', 'HTTPS listen port', integer, 8443)
+  .option('--ssh-port <port>', 'SSH listen port', integer, 2222)
   .option('--tls-cert <file>', 'TLS certificate path; without it the local authority issues one')
   .option('--tls-key <file>', 'TLS private key path')
   .option('--fallback <address>', 'address for unmatched routes, with :port if it is not 80')
@@ -83,6 +84,7 @@ program
       listen: string;
       httpPort: number;
       httpsPort: number;
+      sshPort: number;
       tlsCert?: string;
       tlsKey?: string;
       fallback?: string;

@@ -35,7 +35,7 @@ import { installServiceRoutes, openGateway } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
 import { withOperations } from './operations.ts';
 import { processMetrics, servicePages } from './pages.ts';
-import { platformKeys } from './platform-keys.ts';
+import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { Teardown } from './teardown.ts';
 
 /** What the platform is built from. */
@@ -64,6 +64,8 @@ export interface PlatformOptions {
 /** A platform that serves. */
 export interface Platform {
   readonly urls: { readonly auth: string; readonly compute: string; readonly http: string; readonly https: string };
+  /** Where the gateway's SSH server listens. */
+  readonly ssh: { readonly host: string; readonly port: number };
   readonly admin: { readonly username: string; readonly generated: string | null };
   readonly engine: Engine;
   /** Ends everything in reverse: takes no new work, lets running requests finish, closes streams. Containers keep running. */
@@ -204,7 +206,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       { name: 'auth', endpoints: auth.endpoints, target: behind(listeners.auth) },
       { name: 'compute', endpoints: compute.endpoints, target: behind(listeners.compute) },
     ]);
+    const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
     const gateway = await openGateway({
+      sshKeys,
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
       ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
       ...{ isCaching: options.isCaching, processRegistry: metrics.registry },
@@ -221,6 +225,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         http: `http://${domain}:${gateway.ports.http}`,
         https: `https://${domain}:${gateway.ports.https}`,
       },
+      ssh: { host: reachable(host), port: gateway.ports.ssh },
       admin: { username: environment.ADMIN_USERNAME, generated: admin.generated },
       engine,
       stop: () => teardown.run(),
@@ -237,8 +242,13 @@ function partsOfRegistry(deps: Parameters<typeof registryRights>[0], host: strin
   return { registryAuth: auth, catalog: registryCatalog({ host, token: ownToken, mayPull }), mayPull };
 }
 
-/** The host part of a URL at which a listener on `host` is reached from this machine. */
+/** The address at which a listener on `host` is reached from this machine. */
+function reachable(host: string): string {
+  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+}
+
+/** The same as the host part of a URL. */
 function urlHost(host: string): string {
-  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
-  return host.includes(':') ? `[${host}]` : host;
+  const address = reachable(host);
+  return address.includes(':') ? `[${address}]` : address;
 }

@@ -123,17 +123,17 @@ async function prepareImage(
 }
 
 /** The one line of --json (design.md, section 7). A service that this version does not have yet is null. */
-function readyLine({ urls, admin }: Platform, domain: string): string {
+function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
     ready: true,
     urls: { ...urls, net: null, monitor: null, notify: null, console: null },
-    ssh: null,
+    ssh,
     domain,
     admin: { username: admin.username, password: admin.generated },
   })}\n`;
 }
 
-function welcome({ urls, admin }: Platform, { authorityFile }: LiveCertificate): string {
+function welcome({ urls, ssh, admin }: Platform, { authorityFile }: LiveCertificate): string {
   const password = admin.generated === null ? 'your password' : `the password  ${admin.generated}  (shown only now)`;
   return `
 Troupe is running.
@@ -141,6 +141,7 @@ Troupe is running.
   Auth      ${urls.auth}
   Compute   ${urls.compute}
   Gateway   ${urls.https}  (and ${urls.http})
+  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
 ${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  Log in as ${admin.username} with ${password}
 
 Type next, in another terminal:

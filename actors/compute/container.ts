@@ -56,7 +56,8 @@ export function containerKind(
       if (row === undefined) throw new Refusal('not_found');
       await audit(tx, did(call, `container.${verb}`, id, { name: row.name }));
       if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
-      if (desired === 'deleted') await tellCompute(tx, { kind: 'gone', containerId: id });
+      if (desired !== 'running')
+        await tellCompute(tx, { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id });
       return row;
     });
     await reconcile.want(state, ctx, written);

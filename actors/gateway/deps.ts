@@ -1,4 +1,5 @@
 /** What the gateway is given by the composition root. */
+import type { ComputeNewsSource } from '../../proto/compute-news.ts';
 import type { Log } from '../../proto/ports.ts';
 import type { StaticRoute } from '../../proto/routes.ts';
 import type { Db } from '../../storage/db.ts';
@@ -20,6 +21,8 @@ export interface GatewayDeps {
   readonly fileRoutes: readonly StaticRoute[];
   /** All containers that have a port open, by id. */
   readonly containers: () => Promise<ReadonlyMap<string, ContainerTarget>>;
+  /** Says when somebody may no longer enter by SSH. */
+  readonly computeNews: ComputeNewsSource;
   /** Where requests go that nothing else takes; undefined: they get 404. */
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Numbers in the text format of Prometheus, for `/metrics`. */

@@ -1,11 +1,13 @@
 /** The gateway's control: the picture that its listeners decide by, and an actor for each connection that lives on its own. */
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway.ts';
+import type { SshDoor } from '../../proto/ssh-gateway.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { lifeOf } from '../health.ts';
 import { family, startTree } from '../tree.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
 import { type NameDecision, Routing } from './routing.ts';
+import { sshControl } from './ssh.ts';
 
 /** A connection that lives on its own, as its actor knows it. */
 export interface LongConnectionInfo {
@@ -22,6 +24,8 @@ export interface Gateway {
   decideName(serverName: string | undefined, port: number): NameDecision;
   /** Gives the connection an actor; call what comes back when it ended. */
   adopt(connection: LongConnectionInfo): () => void;
+  /** Decides about SSH. */
+  readonly ssh: SshDoor;
   /** Ports from 8000 to 8999 that some container uses. */
   ingressPorts(): ReadonlySet<number>;
   /** From here on `/readyz` says that the gateway is leaving. */
@@ -35,6 +39,7 @@ const LAST_INGRESS = 8999;
 export async function startGateway(system: SystemRef, deps: GatewayDeps, onPicture: () => void): Promise<Gateway> {
   const routing = new Routing(deps, onPicture);
   let connections: AnyRef | undefined;
+  const ssh = sshControl(deps, () => connections);
   let isDraining = false;
   const supervisor = await startTree(system, 'gateway', {
     routes: (parent) => startRoutes(parent, deps, routing),
@@ -42,6 +47,7 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
       connections = family(parent, 'gateway', 'connections');
       return connections;
     },
+    ssh: (parent) => ssh.start(parent),
   });
   const stopProblem = lifeOf(supervisor);
 
@@ -75,6 +81,7 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
       );
       return () => stop(ref);
     },
+    ssh,
     ingressPorts: () => {
       const ports = new Set<number>();
       for (const { ports: open } of routing.picture?.containers.values() ?? []) {

@@ -22,7 +22,9 @@ export async function serveOurs(folder: string, origins: Origins): Promise<void>
   const cache = new ResponseCache();
   const listeners = await GatewayListeners.open({
     host: '127.0.0.1',
-    ports: { http: 0, https: 0 },
+    ports: { http: 0, https: 0, ssh: 0 },
+    // Nobody speaks SSH here.
+    ssh: { serve: (socket) => void socket.destroy(), close: async () => {} },
     log,
     route: (request) => routing?.decide(request) ?? { reply: { status: 503 } },
     decideName: (name, port) => {

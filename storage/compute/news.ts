@@ -7,7 +7,7 @@ const CHANNEL = 'compute';
 
 const newsSchema = z.union([
   z.object({ kind: z.literal('key'), userId: z.string(), fingerprint: z.string() }),
-  z.object({ kind: z.enum(['ssh', 'ingress', 'gone']), containerId: z.string() }),
+  z.object({ kind: z.enum(['ssh', 'ingress', 'stopped', 'gone']), containerId: z.string() }),
 ]);
 
 /** The news of `db`. */

@@ -64,7 +64,9 @@ async function main(): Promise<void> {
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => log };
   const listeners = await GatewayListeners.open({
     host: '127.0.0.1',
-    ports: { http: 0, https: 0 },
+    ports: { http: 0, https: 0, ssh: 0 },
+    // Nobody speaks SSH here.
+    ssh: { serve: (socket) => void socket.destroy(), close: async () => {} },
     log,
     limits: { perAddress: options.perAddress },
     route: ({ target }) => ({

@@ -53,7 +53,9 @@ export async function openListeners(
   const sessions = new WeakMap<TLSSocket, Buffer>();
   const listeners = await GatewayListeners.open({
     host: '127.0.0.1',
-    ports: { http: 0, https: 0 },
+    ports: { http: 0, https: 0, ssh: 0 },
+    // Nobody speaks SSH here.
+    ssh: { serve: (socket) => void socket.destroy(), close: async () => {} },
     log: quiet,
     onAccess: (entry) => log.push(entry),
     onLong: (connection) => {

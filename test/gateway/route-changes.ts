@@ -2,9 +2,10 @@
 import { connect, type Socket } from 'node:net';
 import { Registry } from 'prom-client';
 import { openGateway } from '../../cmd/gateway.ts';
-import type { ContainerState } from '../../proto/ports.ts';
+import { type ContainerState, EngineError } from '../../proto/ports.ts';
 import { deleteRoute, insertRoute } from '../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
+import { generateKeyPair } from '../../transports/ssh/keys.ts';
 import { certificateContext } from '../../transports/tls/front.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import type { Cleanup } from '../kit/temp.ts';
@@ -64,6 +65,9 @@ export async function routeChanges(
   let lists = 0;
   // The restless one is there at every second look.
   const engine = {
+    dial: async () => {
+      throw new EngineError('unavailable', 'Nothing is dialled here.');
+    },
     list: async (): Promise<ContainerState[]> => {
       lists++;
       return [SESSIONS, LOADED, ...(lists % 2 === 0 ? [RESTLESS] : [])].map((id) => stateOf(id));
@@ -75,10 +79,12 @@ export async function routeChanges(
     await stopped(system);
   });
   const { own } = await certificates();
+  const { privateKey: sshKey } = generateKeyPair('test');
   const gateway = await openGateway({
-    ...{ system, db, engine, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0 } },
+    ...{ system, db, engine, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
     certificate: { context: certificateContext(own) },
     ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined },
+    sshKeys: { host: [sshKey], platform: sshKey },
     ...{ isCaching: false, processRegistry: new Registry() },
   });
   t.after(() => gateway.stop(0));

@@ -39,6 +39,7 @@ export async function troupe(
 const readySchema = z.object({
   ready: z.literal(true),
   urls: z.object({ auth: z.url(), compute: z.url(), http: z.url(), https: z.url() }),
+  ssh: z.object({ host: z.string(), port: z.number() }),
   domain: z.string(),
   admin: z.object({ username: z.string(), password: z.string().nullable() }),
 });

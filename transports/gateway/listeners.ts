@@ -10,6 +10,7 @@ import type { CacheHook } from '../h1/cache-hook.ts';
 import type { ClientTimeouts } from '../h1/client-context.ts';
 import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
+import type { SshGateway } from '../ssh/gateway.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
 import { readFirst } from '../tcp/first-bytes.ts';
@@ -37,7 +38,9 @@ export interface LongConnection {
 export interface GatewayListenerOptions {
   readonly host: string;
   /** 0 takes any free port. */
-  readonly ports: { readonly http: number; readonly https: number };
+  readonly ports: { readonly http: number; readonly https: number; readonly ssh: number };
+  /** Serves SSH on its port, and where first bytes say that it is spoken. */
+  readonly ssh: Pick<SshGateway, 'serve' | 'close'>;
   readonly route: Route;
   readonly decideName: (serverName: string | undefined, port: number) => NameDecision;
   /** Is asked before a request is forwarded; undefined: nothing is kept. */
@@ -76,6 +79,7 @@ export class GatewayListeners {
   readonly #long = new Map<() => void, LongConnection['kind']>();
   #http: RawListener | undefined;
   #https: RawListener | undefined;
+  #ssh: RawListener | undefined;
   #changing: Promise<void> = Promise.resolve();
 
   private constructor(options: GatewayListenerOptions) {
@@ -105,6 +109,9 @@ export class GatewayListeners {
       listeners.#https = await listeners.#listenWires(host, ports.https, (wire, address) =>
         listeners.#front(listeners.ports.https).accept(wire, address),
       );
+      listeners.#ssh = await listeners.#listen(host, ports.ssh, (socket, address) =>
+        options.ssh.serve(socket, address, undefined),
+      );
       return listeners;
     } catch (error) {
       await listeners.close(0);
@@ -112,8 +119,8 @@ export class GatewayListeners {
     }
   }
 
-  get ports(): { http: number; https: number } {
-    return { http: this.#http?.port ?? 0, https: this.#https?.port ?? 0 };
+  get ports(): { http: number; https: number; ssh: number } {
+    return { http: this.#http?.port ?? 0, https: this.#https?.port ?? 0, ssh: this.#ssh?.port ?? 0 };
   }
 
   /** Open connections by kind: clients of HTTP, what lives on its own, to origins, and of these those that nobody uses. */
@@ -153,8 +160,10 @@ export class GatewayListeners {
 
   /** Takes no more connections, lets answers under way finish (at most `graceMs`), then ends everything. */
   async close(graceMs: number): Promise<void> {
-    const closing = [this.#http, this.#https, ...this.#ingress.values()].map((listener) => listener?.close());
-    await this.#proxy.close(graceMs);
+    const closing = [this.#http, this.#https, this.#ssh, ...this.#ingress.values()].map((listener) =>
+      listener?.close(),
+    );
+    await Promise.all([this.#proxy.close(graceMs), this.#options.ssh.close()]);
     for (const end of this.#long.keys()) end();
     this.#upstreams.close();
     await Promise.all(closing);
@@ -179,7 +188,10 @@ export class GatewayListeners {
       (protocol, bytes) => {
         if (protocol === 'http') this.#proxy.serve(socket, port, address, bytes);
         else if (protocol === 'tls') this.#front(port).accept(wireOf(socket), address, bytes);
-        else socket.destroy();
+        else if (protocol === 'ssh') {
+          socket.unshift(bytes);
+          this.#options.ssh.serve(socket, address, port);
+        } else socket.destroy();
       },
       () => socket.destroy(),
     );

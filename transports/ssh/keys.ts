@@ -1,5 +1,6 @@
 /** Key pairs in OpenSSH's own format (PROTOCOL.key of OpenSSH), which `ssh`, `ssh-keygen` and ssh2 all read. */
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { generateKeyPair as generate, generateKeyPairSync, randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
 
 /** A new key pair as text. */
 export interface KeyPair {
@@ -28,6 +29,16 @@ export function generateKeyPair(comment: string): KeyPair {
   const blob = Buffer.concat([string(TYPE), string(point)]);
   const publicKey = `${TYPE} ${blob.toString('base64')} ${comment}`.trimEnd();
   return { privateKey: privateText(blob, Buffer.concat([seed, point]), point, comment), publicKey };
+}
+
+/** Makes an RSA key of 3072 bits: the private half in PEM (PKCS #1), which ssh2 and ssh-keygen read too. A secret. */
+export async function generateRsaKey(): Promise<string> {
+  const { privateKey } = await promisify(generate)('rsa', {
+    modulusLength: 3072,
+    publicKeyEncoding: { type: 'pkcs1', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs1', format: 'pem' },
+  });
+  return privateKey;
 }
 
 function privateText(blob: Buffer, secret: Buffer, point: Buffer, comment: string): string {

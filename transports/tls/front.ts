@@ -93,8 +93,12 @@ export class TlsFront {
       clearTimeout(timer);
       socket.destroy();
     });
+    // A client that left in the middle of the handshake.
+    const onEnd = () => secured.destroy();
+    secured.once('end', onEnd);
     secured.once('secure', () => {
       clearTimeout(timer);
+      secured.off('end', onEnd);
       this.#options.onPlain(secured, address, serverName);
     });
   }

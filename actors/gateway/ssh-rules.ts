@@ -1,0 +1,25 @@
+/** Who may enter a container by SSH, and what whoever may not is told. */
+import type { SshAnswer } from '../../proto/ssh-gateway.ts';
+import type { SshAccess } from '../../storage/gateway/ssh-access.ts';
+
+/** The answer for a key about which `access` is known. */
+export function sshAnswer(containerId: string, access: SshAccess | undefined): SshAnswer {
+  // A port that is not open is no way to learn what the container's owner has.
+  if (access === undefined || !access.isOpen) return { kind: 'stranger' };
+  const { userId, status, sshEnabled, isChosen } = access;
+  const explain = (text: string, isFinal = true): SshAnswer => ({ kind: 'explain', text, isFinal });
+  if (!isChosen) {
+    return explain(
+      `This key is yours, but it was not chosen for container ${containerId} when that was created.`,
+      false,
+    );
+  }
+  if (!sshEnabled) {
+    return explain(`SSH is off for container ${containerId}: PUT /compute/containers/${containerId}/ssh turns it on.`);
+  }
+  if (status !== 'running') {
+    const hint = status === 'pending' || status === 'initializing' ? 'wait until it runs.' : 'start it first.';
+    return explain(`Container ${containerId} is ${status}: ${hint}`);
+  }
+  return { kind: 'enter', userId };
+}

@@ -1,0 +1,128 @@
+/**
+ * Who may enter by SSH, and an actor for each login that is open. The actor `ssh` ends those that lost their right: at once when there is
+ * news of their container or key, and in any case after 5 seconds.
+ */
+import type { ComputeNews } from '../../proto/compute-news.ts';
+import type { SshConnectionInfo, SshDoor } from '../../proto/ssh-gateway.ts';
+import { sshAccess } from '../../storage/gateway/ssh-access.ts';
+import { type AnyRef, dispatch, spawn, stop } from '../../supervision/index.ts';
+import type { GatewayDeps } from './deps.ts';
+import { sshAnswer } from './ssh-rules.ts';
+
+const EVERY_MS = 5000;
+/** Open logins of one user. */
+const PER_USER = 100;
+const ENDED = 'You may not enter this container any more.';
+
+/** The door, and how its actor is started under a supervisor. */
+export interface SshControl extends SshDoor {
+  start(parent: AnyRef): AnyRef;
+}
+
+/** Makes it. `connections` is the parent of the logins' actors. */
+export function sshControl(
+  { db, log, computeNews }: Pick<GatewayDeps, 'db' | 'log' | 'computeNews'>,
+  connections: () => AnyRef | undefined,
+): SshControl {
+  const open = new Set<SshConnectionInfo>();
+  /** Those that may have lost their right. */
+  const doubtful = new Set<SshConnectionInfo>();
+  let look: () => void = () => {};
+
+  const doubt = (isMeant: (connection: SshConnectionInfo) => boolean): void => {
+    for (const connection of open) if (isMeant(connection)) doubtful.add(connection);
+    if (doubtful.size > 0) look();
+  };
+  const check = async (): Promise<void> => {
+    const asked = [...doubtful];
+    if (asked.length === 0) return;
+    doubtful.clear();
+    try {
+      const found = await sshAccess(db, asked);
+      for (const [index, connection] of asked.entries()) {
+        const answer = sshAnswer(connection.containerId, found[index]);
+        if (answer.kind !== 'enter') connection.end(answer.kind === 'explain' ? answer.text : ENDED);
+      }
+    } catch (error) {
+      for (const connection of asked) if (open.has(connection)) doubtful.add(connection);
+      log.warn({ err: error }, 'open SSH logins could not be checked: they go on');
+    }
+  };
+
+  return {
+    ask: async (question) => {
+      try {
+        const [access] = await sshAccess(db, [question]);
+        return sshAnswer(question.containerId, access);
+      } catch (error) {
+        log.warn({ err: error }, 'an SSH login could not be decided');
+        return { kind: 'unavailable' };
+      }
+    },
+    adopt: (connection) => {
+      const parent = connections();
+      if (parent === undefined) return undefined;
+      let mine = 0;
+      for (const { userId } of open) if (userId === connection.userId) mine++;
+      if (mine >= PER_USER) return undefined;
+      const ref = spawn<SshConnectionInfo, 'end'>(
+        parent,
+        (state) => {
+          state.end(ENDED);
+          return state;
+        },
+        {
+          kind: 'gateway/ssh',
+          initialState: connection,
+          afterStop: (state) => state.end('The gateway is stopping: connect again.'),
+        },
+      );
+      open.add(connection);
+      // What was true when it was asked may have changed since.
+      doubtful.add(connection);
+      look();
+      return () => {
+        open.delete(connection);
+        doubtful.delete(connection);
+        stop(ref);
+      };
+    },
+    start: (parent) => {
+      const ref = spawn<{ readonly news: { close(): Promise<void> } }, 'look' | 'look at all'>(
+        parent,
+        async (state, message) => {
+          if (message === 'look at all') for (const connection of open) doubtful.add(connection);
+          await check();
+          return state;
+        },
+        {
+          name: 'ssh',
+          kind: 'gateway/ssh-access',
+          // One that waits looks at all that are doubtful by then.
+          mailbox: { capacity: 2, policy: 'drop-newest' },
+          initialStateFunc: (ctx) => {
+            look = () => dispatch(ctx.self, 'look');
+            ctx.every(EVERY_MS, 'look at all');
+            return { news: computeNews.onNews((news) => doubt(concerns(news))) };
+          },
+          afterStop: (state) => state.news.close(),
+        },
+      );
+      return ref;
+    },
+  };
+}
+
+/** Whom news is about. */
+function concerns(news: ComputeNews): (connection: SshConnectionInfo) => boolean {
+  switch (news.kind) {
+    case 'all':
+      return () => true;
+    case 'key':
+      return ({ userId, fingerprint }) => userId === news.userId && fingerprint === news.fingerprint;
+    case 'ingress':
+      return ({ containerId, port }) => containerId === news.containerId && port !== undefined;
+    default:
+      return ({ containerId }) => containerId === news.containerId;
+  }
+}

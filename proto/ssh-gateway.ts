@@ -1,0 +1,41 @@
+/** What the gateway's SSH server asks of whoever decides who may enter which container. */
+
+/** A key that knocks at a container. Whoever asks has not proven yet that the key is theirs. */
+export interface SshQuestion {
+  /** As the client wrote it, but of the shape of an id. */
+  readonly containerId: string;
+  /** `SHA256:` and the unpadded base64 of the key blob's hash. */
+  readonly fingerprint: string;
+  /** The port from 8000 to 8999 by which the client came; undefined for the SSH port. */
+  readonly port: number | undefined;
+}
+
+/**
+ * What becomes of it. `stranger`: there is no such container, or its owner has no such key; the two are never told apart. `explain`: the
+ * key is the owner's, but does not open the container now; `text` is for whoever proves to have it, and with `isFinal` another of
+ * their keys would not change that. `unavailable`: it cannot be known now.
+ */
+export type SshAnswer =
+  | { readonly kind: 'enter'; readonly userId: string }
+  | { readonly kind: 'explain'; readonly text: string; readonly isFinal: boolean }
+  | { readonly kind: 'stranger' }
+  | { readonly kind: 'unavailable' };
+
+/** A login that was let in, as its actor knows it. */
+export interface SshConnectionInfo extends SshQuestion {
+  readonly userId: string;
+  readonly address: string;
+  /** Ends it at once; `reason` is a sentence for the person behind it. Idempotent. */
+  readonly end: (reason: string) => void;
+}
+
+/** Decides about logins, and ends those that lost their right. */
+export interface SshDoor {
+  /** Never rejects. */
+  ask(question: SshQuestion): Promise<SshAnswer>;
+  /**
+   * Takes a connection that `ask` let in under its supervision; undefined when its user has too many. What comes back is to be called
+   * when the connection ended.
+   */
+  adopt(connection: SshConnectionInfo): (() => void) | undefined;
+}

@@ -1,0 +1,63 @@
+/** SQL of who may enter which container by SSH. */
+import { z } from 'zod';
+import type { Queries } from '../db.ts';
+
+/** A key at a container, with the external port it came by; null for the SSH port. */
+export interface SshAccessQuestion {
+  readonly containerId: string;
+  readonly fingerprint: string;
+  readonly port: number | undefined;
+}
+
+const accessRow = z
+  .object({
+    n: z.number(),
+    user_id: z.string(),
+    status: z.string(),
+    ssh_enabled: z.boolean(),
+    is_chosen: z.boolean(),
+    is_open: z.boolean(),
+  })
+  .transform((row) => ({
+    index: row.n - 1,
+    userId: row.user_id,
+    status: row.status,
+    sshEnabled: row.ssh_enabled,
+    isChosen: row.is_chosen,
+    isOpen: row.is_open,
+  }));
+
+/** What is known of a key that belongs to the container's owner. */
+export interface SshAccess {
+  readonly userId: string;
+  readonly status: string;
+  readonly sshEnabled: boolean;
+  /** The key was chosen for this container. */
+  readonly isChosen: boolean;
+  /** The port is open: always the SSH port, another while a rule of the container names it. */
+  readonly isOpen: boolean;
+}
+
+/** For each question what is known, in order; undefined when there is no such container, or its owner has no such key. */
+export async function sshAccess(
+  db: Queries,
+  questions: readonly SshAccessQuestion[],
+): Promise<(SshAccess | undefined)[]> {
+  const rows = await db.many(
+    accessRow,
+    `select q.n::int as n, c.user_id, c.status, c.ssh_enabled,
+       exists (select from container_keys where container_id = c.id and key_id = k.id) as is_chosen,
+       q.port = 0 or exists (select from ingress_rules r where r.container_id = c.id and r.port = q.port) as is_open
+     from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (container_id, fingerprint, port, n)
+     join containers c on c.id = q.container_id and c.desired <> 'deleted'
+     join ssh_keys k on k.user_id = c.user_id and k.fingerprint = q.fingerprint`,
+    [
+      questions.map(({ containerId }) => containerId),
+      questions.map(({ fingerprint }) => fingerprint),
+      questions.map(({ port }) => port ?? 0),
+    ],
+  );
+  const found: (SshAccess | undefined)[] = questions.map(() => undefined);
+  for (const { index, ...access } of rows) found[index] = access;
+  return found;
+}

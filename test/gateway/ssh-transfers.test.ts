@@ -1,0 +1,12 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { openSsh, skipWithoutSsh } from './ssh-kit.ts';
+import { transfers } from './ssh-transfers.ts';
+
+failOnLeaks();
+
+test('100 transfers of some megabytes arrive whole', { skip: skipWithoutSsh, timeout: 180_000 }, async (t) => {
+  const world = await openSsh(t);
+  assert.deepEqual(await transfers(world, 100, 4), []);
+});

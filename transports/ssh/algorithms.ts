@@ -1,0 +1,43 @@
+/** What the gateway offers to SSH clients: nothing that is known to be weak, and nothing that lets one client keep the process busy. */
+import type { Algorithms } from 'ssh2';
+
+/**
+ * In the order of our liking; the client's order decides (RFC 4253 section 7.1). Finite-field Diffie-Hellman is left out: a client may
+ * ask for tens of milliseconds of it with one packet. Without compression: a few bytes could become very many.
+ */
+export const OFFERED = {
+  kex: ['curve25519-sha256', 'curve25519-sha256@libssh.org'],
+  serverHostKey: ['ssh-ed25519', 'rsa-sha2-512', 'rsa-sha2-256'],
+  cipher: [
+    'aes128-gcm@openssh.com',
+    'aes256-gcm@openssh.com',
+    'chacha20-poly1305@openssh.com',
+    'aes128-ctr',
+    'aes192-ctr',
+    'aes256-ctr',
+  ],
+  hmac: ['hmac-sha2-256-etm@openssh.com', 'hmac-sha2-512-etm@openssh.com'],
+  compress: ['none'],
+} satisfies Algorithms;
+
+/** Signatures that are taken of clients (RFC 8308 section 3.1): no SHA-1. */
+export const CLIENT_SIGNATURES = [
+  'ssh-ed25519',
+  'ecdsa-sha2-nistp256',
+  'ecdsa-sha2-nistp384',
+  'ecdsa-sha2-nistp521',
+  'rsa-sha2-512',
+  'rsa-sha2-256',
+];
+
+/** Towards containers: the ciphers that cost least first; whatever else an image's server has, after them. */
+export const TOWARDS_CONTAINERS = {
+  cipher: [
+    'aes128-gcm@openssh.com',
+    'aes256-gcm@openssh.com',
+    'aes128-ctr',
+    'aes256-ctr',
+    'chacha20-poly1305@openssh.com',
+  ],
+  compress: ['none'],
+} satisfies Algorithms;

@@ -1,0 +1,279 @@
+/**
+ * The gateway's SSH server (interface section 4.5): a client proves a key, the gateway logs in to the container with the platform's, and each
+ * channel of the one is joined with one of the other. It ends the SSH of both, so the client needs no key of the container, and the
+ * container none of the gateway's.
+ */
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import ssh2, { type Client, type Connection, type ParsedKey } from 'ssh2';
+import { EngineError, type Log } from '../../proto/ports.ts';
+import type { SshDoor, SshQuestion } from '../../proto/ssh-gateway.ts';
+import { OFFERED, TOWARDS_CONTAINERS } from './algorithms.ts';
+import { type ContainerLoginOptions, logInto } from './container-login.ts';
+import { Doorkeeper, type DoorLimits, type Visitor } from './doorkeeper.ts';
+import { serveForwards } from './forwards.ts';
+import { Identification } from './identification.ts';
+import {
+  agentAsEvent,
+  allowGuesses,
+  announceSignatures,
+  disconnect,
+  limitChannels,
+  type RawRequest,
+  rawRequests,
+  socketOf,
+} from './internals.ts';
+import { serveLogin } from './login.ts';
+import { serveSession } from './session.ts';
+import { hangUp } from './shell-stream.ts';
+import { Side } from './side.ts';
+import { signingKey } from './signing-key.ts';
+import { Sweeper, type SweeperLimits } from './sweeper.ts';
+
+/** Bounds, each with a default. */
+export interface SshGatewayLimits extends DoorLimits, SweeperLimits {
+  /** From the connection to the login, ms. */
+  readonly loginMs: number;
+  /** Channels open at once on one connection: sessions, forwarded connections, agents. */
+  readonly channels: number;
+  /** Between two questions whether the client is still there; the third that stays without an answer ends the connection, ms. */
+  readonly keepaliveMs: number;
+}
+
+const LOGIN_MS = 30_000;
+const CHANNELS = 100;
+const KEEPALIVE_MS = 15_000;
+/** What the person was told, and what is still under way, may take so long at the end, ms. */
+const GOODBYE_MS = 500;
+/** A reason of RFC 4253 section 11.1 that OpenSSH shows with its text. */
+const PROTOCOL_ERROR = 2;
+
+/** What `SshGateway` needs. */
+export interface SshGatewayOptions {
+  /** How containers are logged in to. */
+  readonly containers: ContainerLoginOptions;
+  /** Private keys in OpenSSH or PEM form, the preferred one first; all gateways of a platform have the same. */
+  readonly hostKeys: readonly string[];
+  readonly door: SshDoor;
+  readonly log: Log;
+  readonly limits?: Partial<SshGatewayLimits>;
+}
+
+/** A connection that is open, in whichever state. */
+interface Guest {
+  readonly socket: Socket;
+  readonly address: string;
+  readonly port: number | undefined;
+  readonly visitor: Visitor;
+  readonly end: (text: string) => void;
+  /** Aborted when the connection ends. */
+  readonly gone: AbortSignal;
+  readonly loginTimer: NodeJS.Timeout;
+}
+
+/** Serves SSH on sockets that others accept. */
+export class SshGateway {
+  readonly #options: SshGatewayOptions;
+  readonly #door: Doorkeeper;
+  readonly #sweeper: Sweeper;
+  readonly #server: ssh2.Server;
+  /** By the socket, since ssh2 does not say which of them it speaks of. */
+  readonly #guests = new Map<unknown, Guest>();
+
+  constructor(options: SshGatewayOptions) {
+    this.#options = options;
+    this.#door = new Doorkeeper(options.limits);
+    this.#sweeper = new Sweeper(options.limits);
+    this.#server = new ssh2.Server(
+      {
+        hostKeys: options.hostKeys.map((text) => ({ key: hostKey(text) })),
+        algorithms: OFFERED,
+        ident: 'Troupe',
+        keepaliveInterval: options.limits?.keepaliveMs ?? KEEPALIVE_MS,
+        keepaliveCountMax: 3,
+      },
+      (client) => this.#greet(client),
+    );
+  }
+
+  /** Connections that are open. */
+  get size(): number {
+    return this.#guests.size;
+  }
+
+  /** Serves a connection; `port` is the one from 8000 to 8999 by which it came, if it did. The socket is the gateway's from here on. */
+  serve(socket: Socket, address: string, port: number | undefined): void {
+    const visitor = this.#door.admit(address, () => socket.destroy());
+    if (typeof visitor === 'string') {
+      // Lines before the identification are for people (RFC 4253 section 4.2).
+      const why = visitor === 'punished' ? 'Too many failed logins' : 'Too many logins at once';
+      socket.end(`${why} from your address: try again in a few minutes.\r\n`);
+      setTimeout(() => socket.destroy(), GOODBYE_MS);
+      return;
+    }
+    const gone = new AbortController();
+    const loginMs = this.#options.limits?.loginMs ?? LOGIN_MS;
+    const loginTimer = setTimeout(() => socket.destroy(), loginMs);
+    this.#guests.set(socket, {
+      socket,
+      address,
+      port,
+      visitor,
+      loginTimer,
+      gone: gone.signal,
+      end: () => socket.destroy(),
+    });
+    socket
+      .on('error', () => {})
+      .once('close', () => {
+        this.#guests.delete(socket);
+        clearTimeout(loginTimer);
+        visitor.leave();
+        gone.abort();
+      });
+    // A peer that says goodbye and stays would keep the socket half open.
+    socket.once('end', () => setTimeout(() => socket.destroy(), GOODBYE_MS));
+    const identification = new Identification();
+    const onData = (bytes: Buffer) => {
+      const verdict = identification.push(bytes);
+      if (verdict === 'more') return;
+      socket.off('data', onData);
+      if (verdict === 'good') return;
+      visitor.mistake();
+      socket.end('Invalid SSH identification string.\r\n');
+      setTimeout(() => socket.destroy(), GOODBYE_MS);
+    };
+    socket.on('data', onData);
+    socket.setNoDelay(true);
+    this.#server.injectSocket(socket);
+  }
+
+  /** Ends all connections, with a word to those behind them. */
+  async close(): Promise<void> {
+    this.#sweeper.close();
+    for (const { end } of [...this.#guests.values()]) end('The gateway is stopping: connect again.');
+    await new Promise<void>((resolve) => {
+      const look = () => (this.#guests.size === 0 ? resolve() : void setTimeout(look, 10));
+      look();
+    });
+  }
+
+  /** A client that has sent its identification. */
+  #greet(client: Connection): void {
+    const guest = this.#guests.get(socketOf(client));
+    client.on('error', (error: Error & { level?: string; code?: unknown }) => {
+      // Bytes that make no sense; a socket that broke and a goodbye have a level or a number.
+      if (error.level === undefined && error.code === undefined) guest?.visitor.mistake();
+    });
+    if (guest === undefined) return void client.end();
+    const { socket } = guest;
+    let isEnding = false;
+    const end = (text: string) => {
+      if (isEnding) return;
+      isEnding = true;
+      if (!socket.destroyed && socket.writable) disconnect(client, PROTOCOL_ERROR, text);
+      socket.end();
+      setTimeout(() => socket.destroy(), GOODBYE_MS);
+    };
+    const known: Guest = { ...guest, end };
+    this.#guests.set(socket, known);
+    announceSignatures(client);
+    allowGuesses(client);
+    const raw = rawRequests(client);
+    let container: ContainerConnection | undefined;
+    serveLogin(client, {
+      port: guest.port,
+      ask: (question) => this.#options.door.ask(question),
+      onMistake: guest.visitor.mistake,
+      end,
+      onProven: async (question, userId) => {
+        const result = await this.#enter(known, question, userId);
+        if (typeof result === 'string') return result;
+        container = result;
+        return undefined;
+      },
+    });
+    client.once('ready', () => {
+      clearTimeout(guest.loginTimer);
+      if (container !== undefined) this.#join(client, socket, container, known, raw);
+    });
+  }
+
+  /** Takes a proven key in, and logs in to its container. A sentence when that cannot be. */
+  async #enter(guest: Guest, question: SshQuestion, userId: string): Promise<ContainerConnection | string> {
+    const { address, visitor, end, gone } = guest;
+    if (!visitor.enter()) return 'There are too many SSH connections: try again later.';
+    const release = this.#options.door.adopt({ ...question, userId, address, end });
+    if (release === undefined) return 'You have too many SSH connections: close one.';
+    if (gone.aborted) release();
+    else gone.addEventListener('abort', release, { once: true });
+    const { containerId, fingerprint } = question;
+    try {
+      const connection = await logInto<ContainerConnection>(
+        this.#options.containers,
+        containerId,
+        gone,
+        { agent: new NoAgent(), algorithms: TOWARDS_CONTAINERS },
+        (client, socket, succeed) => succeed(() => ({ client, socket })),
+      );
+      const hangUpInside = () => hangUp(connection.client, connection.socket);
+      if (gone.aborted) hangUpInside();
+      else gone.addEventListener('abort', hangUpInside, { once: true });
+      this.#options.log.info({ containerId, userId, address, fingerprint }, 'SSH login');
+      return connection;
+    } catch (error) {
+      return error instanceof EngineError ? error.message : 'The container cannot be reached.';
+    }
+  }
+
+  #join(
+    client: Connection,
+    socket: Socket,
+    container: ContainerConnection,
+    { end, gone }: Guest,
+    raw: () => RawRequest,
+  ): void {
+    if (gone.aborted) return;
+    let isAgentLent = false;
+    agentAsEvent(container.client, () => isAgentLent);
+    for (const peer of [client, container.client]) limitChannels(peer, this.#options.limits?.channels ?? CHANNELS);
+    const sides = {
+      client: new Side(client, socket),
+      container: new Side(container.client, container.socket),
+      onBytes: () => {},
+    };
+    const forget = this.#sweeper.add(sides, end);
+    gone.addEventListener('abort', forget);
+    container.client.on('close', () => {
+      // What it said last goes first.
+      setTimeout(() => end('The connection to the container has ended.'), GOODBYE_MS / 2);
+    });
+    const onAgent = () => {
+      isAgentLent = true;
+    };
+    client.on('session', (accept) => {
+      serveSession(accept(), { client, container: container.client, sides, raw, onAgent });
+    });
+    serveForwards({ client, container: container.client, sides });
+  }
+}
+
+/** Throws what is wrong with a key that cannot be read. */
+function hostKey(text: string): ParsedKey {
+  const key = signingKey(text);
+  if (key instanceof Error) throw key;
+  return key;
+}
+
+interface ContainerConnection {
+  readonly client: Client;
+  readonly socket: Duplex;
+}
+
+/** ssh2 asks a server for agent forwarding only when it has an agent itself; this one is never used. */
+class NoAgent extends ssh2.BaseAgent {
+  override getIdentities(done: (error: Error | undefined, keys?: never[]) => void): void {
+    done(undefined, []);
+  }
+  override sign(): void {}
+}

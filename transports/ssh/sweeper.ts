@@ -1,0 +1,114 @@
+/** Looks after connections that stay: what waits in memory for them is bounded in all, and keys are exchanged anew in time. */
+
+import { exchangeKeys, isExchanging } from './internals.ts';
+import type { Sides } from './relay.ts';
+import type { Side } from './side.ts';
+
+/** Bounds, each with a default. */
+export interface SweeperLimits {
+  /** Bytes that may wait for all connections together; past it those with the most are ended. */
+  readonly waitingBytes: number;
+  /** Bytes that may wait to be sent to one peer. */
+  readonly unsentBytes: number;
+  /** Bytes after which keys are exchanged anew (RFC 4253 section 9). */
+  readonly rekeyBytes: number;
+  /** How long an exchange of keys may take, ms. */
+  readonly rekeyMs: number;
+}
+
+export const SWEEPER_LIMITS: SweeperLimits = {
+  waitingBytes: 256 * 1024 * 1024,
+  unsentBytes: 8 * 1024 * 1024,
+  rekeyBytes: 1024 ** 3,
+  rekeyMs: 30_000,
+};
+
+const EVERY_MS = 1000;
+
+interface Watched {
+  readonly sides: Sides;
+  readonly end: (text: string) => void;
+  readonly exchanges: readonly [Exchange, Exchange];
+}
+
+interface Exchange {
+  readonly side: Side;
+  /** Bytes that had passed when keys were last exchanged. */
+  passed: number;
+  /** When the exchange under way was first seen. */
+  since: number | undefined;
+}
+
+/** Looks every second while there is a connection. */
+export class Sweeper {
+  readonly #limits: SweeperLimits;
+  readonly #watched = new Set<Watched>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(limits: Partial<SweeperLimits> = {}) {
+    this.#limits = { ...SWEEPER_LIMITS, ...limits };
+  }
+
+  /** Watches a login until the function that comes back is called; `end` ends it. */
+  add(sides: Sides, end: (text: string) => void): () => void {
+    const exchange = (side: Side): Exchange => ({ side, passed: 0, since: undefined });
+    const watched: Watched = { sides, end, exchanges: [exchange(sides.client), exchange(sides.container)] };
+    this.#watched.add(watched);
+    this.#timer ??= setInterval(() => this.#sweep(), EVERY_MS);
+    return () => {
+      this.#watched.delete(watched);
+      if (this.#watched.size === 0) this.close();
+    };
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #sweep(): void {
+    let total = 0;
+    const sizes: { watched: Watched; bytes: number }[] = [];
+    for (const watched of this.#watched) {
+      const { client, container } = watched.sides;
+      const unsent = Math.max(client.unsentBytes, container.unsentBytes);
+      if (unsent > this.#limits.unsentBytes || watched.exchanges.some((one) => this.#isOverdue(one))) {
+        watched.end('The connection does not take what is sent to it.');
+        continue;
+      }
+      const bytes = client.waitingBytes + container.waitingBytes;
+      total += bytes;
+      sizes.push({ watched, bytes });
+    }
+    sizes.sort((a, b) => b.bytes - a.bytes);
+    for (const { watched, bytes } of sizes) {
+      if (total <= this.#limits.waitingBytes) return;
+      total -= bytes;
+      watched.end(
+        'The gateway is short of memory, and this connection holds most of it: read faster, or less at once.',
+      );
+    }
+  }
+
+  /** Exchanges keys when it is time; whether an exchange takes too long. */
+  #isOverdue(exchange: Exchange): boolean {
+    const { peer, socket } = exchange.side;
+    if (isExchanging(peer)) {
+      exchange.since ??= performance.now();
+      return performance.now() - exchange.since > this.#limits.rekeyMs;
+    }
+    exchange.since = undefined;
+    const passed = bytesOf(socket);
+    if (passed - exchange.passed >= this.#limits.rekeyBytes) {
+      exchange.passed = passed;
+      exchangeKeys(peer);
+    }
+    return false;
+  }
+}
+
+/** Bytes that went through a socket. */
+function bytesOf(socket: object): number {
+  const read = 'bytesRead' in socket ? Number(socket.bytesRead) : 0;
+  return read + ('bytesWritten' in socket ? Number(socket.bytesWritten) : 0);
+}
