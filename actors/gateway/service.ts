@@ -104,13 +104,14 @@ function isOwnHost(host: string): boolean {
  * `/metrics`, for whoever is on this machine: the numbers tell how busy whom is, and the gateway has the world as its clients. What
  * another proxy on this machine passes on is the world's too.
  */
-function isForMetrics({ host, method, target, address, field }: ProxyRequest): boolean {
+function isForMetrics(request: ProxyRequest): boolean {
+  const { host, method, target, address } = request;
   return (
     target === '/metrics' &&
     method === 'GET' &&
     isOwnHost(host) &&
     (address.startsWith('127.') || address === '::1') &&
-    ['x-forwarded-for', 'forwarded', 'x-real-ip', 'via'].every((name) => field(name) === undefined)
+    ['x-forwarded-for', 'forwarded', 'x-real-ip', 'via'].every((name) => request.field(name) === undefined)
   );
 }
 
