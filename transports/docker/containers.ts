@@ -107,8 +107,8 @@ export class Containers {
     const joined = Object.keys(view.NetworkSettings.Networks ?? {});
     // Made by a version with one network for all, or connected elsewhere behind our back.
     if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
-    await this.#networks.ensure(id);
-    await this.#firewall?.ensure(this.#networks.bridge(id));
+    const bridge = await this.#networks.ensure(id);
+    await this.#firewall?.ensure(bridge);
     try {
       await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
     } catch (error) {
@@ -130,6 +130,11 @@ export class Containers {
       // What the image asks to run cannot be run: no retry helps.
       if (isReply(error, 400, 500) && /executable file not found|exec format error|exec: "/i.test(error.reason)) {
         throw new EngineError('refused', error.reason, { cause: error });
+      }
+      // A link in the image leads from a mount path to where the kernel keeps its own. Docker's sentence names folders of the machine.
+      if (isReply(error, 400, 500) && /error mounting .* cannot be mounted/i.test(error.reason)) {
+        const message = 'Cannot keep data at a mount path: the image has a link there that leads into /proc.';
+        throw new EngineError('refused', message, { cause: error });
       }
       throw error;
     }
@@ -179,8 +184,8 @@ export class Containers {
 
   /** Looks whether containers that may run already are still kept from the machine: its firewall may have been loaded anew. */
   async guard(): Promise<void> {
-    const id = await this.#networks.any();
-    if (id !== undefined) await this.#firewall?.ensure(this.#networks.bridge(id));
+    const bridge = await this.#networks.anyBridge();
+    if (bridge !== undefined) await this.#firewall?.ensure(bridge);
   }
 
   /** Removes what a platform left that died between two calls: networks without a container, and helpers. */
