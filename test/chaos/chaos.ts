@@ -259,6 +259,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
       pushed: new Map(users.flatMap(({ pushed }) => [...pushed])),
       db: database.db,
       docker,
+      tasks: engine.tasks(),
     });
     const agreeing = async () => {
       try {
@@ -306,7 +307,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
     const volumes = z.object({ Volumes: z.array(z.object({ Name: z.string() })).nullable() });
     const nothing = async () => {
       const named = (await docker.json('GET', '/volumes', volumes)).Volumes ?? [];
-      still = [...(await dockerContainers(docker)), ...named];
+      still = [...(await dockerContainers(docker)), ...named, ...engine.tasks()];
       return Array.isArray(still) && still.length === 0;
     };
     await until(nothing, { timeoutMs: options.settleMs, everyMs: 200 }).catch(() =>

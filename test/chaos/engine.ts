@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startPrivateDockerd, stopPrivateDockerd } from '../../transports/docker/dockerd.ts';
 import { dockerdFiles, isAlive } from '../../transports/docker/dockerd-files.ts';
+import { shimsOf } from '../../transports/docker/dockerd-leftovers.ts';
 import { bridgePrefix } from '../../transports/docker/network.ts';
 import { runProgram } from '../../transports/docker/run.ts';
 import { silentLog } from '../kit/database.ts';
@@ -17,6 +18,8 @@ export interface TrialEngine {
   killAndStart(pauseMs: number): Promise<void>;
   /** Starts it when it ended by itself. Resolves with how often that was so. */
   keep(): Promise<number>;
+  /** Docker's ids of the containers that have a process, whatever dockerd knows of it. */
+  tasks(): string[];
   /** What it said last, for people. */
   lastWords(): string;
 }
@@ -59,12 +62,22 @@ export async function trialEngine(t: Cleanup): Promise<TrialEngine> {
       }
       return crashes;
     },
+    tasks: () => withProcesses(files.execRoot),
     lastWords: () => {
       const said = readFileSync(files.logFile, 'utf8');
       const panic = said.lastIndexOf('panic: ');
       return `${isAlive(pid) ? 'runs' : 'has ended'}; ${panic < 0 ? '' : `it crashed: ${said.slice(panic, panic + 1500)}\n...\n`}${said.slice(-1500)}`;
     },
   };
+}
+
+/** By the shims of its containerd that have a child. */
+function withProcesses(execRoot: string): string[] {
+  return shimsOf(execRoot).flatMap((pid) => {
+    const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+    return children === '' ? [] : (words[words.indexOf('-id') + 1] ?? []);
+  });
 }
 
 /** A bridge outlives its dockerd, and one that dockerd was killed over is in no list: the file that dockerd keeps them in knows all. */
