@@ -23,14 +23,16 @@ describe('what a killed dockerd lost track of', { skip: dockerSkip() }, () => {
   });
   after(() => under?.end());
 
-  it('is ended by its control group, here or through Docker, and nothing else is', async () => {
+  const never = async () => assert.fail('not asked for');
+  const phase = async (id: string) => (await under.engine.inspect(id))?.phase;
+
+  it('is ended, here or through Docker, and nothing else is', async () => {
     const naming = namingOf(under.installation);
-    const dockerId = async (): Promise<string> => {
-      const path = `/containers/${naming.container('lost')}/json`;
+    const dockerId = async (id: string): Promise<string> => {
+      const path = `/containers/${naming.container(id)}/json`;
       return (await under.client.json('GET', path, z.object({ Id: z.string() }))).Id;
     };
     const helper = machineScript(under.client, naming, under.image, { seesProcesses: true });
-    const never = async () => assert.fail('not asked for');
     const ways = [
       // A Docker on another machine has bridges that are not here.
       { bridge: 'trpnotofthis1', direct: never, helper },
@@ -38,17 +40,40 @@ describe('what a killed dockerd lost track of', { skip: dockerSkip() }, () => {
       ...(isRoot() ? [{ bridge: 'lo', direct: rootScript(), helper: never }] : []),
     ];
     for (const { bridge, ...way } of ways) {
+      const lost = new LostTasks(naming, way);
+      const ended = async (): Promise<void> => {
+        await eventually(async () => assert.equal((await under.engine.inspect('lost'))?.exitCode, 137));
+        assert.equal(await phase('other'), 'running');
+        await under.engine.start('lost', []);
+      };
       await under.engine.start('lost', []);
-      await new LostTasks(way).end(['nonsense; reboot', await dockerId(), 'f'.repeat(64)], bridge);
-      await eventually(async () => assert.equal((await under.engine.inspect('lost'))?.exitCode, 137));
+      await lost.endOf('lost', bridge);
+      await ended();
+      await lost.endAllBut([await dockerId('other'), 'nonsense; reboot'], [], bridge);
+      await ended();
+      await lost.endAllBut([], ['other'], bridge);
+      await ended();
+      await lost.endAllBut([await dockerId('other')], ['lost'], bridge);
+      await new LostTasks(namingOf('another'), way).endAllBut([], [], bridge);
+      assert.equal(await phase('lost'), 'running');
     }
-    assert.equal((await under.engine.inspect('other'))?.phase, 'running');
+  });
+
+  it('is looked for when a container goes', { skip: !isRoot() && 'only root ends processes here' }, async () => {
+    const naming = namingOf(under.installation);
+    const lost = new LostTasks(naming, { direct: rootScript(), helper: never });
+    await lost.endHere('lost');
+    await eventually(async () => assert.equal(await phase('lost'), 'exited'));
+    assert.equal(await phase('other'), 'running');
   });
 
   it('keeps nobody from going on when it cannot be ended', async () => {
     const failing = () => Promise.reject(new Error('no image'));
-    const lost = new LostTasks({ direct: failing, helper: failing });
-    for (const bridge of ['lo', undefined]) await lost.end(['a'.repeat(64)], bridge);
-    await lost.endHere(['a'.repeat(64)]);
+    const lost = new LostTasks(namingOf('another'), { direct: failing, helper: failing });
+    for (const bridge of ['lo', 'trpnotofthis1']) {
+      await lost.endOf('a', bridge);
+      await lost.endAllBut([], [], bridge);
+    }
+    await lost.endHere('a');
   });
 });

@@ -141,7 +141,7 @@ export class Containers {
         return;
       }
       if (!isLost(error)) throw await this.#explainStart(view, error);
-      await this.#lost?.end([view.Id], bridge);
+      await this.#lost?.endOf(id, bridge);
       await this.#startLost(view, error);
     }
   }
@@ -197,7 +197,7 @@ export class Containers {
   async remove(id: string, keepData: boolean): Promise<void> {
     const view = await this.find(id);
     if (view !== undefined) await this.#removeContainer(view.Id);
-    if (view?.State.Running === false) await this.#lost?.endHere([view.Id]);
+    await this.#lost?.endHere(id);
     // One that a killed dockerd left holds the volume.
     await removeHelpers(this.#client, this.#naming, { olderThanMs: 0, id });
     await this.#networks.remove(id);
@@ -225,7 +225,7 @@ export class Containers {
     return states;
   }
 
-  /** Ends what runs of containers that Docker takes for stopped. */
+  /** Ends what runs of containers that Docker takes for stopped, or knows nothing of any more. */
   clearLost(): Promise<void> {
     this.#clearing ??= this.#clearLost().finally(() => {
       this.#clearing = undefined;
@@ -234,18 +234,15 @@ export class Containers {
   }
 
   async #clearLost(): Promise<void> {
+    // Asked before Docker is: a start that ends meanwhile is in this list or in that.
+    const starting = [...this.#starting];
     const found = await this.#client.json('GET', '/containers/json', containerList, {
       query: { all: true, filters: this.#naming.filters() },
     });
-    const stopped = found.filter(({ Labels, State }) => {
-      const id = this.#naming.idOf(Labels);
-      return /^(?:created|exited|dead)$/.test(State) && id !== undefined && !this.#starting.has(id);
-    });
-    if (stopped.length === 0) return;
-    await this.#lost?.end(
-      stopped.map(({ Id }) => Id),
-      await this.#networks.anyBridge(),
-    );
+    const bridge = await this.#networks.anyBridge();
+    const running = found.filter(({ State }) => !/^(?:created|exited|dead)$/.test(State)).map(({ Id }) => Id);
+    // Nothing of ours was ever there, or a bridge would be.
+    if (bridge !== undefined) await this.#lost?.endAllBut(running, starting, bridge);
   }
 
   /** Looks whether containers that may run already are still kept from the machine: its firewall may have been loaded anew. */

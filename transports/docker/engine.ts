@@ -57,7 +57,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       direct: systemFirewall(),
       helper: machineScript(client, naming, base.reference),
     }),
-    lost: new LostTasks({
+    lost: new LostTasks(naming, {
       direct: rootScript(),
       helper: machineScript(client, naming, base.reference, { seesProcesses: true }),
     }),

@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs';
+import type { Naming } from './naming.ts';
 import type { RunScript } from './run.ts';
 
-/** Ids in one script: it is one argument of sh(1), which Linux bounds at 128 KiB. */
-const idsAtOnce = 1000;
+/** One script is one argument of sh(1), which Linux bounds at 128 KiB. */
+const longestScript = 120_000;
+/** As much of Docker's ids as tells them apart. */
+const idLength = 24;
 
 /** The two ways to the processes of Docker's machine. */
 export interface ProcessWays {
@@ -13,42 +16,64 @@ export interface ProcessWays {
 }
 
 /**
- * Ends what containerd runs of containers and dockerd, which was killed while it started them, knows nothing of: nobody else can stop it,
- * and it would go on beside whatever is started next. Only for containers that Docker takes for stopped, by Docker's own ids.
+ * Ends what containerd runs of containers and dockerd, which was killed while it started or removed them, knows nothing of: nobody else can
+ * stop it, and it would go on beside whatever is started next. It is known by the volume of keys that every container has mounted, which
+ * bears the platform's id of the container.
  */
 export class LostTasks {
+  readonly #naming: Naming;
   readonly #ways: ProcessWays;
 
-  constructor(ways: ProcessWays) {
+  constructor(naming: Naming, ways: ProcessWays) {
+    this.#naming = naming;
     this.#ways = ways;
   }
 
-  /** `bridge`: of one of Docker's networks, which tells whether this is Docker's machine. Resolves in any case. */
-  async end(dockerIds: readonly string[], bridge: string | undefined): Promise<void> {
+  /** For a container that Docker takes for stopped. `bridge`: of its network, which tells whether this is Docker's machine. Resolves in any case. */
+  async endOf(id: string, bridge: string): Promise<void> {
+    await this.#way(bridge)(endScript(this.#volumeOf(id), [], [])).catch(() => undefined);
+  }
+
+  /** For a container that is gone: the same where it costs a moment only, that is on this machine. */
+  async endHere(id: string): Promise<void> {
+    await this.#ways.direct?.(endScript(this.#volumeOf(id), [], [])).catch(() => undefined);
+  }
+
+  /** For all containers of this installation but those that run, by Docker's ids, and those about to, by the platform's. */
+  async endAllBut(running: readonly string[], starting: readonly string[], bridge: string | undefined): Promise<void> {
+    const any = `/troupe-${this.#naming.installation}-[a-z0-9]+-[0-9a-f]{12}/_data`;
+    const script = endScript(
+      any,
+      running.filter((id) => /^[0-9a-f]{64}$/.test(id)).map((id) => id.slice(0, idLength)),
+      starting.map((id) => this.#volumeOf(id)),
+    );
+    if (script.length <= longestScript) await this.#way(bridge)(script).catch(() => undefined);
+  }
+
+  #way(bridge: string | undefined): RunScript {
     const { direct, helper } = this.#ways;
     const isHere = bridge !== undefined && existsSync(`/sys/class/net/${bridge}`);
-    await run(isHere && direct !== undefined ? direct : helper, dockerIds);
+    return isHere && direct !== undefined ? direct : helper;
   }
 
-  /** The same where it costs a moment only, that is on this machine. */
-  async endHere(dockerIds: readonly string[]): Promise<void> {
-    if (this.#ways.direct !== undefined) await run(this.#ways.direct, dockerIds);
-  }
-}
-
-async function run(way: RunScript, dockerIds: readonly string[]): Promise<void> {
-  const ids = dockerIds.filter((id) => /^[0-9a-f]{64}$/.test(id));
-  for (let first = 0; first < ids.length; first += idsAtOnce) {
-    // What cannot be ended shows when its container is started.
-    await way(endTasksScript(ids.slice(first, first + idsAtOnce))).catch(() => undefined);
+  #volumeOf(id: string): string {
+    return `/${this.#naming.container(id)}-[0-9a-f]{12}/_data`;
   }
 }
 
-/** Ends every process whose control group bears one of the ids. For sh(1), on Docker's machine. */
-function endTasksScript(ids: readonly string[]): string {
+/**
+ * Ends every process in a container that has a volume like `volume` mounted, unless its control group bears one of `ids`, or it has one
+ * of `volumes` mounted. For sh(1), on Docker's machine. The patterns are grep -E's.
+ */
+function endScript(volume: string, ids: readonly string[], volumes: readonly string[]): string {
   return [
-    `for group in $(printf '%s\\n' ${ids.join(' ')} | grep -lFf - /proc/[0-9]*/cgroup 2>/dev/null); do`,
-    '  kill -9 "$(echo "$group" | cut -d / -f 3)" 2>/dev/null',
+    `for mounts in $(grep -lE '${volume}' /proc/[0-9]*/mountinfo 2>/dev/null); do`,
+    '  pid=$(echo "$mounts" | cut -d / -f 3)',
+    '  grep -qE "[0-9a-f]{64}" "/proc/$pid/cgroup" 2>/dev/null || continue',
+    ...(ids.length === 0 ? [] : [`  grep -qE '${ids.join('|')}' "/proc/$pid/cgroup" && continue`]),
+    ...(volumes.length === 0 ? [] : [`  grep -qE '${volumes.join('|')}' "$mounts" && continue`]),
+    '  kill -9 "$pid" 2>/dev/null',
     'done',
+    'true',
   ].join('\n');
 }

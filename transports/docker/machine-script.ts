@@ -35,7 +35,7 @@ export function machineScript(
           ...(seesProcesses ? { PidMode: 'host' } : {}),
           Binds: ['/:/machine'],
           CapDrop: ['ALL'],
-          CapAdd: seesProcesses ? [...neededCapabilities, 'KILL', 'SYS_PTRACE'] : neededCapabilities,
+          CapAdd: seesProcesses ? [...neededCapabilities, 'KILL'] : neededCapabilities,
         },
       },
     });
