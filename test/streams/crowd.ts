@@ -35,6 +35,8 @@ export interface CrowdReport {
   /** Memory of the platform's process, MB: before anybody came, and the most seen. */
   /** What the flood through the platform came to while the others typed, MB/s. */
   readonly floodMbPerSecond: number;
+  /** Processor time of the platform's process, percent of one processor. */
+  readonly cpuPercent: { readonly calm: number; readonly flooded: number };
   readonly memoryMb: { readonly before: number; readonly most: number };
 }
 
@@ -65,9 +67,12 @@ export async function crowd(
       await typists.at(-1)?.ready();
     }
     const times = { calm: [], flooded: [], paced: [], beside: [], stalled: [] } as Record<string, number[]>;
+    const cpu: Record<string, number[]> = { calm: [], flooded: [] };
     const phase = async (name: string): Promise<void> => {
       await delay(300);
+      const [used, begin] = [cpuMs(platformPid), performance.now()];
       times[name]?.push(...(await typeAll(typists, seconds * 1000)));
+      cpu[name]?.push(((cpuMs(platformPid) - used) * 100) / (performance.now() - begin));
     };
     const rates: number[] = [];
     const [box] = boxes;
@@ -92,7 +97,8 @@ export async function crowd(
     const of = (name: string) => echoTimes(times[name] ?? []);
     return {
       ...{ calm: of('calm'), flooded: of('flooded'), paced: of('paced'), beside: of('beside'), stalled: of('stalled') },
-      floodMbPerSecond: Number((rates.reduce((sum, rate) => sum + rate, 0) / rates.length).toFixed(2)),
+      floodMbPerSecond: mean(rates),
+      cpuPercent: { calm: mean(cpu.calm ?? []), flooded: mean(cpu.flooded ?? []) },
       memoryMb: { before, most },
     };
   } finally {
@@ -225,4 +231,15 @@ function echoTimes(times: readonly number[]): EchoTimes {
 function memoryMb(pid: number): number {
   const rss = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Math.round(Number(rss) / 1024);
+}
+
+/** User and system time of a process; Linux counts in hundredths of a second there (proc(5)). */
+function cpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+function mean(values: readonly number[]): number {
+  return Number((values.reduce((sum, value) => sum + value, 0) / values.length).toFixed(2));
 }
