@@ -1,5 +1,6 @@
 /** `troupe up`: everything in one process. */
 import { EngineError } from '../proto/ports.ts';
+import { keepPrivateDockerd, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
 import type { PlatformCertificate } from './certificates.ts';
@@ -50,6 +51,10 @@ export async function up(options: UpOptions): Promise<void> {
     teardown.add('lock', async () => unlock());
     const secrets = openSecrets(dataDir, environment);
     const dockerHost = await chooseDocker({ environment, dataDir, install: options.install, log, onProgress });
+    if ((await privateDockerHost(dataDir)) === dockerHost) {
+      const keeper = keepPrivateDockerd({ dataDir, log });
+      teardown.add('keeper of the private Docker Engine', () => keeper.close());
+    }
     if (environment.DEFAULT_IMAGE === undefined) await ensureImageTools(options.install, onProgress);
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());

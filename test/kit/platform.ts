@@ -104,17 +104,18 @@ export interface Reply {
   readonly json: Record<string, unknown>;
 }
 
-/** One request with a JSON body; the reply's body is parsed when it is JSON. */
+/** One request with a JSON body; the reply's body is parsed when it is JSON. Rejects when `timeoutMs` is given and over. */
 export async function request(
   method: string,
   url: string,
-  options: { token?: string; body?: unknown; raw?: string } = {},
+  options: { token?: string; body?: unknown; raw?: string; timeoutMs?: number } = {},
 ): Promise<Reply> {
   const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   const response = await fetch(url, {
     method,
     headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
     ...(body === undefined ? {} : { body }),
+    ...(options.timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(options.timeoutMs) }),
   });
   const text = await response.text();
   const json: unknown = text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : {};
