@@ -1,4 +1,4 @@
-import type { Delivery, StreamStore } from '../../proto/bus-store.ts';
+import type { Delivery, Fetched } from '../../proto/bus-store.ts';
 import type { Log, StreamMessage } from '../../proto/ports.ts';
 import { Batcher } from './batcher.ts';
 
@@ -9,8 +9,22 @@ const maxDelayMs = 30_000;
 const maxHanging = 8;
 const answers = { items: 1000, bytes: 1 << 20, waitingBytes: 16 << 20 };
 
-export interface ConsumerOptions {
-  readonly store: StreamStore;
+/** Where a consumer's messages come from and its answers go: the store, or a broker. */
+export interface DeliverySource<D extends Delivery> {
+  /** What may be handed out now, without waiting for more. */
+  fetch(): Promise<Fetched<D>>;
+  /** Done, whichever delivery of the message is meant. Resolves once it cannot be forgotten. */
+  ack(deliveries: readonly D[]): Promise<void>;
+  /** To be handed out again in `delayMs`. */
+  nak(items: readonly { delivery: D; delayMs: number }[]): Promise<void>;
+  /** Given up: a dead letter. */
+  term(items: readonly { delivery: D; reason: string }[]): Promise<void>;
+  /** Gives back what was fetched ahead. Called once, after the last handler. */
+  close?(): Promise<void>;
+}
+
+export interface ConsumerOptions<D extends Delivery> {
+  readonly source: DeliverySource<D>;
   readonly log: Log;
   readonly stream: string;
   readonly durable: string;
@@ -21,34 +35,34 @@ export interface ConsumerOptions {
 }
 
 /** Fetches and hands out, one batch after the other, until closed. */
-export class Consumer {
+export class Consumer<D extends Delivery = Delivery> {
   readonly stream: string;
-  readonly #options: ConsumerOptions;
+  readonly #options: ConsumerOptions<D>;
   readonly #log: Log;
-  readonly #acks: Batcher<number, true>;
-  readonly #naks: Batcher<{ seq: number; deliveryCount: number; delayMs: number }, true>;
-  readonly #terms: Batcher<{ seq: number; deliveryCount: number; reason: string }, true>;
+  readonly #acks: Batcher<D, true>;
+  readonly #naks: Batcher<{ delivery: D; delayMs: number }, true>;
+  readonly #terms: Batcher<{ delivery: D; reason: string }, true>;
   readonly #handling = new Set<Promise<void>>();
   readonly #running: Promise<void>;
   #closed = false;
   #woken = false;
   #wake: (() => void) | undefined;
 
-  constructor(options: ConsumerOptions) {
-    const { store, stream, durable } = options;
+  constructor(options: ConsumerOptions<D>) {
+    const { source, stream, durable } = options;
     this.#options = options;
     this.stream = stream;
     this.#log = options.log.child({ stream, durable });
     this.#acks = new Batcher(
-      answered((items) => store.ack(stream, durable, items)),
+      answered((items) => source.ack(items)),
       answers,
     );
     this.#naks = new Batcher(
-      answered((items) => store.nak(stream, durable, items)),
+      answered((items) => source.nak(items)),
       answers,
     );
     this.#terms = new Batcher(
-      answered((items) => store.term(stream, durable, items)),
+      answered((items) => source.term(items)),
       answers,
     );
     this.#running = this.#run();
@@ -67,15 +81,16 @@ export class Consumer {
     await this.#running;
     await Promise.all(this.#handling);
     await Promise.all([this.#acks.idle(), this.#naks.idle(), this.#terms.idle()]);
+    await this.#options.source.close?.();
   }
 
   async #run(): Promise<void> {
-    const { store, stream, durable, lookMs } = this.#options;
+    const { source, lookMs } = this.#options;
     let failures = 0;
     while (!this.#closed) {
       this.#woken = false;
       try {
-        const { deliveries, nextDueMs, more } = await store.fetch(stream, durable);
+        const { deliveries, nextDueMs, more } = await source.fetch();
         failures = 0;
         if (deliveries.length > 0) await this.#handOut(deliveries);
         else if (!more) await this.#pause(Math.min(lookMs, nextDueMs ?? lookMs) + 1);
@@ -88,7 +103,7 @@ export class Consumer {
     }
   }
 
-  async #handOut(deliveries: readonly Delivery[]): Promise<void> {
+  async #handOut(deliveries: readonly D[]): Promise<void> {
     const settled = new Set<number>();
     if (this.#closed) {
       await this.#giveBack(deliveries, settled, () => 0);
@@ -105,7 +120,7 @@ export class Consumer {
     }
   }
 
-  async #handle(messages: readonly StreamMessage[], deliveries: readonly Delivery[], settled: Set<number>) {
+  async #handle(messages: readonly StreamMessage[], deliveries: readonly D[], settled: Set<number>) {
     try {
       await this.#options.handler(messages);
     } catch (error) {
@@ -114,17 +129,16 @@ export class Consumer {
     }
   }
 
-  async #giveBack(deliveries: readonly Delivery[], settled: Set<number>, delayMs: (count: number) => number) {
+  async #giveBack(deliveries: readonly D[], settled: Set<number>, delayMs: (count: number) => number) {
     const open = deliveries.filter(({ seq }) => !settled.has(seq));
-    const naks = open.map(({ seq, deliveryCount }) =>
-      this.#naks.add({ seq, deliveryCount, delayMs: delayMs(deliveryCount) }),
-    );
+    const naks = open.map((delivery) => this.#naks.add({ delivery, delayMs: delayMs(delivery.deliveryCount) }));
     const results = await Promise.allSettled(naks);
     // Not told: they come again after the ack wait.
     if (results.some(({ status }) => status === 'rejected')) this.#log.warn({}, 'could not give messages back');
   }
 
-  #message({ seq, subject, data, deliveryCount }: Delivery, settled: Set<number>): StreamMessage {
+  #message(delivery: D, settled: Set<number>): StreamMessage {
+    const { seq, subject, data, deliveryCount, msgId, storedAt } = delivery;
     /** The first answer counts; one that could not be stored may be given again. */
     const settle = async (answer: () => Promise<true>): Promise<void> => {
       if (settled.has(seq)) return;
@@ -142,9 +156,11 @@ export class Consumer {
       subject,
       data,
       deliveryCount,
-      ack: () => settle(() => this.#acks.add(seq)),
-      nak: (delayMs = 0) => settle(() => this.#naks.add({ seq, deliveryCount, delayMs: Math.max(0, delayMs) })),
-      term: (reason) => settle(() => this.#terms.add({ seq, deliveryCount, reason }, reason.length)),
+      storedAt,
+      ...(msgId === undefined ? {} : { msgId }),
+      ack: () => settle(() => this.#acks.add(delivery)),
+      nak: (delayMs = 0) => settle(() => this.#naks.add({ delivery, delayMs: Math.max(0, delayMs) })),
+      term: (reason) => settle(() => this.#terms.add({ delivery, reason }, reason.length)),
     };
   }
 
