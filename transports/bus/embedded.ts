@@ -95,7 +95,7 @@ class EmbeddedBus implements Bus {
     if (msgId !== undefined) checkMessageId(msgId);
     const stream = await this.#streamOf(subject);
     this.#check();
-    const stored = await this.#batcher(stream).add({ subject, data: Uint8Array.from(data), msgId }, data.byteLength);
+    const stored = await this.#batcher(stream).add({ subject, data: new Uint8Array(data), msgId }, data.byteLength);
     if (!stored.duplicate) this.#wake(stream);
     return stored;
   }

@@ -62,7 +62,7 @@ export async function natsBucket(link: NatsLink, admin: NatsAdmin, bucket: strin
     async get(key) {
       checkKey(key);
       const entry = await run((kv) => live(kv, key));
-      return entry === undefined ? undefined : { key, value: Uint8Array.from(entry.value), revision: entry.revision };
+      return entry === undefined ? undefined : { key, value: new Uint8Array(entry.value), revision: entry.revision };
     },
     async create(key, value) {
       checkKey(key);

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { headers, type Msg, type MsgHdrs } from '@nats-io/transport-node';
+import { headers, type Msg } from '@nats-io/transport-node';
 import { BusError, type Log } from '../../proto/ports.ts';
 import { messageOf } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
@@ -12,6 +12,7 @@ const maxWaitingBytes = 64 << 20;
 const overheadBytes = 128;
 /** An acknowledgement that did not come within this time is asked for by sending again, under the same id. */
 const ackMs = 5000;
+const noAnswer = 'no acknowledgement came';
 const tickMs = 100;
 const maxRetryMs = 2000;
 
@@ -33,7 +34,7 @@ export interface PublisherOptions {
 interface Entry {
   readonly subject: string;
   readonly data: Uint8Array;
-  readonly headers: MsgHdrs;
+  readonly msgId: string;
   /** The caller chose the id: whether the message counts as a duplicate is for it to know. */
   readonly chosen: boolean;
   readonly bytes: number;
@@ -54,6 +55,13 @@ interface Entry {
 export class NatsPublisher {
   readonly #options: PublisherOptions;
   readonly #link: NatsLink;
+  /** The one header of a message. The client encodes it while it publishes; making its object for each would be a third of the work. */
+  readonly #header = Object.assign(headers(), {
+    text: '',
+    encode(): Uint8Array {
+      return Buffer.from(this.text);
+    },
+  });
   readonly #inbox = `_INBOX.${randomBytes(12).toString('hex')}`;
   readonly #flying = new Map<number, Entry>();
   readonly #subscription: LinkSubscription;
@@ -69,6 +77,7 @@ export class NatsPublisher {
   /** Numbers of messages as sent; one that is sent again keeps its own, so that a late acknowledgement counts. */
   #sent = 0;
   #timer: NodeJS.Timeout | undefined;
+  #pumping: NodeJS.Immediate | undefined;
 
   constructor(options: PublisherOptions) {
     this.#options = options;
@@ -87,14 +96,21 @@ export class NatsPublisher {
     }
     return new Promise((resolve, reject) => {
       this.#number += 1;
-      const id = headers();
-      id.set('Nats-Msg-Id', msgId ?? `${this.#inbox}.${this.#number}`);
       this.#waiting.push({
-        ...{ subject, data: Uint8Array.from(data), headers: id, chosen: msgId !== undefined, bytes, resolve, reject },
-        ...{ deadline: Date.now() + this.#options.patienceMs, attempts: 0, due: 0, problem: 'no acknowledgement came' },
+        subject,
+        data: new Uint8Array(data),
+        msgId: msgId ?? `${this.#inbox}.${this.#number}`,
+        chosen: msgId !== undefined,
+        bytes,
+        deadline: Date.now() + this.#options.patienceMs,
+        resolve,
+        reject,
+        attempts: 0,
+        due: 0,
+        problem: noAnswer,
       });
       this.#waitingBytes += bytes;
-      this.#pump();
+      this.#schedule();
       this.#timer ??= setInterval(() => this.#tick(), tickMs);
     });
   }
@@ -113,7 +129,16 @@ export class NatsPublisher {
     for (const { reject } of this.#waiting.slice(this.#first)) reject(new BusError('closed', 'The bus is closed.'));
     this.#waiting = [];
     this.#first = 0;
+    clearImmediate(this.#pumping);
     this.#rest();
+  }
+
+  /** Sends once a turn: the client writes to its socket after every step, which for single messages costs more than all else. */
+  #schedule(): void {
+    this.#pumping ??= setImmediate(() => {
+      this.#pumping = undefined;
+      this.#pump();
+    });
   }
 
   #pump(): void {
@@ -143,7 +168,8 @@ export class NatsPublisher {
     entry.due = Date.now() + ackMs;
     try {
       const reply = `${this.#inbox}.${number}`;
-      this.#link.connection.publish(entry.subject, entry.data, { reply, headers: entry.headers });
+      this.#header.text = `NATS/1.0\r\nNats-Msg-Id: ${entry.msgId}\r\n\r\n`;
+      this.#link.connection.publish(entry.subject, entry.data, { reply, headers: this.#header });
     } catch (error) {
       // The client checks the size against the server's own limit.
       if (messageOf(error).includes('max_payload')) {
@@ -202,7 +228,7 @@ export class NatsPublisher {
       if (now >= entry.deadline) this.#giveUp(number, entry);
       else if (now >= entry.due && this.#link.isUp) {
         // Somebody may listen on the subject although no stream does: then nothing tells that none took it.
-        if (entry.problem === 'no acknowledgement came' && entry.attempts > 0) this.#look(number, entry);
+        if (entry.problem === noAnswer && entry.attempts > 0) this.#look(number, entry);
         else this.#send(number, entry);
       }
     }
@@ -241,7 +267,7 @@ export class NatsPublisher {
   #land(number: number, entry: Entry): void {
     this.#flying.delete(number);
     this.#flyingBytes -= entry.bytes;
-    if (this.#first < this.#waiting.length) this.#pump();
+    if (this.#first < this.#waiting.length) this.#schedule();
     else if (this.#idle.size > 0) this.#rest();
   }
 
@@ -262,11 +288,18 @@ type Ack =
   | Acknowledged
   | { readonly error: { readonly text: string; readonly passing: boolean; readonly tooLarge: boolean } };
 
+const stored = /^\{"stream":"[\w-]+", ?"seq":([1-9]\d*)\}$/;
+
 /** JetStream's answer to a publish; undefined for what is none. */
 function readAck(message: Msg): Ack | undefined {
+  const { buffer, byteOffset, byteLength } = message.data;
+  const answer = Buffer.from(buffer, byteOffset, byteLength).toString('latin1');
+  // Nearly all are `{"stream":"NAME","seq":1}`: a tenth of the work of parsing them.
+  const plain = stored.exec(answer)?.[1];
+  if (plain !== undefined) return { seq: Number(plain), duplicate: false };
   let value: unknown;
   try {
-    value = JSON.parse(message.string());
+    value = JSON.parse(answer);
   } catch {
     return undefined;
   }

@@ -179,7 +179,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
       ...about,
       subject: message.subject,
       // Its own copy: the client's is a window on all that came in one piece from the socket.
-      data: Uint8Array.from(message.data),
+      data: new Uint8Array(message.data),
       msgId: msgId === '' ? undefined : msgId,
       streamCreated: this.#streamCreated,
       receivedAt: Date.now(),

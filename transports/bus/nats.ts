@@ -112,7 +112,7 @@ class NatsBusOnLink implements NatsBus {
       return;
     }
     // The client sends it some moments later; the caller may use its buffer again before.
-    this.#link.connection.publish(subject, Uint8Array.from(data));
+    this.#link.connection.publish(subject, new Uint8Array(data));
   }
 
   subscribe(subject: string, handler: (message: BusMessage) => void, options: { queue?: string } = {}): Ending {
@@ -136,8 +136,8 @@ class NatsBusOnLink implements NatsBus {
       this.#requests.add(end);
     });
     try {
-      const asking = connection.request(subject, Uint8Array.from(data), { timeout: left });
-      return Uint8Array.from((await Promise.race([asking, closed])).data);
+      const asking = connection.request(subject, new Uint8Array(data), { timeout: left });
+      return new Uint8Array((await Promise.race([asking, closed])).data);
     } catch (error) {
       this.#check();
       if (isNoResponders(error)) throw new BusError('no_responders', `Nobody answers ${subject}.`, { cause: error });
@@ -166,7 +166,7 @@ class NatsBusOnLink implements NatsBus {
     checkSubject(subject);
     checkSize(data);
     if (options.msgId !== undefined) checkMessageId(options.msgId);
-    return this.#publisher.publish(subject, data, options.msgId);
+    return await this.#publisher.publish(subject, data, options.msgId);
   }
 
   async consume(
@@ -260,7 +260,7 @@ class NatsBusOnLink implements NatsBus {
 function handle(handler: (message: BusMessage) => unknown, message: Msg, log: Log): void {
   const failed = (error: unknown) => log.error({ error: messageOf(error) }, 'a subscriber threw');
   const { subject, reply } = message;
-  const data = Uint8Array.from(message.data);
+  const data = new Uint8Array(message.data);
   try {
     // An async function passes for a handler that returns nothing; its rejection must not end the process.
     const result = handler(reply === undefined || reply === '' ? { subject, data } : { subject, data, reply });
