@@ -1,5 +1,5 @@
 /** `troupe up`: everything in one process. */
-import { EngineError } from '../proto/ports.ts';
+import { BusError, EngineError } from '../proto/ports.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
 import type { PlatformCertificate } from './certificates.ts';
@@ -72,6 +72,7 @@ export async function up(options: UpOptions): Promise<void> {
       certificate,
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       log,
+      isLeaving: told.received,
       onProgress,
     });
     teardown.add('platform', () => platform.stop());
@@ -146,6 +147,6 @@ function friendly(error: unknown): unknown {
       { cause: error },
     );
   }
-  if (error instanceof EngineError) return new CliError(error.message, { cause: error });
+  if (error instanceof BusError || error instanceof EngineError) return new CliError(error.message, { cause: error });
   return error;
 }

@@ -40,6 +40,9 @@ export function deadLetterSink(db: Db): DeadLetterSink {
   return { add: (letters) => asBus(() => addDeadLetters(db, letters)) };
 }
 
+/** Most dead letters kept of one stream; the oldest go first. */
+export const keptDeadLetters = 10_000;
+
 async function addDeadLetters(db: Db, letters: readonly NewDeadLetter[]): Promise<void> {
   await db.run(
     `insert into bus_dead_letters (stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason)
@@ -58,6 +61,13 @@ async function addDeadLetters(db: Db, letters: readonly NewDeadLetter[]): Promis
       letters.map(({ deliveries }) => deliveries),
       letters.map(({ reason }) => storableReason(reason)),
     ],
+  );
+  await db.run(
+    `delete from bus_dead_letters where id in (
+       select surplus.id from unnest($1::text[]) as of (stream) cross join lateral (
+         select id from bus_dead_letters where stream = of.stream order by id desc offset $2
+       ) as surplus)`,
+    [[...new Set(letters.map(({ stream }) => stream))], keptDeadLetters],
   );
 }
 
