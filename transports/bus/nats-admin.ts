@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AckPolicy,
   type ConsumerInfo,
@@ -25,6 +26,12 @@ export const apiMs = 5000;
 
 /** Name of the server's error for a stream that exists with other settings (nats-server's errors.json). */
 const streamExists = 10058;
+
+/**
+ * How long what was lost is left alone before it is made again, ms. A server tells that it deletes something while it still removes the
+ * files: made again too early they get mixed up (seen with 2.9: "directory not empty", and a consumer that delivers nothing).
+ */
+const settleMs = 500;
 
 /** What a stream or bucket must be; the rest is the operator's. */
 type Wanted = Partial<NatsStreamConfig> & Pick<NatsStreamConfig, 'name' | 'subjects'>;
@@ -62,20 +69,24 @@ export class NatsAdmin {
   /** The same for any stream, which is remembered and made again when it turns out to be gone. */
   async ensure(wanted: Wanted): Promise<StreamInfo> {
     this.#known.set(wanted.name, wanted);
-    return this.#restore(wanted);
+    return this.#restore(wanted, 0);
   }
 
   /**
    * Makes the consumer or changes it to these settings (interface section 6.1); its position stays. Makes the stream too when it is one
-   * of ours. Resolves with when the stream was made: numbers of its messages mean nothing in a later one.
+   * of ours. Resolves with when the stream was made: numbers of its messages mean nothing in a later one. `wasThere`: it was made before,
+   * so that if it is missing somebody has just deleted it.
    */
-  async ensureConsumer(stream: string, config: ConsumerConfig): Promise<{ streamCreated: string }> {
+  async ensureConsumer(stream: string, config: ConsumerConfig, wasThere: boolean): Promise<{ streamCreated: string }> {
     return this.#call(`make the consumer ${config.durable}`, async (manager) => {
       const created = await this.#streamCreated(manager, stream);
-      const found = await orUndefined(
-        JetStreamApiCodes.ConsumerNotFound,
-        manager.consumers.info(stream, config.durable),
-      );
+      const find = () =>
+        orUndefined(JetStreamApiCodes.ConsumerNotFound, manager.consumers.info(stream, config.durable));
+      let found = await find();
+      if (found === undefined && wasThere) {
+        await sleep(settleMs);
+        found = await find();
+      }
       const settings = {
         ack_wait: nanos(config.ackWaitMs),
         max_deliver: config.maxDeliver,
@@ -104,7 +115,7 @@ export class NatsAdmin {
       subjects.some((pattern) => matches(pattern, subject)),
     );
     if (ours !== undefined) {
-      await this.#restore(ours);
+      await this.#restore(ours, settleMs);
       return true;
     }
     return this.#call('find a stream', async (manager) => {
@@ -135,29 +146,33 @@ export class NatsAdmin {
     const found = await orUndefined(JetStreamApiCodes.StreamNotFound, manager.streams.info(stream));
     if (found !== undefined) return String(found.created);
     if (known === undefined) throw new BusError('no_stream', `There is no stream ${stream}.`);
-    return String((await this.#restore(known)).created);
+    return String((await this.#restore(known, settleMs)).created);
   }
 
   /** One at a time for each stream, however many ask. */
-  #restore(wanted: Wanted): Promise<StreamInfo> {
+  #restore(wanted: Wanted, afterMs: number): Promise<StreamInfo> {
     let running = this.#restoring.get(wanted.name);
     if (running === undefined) {
-      running = this.#make(wanted).finally(() => this.#restoring.delete(wanted.name));
+      running = this.#make(wanted, afterMs).finally(() => this.#restoring.delete(wanted.name));
       this.#restoring.set(wanted.name, running);
     }
     return running;
   }
 
-  #make(wanted: Wanted): Promise<StreamInfo> {
+  #make(wanted: Wanted, afterMs: number): Promise<StreamInfo> {
     return this.#call(`make the stream ${wanted.name}`, async (manager) => {
       const replicas = this.#replicas === undefined ? {} : { num_replicas: this.#replicas };
       const settings = { ...wanted, ...replicas };
-      for (;;) {
+      for (let settled = afterMs === 0; ; settled = true) {
         const found = await orUndefined(JetStreamApiCodes.StreamNotFound, manager.streams.info(wanted.name));
         if (found !== undefined) {
           if (!differs(found, settings)) return found;
           this.#log.info({ stream: wanted.name }, 'changing the settings of a stream');
           return await manager.streams.update(wanted.name, settings);
+        }
+        if (!settled) {
+          await sleep(afterMs);
+          continue;
         }
         this.#log.info({ stream: wanted.name }, 'making a stream');
         // Another process may make it at the same time, from another version with other settings.

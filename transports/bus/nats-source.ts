@@ -122,7 +122,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
   #check(): Promise<void> {
     this.#checking ??= (async () => {
       const { admin, stream, config, log } = this.#options;
-      const { streamCreated } = await admin.ensureConsumer(stream, config);
+      const { streamCreated } = await admin.ensureConsumer(stream, config, this.#streamCreated !== '');
       if (this.#streamCreated !== '' && streamCreated !== this.#streamCreated) {
         log.warn({ stream }, 'the stream was made anew: what it had is lost');
         this.#queue = [];
