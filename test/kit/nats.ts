@@ -16,6 +16,8 @@ export interface NatsServerOptions {
   readonly configuration?: string;
   /** Where its store is; default a temporary folder of its own. */
   readonly store?: string;
+  /** Without JetStream. */
+  readonly jetStream?: false;
   /** Do not start it yet. */
   readonly stopped?: boolean;
 }
@@ -46,10 +48,8 @@ export async function startNats(t: Cleanup, options: NatsServerOptions = {}): Pr
   const store = options.store ?? join(folder, 'store');
   const port = await freePort();
   const file = join(folder, 'nats.conf');
-  await writeFile(
-    file,
-    `host: 127.0.0.1\nport: ${port}\njetstream { store_dir: ${JSON.stringify(store)} }\n${options.configuration ?? ''}\n`,
-  );
+  const jetStream = options.jetStream === false ? '' : `jetstream { store_dir: ${JSON.stringify(store)} }`;
+  await writeFile(file, ['host: 127.0.0.1', `port: ${port}`, jetStream, options.configuration ?? '', ''].join('\n'));
   let child: ChildProcess | undefined;
   let log = '';
 

@@ -31,9 +31,12 @@ export function asBusError(error: unknown, doing: string): Error {
   return because('unavailable');
 }
 
-/** Whether nobody listens on the subject of a request. */
+/** Whether nobody listens on the subject of a request, or takes a message into a stream (which the client reports as JetStream missing). */
 export function isNoResponders(error: unknown): boolean {
-  return error instanceof NoRespondersError || (error instanceof RequestError && error.isNoResponders());
+  if (error instanceof NoRespondersError) return true;
+  // Its class is not exported.
+  if (error instanceof Error && error.name === 'JetStreamNotEnabled') return true;
+  return error instanceof RequestError && error.isNoResponders();
 }
 
 /** Whether the server does not let us in: waiting does not help. */

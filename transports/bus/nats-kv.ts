@@ -8,7 +8,7 @@ import {
 } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { nanos } from '@nats-io/transport-node';
-import { BusError, type Kv } from '../../proto/ports.ts';
+import type { Kv } from '../../proto/ports.ts';
 import { checkKey, checkSize } from './checks.ts';
 import { apiMs, type NatsAdmin } from './nats-admin.ts';
 import { asBusError, isNoResponders } from './nats-errors.ts';
@@ -116,8 +116,5 @@ async function unlessTaken(write: Promise<number>): Promise<number | undefined> 
 function isGone(error: unknown): boolean {
   if (error instanceof JetStreamApiError) return error.code === JetStreamApiCodes.StreamNotFound;
   // A write into no stream finds nobody to take it.
-  return (
-    !(error instanceof BusError) &&
-    (isNoResponders(error) || (error instanceof Error && error.name === 'JetStreamNotEnabled'))
-  );
+  return isNoResponders(error);
 }
