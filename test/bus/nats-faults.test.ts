@@ -1,5 +1,9 @@
 /** What the bus does when the real nats-server fails it: nothing that was acknowledged to us or kept in the outbox is lost. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
@@ -412,3 +416,57 @@ test('a process too slow for the server is cut off, comes back, and gets all of 
   await until(() => new Set(got).size === 50, { timeoutMs: 20_000 });
   assert.ok(heard < 400);
 });
+
+test('a full disk: appends are refused or stored, never lost, and go on once there is room', {
+  skip: skip || withoutMount(),
+}, async (t) => {
+  // Mounted before the server's own hooks are set up, so unmounted after it has ended.
+  const store = await mountSmall(t, '6m');
+  if (store === undefined) return t.skip('mounting is not allowed here');
+  const { server, bus } = await bench(t, { store, patienceMs: 1500 });
+  await bus.ensureStream(stream);
+  const stored: string[] = [];
+  const attempt = async (id: string) => {
+    await bus.append('s.x', Buffer.alloc(64 << 10, id), { msgId: id });
+    stored.push(id);
+  };
+  let refused = 0;
+  for (let i = 0; i < 300 && refused < 3; i++) {
+    await attempt(`${i};`).catch((error: unknown) => {
+      assert.ok(isUnavailable(error), String(error));
+      refused += 1;
+    });
+  }
+  assert.equal(refused, 3, 'the disk did not fill up');
+  execFileSync('mount', ['-o', 'remount,size=64m', store]);
+  // 2.9 turns JetStream off when its disk is full, until it is started again.
+  await server.kill();
+  await server.start();
+  await attempt('after;');
+  const got = new Set<string>();
+  await bus.consume(stream.name, config, async (batch) => {
+    for (const { data } of batch) got.add(text(data.subarray(0, data.indexOf(59) + 1)));
+    await Promise.all(batch.map((message) => message.ack()));
+  });
+  await until(() => stored.every((id) => got.has(id)), { what: 'all that was acknowledged' });
+});
+
+function withoutMount(): string | false {
+  return process.platform === 'linux' && process.getuid?.() === 0 ? false : 'needs root to mount a small disk';
+}
+
+/** A folder with a file system of its own. */
+async function mountSmall(t: TestContext, size: string): Promise<string | undefined> {
+  const folder = await mkdtemp(join(tmpdir(), 'troupe-disk-'));
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'troupe-test', folder], { stdio: 'pipe' });
+  } catch {
+    await rm(folder, { recursive: true });
+    return undefined;
+  }
+  t.after(async () => {
+    execFileSync('umount', ['-l', folder]);
+    await rm(folder, { recursive: true });
+  });
+  return folder;
+}
