@@ -48,7 +48,8 @@ export async function startNats(t: Cleanup, options: NatsServerOptions = {}): Pr
   const store = options.store ?? join(folder, 'store');
   const port = await freePort();
   const file = join(folder, 'nats.conf');
-  const jetStream = options.jetStream === false ? '' : `jetstream { store_dir: ${JSON.stringify(store)}, max_file_store: 8GB }`;
+  const jetStream =
+    options.jetStream === false ? '' : `jetstream { store_dir: ${JSON.stringify(store)}, max_file_store: 8GB }`;
   await writeFile(file, ['host: 127.0.0.1', `port: ${port}`, jetStream, options.configuration ?? '', ''].join('\n'));
   let child: ChildProcess | undefined;
   let log = '';
