@@ -62,7 +62,7 @@ export interface StreamMessage extends BusMessage {
   /** 1 on the first delivery. */
   readonly deliveryCount: number;
   /** The publisher's id of the message, if it gave one. */
-  readonly msgId?: string;
+  readonly msgId?: string | undefined;
   /** When the stream took the message, Unix ms. With `seq` it names the message for ever: a broker that lost its store counts anew. */
   readonly storedAt?: number;
   ack(): Promise<void>;

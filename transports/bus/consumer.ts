@@ -1,13 +1,13 @@
 import type { Delivery, Fetched } from '../../proto/bus-store.ts';
 import type { Log, StreamMessage } from '../../proto/ports.ts';
-import { Batcher } from './batcher.ts';
+import { Answers } from './answers.ts';
+import { type Answer, type AnswerPaths, HandedOut } from './handed-out.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
 const firstDelayMs = 250;
 const maxDelayMs = 30_000;
 /** Handlers that neither resolve nor reject; when so many hang, the consumer takes no more. */
 const maxHanging = 8;
-const answers = { items: 1000, bytes: 1 << 20, waitingBytes: 16 << 20 };
 
 /** Where a consumer's messages come from and its answers go: the store, or a broker. */
 export interface DeliverySource<D extends Delivery> {
@@ -39,9 +39,10 @@ export class Consumer<D extends Delivery = Delivery> {
   readonly stream: string;
   readonly #options: ConsumerOptions<D>;
   readonly #log: Log;
-  readonly #acks: Batcher<D, true>;
-  readonly #naks: Batcher<{ delivery: D; delayMs: number }, true>;
-  readonly #terms: Batcher<{ delivery: D; reason: string }, true>;
+  readonly #acks: Answers<Answer<D>>;
+  readonly #naks: Answers<Answer<D> & { readonly delayMs: number }>;
+  readonly #terms: Answers<Answer<D> & { readonly reason: string }>;
+  readonly #paths: AnswerPaths<D>;
   readonly #handling = new Set<Promise<void>>();
   readonly #running: Promise<void>;
   #closed = false;
@@ -53,18 +54,14 @@ export class Consumer<D extends Delivery = Delivery> {
     this.#options = options;
     this.stream = stream;
     this.#log = options.log.child({ stream, durable });
-    this.#acks = new Batcher(
-      answered((items) => source.ack(items)),
-      answers,
-    );
-    this.#naks = new Batcher(
-      answered((items) => source.nak(items)),
-      answers,
-    );
-    this.#terms = new Batcher(
-      answered((items) => source.term(items)),
-      answers,
-    );
+    this.#acks = this.#answers((items) => source.ack(items.map(({ delivery }) => delivery)));
+    this.#naks = this.#answers((items) => source.nak(items));
+    this.#terms = this.#answers((items) => source.term(items));
+    this.#paths = {
+      ack: (item) => this.#acks.add(item),
+      nak: (item) => this.#naks.add(item),
+      term: (item) => this.#terms.add(item),
+    };
     this.#running = this.#run();
   }
 
@@ -109,7 +106,7 @@ export class Consumer<D extends Delivery = Delivery> {
       await this.#giveBack(deliveries, settled, () => 0);
       return;
     }
-    const messages = deliveries.map((delivery) => this.#message(delivery, settled));
+    const messages = deliveries.map((delivery) => new HandedOut(delivery, settled, this.#paths));
     const handling = this.#handle(messages, deliveries, settled).finally(() => this.#handling.delete(handling));
     this.#handling.add(handling);
     let waited = await this.#untilDone(handling);
@@ -131,37 +128,25 @@ export class Consumer<D extends Delivery = Delivery> {
 
   async #giveBack(deliveries: readonly D[], settled: Set<number>, delayMs: (count: number) => number) {
     const open = deliveries.filter(({ seq }) => !settled.has(seq));
-    const naks = open.map((delivery) => this.#naks.add({ delivery, delayMs: delayMs(delivery.deliveryCount) }));
+    const naks = open.map((delivery) =>
+      this.#naks.add({ delivery, settled, delayMs: delayMs(delivery.deliveryCount) }),
+    );
     const results = await Promise.allSettled(naks);
     // Not told: they come again after the ack wait.
     if (results.some(({ status }) => status === 'rejected')) this.#log.warn({}, 'could not give messages back');
   }
 
-  #message(delivery: D, settled: Set<number>): StreamMessage {
-    const { seq, subject, data, deliveryCount, msgId, storedAt } = delivery;
-    /** The first answer counts; one that could not be stored may be given again. */
-    const settle = async (answer: () => Promise<true>): Promise<void> => {
-      if (settled.has(seq)) return;
-      settled.add(seq);
+  #answers<I extends Answer<D>>(send: (items: readonly I[]) => Promise<void>): Answers<I> {
+    return new Answers(async (items) => {
       try {
-        await answer();
+        await send(items);
       } catch (error) {
-        settled.delete(seq);
+        for (const { delivery, settled } of items) settled.delete(delivery.seq);
         throw error;
       }
+      // There is room for more.
       this.wake();
-    };
-    return {
-      seq,
-      subject,
-      data,
-      deliveryCount,
-      storedAt,
-      ...(msgId === undefined ? {} : { msgId }),
-      ack: () => settle(() => this.#acks.add(delivery)),
-      nak: (delayMs = 0) => settle(() => this.#naks.add({ delivery, delayMs: Math.max(0, delayMs) })),
-      term: (reason) => settle(() => this.#terms.add({ delivery, reason }, reason.length)),
-    };
+    });
   }
 
   /** Resolves with whether `work` ended within the ack wait, or the consumer is closing. */
@@ -186,14 +171,6 @@ export class Consumer<D extends Delivery = Delivery> {
     });
     this.#wake = undefined;
   }
-}
-
-/** All items of a batch got the same answer: stored. */
-function answered<I>(store: (items: readonly I[]) => Promise<void>): (items: readonly I[]) => Promise<true[]> {
-  return async (items) => {
-    await store(items);
-    return items.map(() => true);
-  };
 }
 
 function messageOf(error: unknown): string {

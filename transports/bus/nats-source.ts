@@ -169,21 +169,12 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
 
   #receive(message: Msg): void {
     this.#heardAt = Date.now();
-    const about = readReply(message.reply);
-    if (about === undefined) {
+    const reply = readReply(message.reply);
+    if (reply === undefined) {
       this.#status(message);
       return;
     }
-    const msgId = message.headers?.get('Nats-Msg-Id');
-    this.#queue.push({
-      ...about,
-      subject: message.subject,
-      // Its own copy: the client's is a window on all that came in one piece from the socket.
-      data: new Uint8Array(message.data),
-      msgId: msgId === '' ? undefined : msgId,
-      streamCreated: this.#streamCreated,
-      receivedAt: Date.now(),
-    });
+    this.#queue.push(new Received(message, reply, this.#streamCreated, this.#heardAt));
     if (this.#expected > 0) {
       this.#expected -= 1;
       if (this.#expected === 0) this.#ask();
@@ -236,17 +227,53 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
   }
 }
 
+interface Reply {
+  readonly reply: string;
+  readonly seq: number;
+  readonly deliveryCount: number;
+  readonly storedAt: number;
+}
+
+class Received implements NatsDelivery {
+  readonly subject: string;
+  readonly data: Uint8Array;
+  readonly reply: string;
+  readonly seq: number;
+  readonly deliveryCount: number;
+  readonly storedAt: number;
+  readonly streamCreated: string;
+  readonly receivedAt: number;
+  readonly #message: Msg;
+
+  constructor(message: Msg, { reply, seq, deliveryCount, storedAt }: Reply, streamCreated: string, receivedAt: number) {
+    this.subject = message.subject;
+    // Its own copy: the client's is a window on all that came in one piece from the socket.
+    this.data = new Uint8Array(message.data);
+    this.reply = reply;
+    this.seq = seq;
+    this.deliveryCount = deliveryCount;
+    this.storedAt = storedAt;
+    this.streamCreated = streamCreated;
+    this.receivedAt = receivedAt;
+    this.#message = message;
+  }
+
+  /** Read when asked for: parsing the headers of a message costs as much as all else about it. */
+  get msgId(): string | undefined {
+    return this.#message.headers?.get('Nats-Msg-Id') || undefined;
+  }
+}
+
 /**
  * Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time, ns>.<pending>`, or the longer form with domain and
  * account before the stream (NATS ADR-15).
  */
-function readReply(
-  reply: string | undefined,
-): Pick<NatsDelivery, 'reply' | 'seq' | 'deliveryCount' | 'storedAt'> | undefined {
+function readReply(reply: string | undefined): Reply | undefined {
   if (reply === undefined || !reply.startsWith('$JS.ACK.')) return undefined;
   const parts = reply.split('.');
   const at = parts.length >= 11 ? 6 : 4;
-  const [deliveryCount, seq, , time] = parts.slice(at).map(Number);
-  if (deliveryCount === undefined || seq === undefined || time === undefined) return undefined;
-  return { reply, seq, deliveryCount, storedAt: Math.floor(time / 1e6) };
+  const time = parts[at + 3];
+  if (time === undefined) return undefined;
+  // The last six digits are below a millisecond.
+  return { reply, deliveryCount: Number(parts[at]), seq: Number(parts[at + 1]), storedAt: Number(time.slice(0, -6)) };
 }

@@ -157,16 +157,21 @@ class NatsBusOnLink implements NatsBus {
     await this.#admin.ensureStream(config);
   }
 
-  async append(
+  // Not an async function: a promise more for each message is a tenth of its cost.
+  append(
     subject: string,
     data: Uint8Array,
     options: { msgId?: string } = {},
   ): Promise<{ seq: number; duplicate: boolean }> {
-    this.#check();
-    checkSubject(subject);
-    checkSize(data);
-    if (options.msgId !== undefined) checkMessageId(options.msgId);
-    return await this.#publisher.publish(subject, data, options.msgId);
+    try {
+      this.#check();
+      checkSubject(subject);
+      checkSize(data);
+      if (options.msgId !== undefined) checkMessageId(options.msgId);
+      return this.#publisher.publish(subject, data, options.msgId);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   async consume(
