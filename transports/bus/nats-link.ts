@@ -163,7 +163,7 @@ export class NatsLink {
     let failures = 0;
     while (!signal.aborted) {
       try {
-        const connection = await connect(this.#options(name));
+        const connection = await connect({ ...this.#options(name), servers: await this.#reachableFirst(name) });
         failures = 0;
         await this.#follow(connection);
       } catch (error) {
@@ -174,6 +174,31 @@ export class NatsLink {
       }
       if (!signal.aborted) await sleep(pause(failures), undefined, { signal }).catch(() => undefined);
     }
+  }
+
+  /**
+   * The servers, one that answers in front. The client forgets for ever those that it cannot reach before its first connection, also if
+   * they are only late; so it is made to begin with one that it can.
+   */
+  async #reachableFirst(name: string): Promise<string[]> {
+    const servers = [...this.#address.servers];
+    if (servers.length === 1) return servers;
+    // Many clients spread over the servers.
+    for (let left = servers.length; left > 1; left -= 1) {
+      const [moved] = servers.splice(Math.floor(Math.random() * left), 1);
+      if (moved !== undefined) servers.push(moved);
+    }
+    let problem: unknown;
+    for (const server of servers) {
+      if (this.isClosed) break;
+      try {
+        await (await connect({ ...this.#options(name), servers: server })).close();
+        return [server, ...servers.filter((other) => other !== server)];
+      } catch (error) {
+        problem = error;
+      }
+    }
+    throw problem ?? new BusError('closed', 'The bus is closed.');
   }
 
   /** Keeps track of a connection that reconnects by itself, until it is closed for good. */
@@ -225,10 +250,10 @@ export class NatsLink {
   }
 
   #options(name: string): ConnectionOptions {
-    const { servers, user, password, token, credentials, tls } = this.#address;
+    const { user, password, token, credentials, tls } = this.#address;
     return {
-      servers: [...servers],
       name,
+      noRandomize: true,
       timeout: connectTimeoutMs,
       pingInterval: pingMs,
       maxPingOut: 2,
