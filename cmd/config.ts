@@ -5,6 +5,7 @@ import { usernameSchema } from '../proto/auth.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { parsePool } from '../transports/docker/subnets.ts';
 import { CliError } from './cli-error.ts';
+import { parseNatsUrls } from './nats-urls.ts';
 import { readRegistryKey } from './registry-key.ts';
 
 const port = z.number().int().min(0).max(65_535);
@@ -51,8 +52,29 @@ const origins = z
   .transform((value) => value.split(',').map((origin) => origin.trim()))
   .refine((list) => list.every(isOrigin), 'must be origins such as https://console.example.com, separated by commas');
 
+const natsUrls = z.string().transform((value, context) => {
+  const urls = parseNatsUrls(value);
+  if (urls !== undefined) return urls;
+  const message = 'must be one or more of nats://[user:password@]host[:port] and tls://..., separated by commas';
+  context.addIssue({ code: 'custom', message });
+  return z.NEVER;
+});
+
 const environmentSchema = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
+  NATS_URL: natsUrls.optional(),
+  NATS_USER: text,
+  NATS_PASSWORD: text,
+  NATS_TOKEN: text,
+  NATS_CREDS: text,
+  NATS_CA: text,
+  NATS_CERT: text,
+  NATS_KEY: text,
+  NATS_REPLICAS: z
+    .string()
+    .regex(/^[1-5]$/, 'must be 1 to 5')
+    .transform(Number)
+    .optional(),
   JWT_SECRET: z
     .string()
     .refine((value) => Buffer.byteLength(value) >= 32, 'must be at least 32 bytes')

@@ -26,6 +26,8 @@ export interface GatewayOptions {
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Where access log lines go; undefined: nowhere. */
   readonly accessLog: ((line: string) => void) | undefined;
+  /** What is wrong with the bus, if anything. */
+  readonly busProblem: () => string | undefined;
 }
 
 /** A gateway that serves. */
@@ -38,7 +40,7 @@ export interface RunningGateway {
 
 /** Starts it. Rejects when a port is taken. */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog } = options;
+  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, busProblem } = options;
   // What listeners ask before the control is there gets the answer of a gateway that knows nothing yet.
   let gateway: Gateway | undefined;
   const listeners = await GatewayListeners.open({
@@ -56,7 +58,16 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   try {
     gateway = await startGateway(
       system,
-      { db, log, domain, fileRoutes, fallback, ports: listeners.ports, containers: () => targets(db, engine) },
+      {
+        db,
+        log,
+        domain,
+        fileRoutes,
+        fallback,
+        busProblem,
+        ports: listeners.ports,
+        containers: () => targets(db, engine),
+      },
       () => void listeners.listenOn(gateway?.ingressPorts() ?? new Set()),
     );
   } catch (error) {

@@ -13,7 +13,6 @@ import type { Clock, Engine, Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
 import type { TokenNews } from '../proto/tokens.ts';
 import { tokenDirectory } from '../storage/auth/token-directory.ts';
-import { streamStore } from '../storage/bus/store.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { outboxStore } from '../storage/outbox.ts';
@@ -21,11 +20,11 @@ import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { authenticator } from '../transports/api/authenticate.ts';
 import { OpenStreams } from '../transports/api/open-streams.ts';
-import { embeddedBus } from '../transports/bus/embedded.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
 import { registryCatalog } from '../transports/registry/catalog.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
+import { openBus, withBusHealth } from './bus.ts';
 import type { PlatformCertificate } from './certificates.ts';
 import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
@@ -50,6 +49,8 @@ export interface PlatformOptions {
   /** Takes lines of the gateway's access log; undefined: there is none. */
   readonly accessLog: ((line: string) => void) | undefined;
   readonly log: Log;
+  /** Whether the start was told to stop: waiting for other servers ends then. */
+  readonly isLeaving?: () => boolean;
   /** Lines for the person who waits. */
   readonly onProgress: (line: string) => void;
 }
@@ -83,8 +84,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const { installation, keys } = await platformKeys(db, secrets.encryptionKey);
     const admin = await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
 
-    const bus = embeddedBus({ store: streamStore(db), log });
+    const { bus, problem: busProblem, ready: busReady } = openBus(environment, db, `troupe ${installation}`, log);
     teardown.add('bus', () => bus.close());
+    await busReady(onProgress, options.isLeaving ?? (() => false));
     const engine = await options.engine(installation);
     teardown.add('engine', () => engine.close());
     const ssh = sshShells({
@@ -169,7 +171,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     });
 
     const metrics = processMetrics(system);
-    const serve = async (service: Service, port: number): Promise<HttpServer> => {
+    const serve = async (bare: Service, port: number): Promise<HttpServer> => {
+      const service = withBusHealth(bare, busProblem);
       const handlers = api({
         service,
         authenticate,
@@ -195,7 +198,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     ]);
     const gateway = await openGateway({
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
-      ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog },
+      ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, busProblem },
       log: log.child({ service: 'gateway' }),
     });
     teardown.add('gateway', () => gateway.stop(DRAIN_MS));

@@ -1,5 +1,5 @@
 /** `troupe up`: everything in one process. */
-import { EngineError } from '../proto/ports.ts';
+import { BusError, EngineError } from '../proto/ports.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
@@ -77,6 +77,7 @@ export async function up(options: UpOptions): Promise<void> {
       certificate,
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       log,
+      isLeaving: told.received,
       onProgress,
     });
     teardown.add('platform', () => platform.stop());
@@ -151,6 +152,6 @@ function friendly(error: unknown): unknown {
       { cause: error },
     );
   }
-  if (error instanceof EngineError) return new CliError(error.message, { cause: error });
+  if (error instanceof BusError || error instanceof EngineError) return new CliError(error.message, { cause: error });
   return error;
 }

@@ -87,6 +87,8 @@ export function notificationEvent(
   createdAt: number,
   notification: Omit<Notification, 'metadata'>,
 ): { msgId: string; subject: string; data: Uint8Array } {
+  // One token of the subject: `*`, `>` or a dot would make it somebody else's, or everybody's.
+  if (!/^[A-Za-z0-9_-]+$/.test(notification.userId)) throw new TypeError('A notification is for one user, by id.');
   const eventId = randomUUID();
   return {
     msgId: eventId,

@@ -54,8 +54,11 @@ create table bus_dead_letters (
   deliveries integer not null,
   reason text not null,
   at timestamp with time zone not null default now(),
-  constraint bus_dead_letters_pkey PRIMARY KEY (id),
-  constraint bus_dead_letters_stream_fkey FOREIGN KEY (stream) REFERENCES bus_streams(name) ON DELETE CASCADE
+  msg_id text,
+  stored_at timestamp with time zone not null,
+  replays integer not null default 0,
+  replayed_at timestamp with time zone,
+  constraint bus_dead_letters_pkey PRIMARY KEY (id)
 );
 
 create table bus_deliveries (
@@ -93,6 +96,7 @@ create table bus_messages (
   data bytea not null,
   size integer not null,
   at timestamp with time zone not null default now(),
+  msg_id text,
   constraint bus_messages_pkey PRIMARY KEY (stream, seq),
   constraint bus_messages_stream_fkey FOREIGN KEY (stream) REFERENCES bus_streams(name) ON DELETE CASCADE
 );
@@ -318,6 +322,8 @@ CREATE INDEX api_tokens_by_user ON public.api_tokens USING btree (user_id);
 CREATE INDEX audit_log_by_time ON public.audit_log USING btree (at);
 
 CREATE INDEX audit_log_by_user ON public.audit_log USING btree (username, id);
+
+CREATE UNIQUE INDEX bus_dead_letters_message ON public.bus_dead_letters USING btree (stream, durable, seq, stored_at);
 
 CREATE INDEX bus_dead_letters_stream ON public.bus_dead_letters USING btree (stream, id);
 
