@@ -61,6 +61,8 @@ export interface StreamMessage extends BusMessage {
   readonly seq: number;
   /** 1 on the first delivery. */
   readonly deliveryCount: number;
+  /** When the stream stored it, Unix ms, from buses that know: with `seq` it names the message even if the stream was emptied since. */
+  readonly storedAt?: number;
   ack(): Promise<void>;
   /** Redeliver, not before `delayMs` from now. */
   nak(delayMs?: number): Promise<void>;

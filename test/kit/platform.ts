@@ -38,7 +38,7 @@ export async function troupe(
 
 const readySchema = z.object({
   ready: z.literal(true),
-  urls: z.object({ auth: z.url(), compute: z.url(), http: z.url(), https: z.url() }),
+  urls: z.object({ auth: z.url(), compute: z.url(), notify: z.url(), http: z.url(), https: z.url() }),
   domain: z.string(),
   admin: z.object({ username: z.string(), password: z.string().nullable() }),
 });
