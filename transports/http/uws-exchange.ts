@@ -54,7 +54,8 @@ export class UwsExchange {
   settle(write: () => void): void {
     if (this.over) return;
     this.end();
-    write();
+    // Each part of the head would leave on its own otherwise.
+    this.res.cork(write);
   }
 
   private write(reply: HttpReply | HttpStreamReply, closing: boolean): void {
