@@ -50,6 +50,8 @@ export function notificationConnection(
   const read = async (above: number): Promise<void> => {
     try {
       const rows = await reader.page({ userId, since: above });
+      // An id that is still to come must not keep those before it away.
+      if (rows.length === 0 && above > 0) follower?.endsAt(await reader.head(userId));
       const frames = rows.map((row): Frame => ({ id: row.id, text: JSON.stringify(notificationView(row)) }));
       follower?.page(frames, rows.length < PAGE);
     } catch (error) {

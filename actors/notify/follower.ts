@@ -25,6 +25,7 @@ export interface FollowerPorts {
 export class Follower {
   readonly #ports: FollowerPorts;
   #sent: number;
+  readonly #since: number;
   #attached = false;
   #reading = false;
   /** The reader is slow: nothing is sent until it has read. */
@@ -37,12 +38,20 @@ export class Follower {
   /** Begins above the id `since`. */
   constructor(since: number, ports: FollowerPorts) {
     this.#sent = since;
+    this.#since = since;
     this.#ports = ports;
   }
 
   /** The id sent last. */
   get sent(): number {
     return this.#sent;
+  }
+
+  /** Storage ends at `head`: whoever began above it has an id that was never given, and must not wait for it. */
+  endsAt(head: number): void {
+    if (this.#sent !== this.#since || head >= this.#sent) return;
+    this.#sent = head;
+    this.look();
   }
 
   /** From here on everything that is stored is pushed or announced: what was stored before is read now. */

@@ -20,6 +20,10 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
   let connections: AnyRef | undefined;
   const kind = userKind(deps);
   const reader = notificationReader(deps.db);
+  const headOf = (userId: string) =>
+    reader.head(userId).catch((error: unknown) => {
+      throw refusalOf(error);
+    });
 
   const supervisor = await startTree(system, 'notify', {
     users: (parent) => {
@@ -48,13 +52,9 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
       const { userId, expiresAt } = callerOf(call);
       const parent = connections;
       if (parent === undefined) throw new Refusal('unavailable');
-      // Before the upgrade: whoever is connected misses nothing from then on.
-      const head = await reader.head(userId).catch((error: unknown) => {
-        throw refusalOf(error);
-      });
-      const { since = head } = callOf(notificationSocket, call).query;
-      // An id that is still to come must not keep those before it away.
-      const connection = notificationConnection(deps, reader, { userId, since: Math.min(since, head) }, (socket) =>
+      // Read before the upgrade: whoever is connected misses nothing from then on.
+      const { since = await headOf(userId) } = callOf(notificationSocket, call).query;
+      const connection = notificationConnection(deps, reader, { userId, since }, (socket) =>
         users?.tell(userId, { type: 'attach', socket }),
       );
       const expiresInMs = expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000 - deps.clock.now();

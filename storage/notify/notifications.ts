@@ -2,19 +2,28 @@
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
 
-const notificationRow = z
-  .object({
-    id: z.number(),
-    user_id: z.string(),
-    title: z.string(),
-    message: z.string(),
-    link: z.string(),
-    category: z.string(),
-    scope: z.string(),
-    read: z.boolean(),
-    created_at: z.date(),
-  })
-  .transform(({ user_id, created_at, ...row }) => ({ ...row, userId: user_id, createdAt: created_at }));
+const columns = z.object({
+  id: z.number(),
+  user_id: z.string(),
+  title: z.string(),
+  message: z.string(),
+  link: z.string(),
+  category: z.string(),
+  scope: z.string(),
+  read: z.boolean(),
+  created_at: z.date(),
+});
+const notificationRow = columns.transform(({ user_id, created_at, ...row }) => ({
+  ...row,
+  userId: user_id,
+  createdAt: created_at,
+}));
+const placedRow = columns
+  .extend({ place: z.number() })
+  .transform(({ place, user_id, created_at, ...row }) => ({
+    place,
+    row: { ...row, userId: user_id, createdAt: created_at },
+  }));
 
 /** A notification as stored. */
 export type NotificationRow = z.output<typeof notificationRow>;
@@ -66,8 +75,6 @@ export interface After {
   readonly since: number;
 }
 
-const placed = <S extends z.ZodType>(schema: S) => z.object({ place: z.number() }).and(schema);
-
 /** For each of `wanted`, in its order: the first `limit` notifications with a higher id, in their order. */
 export async function notificationsAfter(
   db: Queries,
@@ -75,7 +82,7 @@ export async function notificationsAfter(
   limit: number,
 ): Promise<NotificationRow[][]> {
   const rows = await db.many(
-    placed(notificationRow),
+    placedRow,
     `select place, found.* from unnest($1::text[], $2::bigint[]) with ordinality as wanted (wanted_user, since, place)
      cross join lateral (
        select ${COLUMNS} from notifications where user_id = wanted_user and id > since order by id limit $3
@@ -84,7 +91,7 @@ export async function notificationsAfter(
     [wanted.map(({ userId }) => userId), wanted.map(({ since }) => since), limit],
   );
   const pages = wanted.map((): NotificationRow[] => []);
-  for (const { place, ...row } of rows) pages[place - 1]?.push(row);
+  for (const { place, row } of rows) pages[place - 1]?.push(row);
   return pages;
 }
 

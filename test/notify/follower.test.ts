@@ -139,9 +139,10 @@ test('a client sees each id once, in order and without a gap, under any interlea
       fc.array(fc.tuple(steps, fc.nat()), { maxLength: 120 }),
       (before, wish, plan) => {
         const stored = [...new Set(before)].sort((a, b) => a - b);
-        // As the service does: an id that is still to come is none.
+        const world = new World(stored, wish);
+        // An id that was never given counts as the last that was, whenever the follower hears of it.
         const since = Math.min(wish, stored.at(-1) ?? 0);
-        const world = new World(stored, since);
+        world.follower.endsAt(stored.at(-1) ?? 0);
         const wanted = () => world.stored.filter((id) => id > since);
         for (const [step, number] of plan) {
           world.run(step, (below) => number % below);

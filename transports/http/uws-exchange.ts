@@ -54,8 +54,8 @@ export class UwsExchange {
   settle(write: () => void): void {
     if (this.over) return;
     this.end();
-    // Each part of the head would leave on its own otherwise.
-    this.res.cork(write);
+    // Never corked: the library then looks at the new WebSocket as at a response, and cuts one in a hundred.
+    write();
   }
 
   private write(reply: HttpReply | HttpStreamReply, closing: boolean): void {

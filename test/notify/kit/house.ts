@@ -1,6 +1,5 @@
 /** The real notification service on a real database and the embedded bus, behind a real listener. */
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
 import { z } from 'zod';
 import { sessionTokens } from '../../../actors/auth/issue-tokens.ts';
 import { type NotifyNumbers, notifyNumbers } from '../../../actors/notify/deps.ts';
@@ -86,7 +85,7 @@ export interface HouseOptions {
 }
 
 /** What follows this many of a user's rows has been taken care of. */
-export async function openHouse(t: TestContext, options: HouseOptions = {}): Promise<House> {
+export async function openHouse(t: Cleanup, options: HouseOptions = {}): Promise<House> {
   const database = await testDatabase();
   const outside = openDb(database.connection, { log: silentLog, name: 'outside', max: 4 });
   const db = failingDb(database.db);
