@@ -128,10 +128,7 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
     await delay(random() * 300);
     if (random() < 0.5) {
       kills.postgres += 1;
-      const pid = Number(
-        (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')[0],
-      );
-      if (pid > 1) process.kill(pid, 'SIGKILL');
+      await killPostmaster(join(dataDir, 'postgres', 'postmaster.pid'));
     } else {
       kills.service += 1;
       await service.kill();
@@ -161,6 +158,22 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
     seen: clients.reduce((sum, { seen }) => sum + seen.length, 0),
     connections: clients.reduce((sum, { connections }) => sum + connections, 0),
   };
+}
+
+/** The one that runs; if none does, the one before was killed a moment ago. */
+async function killPostmaster(pidFile: string): Promise<void> {
+  for (;;) {
+    const pid = Number((await readFile(pidFile, 'utf8').catch(() => '')).split('\n')[0]);
+    try {
+      if (pid > 1) {
+        process.kill(pid, 'SIGKILL');
+        return;
+      }
+    } catch {
+      // Its file is there, it is not: the next one comes.
+    }
+    await delay(50);
+  }
 }
 
 const stored = z.object({ id: z.number(), user_id: z.string(), event_id: z.string() });
