@@ -248,6 +248,18 @@ test('the database away: no upgrade without it, and an open socket goes on once 
   await nothingMore(house, bob, await house.socket(t, bob));
 });
 
+test('a replay that meets a database that is away goes on when it is back', async (t) => {
+  const house = await openHouse(t);
+  const ann = await house.person('ann');
+  await house.stored(ann, titles(1, 3));
+  house.db.failure = new StorageError('unavailable', 'gone');
+  const socket = await house.socket(t, ann, '?since=0');
+  await until(() => house.log.lines.some(({ message }) => message === 'notifications could not be read for a socket'));
+  house.db.failure = undefined;
+  assert.equal((await take(socket, 3)).length, 3);
+  await nothingMore(house, ann, socket);
+});
+
 test('a thousand clients that come back at once all get what they missed (M08)', async (t) => {
   const house = await openHouse(t);
   const people = [];
