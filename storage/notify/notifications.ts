@@ -18,12 +18,10 @@ const notificationRow = columns.transform(({ user_id, created_at, ...row }) => (
   userId: user_id,
   createdAt: created_at,
 }));
-const placedRow = columns
-  .extend({ place: z.number() })
-  .transform(({ place, user_id, created_at, ...row }) => ({
-    place,
-    row: { ...row, userId: user_id, createdAt: created_at },
-  }));
+const placedRow = columns.extend({ place: z.number() }).transform(({ place, user_id, created_at, ...row }) => ({
+  place,
+  row: { ...row, userId: user_id, createdAt: created_at },
+}));
 
 /** A notification as stored. */
 export type NotificationRow = z.output<typeof notificationRow>;
