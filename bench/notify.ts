@@ -2,7 +2,7 @@
  * What do notifications cost: from the stream into rows, and from rows to sockets?
  *
  * `npm run bench -- notify [push|pipeline|all] [ROUNDS] [SOCKETS]`.
- * pipeline: 50,000 notifications to 1,000 users, on a PostgreSQL that syncs: through the embedded bus, which keeps its stream in the same
+ * pipeline: 20,000 notifications to 1,000 users, on a PostgreSQL that syncs: through the embedded bus, which keeps its stream in the same
  * database; from a bus that costs nothing, which is what the service itself can do; and beside them bare inserts of the same columns by
  * batches of 500 on one connection, into the same table and into a plain one.
  * push: SOCKETS (10,000) sockets of SOCKETS / 5 users in one process, each sent every notification of its user, beside bare uWebSockets.js sending

@@ -17,7 +17,7 @@ import { silentLog } from '../../test/kit/database.ts';
 import { until } from '../../test/kit/until.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
 
-const MESSAGES = 50_000;
+const MESSAGES = 20_000;
 const USERS = 1000;
 const BATCH = 500;
 
