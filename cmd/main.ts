@@ -4,6 +4,7 @@ import { Refusal } from '../proto/errors.ts';
 import type { AuditOptions } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
+import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
 
 const program = new Command('troupe')
@@ -190,6 +191,34 @@ registry
   .action(async (options: { data: string; json?: true }) => {
     const { registryCertificate } = await import('./registry.ts');
     await registryCertificate({ ...options, json: options.json === true });
+  });
+
+const notify = program
+  .command('notify')
+  .description('run the notification service alone, on DATABASE_URL and JWT_SECRET; or notify people')
+  .option('--addr <address>', 'address it listens on, host:port or :port', ':8080')
+  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option('--json', 'print one line of JSON once it serves')
+  .action(async (options: { addr: string; domain?: string; json?: true }) => {
+    const { runNotify } = await import('./notify-command.ts');
+    await runNotify({ ...options, domain: options.domain, json: options.json === true });
+  });
+notify
+  .command('send')
+  .description('notify a user, or everybody (works whether or not the platform runs)')
+  .option('--user <name>', 'who is notified')
+  .option('--everybody', 'notify all users')
+  .requiredOption('--title <text>', 'title')
+  .requiredOption('--body <text>', 'message')
+  .option('--category <name>', 'category, which users can mute', '')
+  .option('--scope <name>', 'scope within the category', '')
+  .option('--link <path>', 'where it leads', '')
+  .option(...data)
+  .option(...json)
+  .action(async (options: SendOptions) => {
+    const { notifySend } = await import('./notify-send.ts');
+    // --json is an option of `notify` too, which takes it from both places.
+    await notifySend({ ...options, json: notify.opts<{ json?: true }>().json === true || options.json === true });
   });
 
 const routes = program.command('routes').description('static routes of the gateway (works while it runs)');

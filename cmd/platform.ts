@@ -7,6 +7,8 @@ import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
 import { sshElseEngine } from '../actors/compute/shells.ts';
+import { notifyNumbers } from '../actors/notify/deps.ts';
+import { startNotify } from '../actors/notify/service.ts';
 import type { HttpServer } from '../proto/http.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
@@ -30,7 +32,7 @@ import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway } from './gateway.ts';
 import { withOperations } from './operations.ts';
-import { processMetrics, servicePages } from './pages.ts';
+import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys } from './platform-keys.ts';
 import { Teardown } from './teardown.ts';
 
@@ -57,7 +59,13 @@ export interface PlatformOptions {
 
 /** A platform that serves. */
 export interface Platform {
-  readonly urls: { readonly auth: string; readonly compute: string; readonly http: string; readonly https: string };
+  readonly urls: {
+    readonly auth: string;
+    readonly compute: string;
+    readonly notify: string;
+    readonly http: string;
+    readonly https: string;
+  };
   readonly admin: { readonly username: string; readonly generated: string | null };
   readonly engine: Engine;
   /** Ends everything in reverse: takes no new work, lets running requests finish, closes streams. Containers keep running. */
@@ -163,6 +171,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       platformKey: keys.publicKey,
     });
 
+    const numbers = notifyNumbers();
+    const notify = await startNotify(system, { db, bus, clock, numbers, log: log.child({ service: 'notify' }) });
+
     const relaying = new AbortController();
     const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
     teardown.add('outbox relay', async () => {
@@ -171,6 +182,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     });
 
     const metrics = processMetrics(system);
+    notifyMetrics(metrics.registry, numbers);
     const serve = async (bare: Service, port: number): Promise<HttpServer> => {
       const service = withBusHealth(bare, busProblem);
       const handlers = api({
@@ -178,6 +190,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         authenticate,
         streams,
         pages: servicePages(service, metrics.registry),
+        domain: options.domain,
         log,
         onReply: metrics.onReply(service.name),
       });
@@ -188,6 +201,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const listeners = {
       auth: await serve(withOperations(auth, system), options.ports.auth),
       compute: await serve(compute, options.ports.compute),
+      notify: await serve(notify, options.ports.notify),
     };
 
     const { domain, host } = options;
@@ -195,6 +209,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await installServiceRoutes(db, domain, [
       { name: 'auth', endpoints: auth.endpoints, target: behind(listeners.auth) },
       { name: 'compute', endpoints: compute.endpoints, target: behind(listeners.compute) },
+      { name: 'notify', endpoints: notify.endpoints, target: behind(listeners.notify) },
     ]);
     const gateway = await openGateway({
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
@@ -208,6 +223,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       urls: {
         auth: url(listeners.auth),
         compute: url(listeners.compute),
+        notify: url(listeners.notify),
         http: `http://${domain}:${gateway.ports.http}`,
         https: `https://${domain}:${gateway.ports.https}`,
       },

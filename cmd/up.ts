@@ -120,7 +120,7 @@ async function prepareImage(
 function readyLine({ urls, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
     ready: true,
-    urls: { ...urls, net: null, monitor: null, notify: null, console: null },
+    urls: { ...urls, net: null, monitor: null, console: null },
     ssh: null,
     domain,
     admin: { username: admin.username, password: admin.generated },
@@ -134,6 +134,7 @@ Troupe is running.
 
   Auth      ${urls.auth}
   Compute   ${urls.compute}
+  Notify    ${urls.notify}
   Gateway   ${urls.https}  (and ${urls.http})
 ${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  Log in as ${admin.username} with ${password}
 

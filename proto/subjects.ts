@@ -30,3 +30,11 @@ export const AUTH_CONSUMER: ConsumerConfig = {
   maxDeliver: 5,
   maxAckPending: 256,
 };
+
+/** The notification service (interface section 6.1). Messages of two batches may be out at once. */
+export const NOTIFICATIONS_CONSUMER: ConsumerConfig = {
+  durable: 'notification-service',
+  ackWaitMs: 30_000,
+  maxDeliver: 5,
+  maxAckPending: 1000,
+};

@@ -215,6 +215,38 @@ create table migrations (
   constraint migrations_pkey PRIMARY KEY (id)
 );
 
+create table notification_mutes (
+  id bigint not null generated always as identity,
+  user_id text not null,
+  category text not null,
+  scope text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint notification_mutes_pkey PRIMARY KEY (id),
+  constraint notification_mutes_key UNIQUE (user_id, category, scope)
+);
+
+create table notification_turn (
+  only_row boolean not null default true,
+  last_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  constraint notification_turn_pkey PRIMARY KEY (only_row),
+  constraint notification_turn_only_row_check CHECK (only_row)
+);
+
+create table notifications (
+  id bigint not null generated always as identity,
+  user_id text not null,
+  event_id text not null,
+  title text not null,
+  message text not null,
+  link text not null,
+  category text not null,
+  scope text not null,
+  read boolean not null default false,
+  created_at timestamp with time zone not null,
+  constraint notifications_pkey PRIMARY KEY (user_id, id),
+  constraint notifications_event_key UNIQUE (user_id, event_id)
+);
+
 create table outbox (
   id bigint not null generated always as identity,
   msg_id text not null,
@@ -346,6 +378,10 @@ CREATE INDEX login_networks_by_age ON public.login_networks USING btree (last_at
 CREATE INDEX login_sessions_by_expiry ON public.login_sessions USING btree (expires_at);
 
 CREATE INDEX login_sessions_by_user ON public.login_sessions USING btree (user_id, expires_at);
+
+CREATE INDEX notifications_created_at ON public.notifications USING brin (created_at);
+
+CREATE INDEX notifications_unread ON public.notifications USING btree (user_id) WHERE (NOT read);
 
 CREATE INDEX security_keys_by_user ON public.security_keys USING btree (user_id);
 

@@ -38,7 +38,7 @@ async function setting(t: TestContext, options: NatsServerOptions = {}) {
       engine: async () => memoryEngine(),
       domain: 'troupe.localhost',
       host: '127.0.0.1',
-      ports: { auth: 0, compute: 0, http: 0, https: 0 },
+      ports: { auth: 0, compute: 0, notify: 0, http: 0, https: 0 },
       certificate: await localCertificate(data, 'troupe.localhost', Date.now()),
       accessLog: undefined,
       log: silentLog,

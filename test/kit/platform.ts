@@ -36,9 +36,17 @@ export async function troupe(
   return { code: typeof code === 'number' ? code : null, stdout, stderr };
 }
 
+/** Starts `troupe ...` as a child process whose output the caller reads. */
+export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}) {
+  return spawn(process.execPath, [...nodeArguments, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
 const readySchema = z.object({
   ready: z.literal(true),
-  urls: z.object({ auth: z.url(), compute: z.url(), http: z.url(), https: z.url() }),
+  urls: z.object({ auth: z.url(), compute: z.url(), notify: z.url(), http: z.url(), https: z.url() }),
   domain: z.string(),
   admin: z.object({ username: z.string(), password: z.string().nullable() }),
 });
@@ -61,10 +69,9 @@ export async function startPlatform(options: {
   env?: Record<string, string>;
   args?: readonly string[];
 }): Promise<RunningPlatform> {
-  const child = spawn(
-    process.execPath,
-    [...nodeArguments, 'up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
-    { env: { ...process.env, ...options.env }, stdio: ['ignore', 'pipe', 'pipe'] },
+  const child = spawnTroupe(
+    ['up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
+    options.env,
   );
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => (log += chunk));

@@ -90,3 +90,26 @@ test('an event goes to its user under its own id; what is no notification is ref
     assert.throws(() => decodeNotification(bad));
   assert.deepEqual(decodeNotification(new Uint8Array()).userId, '');
 });
+
+test('metadata that is not wholly ours is ignored, and the notification is not', () => {
+  const bytes = (metadata: (writer: protobuf.Writer) => protobuf.Writer) =>
+    protobuf.Writer.create()
+      .uint32(10)
+      .bytes(metadata(protobuf.Writer.create()).finish())
+      .uint32(26)
+      .string('Title')
+      .finish();
+  const none = { eventId: '', source: '', createdAt: 0 };
+  const ours = (writer: protobuf.Writer) => writer.uint32(10).string('e').uint32(18).string('s').uint32(24).int64(5);
+  assert.deepEqual(decodeNotification(bytes(ours)).metadata, { eventId: 'e', source: 's', createdAt: 5 });
+  for (const foreign of [
+    (writer: protobuf.Writer) => writer.uint32(10).string('notification.created'),
+    (writer: protobuf.Writer) => writer.uint32(10).string('e').uint32(18).string('s').uint32(26).string('5'),
+    (writer: protobuf.Writer) => writer.uint32(8).int32(1).uint32(18).string('s').uint32(24).int64(5),
+    (writer: protobuf.Writer) => ours(writer).uint32(34).string('more'),
+    (writer: protobuf.Writer) => writer.uint32(255),
+  ]) {
+    const decoded = decodeNotification(bytes(foreign));
+    assert.deepEqual([decoded.title, decoded.metadata], ['Title', none]);
+  }
+});

@@ -18,6 +18,7 @@ import type { Service } from '../../proto/service.ts';
 import type { Authenticate } from '../../proto/tokens.ts';
 import { basic, bearer } from './authenticate.ts';
 import type { OpenStreams } from './open-streams.ts';
+import { isOwnPage } from './origin.ts';
 import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, methodReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
@@ -30,6 +31,8 @@ export interface ApiOptions {
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
   readonly pages: Pages;
+  /** The platform's domain, for endpoints that only its own pages may open. Without it, no page may. */
+  readonly domain?: string;
   readonly log: Log;
   /** Told of every finished request, for metrics. */
   readonly onReply?: (endpoint: string, status: number) => void;
@@ -107,6 +110,8 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     const { endpoint, params } = match;
     try {
       const caller = await prove(endpoint, params, request, authenticate);
+      if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain))
+        throw new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
       const accept = await service.connect(endpoint, read(endpoint, params, request, caller, undefined, requestId));
       onReply?.(endpoint.name, 101);
       return {
