@@ -46,7 +46,7 @@ const BEAT = `
   ), live as materialized (
     select id, roles, version, address, draining from placement_nodes where id <> $1 and expires_at > now()
   ), seen as materialized (
-    select coalesce(md5(string_agg(id || draining, ',' order by id)), 'none') as stamp from live
+    select count(*) || ':' || coalesce(sum(hashtextextended(id || draining, 0)), 0) as stamp from live
   )
   select stamp, pg_snapshot_xmin(pg_current_snapshot())::text as mark,
     case when stamp <> $7 then coalesce((select json_agg(live) from live), '[]') end as nodes,
