@@ -55,7 +55,7 @@ export interface View {
  * about whether the call had its effect, and the caller must be right either way.
  */
 export interface LeaseStore {
-  /** Makes the node's lease last `ttlMs` from now, on the store's clock, and tells what is new. */
+  /** Makes the node's lease last `ttlMs` (at most 10 minutes) from now, on the store's clock, and tells what is new. */
   beat(node: NodeInfo, ttlMs: number, known: Known): Promise<View>;
   /**
    * Makes the node owner of those shards that are free, its own, or of an owner whose lease is over, each with a new epoch, and

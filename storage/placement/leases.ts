@@ -14,6 +14,12 @@ import type { Db } from '../db.ts';
 /** A node whose lease ended so long ago is forgotten; until then `troupe nodes` shows that it is gone. */
 const FORGET_AFTER = "interval '10 minutes'";
 
+/**
+ * Whether the lease in a row lives. One that seems to last longer than any lease is from before the server's clock was put back: its
+ * node, if it lives, renews it within a beat; if it does not, it must not hold its shards for an hour.
+ */
+const lives = (expiresAt: string) => `(${expiresAt} > now() and ${expiresAt} <= now() + interval '10 minutes')`;
+
 const nodeRow = z.object({
   id: z.string(),
   roles: z.array(z.string()),
@@ -44,7 +50,7 @@ const BEAT = `
   ), forgotten as (
     delete from placement_nodes where id <> $1 and expires_at < now() - ${FORGET_AFTER}
   ), live as materialized (
-    select id, roles, version, address, draining from placement_nodes where id <> $1 and expires_at > now()
+    select id, roles, version, address, draining from placement_nodes where id <> $1 and ${lives('expires_at')}
   ), seen as materialized (
     select count(*) || ':' || coalesce(sum(hashtextextended(id || draining, 0)), 0) as stamp from live
   )
@@ -61,11 +67,11 @@ const TAKE = `
     select service, shard, epoch, count from placement_shards where service = any($2::text[]) and count <> $4 limit 1
   ), wanted as (
     select service, shard from unnest($2::text[], $3::int[]) as w (service, shard)
-    where exists (select from placement_nodes where id = $1 and expires_at > now()) and not exists (select from odd)
+    where exists (select from placement_nodes where id = $1 and ${lives('expires_at')}) and not exists (select from odd)
   ), free as materialized (
     select s.service, s.shard from placement_shards s join wanted using (service, shard)
     where s.owner is null or s.owner = $1
-      or not exists (select from placement_nodes n where n.id = s.owner and n.expires_at > now())
+      or not exists (select from placement_nodes n where n.id = s.owner and ${lives('n.expires_at')})
     order by s.service, s.shard for no key update of s skip locked
   ), taken as (
     update placement_shards s set owner = $1, epoch = s.epoch + 1, changed = pg_current_xact_id()

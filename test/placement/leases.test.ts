@@ -192,6 +192,23 @@ describe('leases', () => {
     );
   }
 
+  test('a clock of the server that is put back by an hour does not keep the shards of the dead', async () => {
+    const { store, db } = await fresh();
+    await store.beat(nodeNamed('a'), LONG, nobody);
+    await store.beat(nodeNamed('b'), LONG, nobody);
+    const [lease] = await store.take('a', shardsOf(2), COUNT);
+    assert.ok(lease);
+    await db.run("update placement_nodes set expires_at = expires_at + interval '1 hour'");
+    // Both look odd until they beat again; only one of them does.
+    assert.deepEqual(await store.take('b', shardsOf(2), COUNT), []);
+    assert.deepEqual((await store.beat(nodeNamed('b'), LONG, nobody)).nodes, []);
+    assert.equal((await store.take('b', shardsOf(2), COUNT)).length, 1);
+    await assert.rejects(
+      db.tx((tx) => fence(tx, lease)),
+      fenced,
+    );
+  });
+
   test('nodes and shards as operators see them', async () => {
     const { store, db } = await fresh();
     await store.beat(nodeNamed('a', { roles: ['bank', 'shop'] }), LONG, nobody);

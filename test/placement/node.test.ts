@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type LeaseStore, PlacementError, type ShardLease } from '../../proto/placement.ts';
-import { PlacementNode, TIMINGS } from '../../supervision/placement/node.ts';
+import { type NodeHooks, PlacementNode, TIMINGS } from '../../supervision/placement/node.ts';
 import { silentLog } from '../kit/database.ts';
 import { MemoryLeases } from './memory-leases.ts';
 
@@ -204,4 +204,98 @@ test('whatever is delayed, frozen or lost in whatever order: one node serves a s
     { numRuns: 1000 },
   );
   assert.ok(writes > 100, `only ${writes} writes were accepted: the trial shows little`);
+});
+
+/** One node whose store answers at once. */
+function oneNode(hooks: Partial<NodeHooks> = {}) {
+  const world = { now: 0 };
+  const store = new MemoryLeases(() => world.now);
+  const node = new PlacementNode({
+    ...{ self: { id: 'a', roles: ['bank'], version: '1', address: 'a' }, store, log: silentLog, shards: SHARDS },
+    ...{ now: () => world.now, hooks: { stopEntities: async () => {}, ...hooks } },
+  });
+  const beat = async () => {
+    await node.beat();
+    await turn();
+  };
+  return { world, store, node, beat };
+}
+
+test('a shard that another node took, whatever our clocks say, is lost at the next beat', async () => {
+  const lost: string[] = [];
+  const stopping: number[] = [];
+  const { store, node, beat } = oneNode({
+    stopEntities: async (shards) => {
+      stopping.push(...shards.map(({ shard }) => shard));
+    },
+    onLost: (leases, why) => lost.push(`${leases.map(({ shard }) => shard)}: ${why}`),
+  });
+  await beat();
+  assert.equal(node.holding, SHARDS);
+  // As if the clock of the store had jumped ahead.
+  store.nodes.delete('a');
+  await store.beat({ id: 'b', roles: ['shop'], version: '1', address: 'b', draining: false }, 60_000, {
+    stamp: '',
+    mark: '',
+  });
+  await store.take('b', [{ service: 'bank', shard: 2 }], SHARDS);
+  await beat();
+  assert.equal(node.serves('bank', 2), false);
+  assert.equal(node.holding, SHARDS - 1);
+  assert.deepEqual([lost, stopping], [['2: another node took it'], [2]]);
+  assert.equal(node.ownerOf('bank', 2)?.node, 'b');
+});
+
+test('a node whose loop stood still serves nothing from the first question on, before any timer', async () => {
+  const { world, node, beat } = oneNode();
+  await beat();
+  assert.equal(node.serves('bank', 0), true);
+  world.now += TIMINGS.ttlMs - TIMINGS.marginMs - 1;
+  assert.equal(node.serves('bank', 0), true);
+  world.now += 1;
+  assert.equal(node.serves('bank', 0), false);
+  assert.equal(node.holding, 0);
+  const epoch = 1;
+  await beat();
+  assert.equal(node.holding, 0, 'others may be coming back, too');
+  await beat();
+  assert.equal(node.holding, SHARDS);
+  assert.ok((node.epochOf('bank', 0) ?? 0) > epoch);
+});
+
+test('a beat that is answered too late counts for nothing', async () => {
+  const { world, store, node } = oneNode();
+  const answer = store.beat.bind(store);
+  store.beat = async (...given) => {
+    const view = await answer(...given);
+    world.now += TIMINGS.ttlMs;
+    return view;
+  };
+  await node.beat();
+  await turn();
+  assert.equal(node.holding, 0);
+});
+
+test('what a call took or released whose answer was lost is found at the next beat', async () => {
+  const { store, node, beat } = oneNode();
+  const take = store.take.bind(store);
+  store.take = async (...given) => {
+    await take(...given);
+    throw new Error('the connection is gone');
+  };
+  await beat();
+  assert.equal(node.holding, 0);
+  store.take = take;
+  await beat();
+  assert.equal(node.epochOf('bank', 0), 2);
+  const release = store.release.bind(store);
+  store.release = async (...given) => {
+    await release(...given);
+    throw new Error('the connection is gone');
+  };
+  await node.drain();
+  await beat();
+  assert.equal(node.holding, 0);
+  assert.ok([...store.rows.values()].every(({ owner }) => owner === undefined));
+  node.halt();
 });
