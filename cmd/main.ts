@@ -120,6 +120,16 @@ program
     await showTree({ ...options, json: options.json === true });
   });
 
+program
+  .command('nodes')
+  .description('show the nodes of the cluster: roles, shards, leases, versions (works whatever they do)')
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true }) => {
+    const { showNodes } = await import('./nodes.ts');
+    await showNodes({ ...options, json: options.json === true });
+  });
+
 const users = program
   .command('users')
   .description('add users, list them, set passwords (works while the platform runs)');

@@ -257,6 +257,28 @@ create table outbox (
   constraint outbox_msg_id_key UNIQUE (msg_id)
 );
 
+create table placement_nodes (
+  id text not null,
+  roles text[] not null,
+  version text not null,
+  address text not null,
+  draining boolean not null,
+  started_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  constraint placement_nodes_pkey PRIMARY KEY (id)
+);
+
+create table placement_shards (
+  service text not null,
+  shard integer not null,
+  count integer not null,
+  owner text,
+  epoch bigint not null,
+  changed xid8 not null default pg_current_xact_id(),
+  constraint placement_shards_pkey PRIMARY KEY (service, shard),
+  constraint placement_shards_check CHECK (((shard >= 0) AND (shard < count)))
+);
+
 create table public_repositories (
   name text not null,
   made_public_at timestamp with time zone not null default now(),
@@ -382,6 +404,8 @@ CREATE INDEX login_sessions_by_user ON public.login_sessions USING btree (user_i
 CREATE INDEX notifications_created_at ON public.notifications USING brin (created_at);
 
 CREATE INDEX notifications_unread ON public.notifications USING btree (user_id) WHERE (NOT read);
+
+CREATE INDEX placement_shards_by_change ON public.placement_shards USING btree (changed);
 
 CREATE INDEX security_keys_by_user ON public.security_keys USING btree (user_id);
 
