@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { rm, writeFile } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
+import { guard } from './guard.ts';
 import { findProgram, skipWithout } from './require.ts';
 import { type Cleanup, freePort, tempDir } from './temp.ts';
 import { until } from './until.ts';
@@ -66,6 +67,8 @@ export async function startNats(t: Cleanup, options: NatsServerOptions = {}): Pr
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     child = started;
+    // It goes with this process, however that ends.
+    started.once('exit', guard(['kill -KILL "$1" 2>/dev/null', 'rm -rf "$2"'], String(started.pid), folder));
     for (const output of [started.stdout, started.stderr]) output.on('data', (chunk: Buffer) => (log += chunk));
     const serves = () => {
       if (started.exitCode !== null) throw new Error(`nats-server ended before it served:\n${log}`);

@@ -1,6 +1,6 @@
 /**
- * Chaos against the notification service: publishers publish and clients follow while the service's process and PostgreSQL get SIGKILL at
- * random. In the end every published notification is one row, and every client has seen each id once and in order. The same seed makes the
+ * Chaos against the notification service: publishers publish and clients follow while the service's process, PostgreSQL and, when it
+ * carries the bus, NATS get SIGKILL at random. In the end every published notification is one row, and every client has seen each id once and in order. The same seed makes the
  * same choices; what meets what in time differs.
  */
 import assert from 'node:assert/strict';
@@ -15,14 +15,18 @@ import { z } from 'zod';
 import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
 import { encodeNotification, NOTIFICATIONS_STREAM } from '../../proto/notification.ts';
+import type { Bus } from '../../proto/ports.ts';
+import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import { type Db, openDb } from '../../storage/db.ts';
 import { startEmbedded } from '../../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../../storage/migrate.ts';
 import { append } from '../../storage/outbox.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
+import { natsBus } from '../../transports/bus/nats.ts';
 import { seeded } from '../chaos/chaos.ts';
 import { silentLog } from '../kit/database.ts';
+import { startNats, type TestNats } from '../kit/nats.ts';
 import { spawnTroupe } from '../kit/platform.ts';
 import { type Cleanup, freePort, tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
@@ -32,11 +36,16 @@ export interface NotifyChaosOptions {
   readonly seed: number;
   readonly messages: number;
   readonly users: number;
-  /** SIGKILLs in all: of the service or of PostgreSQL, by chance. */
+  /** SIGKILLs in all: each victim once in an order by chance, and again. */
   readonly kills: number;
+  /** Whether the bus is NATS, a victim too, or the embedded one. */
+  readonly nats: boolean;
   /** How long all may take to arrive after the last was published, ms. */
   readonly settleMs: number;
 }
+
+/** What is killed. */
+export type Victim = 'service' | 'postgres' | 'nats';
 
 /** What happened. */
 export interface NotifyChaosReport {
@@ -45,7 +54,7 @@ export interface NotifyChaosReport {
   /** Frames that clients got. */
   readonly seen: number;
   readonly connections: number;
-  readonly kills: { readonly service: number; readonly postgres: number };
+  readonly kills: Readonly<Record<Victim, number>>;
   /** Publishes that had to be tried again. */
   readonly retries: number;
   readonly tookMs: number;
@@ -78,7 +87,8 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
   const db = openDb(server.connection, { log: silentLog, name: 'trial', max: 12 });
   t.after(() => db.close());
   await migrate(db, migrationsDir, silentLog);
-  const bus = embeddedBus({ store: streamStore(db), log: silentLog });
+  const nats = options.nats ? await startNats(t) : undefined;
+  const bus = busOn(db, nats);
   t.after(() => bus.close());
   await bus.ensureStream(NOTIFICATIONS_STREAM);
 
@@ -99,6 +109,7 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
   const service = new Service(port, {
     DATABASE_URL: `postgresql://${user}@/${database}?host=${encodeURIComponent(socketDir)}&port=${pgPort}`,
     JWT_SECRET: SECRET,
+    NATS_URL: nats?.url ?? '',
     LOG_LEVEL: 'error',
   });
   t.after(() => service.end());
@@ -111,6 +122,8 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
     for (const client of clients) client.end();
   });
   for (const client of clients) client.begin();
+  const allConnected = () => clients.every(({ isConnected }) => isConnected);
+  await until(allConnected, { timeoutMs: 60_000, what: 'all clients are connected' });
 
   const publisher = new Publisher(
     db,
@@ -119,19 +132,22 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
     options.messages,
   );
   const began = performance.now();
-  const kills = { service: 0, postgres: 0 };
+  const kills = { service: 0, postgres: 0, nats: 0 };
+  const draw = victims(options.nats, random);
   const publishing = Promise.all(Array.from({ length: PUBLISHERS }, (_, n) => publisher.run(n % 2 === 0)));
   for (let kill = 1; kill <= options.kills; kill++) {
     // Spread over the publishing, and the last of them after it.
     const share = options.messages * ((kill - 0.5) / options.kills);
     await until(() => publisher.done >= Math.min(options.messages, share), { timeoutMs: 600_000, everyMs: 20 });
     await delay(random() * 300);
-    if (random() < 0.5) {
-      kills.postgres += 1;
-      await killPostmaster(join(dataDir, 'postgres', 'postmaster.pid'));
-    } else {
-      kills.service += 1;
-      await service.kill();
+    const victim = draw();
+    kills[victim] += 1;
+    if (victim === 'postgres') await killPostmaster(join(dataDir, 'postgres', 'postmaster.pid'));
+    if (victim === 'service') await service.kill();
+    if (victim === 'nats') {
+      await nats?.kill();
+      await delay(random() * 1000);
+      await nats?.start();
     }
     await service.start();
   }
@@ -147,7 +163,9 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
     )?.count ?? -1;
   const settled = async () =>
     clients.every(({ problem }) => problem !== undefined) ||
-    ((await rowCount()) >= wanted() && clients.reduce((sum, { seen }) => sum + seen.length, 0) >= wanted());
+    (allConnected() &&
+      (await rowCount()) >= wanted() &&
+      clients.reduce((sum, { seen }) => sum + seen.length, 0) >= wanted());
   await until(settled, { timeoutMs: options.settleMs, everyMs: 200 }).catch(() => undefined);
   const settledMs = performance.now() - began - tookMs;
   // What is doubled may come late.
@@ -157,6 +175,24 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
     ...{ published: publisher.done, rows, kills, retries: publisher.retries, tookMs, settledMs },
     seen: clients.reduce((sum, { seen }) => sum + seen.length, 0),
     connections: clients.reduce((sum, { connections }) => sum + connections, 0),
+  };
+}
+
+/** The trial's own end of the bus. */
+function busOn(db: Db, nats: TestNats | undefined): Bus {
+  if (nats === undefined) return embeddedBus({ store: streamStore(db), log: silentLog });
+  const deadLetters = deadLetterSink(db);
+  return natsBus({ address: { servers: [nats.server] }, name: 'trial', deadLetters, log: silentLog });
+}
+
+/** Draws who is killed next: everybody once before anybody again. */
+function victims(isNats: boolean, random: () => number): () => Victim {
+  const all: readonly Victim[] = isNats ? ['service', 'postgres', 'nats'] : ['service', 'postgres'];
+  let left: Victim[] = [];
+  return () => {
+    if (left.length === 0) left = [...all];
+    const [drawn] = left.splice(Math.floor(random() * left.length), 1);
+    return drawn ?? 'service';
   };
 }
 
@@ -210,11 +246,11 @@ class Publisher {
   retries = 0;
   #next = 0;
   readonly #db: Db;
-  readonly #bus: ReturnType<typeof embeddedBus>;
+  readonly #bus: Bus;
   readonly #userIds: readonly string[];
   readonly #messages: number;
 
-  constructor(db: Db, bus: ReturnType<typeof embeddedBus>, userIds: readonly string[], messages: number) {
+  constructor(db: Db, bus: Bus, userIds: readonly string[], messages: number) {
     this.#db = db;
     this.#bus = bus;
     this.#userIds = userIds;
@@ -313,6 +349,10 @@ class Client {
   constructor(url: string, random: () => number) {
     this.#url = url;
     this.#random = random;
+  }
+
+  get isConnected(): boolean {
+    return this.#socket?.readyState === WebSocket.OPEN;
   }
 
   begin(): void {
