@@ -6,6 +6,7 @@ import { parseSealKey } from '../storage/seal.ts';
 import { parsePool } from '../transports/docker/subnets.ts';
 import { parseTrusted } from '../transports/tcp/trusted.ts';
 import { CliError } from './cli-error.ts';
+import { parseNatsUrls } from './nats-urls.ts';
 import { readRegistryKey } from './registry-key.ts';
 
 const port = z.number().int().min(0).max(65_535);
@@ -52,8 +53,29 @@ const origins = z
   .transform((value) => value.split(',').map((origin) => origin.trim()))
   .refine((list) => list.every(isOrigin), 'must be origins such as https://console.example.com, separated by commas');
 
+const natsUrls = z.string().transform((value, context) => {
+  const urls = parseNatsUrls(value);
+  if (urls !== undefined) return urls;
+  const message = 'must be one or more of nats://[user:password@]host[:port] and tls://..., separated by commas';
+  context.addIssue({ code: 'custom', message });
+  return z.NEVER;
+});
+
 const environmentSchema = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
+  NATS_URL: natsUrls.optional(),
+  NATS_USER: text,
+  NATS_PASSWORD: text,
+  NATS_TOKEN: text,
+  NATS_CREDS: text,
+  NATS_CA: text,
+  NATS_CERT: text,
+  NATS_KEY: text,
+  NATS_REPLICAS: z
+    .string()
+    .regex(/^[1-5]$/, 'must be 1 to 5')
+    .transform(Number)
+    .optional(),
   JWT_SECRET: z
     .string()
     .refine((value) => Buffer.byteLength(value) >= 32, 'must be at least 32 bytes')
@@ -135,7 +157,7 @@ function isSealKey(value: string): boolean {
 export const DEFAULT_DOMAIN = 'troupe.localhost';
 
 /** Default ports of the services (design.md, section 7). */
-const PORTS = { auth: 7001, compute: 7002, http: 18_080, https: 8443, ssh: 2222 } as const;
+const PORTS = { auth: 7001, compute: 7002, notify: 7005, http: 18_080, https: 8443, ssh: 2222 } as const;
 
 /** A port for each listener. */
 export type Ports = { readonly [name in keyof typeof PORTS]: number };
@@ -146,6 +168,7 @@ export function portsWith(offset: number): Ports {
   const ports = {
     auth: move(PORTS.auth),
     compute: move(PORTS.compute),
+    notify: move(PORTS.notify),
     http: move(PORTS.http),
     https: move(PORTS.https),
     ssh: move(PORTS.ssh),

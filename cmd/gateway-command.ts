@@ -8,6 +8,7 @@ import { start, stop, stopped } from '../supervision/index.ts';
 import { findDocker, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { useWires } from '../transports/tcp/wires.ts';
+import { openBus } from './bus.ts';
 import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
@@ -66,6 +67,9 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('database', () => db.close());
     await migrate(db, migrationsDir, log);
     const installation = await getSetting(db, 'installation');
+    // It connects while the gateway serves already; /readyz tells when it does not.
+    const { bus, problem: busProblem } = openBus(environment, db, `troupe gateway ${installation ?? ''}`.trim(), log);
+    teardown.add('bus', () => bus.close());
     const dockerHost =
       (await privateDockerHost(dataDir)) ??
       (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
@@ -82,7 +86,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       await stopped(system);
     });
     const gateway = await openGateway({
-      ...{ system, db, engine, log, domain, certificate, sshKeys, fileRoutes, fallback, proxies },
+      ...{ system, db, engine, log, domain, certificate, sshKeys, fileRoutes, fallback, proxies, busProblem },
       host: options.listen,
       ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,

@@ -48,6 +48,8 @@ export interface GatewayOptions {
   readonly proxies: FrontProxies | undefined;
   /** Services of this platform, as `host:port`, and what they know the gateway by. */
   readonly own?: { readonly targets: readonly string[]; readonly secret: string };
+  /** What is wrong with the bus, if anything. */
+  readonly busProblem: () => string | undefined;
 }
 
 /** A gateway that serves. */
@@ -61,7 +63,7 @@ export interface RunningGateway {
 /** Starts it. Rejects when a port is taken. */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
   const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, proxies, own } = options;
-  const { processRegistry } = options;
+  const { processRegistry, busProblem } = options;
   const keyOf = ({ host, port }: { host: string; port: number }) => `${host} ${port}`;
   const ownKeys = new Set(own?.targets.map((target) => keyOf(addressOf(target))));
   // What listeners ask before the control is there gets the answer of a gateway that knows nothing yet.
@@ -122,7 +124,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     gateway = await startGateway(
       system,
       {
-        ...{ db, log, domain, fileRoutes, fallback, ports: listeners.ports },
+        ...{ db, log, domain, fileRoutes, fallback, busProblem, ports: listeners.ports },
         containers: () => targets(db, engine),
         computeNews: computeNews(db),
         metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,

@@ -4,6 +4,7 @@ import { Refusal } from '../proto/errors.ts';
 import type { AuditOptions } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
+import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
 
 const program = new Command('troupe')
@@ -144,6 +145,16 @@ program
     await showTree({ ...options, json: options.json === true });
   });
 
+program
+  .command('nodes')
+  .description('show the nodes of the cluster: roles, shards, leases, versions (works whatever they do)')
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true }) => {
+    const { showNodes } = await import('./nodes.ts');
+    await showNodes({ ...options, json: options.json === true });
+  });
+
 const users = program
   .command('users')
   .description('add users, list them, set passwords (works while the platform runs)');
@@ -217,6 +228,34 @@ registry
     await registryCertificate({ ...options, json: options.json === true });
   });
 
+const notify = program
+  .command('notify')
+  .description('run the notification service alone, on DATABASE_URL and JWT_SECRET; or notify people')
+  .option('--addr <address>', 'address it listens on, host:port or :port', ':8080')
+  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option('--json', 'print one line of JSON once it serves')
+  .action(async (options: { addr: string; domain?: string; json?: true }) => {
+    const { runNotify } = await import('./notify-command.ts');
+    await runNotify({ ...options, domain: options.domain, json: options.json === true });
+  });
+notify
+  .command('send')
+  .description('notify a user, or everybody (works whether or not the platform runs)')
+  .option('--user <name>', 'who is notified')
+  .option('--everybody', 'notify all users')
+  .requiredOption('--title <text>', 'title')
+  .requiredOption('--body <text>', 'message')
+  .option('--category <name>', 'category, which users can mute', '')
+  .option('--scope <name>', 'scope within the category', '')
+  .option('--link <path>', 'where it leads', '')
+  .option(...data)
+  .option(...json)
+  .action(async (options: SendOptions) => {
+    const { notifySend } = await import('./notify-send.ts');
+    // --json is an option of `notify` too, which takes it from both places.
+    await notifySend({ ...options, json: notify.opts<{ json?: true }>().json === true || options.json === true });
+  });
+
 const routes = program.command('routes').description('static routes of the gateway (works while it runs)');
 routes
   .command('add <host> <path-prefix> <target>')
@@ -254,6 +293,62 @@ routes
   .action(async (id: string, options: { data: string; json?: true }) => {
     const { routesRemove } = await import('./routes.ts');
     await routesRemove(id, { ...options, json: options.json === true });
+  });
+
+const deadLetters = program
+  .command('dead-letters')
+  .description('messages that a service gave up after too many attempts (works while the platform runs)');
+const ofStream = ['--stream <name>', 'only those of this stream, such as NOTIFICATIONS'] as const;
+deadLetters
+  .command('list')
+  .description('list the newest')
+  .option(...ofStream)
+  .option('--limit <n>', 'at most so many', integer, 50)
+  .option(...data)
+  .option(...json)
+  .action(async (options: { data: string; json?: true; stream?: string; limit: number }) => {
+    const { deadLettersList } = await import('./dead-letters.ts');
+    await deadLettersList({ ...options, stream: options.stream, json: options.json === true });
+  });
+deadLetters
+  .command('show <id>')
+  .description('show one with its content')
+  .option(...data)
+  .option(...json)
+  .action(async (id: string, options: { data: string; json?: true }) => {
+    const { deadLettersShow } = await import('./dead-letters.ts');
+    await deadLettersShow(id, { ...options, json: options.json === true });
+  });
+interface Chosen {
+  data: string;
+  json?: true;
+  all?: true;
+  stream?: string;
+  again?: true;
+}
+deadLetters
+  .command('replay [ids...]')
+  .description('send them to their streams again; those replayed before are left alone')
+  .option(...ofStream)
+  .option('--all', 'all there are')
+  .option('--again', 'also those replayed before')
+  .option(...data)
+  .option(...json)
+  .action(async (ids: string[], { stream, ...options }: Chosen) => {
+    const { deadLettersReplay } = await import('./dead-letters.ts');
+    const [all, again, json] = [options.all === true, options.again === true, options.json === true];
+    await deadLettersReplay(ids, { ...options, stream, all, again, json });
+  });
+deadLetters
+  .command('discard [ids...]')
+  .description('delete them for good')
+  .option(...ofStream)
+  .option('--all', 'all there are')
+  .option(...data)
+  .option(...json)
+  .action(async (ids: string[], { stream, ...options }: Chosen) => {
+    const { deadLettersDiscard } = await import('./dead-letters.ts');
+    await deadLettersDiscard(ids, { ...options, stream, all: options.all === true, json: options.json === true });
   });
 
 function integer(value: string): number {

@@ -1,5 +1,6 @@
 /** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { NotifyNumbers } from '../actors/notify/deps.ts';
 import type { HttpReply } from '../proto/http.ts';
 import { openapi } from '../proto/openapi.ts';
 import type { Service } from '../proto/service.ts';
@@ -52,6 +53,28 @@ export function processMetrics(system: SystemRef) {
       };
     },
   };
+}
+
+/** Adds the numbers of the notification service. */
+export function notifyMetrics(registry: Registry, numbers: Readonly<NotifyNumbers>): void {
+  const number = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name: `troupe_notify_${name}`,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  number('received_total', 'Messages of the stream, repeated deliveries included', () => numbers.received);
+  number('stored_total', 'Notifications stored', () => numbers.stored);
+  number('known_total', 'Deliveries of notifications that were stored before', () => numbers.known);
+  number('muted_total', 'Notifications dropped because their user muted them', () => numbers.muted);
+  number('refused_total', 'Messages that were no notification, or to nobody', () => numbers.refused);
+  number('retried_total', 'Messages given back after a failed insert', () => numbers.retried);
+  number('lost_total', 'Messages given up after the last attempt', () => numbers.lost);
+  number('pushed_total', 'Notifications sent to sockets', () => numbers.pushed);
+  number('sockets', 'Sockets of /ws/notifications that are open', () => numbers.sockets);
 }
 
 const DESCRIPTIONS = [

@@ -8,13 +8,14 @@ import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
 import { sshElseEngine } from '../actors/compute/shells.ts';
+import { notifyNumbers } from '../actors/notify/deps.ts';
+import { startNotify } from '../actors/notify/service.ts';
 import type { HttpServer } from '../proto/http.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
 import type { TokenNews } from '../proto/tokens.ts';
 import { tokenDirectory } from '../storage/auth/token-directory.ts';
-import { streamStore } from '../storage/bus/store.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { outboxStore } from '../storage/outbox.ts';
@@ -23,18 +24,18 @@ import { api } from '../transports/api/api.ts';
 import { authenticator } from '../transports/api/authenticate.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
 import { OpenStreams } from '../transports/api/open-streams.ts';
-import { embeddedBus } from '../transports/bus/embedded.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import type { FrontProxies } from '../transports/gateway/listeners.ts';
 import { listen } from '../transports/http/index.ts';
 import { registryCatalog } from '../transports/registry/catalog.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
+import { openBus, withBusHealth } from './bus.ts';
 import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
 import { withOperations } from './operations.ts';
-import { processMetrics, servicePages } from './pages.ts';
+import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { Teardown } from './teardown.ts';
 
@@ -57,13 +58,21 @@ export interface PlatformOptions {
   /** Whether the gateway keeps responses. */
   readonly isCaching: boolean;
   readonly log: Log;
+  /** Whether the start was told to stop: waiting for other servers ends then. */
+  readonly isLeaving?: () => boolean;
   /** Lines for the person who waits. */
   readonly onProgress: (line: string) => void;
 }
 
 /** A platform that serves. */
 export interface Platform {
-  readonly urls: { readonly auth: string; readonly compute: string; readonly http: string; readonly https: string };
+  readonly urls: {
+    readonly auth: string;
+    readonly compute: string;
+    readonly notify: string;
+    readonly http: string;
+    readonly https: string;
+  };
   /** Where the gateway's SSH server listens. */
   readonly ssh: { readonly host: string; readonly port: number };
   readonly admin: { readonly username: string; readonly generated: string | null };
@@ -92,8 +101,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const { installation, keys } = await platformKeys(db, secrets.encryptionKey);
     const admin = await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
 
-    const bus = embeddedBus({ store: streamStore(db), log });
+    const { bus, problem: busProblem, ready: busReady } = openBus(environment, db, `troupe ${installation}`, log);
     teardown.add('bus', () => bus.close());
+    await busReady(onProgress, options.isLeaving ?? (() => false));
     const engine = await options.engine(installation);
     teardown.add('engine', () => engine.close());
     const ssh = sshShells({
@@ -170,6 +180,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       platformKey: keys.publicKey,
     });
 
+    const numbers = notifyNumbers();
+    const notify = await startNotify(system, { db, bus, clock, numbers, log: log.child({ service: 'notify' }) });
+
     const relaying = new AbortController();
     const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
     teardown.add('outbox relay', async () => {
@@ -181,12 +194,15 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const gatewaySecret = randomBytes(32).toString('base64url');
     const addressOf = clientAddress({ gatewaySecret, isTrusted: options.proxies?.isTrusted });
     const metrics = processMetrics(system);
-    const serve = async (service: Service, port: number): Promise<HttpServer> => {
+    notifyMetrics(metrics.registry, numbers);
+    const serve = async (bare: Service, port: number): Promise<HttpServer> => {
+      const service = withBusHealth(bare, busProblem);
       const handlers = api({
         service,
         authenticate,
         streams,
         pages: servicePages(service, metrics.registry),
+        domain: options.domain,
         log,
         clientAddress: addressOf,
         onReply: metrics.onReply(service.name),
@@ -198,6 +214,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const listeners = {
       auth: await serve(withOperations(auth, system), options.ports.auth),
       compute: await serve(compute, options.ports.compute),
+      notify: await serve(notify, options.ports.notify),
     };
 
     const { domain, host } = options;
@@ -205,13 +222,14 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await installServiceRoutes(db, domain, [
       { name: 'auth', endpoints: auth.endpoints, target: behind(listeners.auth) },
       { name: 'compute', endpoints: compute.endpoints, target: behind(listeners.compute) },
+      { name: 'notify', endpoints: notify.endpoints, target: behind(listeners.notify) },
     ]);
     const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
     const gateway = await openGateway({
       sshKeys,
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
       ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
-      ...{ isCaching: options.isCaching, processRegistry: metrics.registry },
+      ...{ isCaching: options.isCaching, processRegistry: metrics.registry, busProblem },
       own: { targets: Object.values(listeners).map(behind), secret: gatewaySecret },
       log: log.child({ service: 'gateway' }),
     });
@@ -222,6 +240,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       urls: {
         auth: url(listeners.auth),
         compute: url(listeners.compute),
+        notify: url(listeners.notify),
         http: `http://${domain}:${gateway.ports.http}`,
         https: `https://${domain}:${gateway.ports.https}`,
       },

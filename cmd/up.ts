@@ -1,5 +1,6 @@
 /** `troupe up`: everything in one process. */
-import { EngineError } from '../proto/ports.ts';
+import { BusError, EngineError } from '../proto/ports.ts';
+import { keepPrivateDockerd, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { ListenError } from '../transports/http/index.ts';
 import { useWires } from '../transports/tcp/wires.ts';
@@ -59,6 +60,10 @@ export async function up(options: UpOptions): Promise<void> {
     teardown.add('lock', async () => unlock());
     const secrets = openSecrets(dataDir, environment);
     const dockerHost = await chooseDocker({ environment, dataDir, install: options.install, log, onProgress });
+    if ((await privateDockerHost(dataDir)) === dockerHost) {
+      const keeper = keepPrivateDockerd({ dataDir, log });
+      teardown.add('keeper of the private Docker Engine', () => keeper.close());
+    }
     if (environment.DEFAULT_IMAGE === undefined) await ensureImageTools(options.install, onProgress);
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
@@ -84,6 +89,7 @@ export async function up(options: UpOptions): Promise<void> {
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       isCaching: options.cache,
       log,
+      isLeaving: told.received,
       onProgress,
     });
     teardown.add('platform', () => platform.stop());
@@ -126,7 +132,7 @@ async function prepareImage(
 function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
     ready: true,
-    urls: { ...urls, net: null, monitor: null, notify: null, console: null },
+    urls: { ...urls, net: null, monitor: null, console: null },
     ssh,
     domain,
     admin: { username: admin.username, password: admin.generated },
@@ -140,6 +146,7 @@ Troupe is running.
 
   Auth      ${urls.auth}
   Compute   ${urls.compute}
+  Notify    ${urls.notify}
   Gateway   ${urls.https}  (and ${urls.http})
   SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
 ${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  Log in as ${admin.username} with ${password}
@@ -159,6 +166,6 @@ function friendly(error: unknown): unknown {
       { cause: error },
     );
   }
-  if (error instanceof EngineError) return new CliError(error.message, { cause: error });
+  if (error instanceof BusError || error instanceof EngineError) return new CliError(error.message, { cause: error });
   return error;
 }

@@ -33,11 +33,15 @@ export interface Delivery {
   readonly subject: string;
   readonly data: Uint8Array;
   readonly deliveryCount: number;
+  /** The publisher's id of the message, if it gave one. */
+  readonly msgId: string | undefined;
+  /** When the stream took the message, Unix ms. */
+  readonly storedAt: number;
 }
 
 /** What a fetch found. */
-export interface Fetched {
-  readonly deliveries: readonly Delivery[];
+export interface Fetched<D extends Delivery = Delivery> {
+  readonly deliveries: readonly D[];
   /** Milliseconds until a message handed out before is due again; undefined when none is out. */
   readonly nextDueMs: number | undefined;
   /** Messages remain that the fetch did not get to: fetch again. */
@@ -50,17 +54,34 @@ export interface DeliveryId {
   readonly deliveryCount: number;
 }
 
-/** A message a consumer gave up. */
-export interface DeadLetter {
+/** A message a consumer gave up. `stream`, `durable`, `seq` and `storedAt` together name it: numbers begin anew when a broker lost its store. */
+export interface NewDeadLetter {
   readonly stream: string;
   readonly durable: string;
   readonly seq: number;
+  /** When the stream took the message, Unix ms. */
+  readonly storedAt: number;
   readonly subject: string;
   readonly data: Uint8Array;
+  /** The publisher's id of the message, if it gave one. */
+  readonly msgId: string | undefined;
   readonly deliveries: number;
   readonly reason: string;
-  /** Unix ms. */
+}
+
+/** A dead letter as kept. */
+export interface DeadLetter extends NewDeadLetter {
+  readonly id: number;
+  /** When it was given up, Unix ms. */
   readonly at: number;
+  /** When it was last sent to its stream again, Unix ms. */
+  readonly replayedAt: number | undefined;
+}
+
+/** Where a bus puts what its consumers gave up. */
+export interface DeadLetterSink {
+  /** Keeps them; one that is kept already changes nothing. Rejects BusError `unavailable`. */
+  add(letters: readonly NewDeadLetter[]): Promise<void>;
 }
 
 /** Streams, consumers and buckets that survive a restart and are shared by all processes on one database. */

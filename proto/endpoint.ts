@@ -72,6 +72,8 @@ export interface Endpoint<
   readonly actor: ActorAddress;
   /** A WebSocket: answered by an upgrade. The token may also come in the query (browsers cannot set headers there). */
   readonly socket?: true;
+  /** Of browsers, only pages of the platform's domain and its subdomains may connect (the Origin header); programs send none. */
+  readonly ownPages?: true;
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
   readonly basic?: true;
   /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */

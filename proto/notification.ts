@@ -11,7 +11,8 @@ export interface Notification {
   readonly message: string;
   /** A path of the console; empty for none. */
   readonly link: string;
-  readonly category: 'compute' | 'storage' | 'auth' | '';
+  /** `compute`, `storage` and `auth` are in use. */
+  readonly category: string;
   /** Empty unless the category has scopes. */
   readonly scope: string;
   readonly metadata: {
@@ -63,23 +64,35 @@ export const LAYOUT = {
   },
 };
 
-const layout = protobuf.Root.fromJSON(LAYOUT).lookupType('troupe.Notification');
+const root = protobuf.Root.fromJSON(LAYOUT);
+const layout = root.lookupType('troupe.Notification');
+const metadataLayout = root.lookupType('troupe.EventMetadata');
+
+/** The same message with its metadata unread: whatever another publisher put there must not cost its user the notification. */
+const envelope = protobuf.Root.fromJSON({
+  nested: {
+    Envelope: {
+      fields: { ...LAYOUT.nested.troupe.nested.Notification.fields, metadata: { type: 'bytes', id: 1 } },
+    },
+  },
+}).lookupType('Envelope');
 
 const decoded = z.object({
   userId: z.string().default(''),
   title: z.string().default(''),
   message: z.string().default(''),
   link: z.string().default(''),
-  category: z.enum(['compute', 'storage', 'auth', '']).default(''),
+  category: z.string().default(''),
   scope: z.string().default(''),
-  metadata: z
-    .object({
-      eventId: z.string().default(''),
-      source: z.string().default(''),
-      createdAt: z.number().default(0),
-    })
-    .prefault({}),
 });
+const decodedEnvelope = decoded.extend({ metadata: z.instanceof(Uint8Array).default(new Uint8Array()) });
+const decodedMetadata = z.object({
+  eventId: z.string().min(1),
+  source: z.string().min(1),
+  createdAt: z.number().min(1),
+});
+
+const NO_METADATA: Notification['metadata'] = { eventId: '', source: '', createdAt: 0 };
 
 /** The event of a notification, to be written to the outbox: `msgId` and `metadata.eventId` are one id. */
 export function notificationEvent(
@@ -87,6 +100,8 @@ export function notificationEvent(
   createdAt: number,
   notification: Omit<Notification, 'metadata'>,
 ): { msgId: string; subject: string; data: Uint8Array } {
+  // One token of the subject: `*`, `>` or a dot would make it somebody else's, or everybody's.
+  if (!/^[A-Za-z0-9_-]+$/.test(notification.userId)) throw new TypeError('A notification is for one user, by id.');
   const eventId = randomUUID();
   return {
     msgId: eventId,
@@ -101,7 +116,25 @@ export function encodeNotification(notification: Notification): Uint8Array {
   return layout.encode(layout.create(scope === '' ? rest : notification)).finish();
 }
 
-/** Reads a notification. Throws when the bytes are none. */
+/**
+ * Reads a notification. Throws when the bytes are none. Metadata that is absent, or not wholly ours, reads as empty: an id taken
+ * from a foreign layout might be no id, and would make different events one.
+ */
 export function decodeNotification(data: Uint8Array): Notification {
-  return decoded.parse(layout.toObject(layout.decode(data), { longs: Number }));
+  const { metadata, ...rest } = decodedEnvelope.parse(envelope.toObject(envelope.decode(data)));
+  return { ...rest, metadata: decodeMetadata(metadata) };
+}
+
+function decodeMetadata(data: Uint8Array): Notification['metadata'] {
+  if (data.byteLength === 0) return NO_METADATA;
+  try {
+    const object = metadataLayout.toObject(metadataLayout.decode(data), { longs: Number });
+    const parsed = decodedMetadata.safeParse(object);
+    // A field that is not ours would be lost on the way back.
+    if (!parsed.success || metadataLayout.encode(metadataLayout.create(object)).finish().byteLength !== data.byteLength)
+      return NO_METADATA;
+    return parsed.data;
+  } catch {
+    return NO_METADATA;
+  }
 }

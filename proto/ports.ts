@@ -61,6 +61,10 @@ export interface StreamMessage extends BusMessage {
   readonly seq: number;
   /** 1 on the first delivery. */
   readonly deliveryCount: number;
+  /** The publisher's id of the message, if it gave one. */
+  readonly msgId?: string | undefined;
+  /** When the stream took the message, Unix ms. With `seq` it names the message for ever: a broker that lost its store counts anew. */
+  readonly storedAt?: number;
   ack(): Promise<void>;
   /** Redeliver, not before `delayMs` from now. */
   nak(delayMs?: number): Promise<void>;
@@ -100,7 +104,11 @@ export interface Bus {
   request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array>;
   /** Creates the stream, or changes it to this configuration. Idempotent. */
   ensureStream(config: StreamConfig): Promise<void>;
-  /** Stores the message; resolves once it is durable. Rejects with BusError `no_stream` when no stream has the subject. */
+  /**
+   * Stores the message; resolves once it is stored as durably as the broker does. Rejects with BusError `no_stream` when no stream has
+   * the subject, and `unavailable` when that could not be done in time: it may be stored all the same, so try again under the same
+   * `msgId`, which then may count as a duplicate.
+   */
   append(subject: string, data: Uint8Array, options?: { msgId?: string }): Promise<{ seq: number; duplicate: boolean }>;
   /** Hands out messages in batches of at most `maxAckPending`; a handler that throws naks with a delay. */
   consume(
@@ -113,7 +121,14 @@ export interface Bus {
 }
 
 /** What can go wrong on a bus, by code. */
-export type BusErrorCode = 'timeout' | 'no_responders' | 'no_stream' | 'closed' | 'unavailable' | 'too_large';
+export type BusErrorCode =
+  | 'timeout'
+  | 'no_responders'
+  | 'no_stream'
+  | 'closed'
+  | 'unavailable' // the broker or the store is away, or overloaded: try again
+  | 'refused' // the broker refuses this as it is set up: trying again does not help
+  | 'too_large';
 
 /** The one error a Bus rejects with. */
 export class BusError extends Error {

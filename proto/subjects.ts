@@ -12,6 +12,16 @@ export const AUTH_STREAM: StreamConfig = {
   duplicateWindowMs: 120_000,
 };
 
+/** What the cluster monitor publishes: `cluster.metrics`, `cluster.pods` and the like (interface section 6.3). */
+export const CLUSTER_STREAM: StreamConfig = {
+  name: 'CLUSTER',
+  subjects: ['cluster.>'],
+  maxMessages: 1_000_000,
+  maxBytes: 1024 ** 3,
+  maxAgeMs: 7 * 86_400_000,
+  duplicateWindowMs: 120_000,
+};
+
 /** The authentication service listens for changes of users that were made outside it. */
 export const AUTH_CONSUMER: ConsumerConfig = {
   durable: 'auth-service',
@@ -19,4 +29,12 @@ export const AUTH_CONSUMER: ConsumerConfig = {
   ackWaitMs: 30_000,
   maxDeliver: 5,
   maxAckPending: 256,
+};
+
+/** The notification service (interface section 6.1). Messages of two batches may be out at once. */
+export const NOTIFICATIONS_CONSUMER: ConsumerConfig = {
+  durable: 'notification-service',
+  ackWaitMs: 30_000,
+  maxDeliver: 5,
+  maxAckPending: 1000,
 };

@@ -6,21 +6,37 @@ import type { Queries } from './queries.ts';
 
 const channel = 'outbox';
 
+/** An event to publish. `msgId` names it for ever. */
+export interface OutboxEvent {
+  readonly msgId: string;
+  readonly subject: string;
+  readonly data: Uint8Array;
+}
+
 /**
- * Writes an event that must not be lost, in the caller's transaction; a relay publishes it after the commit. `msgId` names
- * the event for ever: a second write under the same id changes nothing.
+ * Writes an event that must not be lost, in the caller's transaction; a relay publishes it after the commit. A second write under the
+ * same `msgId` changes nothing.
  */
-export async function append(
-  tx: Queries,
-  event: { readonly msgId: string; readonly subject: string; readonly data: Uint8Array },
-): Promise<void> {
-  const { msgId, subject, data } = event;
+export function append(tx: Queries, event: OutboxEvent): Promise<void> {
+  return appendAll(tx, [event]);
+}
+
+/** The same for many events, in their order. */
+export async function appendAll(tx: Queries, events: readonly OutboxEvent[]): Promise<void> {
   await tx.run(
     `with written as (
-       insert into outbox (msg_id, subject, data) values ($1, $2, $3) on conflict (msg_id) do nothing
+       insert into outbox (msg_id, subject, data)
+       select msg_id, subject, data from unnest($1::text[], $2::text[], $3::bytea[])
+         with ordinality as new (msg_id, subject, data, place)
+       order by place
+       on conflict (msg_id) do nothing
      )
      select pg_notify('${channel}', '')`,
-    [msgId, subject, Buffer.from(data.buffer, data.byteOffset, data.byteLength)],
+    [
+      events.map(({ msgId }) => msgId),
+      events.map(({ subject }) => subject),
+      events.map(({ data }) => Buffer.from(data.buffer, data.byteOffset, data.byteLength)),
+    ],
   );
 }
 

@@ -54,8 +54,11 @@ create table bus_dead_letters (
   deliveries integer not null,
   reason text not null,
   at timestamp with time zone not null default now(),
-  constraint bus_dead_letters_pkey PRIMARY KEY (id),
-  constraint bus_dead_letters_stream_fkey FOREIGN KEY (stream) REFERENCES bus_streams(name) ON DELETE CASCADE
+  msg_id text,
+  stored_at timestamp with time zone not null,
+  replays integer not null default 0,
+  replayed_at timestamp with time zone,
+  constraint bus_dead_letters_pkey PRIMARY KEY (id)
 );
 
 create table bus_deliveries (
@@ -93,6 +96,7 @@ create table bus_messages (
   data bytea not null,
   size integer not null,
   at timestamp with time zone not null default now(),
+  msg_id text,
   constraint bus_messages_pkey PRIMARY KEY (stream, seq),
   constraint bus_messages_stream_fkey FOREIGN KEY (stream) REFERENCES bus_streams(name) ON DELETE CASCADE
 );
@@ -211,6 +215,38 @@ create table migrations (
   constraint migrations_pkey PRIMARY KEY (id)
 );
 
+create table notification_mutes (
+  id bigint not null generated always as identity,
+  user_id text not null,
+  category text not null,
+  scope text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint notification_mutes_pkey PRIMARY KEY (id),
+  constraint notification_mutes_key UNIQUE (user_id, category, scope)
+);
+
+create table notification_turn (
+  only_row boolean not null default true,
+  last_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  constraint notification_turn_pkey PRIMARY KEY (only_row),
+  constraint notification_turn_only_row_check CHECK (only_row)
+);
+
+create table notifications (
+  id bigint not null generated always as identity,
+  user_id text not null,
+  event_id text not null,
+  title text not null,
+  message text not null,
+  link text not null,
+  category text not null,
+  scope text not null,
+  read boolean not null default false,
+  created_at timestamp with time zone not null,
+  constraint notifications_pkey PRIMARY KEY (user_id, id),
+  constraint notifications_event_key UNIQUE (user_id, event_id)
+);
+
 create table outbox (
   id bigint not null generated always as identity,
   msg_id text not null,
@@ -219,6 +255,28 @@ create table outbox (
   created_at timestamp with time zone not null default now(),
   constraint outbox_pkey PRIMARY KEY (id),
   constraint outbox_msg_id_key UNIQUE (msg_id)
+);
+
+create table placement_nodes (
+  id text not null,
+  roles text[] not null,
+  version text not null,
+  address text not null,
+  draining boolean not null,
+  started_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  constraint placement_nodes_pkey PRIMARY KEY (id)
+);
+
+create table placement_shards (
+  service text not null,
+  shard integer not null,
+  count integer not null,
+  owner text,
+  epoch bigint not null,
+  changed xid8 not null default pg_current_xact_id(),
+  constraint placement_shards_pkey PRIMARY KEY (service, shard),
+  constraint placement_shards_check CHECK (((shard >= 0) AND (shard < count)))
 );
 
 create table public_repositories (
@@ -319,6 +377,8 @@ CREATE INDEX audit_log_by_time ON public.audit_log USING btree (at);
 
 CREATE INDEX audit_log_by_user ON public.audit_log USING btree (username, id);
 
+CREATE UNIQUE INDEX bus_dead_letters_message ON public.bus_dead_letters USING btree (stream, durable, seq, stored_at);
+
 CREATE INDEX bus_dead_letters_stream ON public.bus_dead_letters USING btree (stream, id);
 
 CREATE INDEX bus_deliveries_due ON public.bus_deliveries USING btree (stream, durable, due);
@@ -340,6 +400,12 @@ CREATE INDEX login_networks_by_age ON public.login_networks USING btree (last_at
 CREATE INDEX login_sessions_by_expiry ON public.login_sessions USING btree (expires_at);
 
 CREATE INDEX login_sessions_by_user ON public.login_sessions USING btree (user_id, expires_at);
+
+CREATE INDEX notifications_created_at ON public.notifications USING brin (created_at);
+
+CREATE INDEX notifications_unread ON public.notifications USING btree (user_id) WHERE (NOT read);
+
+CREATE INDEX placement_shards_by_change ON public.placement_shards USING btree (changed);
 
 CREATE INDEX security_keys_by_user ON public.security_keys USING btree (user_id);
 

@@ -227,11 +227,11 @@ export class Cell extends Inbox implements Runnable {
     else letters.count++;
   }
 
-  /** What an ask gets that is not handled because the actor ends. */
-  stoppedError(): ActorError {
+  /** What an ask gets that is not handled, or not to its end (`begun`), because the actor ends. */
+  stoppedError(begun = false): ActorError {
     const reason = this.reason;
-    const cause = reason !== undefined && 'error' in reason ? { cause: reason.error } : undefined;
-    return new ActorError('stopped', `${this.path} has stopped`, cause);
+    const cause = reason !== undefined && 'error' in reason ? { cause: reason.error } : {};
+    return new ActorError('stopped', `${this.path} has stopped`, { ...cause, begun });
   }
 
   /** Refuses all that wait. */

@@ -11,10 +11,13 @@ export type ActorErrorCode = 'timeout' | 'overloaded' | 'stopped' | 'crashed' | 
 /** The one error `query`, `ask` and a spawn under a stopped parent fail with. `cause` holds what was thrown. */
 export class ActorError extends Error {
   readonly code: ActorErrorCode;
-  constructor(code: ActorErrorCode, message: string, options?: { cause?: unknown }) {
-    super(message, options);
+  /** With `stopped`: a handler may have begun with the message. False: it had no effect, and may be sent again. */
+  readonly begun: boolean;
+  constructor(code: ActorErrorCode, message: string, options?: { cause?: unknown; begun?: boolean }) {
+    super(message, options !== undefined && 'cause' in options ? { cause: options.cause } : undefined);
     this.name = 'ActorError';
     this.code = code;
+    this.begun = options?.begun ?? false;
   }
 }
 

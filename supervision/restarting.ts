@@ -109,7 +109,7 @@ export function advanceReset(cell: Cell): void {
   if ((cell.flags & RESETTING) === 0 || (cell.flags & (STOPPING | ENDED | RUNNING)) !== 0) return;
   if (cell.busy) {
     withGrace(cell, () => {
-      abandon(cell, cell.taking ? new ActorError('crashed', `${cell.path} was reset`) : cell.stoppedError());
+      abandon(cell, cell.taking ? new ActorError('crashed', `${cell.path} was reset`) : cell.stoppedError(true));
       // It may have been stopped since.
       cell.advance();
     });

@@ -77,7 +77,7 @@ export function advanceStop(cell: Cell): void {
   if ((cell.flags & ENDED) !== 0 || (cell.flags & STOPPING) === 0 || (cell.flags & RUNNING) !== 0) return;
   if (cell.busy) {
     withGrace(cell, () => {
-      abandon(cell, cell.stoppedError());
+      abandon(cell, cell.stoppedError(true));
       advanceStop(cell);
     });
     return;
@@ -104,7 +104,7 @@ export function kill(cell: Cell): void {
   cell.reason = killed;
   cell.flags |= AFTER_STOP;
   for (let child = cell.children?.last; child !== undefined; child = cell.children?.last) kill(child);
-  abandon(cell, cell.stoppedError());
+  abandon(cell, cell.stoppedError(true));
   end(cell);
 }
 

@@ -4,8 +4,8 @@ import { Refusal } from '../../proto/errors.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../supervision/index.ts';
 import { type CallMessage, callerOf } from '../door.ts';
+import type { StreamMessage } from '../streams.ts';
 import type { Report, Work } from './container-work.ts';
-import type { StreamMessage } from './streams.ts';
 
 /** What the actor understands. */
 export type ContainerMessage =

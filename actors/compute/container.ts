@@ -19,6 +19,7 @@ import { append } from '../../storage/outbox.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { did } from '../audit.ts';
 import { answer, handlers, on } from '../door.ts';
+import type { StreamMessage } from '../streams.ts';
 import { farewell, reconciler } from './container-reconciler.ts';
 import { settingsHandlers } from './container-settings.ts';
 import {
@@ -32,7 +33,6 @@ import {
 import type { ComputeDeps } from './deps.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
-import type { StreamMessage } from './streams.ts';
 import { containerView, createdView } from './views.ts';
 import type { EngineHealth } from './watcher.ts';
 

@@ -3,9 +3,9 @@ import { DEFAULT_LOG_TAIL } from '../../proto/compute.ts';
 import type { Socket } from '../../proto/http.ts';
 import { EngineError } from '../../proto/ports.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
+import type { Connection, StreamEnd, StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
 import { LogCursor } from './log-cursor.ts';
-import type { Connection, StreamEnd, StreamMessage } from './streams.ts';
 
 /** What a reader asked for. */
 export interface LogRequest {

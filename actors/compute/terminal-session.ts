@@ -9,9 +9,9 @@ import type { Caller } from '../../proto/endpoint.ts';
 import type { Socket } from '../../proto/http.ts';
 import { EngineError, type Shell } from '../../proto/ports.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../supervision/index.ts';
+import type { StreamEnd, StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
 import { Replay } from './replay.ts';
-import type { StreamEnd, StreamMessage } from './streams.ts';
 
 /** PTY of interface section 4.2. */
 const PTY = { term: 'xterm-256color', rows: 24, cols: 80 } as const;

@@ -3,7 +3,7 @@ import { resizeSchema } from '../../proto/compute.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Socket } from '../../proto/http.ts';
 import { dispatch } from '../../supervision/index.ts';
-import type { Connection } from './streams.ts';
+import type { Connection } from '../streams.ts';
 import type { TerminalSession, Viewer } from './terminal-session.ts';
 import type { TerminalRequest, Terminals } from './terminals.ts';
 

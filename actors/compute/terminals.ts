@@ -3,8 +3,8 @@ import { MAX_TERMINAL_SESSIONS, terminal } from '../../proto/compute.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { AnyRef, Ref } from '../../supervision/index.ts';
+import type { StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
-import type { StreamMessage } from './streams.ts';
 import { TerminalSession, type Viewer } from './terminal-session.ts';
 
 /** What a client asked for. */

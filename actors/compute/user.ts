@@ -33,9 +33,9 @@ import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../sto
 import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { did } from '../audit.ts';
 import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../door.ts';
+import type { StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
-import type { StreamMessage } from './streams.ts';
 import { adminView, containerView, createdView, keyView } from './views.ts';
 
 /** What the actor understands. */

@@ -27,6 +27,8 @@ export interface GatewayDeps {
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Numbers in the text format of Prometheus, for `/metrics`. */
   readonly metrics: () => Promise<string>;
+  /** What is wrong with the bus, a sentence; undefined while it is well. */
+  readonly busProblem?: () => string | undefined;
   /** The ports we listen on for HTTP and HTTPS; the outside knows them as 80 and 443 too (interface section 4.5). */
   readonly ports: { readonly http: number; readonly https: number };
 }

@@ -50,6 +50,10 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
     ssh: (parent) => ssh.start(parent),
   });
   const stopProblem = lifeOf(supervisor);
+  const readiness = readinessOf(
+    () => (isDraining ? 'draining' : routing.isReady ? stopProblem() : 'not ready'),
+    deps.busProblem ?? (() => undefined),
+  );
 
   return {
     decide: (request) => {
@@ -62,9 +66,7 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
           },
         );
       }
-      const page = isOwnHost(request.host)
-        ? ownPage(request, () => (isDraining ? 'draining' : routing.isReady ? stopProblem() : 'not ready'))
-        : undefined;
+      const page = isOwnHost(request.host) ? ownPage(request, readiness) : undefined;
       return page === undefined ? routing.decide(request) : { reply: page };
     },
     decideName: (serverName, port) => routing.decideName(serverName, port),
@@ -115,11 +117,24 @@ function isForMetrics(request: ProxyRequest): boolean {
   );
 }
 
+/**
+ * What `/readyz` says. A bus that was never reached keeps the gateway from being ready; one that went away later is only told of, since
+ * routes and containers come from the database and traffic flows on.
+ */
+function readinessOf(notReady: () => string | undefined, busProblem: () => string | undefined): () => ProxyReply {
+  let wasReached = false;
+  return () => {
+    const bus = busProblem();
+    wasReached ||= bus === undefined;
+    const problem = notReady() ?? (wasReached ? undefined : bus);
+    if (problem !== undefined) return { status: 503, body: `${problem}\n` };
+    return { status: 200, body: bus === undefined ? 'ready\n' : `ready, but ${bus}\n` };
+  };
+}
+
 /** `/healthz` and `/readyz` (interface section 4.4). */
-function ownPage({ target, method }: ProxyRequest, notReady: () => string | undefined): ProxyReply | undefined {
+function ownPage({ target, method }: ProxyRequest, readiness: () => ProxyReply): ProxyReply | undefined {
   if (method !== 'GET' && method !== 'HEAD') return undefined;
   if (target === '/healthz') return { status: 200, body: 'ok\n' };
-  if (target !== '/readyz') return undefined;
-  const problem = notReady();
-  return problem === undefined ? { status: 200, body: 'ready\n' } : { status: 503, body: `${problem}\n` };
+  return target === '/readyz' ? readiness() : undefined;
 }

@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import type { DeadLetter, Delivery, DeliveryId, Fetched, StoredConsumer } from '../../proto/bus-store.ts';
+import type { Delivery, DeliveryId, Fetched, StoredConsumer } from '../../proto/bus-store.ts';
 import type { Db, Tx } from '../db.ts';
 import { isConstraint } from '../errors.ts';
+import { storableReason } from './dead-letters.ts';
 import { noStream } from './errors.ts';
 import { subjectRegex } from './subject-filter.ts';
 
@@ -43,8 +44,20 @@ const consumerRow = z.object({
 type Consumer = z.output<typeof consumerRow>;
 
 const deliveryRow = z
-  .object({ seq: z.number(), subject: z.string(), data: z.instanceof(Buffer), attempts: z.number() })
-  .transform(({ seq, subject, data, attempts }): Delivery => ({ seq, subject, data, deliveryCount: attempts }));
+  .object({
+    seq: z.number(),
+    subject: z.string(),
+    data: z.instanceof(Buffer),
+    attempts: z.number(),
+    msg_id: z.string().nullable(),
+    at: z.date(),
+  })
+  .transform(
+    ({ seq, subject, data, attempts, msg_id, at }): Delivery => ({
+      ...{ seq, subject, data, deliveryCount: attempts, storedAt: at.getTime() },
+      msgId: msg_id ?? undefined,
+    }),
+  );
 
 /** StreamStore.fetch. Rejects BusError `no_stream` when the consumer does not exist. */
 export function fetch(db: Db, stream: string, durable: string): Promise<Fetched> {
@@ -80,9 +93,10 @@ async function buryExhausted(tx: Tx, stream: string, durable: string, maxDeliver
        delete from bus_deliveries where stream = $1 and durable = $2 and due <= now() and attempts >= $3
        returning seq, attempts
      )
-     insert into bus_dead_letters (stream, durable, seq, subject, data, deliveries, reason)
-     select $1, $2, seq, subject, data, attempts, 'delivered too often'
-     from spent join bus_messages using (seq) where bus_messages.stream = $1`,
+     insert into bus_dead_letters (stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason)
+     select $1, $2, seq, at, subject, data, msg_id, attempts, 'delivered too often'
+     from spent join bus_messages using (seq) where bus_messages.stream = $1
+     on conflict (stream, durable, seq, stored_at) do nothing`,
     [stream, durable, maxDeliver],
   );
 }
@@ -108,7 +122,7 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
        where stream = $1 and durable = $2 and seq in (select seq from due)
        returning seq, attempts
      )
-     select seq, subject, data, attempts from again join bus_messages using (seq)
+     select seq, subject, data, attempts, msg_id, at from again join bus_messages using (seq)
      where bus_messages.stream = $1 order by seq`,
     [stream, durable, consumer.max_ack_pending, maxFetchBytes, consumer.ack_wait_ms],
   );
@@ -149,7 +163,7 @@ async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Con
        insert into bus_deliveries (stream, durable, seq, attempts, due)
        select $1, $2, seq, 1, clock_timestamp() + $5 * interval '1 millisecond' from unnest($3::bigint[]) as new (seq)
      )
-     select seq, subject, data, 1 as attempts from bus_messages where stream = $1 and seq = any($3::bigint[]) order by seq`,
+     select seq, subject, data, 1 as attempts, msg_id, at from bus_messages where stream = $1 and seq = any($3::bigint[]) order by seq`,
     [stream, durable, taken.map(({ seq }) => seq), last.seq + 1, consumer.ack_wait_ms],
   );
   return { deliveries, more: true };
@@ -199,37 +213,16 @@ export async function term(
        where stream = $1 and durable = $2 and out.seq = item.seq and out.attempts = item.attempts
        returning out.seq, out.attempts, item.reason
      )
-     insert into bus_dead_letters (stream, durable, seq, subject, data, deliveries, reason)
-     select $1, $2, seq, subject, data, attempts, reason
-     from given_up join bus_messages using (seq) where bus_messages.stream = $1`,
+     insert into bus_dead_letters (stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason)
+     select $1, $2, seq, at, subject, data, msg_id, attempts, reason
+     from given_up join bus_messages using (seq) where bus_messages.stream = $1
+     on conflict (stream, durable, seq, stored_at) do nothing`,
     [
       stream,
       durable,
       items.map(({ seq }) => seq),
       items.map(({ deliveryCount }) => deliveryCount),
-      // A reason may quote a message; what cannot be stored must not keep the message from being given up.
-      items.map(({ reason }) => reason.replaceAll('\0', '').slice(0, 1000)),
+      items.map(({ reason }) => storableReason(reason)),
     ],
-  );
-}
-
-const deadLetterRow = z.object({
-  stream: z.string(),
-  durable: z.string(),
-  seq: z.number(),
-  subject: z.string(),
-  data: z.instanceof(Buffer),
-  deliveries: z.number(),
-  reason: z.string(),
-  at: z.date().transform((date) => date.getTime()),
-});
-
-/** StreamStore.deadLetters */
-export function deadLetters(db: Db, stream: string, limit: number): Promise<DeadLetter[]> {
-  return db.many(
-    deadLetterRow,
-    `select stream, durable, seq, subject, data, deliveries, reason, at
-     from bus_dead_letters where stream = $1 order by id desc limit $2`,
-    [stream, limit],
   );
 }

@@ -1,6 +1,7 @@
 import type { StreamStore } from '../../proto/bus-store.ts';
 import type { Db } from '../db.ts';
 import * as consumers from './consumers.ts';
+import { listDeadLetters } from './dead-letters.ts';
 import { asBus } from './errors.ts';
 import { kvStore } from './kv.ts';
 import { append, appendChannel, ensureStream, listStreams } from './streams.ts';
@@ -17,7 +18,7 @@ export function streamStore(db: Db): StreamStore {
     ack: (stream, durable, seqs) => asBus(() => consumers.ack(db, stream, durable, seqs)),
     nak: (stream, durable, items) => asBus(() => consumers.nak(db, stream, durable, items)),
     term: (stream, durable, items) => asBus(() => consumers.term(db, stream, durable, items)),
-    deadLetters: (stream, limit) => asBus(() => consumers.deadLetters(db, stream, limit)),
+    deadLetters: (stream, limit) => asBus(() => listDeadLetters(db, stream, limit)),
     onAppend: (handler) => db.listen(appendChannel, handler),
     trim: () => asBus(() => trim(db)),
     kv: kvStore(db),

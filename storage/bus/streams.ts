@@ -104,9 +104,9 @@ async function seenIds(tx: Tx, stream: string, messages: readonly NewMessage[], 
 async function insert(tx: Tx, stream: string, fresh: readonly (NewMessage & { seq: number })[], bytes: number) {
   await tx.run(
     `with stored as (
-       insert into bus_messages (stream, seq, subject, data, size)
-       select $1, seq, subject, data, octet_length(data)
-       from unnest($2::bigint[], $3::text[], $4::bytea[]) as new (seq, subject, data)
+       insert into bus_messages (stream, seq, subject, data, size, msg_id)
+       select $1, seq, subject, data, octet_length(data), msg_id
+       from unnest($2::bigint[], $3::text[], $4::bytea[], $5::text[]) as new (seq, subject, data, msg_id)
      ), ids as (
        insert into bus_message_ids (stream, msg_id, seq)
        select $1, msg_id, seq from unnest($2::bigint[], $5::text[]) as new (seq, msg_id) where msg_id is not null

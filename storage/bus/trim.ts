@@ -1,9 +1,8 @@
 import type { Db } from '../db.ts';
+import { keptDeadLetters } from './dead-letters.ts';
 
 /** Rows removed in one step, so that no transaction runs long. */
 const step = 5000;
-/** Dead letters kept for each stream. */
-const keptDeadLetters = 10_000;
 
 /** Removes expired messages, message ids, entries and surplus dead letters, one step of each. True when more remain. */
 export async function trim(db: Db): Promise<boolean> {

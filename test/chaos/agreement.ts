@@ -10,6 +10,8 @@ export interface Seen {
   readonly pushed: ReadonlyMap<string, string>;
   readonly db: Db;
   readonly docker: DockerClient;
+  /** Docker's ids of what has processes. */
+  readonly tasks: readonly string[];
 }
 
 const listed = z.array(z.object({ Id: z.string(), Labels: z.record(z.string(), z.string()) }));
@@ -40,7 +42,7 @@ export async function dockerContainers(docker: DockerClient): Promise<{ dockerId
 }
 
 /** What does not agree, in sentences; empty when all does, and nothing is under way. */
-export async function disagreements({ containers, pushed, db, docker }: Seen): Promise<string[]> {
+export async function disagreements({ containers, pushed, db, docker, tasks }: Seen): Promise<string[]> {
   const problems: string[] = [];
   const rows = await db.many(
     row,
@@ -84,6 +86,10 @@ export async function disagreements({ containers, pushed, db, docker }: Seen): P
     );
     const paths = mounted.map(({ Destination }) => Destination).sort();
     if (paths.join() !== stored.mount_paths.toSorted().join()) problems.push(`${id} has mounts ${paths.join()}`);
+  }
+  const running = await docker.json('GET', '/containers/json', listed);
+  for (const task of tasks) {
+    if (!running.some(({ Id }) => Id === task)) problems.push(`${task} runs, and Docker does not know it`);
   }
   return problems;
 }

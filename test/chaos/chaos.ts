@@ -6,15 +6,15 @@ import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { DockerClient } from '../../transports/docker/client.ts';
-import { startPrivateDockerd, stopPrivateDockerd } from '../../transports/docker/dockerd.ts';
 import { publicKey } from '../compute/kit/world.ts';
 import { buildTinyImage } from '../engine/tiny-image.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
+import { testDatabase } from '../kit/database.ts';
 import { logIn, type Reply, request, startPlatform, troupe } from '../kit/platform.ts';
 import { type Cleanup, tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { websocket } from '../kit/websocket.ts';
 import { disagreements, dockerContainers, type Seen } from './agreement.ts';
+import { trialEngine } from './engine.ts';
 
 /** How much of it. */
 export interface ChaosOptions {
@@ -29,6 +29,8 @@ export interface ChaosOptions {
   readonly meddlings: number;
   /** How long everything may take to agree in the end, ms. */
   readonly settleMs: number;
+  /** Hears where things stand while they do not agree. */
+  readonly onProgress?: (line: string) => void;
 }
 
 /** What happened. */
@@ -37,6 +39,8 @@ export interface ChaosReport {
   readonly answers: Readonly<Record<string, number>>;
   readonly meddlings: Readonly<Record<string, number>>;
   readonly kills: number;
+  /** How often dockerd ended by itself besides, and was started again. */
+  readonly crashes: number;
   /** Of the operations, of the agreement after them, ms. */
   readonly tookMs: number;
   readonly settledMs: number;
@@ -44,6 +48,9 @@ export interface ChaosReport {
   readonly left: Readonly<Record<string, number>>;
 }
 
+/** Whatever is the matter, a request is answered within this; and each thing is tidied within that. */
+const ANSWER_MS = 30_000;
+const TIDY_MS = 60_000;
 const USERS = ['ann', 'bob', 'cid'];
 const CLIENTS_PER_USER = 2;
 const PASSWORD = 'a password for chaos';
@@ -68,9 +75,14 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   try {
     return await chaos({ after: (end) => void ends.unshift(end) }, options);
   } finally {
-    // What cannot be tidied must not hide what was found.
+    // What cannot be tidied, or not in time, must not hide what was found.
     for (const end of ends) {
-      await Promise.resolve(end()).catch((error: unknown) => process.stderr.write(`not tidied: ${error}\n`));
+      const tidied = Promise.resolve()
+        .then(end)
+        .then(() => undefined);
+      const late = delay(TIDY_MS, `it took more than ${TIDY_MS} ms`, { ref: false });
+      const problem = await Promise.race([tidied, late]).catch(String);
+      if (problem !== undefined) process.stderr.write(`not tidied: ${problem}\n`);
     }
   }
 }
@@ -78,20 +90,20 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
 async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
   const random = seeded(options.seed);
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] ?? assert.fail('nothing to pick');
-  const dataDir = await tempDir(t);
-  const engine = () => startPrivateDockerd({ dataDir, log: silentLog });
-  let { host, pid } = await engine();
-  t.after(async () => {
-    await stopPrivateDockerd({ dataDir, log: silentLog, graceSeconds: 0 });
-  });
-  const docker = new DockerClient(host);
+  const engine = await trialEngine(t);
+  const docker = new DockerClient(engine.host);
   t.after(() => docker.close());
   const image = await buildTinyImage();
   await image.build(docker, () => {}, new AbortController().signal);
   const database = await testDatabase();
   t.after(() => database.close());
   const env = {
-    ...{ DATABASE_URL: database.url, DOCKER_HOST: host, DEFAULT_IMAGE: image.reference, ADMIN_PASSWORD: PASSWORD },
+    ...{
+      DATABASE_URL: database.url,
+      DOCKER_HOST: engine.host,
+      DEFAULT_IMAGE: image.reference,
+      ADMIN_PASSWORD: PASSWORD,
+    },
     LOG_LEVEL: 'info',
   };
   const platform = await startPlatform({ data: await tempDir(t), env });
@@ -123,6 +135,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
   const call = (user: User, method: string, path: string, body?: unknown): Promise<Reply> =>
     request(method, `${compute}/compute/containers${path}`, {
       token: user.token,
+      timeoutMs: ANSWER_MS,
       ...(body === undefined ? {} : { body }),
     });
   const listOf = async (user: User): Promise<Listed> => {
@@ -158,9 +171,16 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
     ...Object.keys(operations),
   ];
 
+  /** Once something went wrong nobody goes on. */
+  let broken = false;
+  const whole = (part: Promise<void>): Promise<void> =>
+    part.catch((error: unknown) => {
+      broken = true;
+      throw error;
+    });
   let left = options.operations;
   async function client(user: User): Promise<void> {
-    while (left-- > 0) {
+    while (!broken && left-- > 0) {
       const containers = await listOf(user);
       const name = containers.length === 0 ? 'create' : pick(weights);
       const { status, json } =
@@ -201,18 +221,19 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
       ...Array<'kill'>(options.kills).fill('kill'),
       ...Array<'meddle'>(options.meddlings).fill('meddle'),
     ];
-    for (; deeds.length > 0; ) {
+    while (deeds.length > 0 && !broken) {
       const [deed] = deeds.splice(Math.floor(random() * deeds.length), 1);
       // Spread over the operations, as far as these are.
       const share = 1 - deeds.length / (options.kills + options.meddlings);
-      await until(() => !working || left <= options.operations * (1 - share), { timeoutMs: 600_000, everyMs: 50 });
+      await until(() => !working || broken || left <= options.operations * (1 - share), {
+        timeoutMs: 600_000,
+        everyMs: 50,
+      });
       // Those that are left when the clients are done meet containers too.
       if (!working) await delay(200);
       if (deed === 'meddle') await meddle();
       else {
-        process.kill(pid, 'SIGKILL');
-        await delay(random() * 2000);
-        ({ host, pid } = await engine());
+        await engine.killAndStart(random() * 2000);
         kills++;
       }
     }
@@ -220,22 +241,38 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
 
   const began = performance.now();
   try {
-    const clients = users.flatMap((user) => Array.from({ length: CLIENTS_PER_USER }, () => client(user)));
-    const troubled = trouble();
-    await Promise.all(clients).finally(() => {
+    const clients = users.flatMap((user) => Array.from({ length: CLIENTS_PER_USER }, () => whole(client(user))));
+    const done = Promise.allSettled(clients).then((ended) => {
       working = false;
+      return ended;
     });
+    const troubled = whole(trouble());
+    const [ended] = await Promise.all([done, Promise.allSettled([troubled])]);
     await troubled;
+    for (const one of ended) if (one.status === 'rejected') throw one.reason;
     const tookMs = performance.now() - began;
     let problems: string[] = [];
+    let crashes = 0;
+    let told = performance.now();
     const see = async (): Promise<Seen> => ({
       containers: (await Promise.all(users.map(listOf))).flat(),
       pushed: new Map(users.flatMap(({ pushed }) => [...pushed])),
       db: database.db,
       docker,
+      tasks: engine.tasks(),
     });
     const agreeing = async () => {
-      problems = await disagreements(await see());
+      try {
+        crashes = await engine.keep();
+        problems = await disagreements(await see());
+      } catch (error) {
+        // Nothing can be said of what does not answer.
+        problems = [`it cannot be looked at: ${error instanceof Error ? error.message : error}`];
+      }
+      if (problems.length > 0 && performance.now() - told > 5000) {
+        told = performance.now();
+        options.onProgress?.(`after ${Math.round((told - began - tookMs) / 1000)} s: ${problems.join('; ')}`);
+      }
       return problems.length === 0;
     };
     await until(agreeing, { timeoutMs: options.settleMs, everyMs: 200 }).catch(() => assert.fail(problems.join('\n')));
@@ -246,12 +283,19 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
     const statuses: Record<string, number> = {};
     for (const { status } of (await see()).containers) statuses[status] = (statuses[status] ?? 0) + 1;
     await tidy();
-    return { answers, meddlings: meddled, kills, tookMs, settledMs, left: statuses };
+    return { answers, meddlings: meddled, kills, crashes, tookMs, settledMs, left: statuses };
   } catch (error) {
-    throw new Error(
-      `chaos with seed ${options.seed}: ${error instanceof Error ? error.message : error}\n${platform.log().slice(-6000)}`,
-      { cause: error },
-    );
+    const said = error instanceof Error ? error.message : String(error);
+    throw new Error(`chaos with seed ${options.seed}: ${said}\n\n${standing(said)}`, { cause: error });
+  }
+
+  /** What platform and dockerd said last of the containers that are spoken of, or of anything. */
+  function standing(problem: string): string {
+    const ids = problem.match(/\b[a-z][a-z0-9]{11}\b/g) ?? [];
+    const lines = platform.log().split('\n');
+    const about = ids.length === 0 ? lines : lines.filter((line) => ids.some((id) => line.includes(id)));
+    const shown = about.slice(-40).map((line) => line.replace(/\\n.*?(?=",)/g, '').slice(0, 500));
+    return `platform:\n${shown.join('\n')}\n\ndockerd ${engine.lastWords()}`;
   }
 
   /** All is deleted in the end, and nothing is left, not even a volume or a network. */
@@ -263,7 +307,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
     const volumes = z.object({ Volumes: z.array(z.object({ Name: z.string() })).nullable() });
     const nothing = async () => {
       const named = (await docker.json('GET', '/volumes', volumes)).Volumes ?? [];
-      still = [...(await dockerContainers(docker)), ...named];
+      still = [...(await dockerContainers(docker)), ...named, ...engine.tasks()];
       return Array.isArray(still) && still.length === 0;
     };
     await until(nothing, { timeoutMs: options.settleMs, everyMs: 200 }).catch(() =>

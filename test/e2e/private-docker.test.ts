@@ -1,10 +1,11 @@
 /** `troupe up` where no Docker Engine runs: it brings its own, and leaves it running for the containers. */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { DockerClient } from '../../transports/docker/client.ts';
 import { privateDockerHost } from '../../transports/docker/dockerd.ts';
+import { dockerdFiles, isAlive } from '../../transports/docker/dockerd-files.ts';
 import { buildTinyImage } from '../engine/tiny-image.ts';
 import { logIn, request, startPlatform, troupe } from '../kit/platform.ts';
 import { skipUnless, skipWithout } from '../kit/require.ts';
@@ -19,7 +20,7 @@ const skip =
 /** The environment of a machine on which nobody says where Docker is. */
 const env = { DOCKER_HOST: '', ADMIN_PASSWORD: 'the admin of this test' };
 
-test('up starts a private Docker Engine, SIGTERM leaves containers running, down stops all', {
+test('up starts a private Docker Engine and keeps it running, SIGTERM leaves containers running, down stops all', {
   skip,
   timeout: 180_000,
 }, async (t: Cleanup) => {
@@ -56,6 +57,12 @@ test('up starts a private Docker Engine, SIGTERM leaves containers running, down
   const refused = await troupe(['down', '--data', data], { env });
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, /Troupe already runs/);
+  const { pidFile } = dockerdFiles(data);
+  const pid = Number(readFileSync(pidFile, 'utf8'));
+  process.kill(pid, 'SIGKILL');
+  await until(async () => !isAlive(pid) && (await privateDockerHost(data)) !== undefined, { timeoutMs: 30_000 });
+  assert.notEqual(Number(readFileSync(pidFile, 'utf8')), pid);
+  await until(() => new DockerClient(host).ping().catch(() => false), { what: 'it answers', timeoutMs: 60_000 });
   assert.equal(await second.stop(), 0, second.log());
 
   const down = await troupe(['down', '--data', data], { env });

@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { authEndpoints } from '../../proto/auth.ts';
 import { computeEndpoints } from '../../proto/compute.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
+import { notifyEndpoints } from '../../proto/notify.ts';
 import { actorSchema, listActors } from '../../proto/operations.ts';
 import { testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
@@ -20,7 +21,7 @@ import { UpgradeRefused, websocket } from '../kit/websocket.ts';
 const ADMIN_PASSWORD = 'the admin of this test';
 const NOBODYS_ID = 'aaaaaaaaaaaa';
 const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, listActors];
-const endpoints: readonly AnyEndpoint[] = [...servedByAuth, ...computeEndpoints];
+const endpoints: readonly AnyEndpoint[] = [...servedByAuth, ...computeEndpoints, ...notifyEndpoints];
 
 /** A body that each endpoint of a container takes. */
 const rightBodies: Record<string, object> = {
@@ -58,7 +59,8 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
 
   const auth = () => platform.ready.urls.auth;
   const compute = () => platform.ready.urls.compute;
-  const base = (endpoint: AnyEndpoint) => (endpoint.service === 'auth' ? auth() : compute());
+  const base = ({ service }: AnyEndpoint) =>
+    service === 'auth' ? auth() : service === 'notify' ? platform.ready.urls.notify : compute();
   const urlOf = (endpoint: AnyEndpoint, value: string) =>
     `${base(endpoint)}${endpoint.path.replaceAll(/\{.*?\}/g, value)}`;
 
@@ -258,6 +260,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
   test('/openapi.json lists exactly what is served and is a valid OpenAPI 3.1 document', async () => {
     for (const [url, served] of [
       [auth(), servedByAuth],
+      [platform.ready.urls.notify, notifyEndpoints],
       [compute(), computeEndpoints],
     ] as const) {
       const { json } = await request('GET', `${url}/openapi.json`);

@@ -285,6 +285,50 @@ describe('a faulty Docker Engine', () => {
     assert.ok(asked.every((subnet) => /^10\.(19[2-9]|2[0-5]\d)\.\d+\.\d+\/29$/.test(subnet)));
   });
 
+  /** A container that was never started, and a Docker Engine that answers its starts like so. */
+  const unstartable = async (answers: { status: number; message: string }[]): Promise<string[]> => {
+    const calls: string[] = [];
+    const view = {
+      ...{ Id: 'f00', Config: { Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } } },
+      ...{ State: { Status: 'created', Running: false, ExitCode: 0, StartedAt: '0001-01-01T00:00:00Z' } },
+      ...{ HostConfig: {}, NetworkSettings: { Networks: { 'troupe-f-a': { IPAddress: '' } } } },
+    };
+    await begin((request, response, called) => {
+      if (called.endsWith('/start') || request.method === 'DELETE') calls.push(`${request.method} ${called}`);
+      if (called.endsWith('/start')) {
+        const { status, message } = answers.shift() ?? { status: 204, message: '' };
+        return json(response, status, { message });
+      }
+      return json(response, 200, called.endsWith('/json') ? view : {});
+    });
+    return calls;
+  };
+
+  it('that lost track of a container starts it once what runs of it was ended', async () => {
+    const lost = { status: 500, message: 'id already in use' };
+    const calls = await unstartable([lost, { status: 409, message: 'task f00 already exists: unknown' }]);
+    await engine.start('a', []);
+    assert.deepEqual(calls, Array(3).fill('POST /containers/f00/start'));
+  });
+
+  it('that never finds back to a container has it removed, to be made anew', async () => {
+    const calls = await unstartable(Array(100).fill({ status: 500, message: 'id already in use' }));
+    await assert.rejects(engine.start('a', []), /lost track of the container: it is made anew/);
+    assert.equal(calls.at(-1), 'DELETE /containers/f00');
+  });
+
+  it('that cannot start what never ran has it removed, too; not when somebody else removes it', async () => {
+    const calls = await unstartable([{ status: 500, message: 'network sandbox not found' }]);
+    await rejectsWith(engine.start('a', []), 'unavailable');
+    assert.deepEqual(calls, ['POST /containers/f00/start', 'DELETE /containers/f00']);
+    calls.length = 0;
+    await engine.close();
+    client.close();
+    const others = await unstartable([{ status: 409, message: 'removal in progress' }]);
+    await rejectsWith(engine.start('a', []), 'unavailable');
+    assert.deepEqual(others, ['POST /containers/f00/start']);
+  });
+
   it('that does not open a shell says why', async () => {
     const view = {
       Id: 'f00',

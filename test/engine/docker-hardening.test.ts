@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import type { ContainerSpec } from '../../proto/ports.ts';
 import { keptCapabilities } from '../../transports/docker/container-config.ts';
 import { namingOf } from '../../transports/docker/naming.ts';
+import { rejectsWith } from './conformance-kit.ts';
 import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 
@@ -156,6 +160,40 @@ describe('hardening of containers on Docker', { skip: dockerSkip() }, () => {
       query: { all: true, filters },
     });
     assert.deepEqual(helpers, []);
+  });
+
+  it('keeps data inside the container, wherever links of its image lead', async (t) => {
+    const machine = mkdtempSync(join(tmpdir(), 'troupe-links-'));
+    t.after(() => rmSync(machine, { recursive: true }));
+    writeFileSync(join(machine, 'mine'), 'of the machine');
+    const up = '../'.repeat(12);
+    await inside(`ln -s ${up}${machine.slice(1)} /climbs; ln -s ${machine} /points; ln -s /proc /kernel`);
+    const repo = `troupe-links-${process.pid}`;
+    const naming = namingOf(under.installation);
+    await under.client.call('POST', '/commit', {
+      query: { container: naming.container('hard'), repo, tag: 'x' },
+      body: {},
+    });
+    t.after(async () => {
+      await under.engine.remove('links', {});
+      await under.client.call('DELETE', `/images/${repo}:x`, { query: { force: true } });
+    });
+    const linked = { ...spec, id: 'links', image: `${repo}:x` };
+    for (const path of ['/climbs', '/points']) {
+      await under.engine.create({ ...linked, mountPaths: [path] });
+      await under.engine.start('links', []);
+      const said = (
+        await under.exec('links', `cat ${path}/mine; echo theirs > ${path}/theirs && cat ${path}/theirs`)
+      ).toString();
+      assert.match(said, /No such file or directory\s+theirs/);
+      assert.deepEqual(readdirSync(machine), ['mine']);
+      await under.engine.stop('links', 0);
+      await under.engine.start('links', []);
+      assert.match((await under.exec('links', `cat ${path}/theirs`)).toString(), /^theirs/, 'it is kept');
+      await under.engine.remove('links', {});
+    }
+    await under.engine.create({ ...linked, mountPaths: ['/kernel'] });
+    await rejectsWith(under.engine.start('links', []), 'refused');
   });
 
   it('lets a container go although a helper of its keys was left when dockerd was killed', async () => {

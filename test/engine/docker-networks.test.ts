@@ -92,6 +92,28 @@ describe('networks of containers on Docker', { skip: dockerSkip() }, () => {
     await networks.remove('used');
   });
 
+  it('get a bridge of another name when Docker keeps the first for something else', async () => {
+    const networks = open('10.192.0.0/10');
+    // What dockerd leaves that is killed while it makes a network is not listed; this is.
+    const foreign = {
+      Name: naming.network('holder'),
+      Options: { 'com.docker.network.bridge.name': networks.bridge('x') },
+    };
+    await client.call('POST', '/networks/create', {
+      body: { ...foreign, IPAM: { Config: [{ Subnet: '10.191.254.0/29' }] } },
+    });
+    try {
+      assert.equal(await networks.ensure('x'), networks.bridge('x', 1));
+      assert.equal(await networks.ensure('x'), networks.bridge('x', 1));
+      assert.equal(await networks.anyBridge(), networks.bridge('x', 1));
+      await networks.remove('x');
+    } finally {
+      await client.call('DELETE', `/networks/${foreign.Name}`);
+    }
+    assert.equal(await networks.ensure('x'), networks.bridge('x'));
+    await networks.remove('x');
+  });
+
   it('are looked after once there is one', async () => {
     const networks = open('10.192.0.0/10');
     let runs = 0;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -97,6 +98,47 @@ describe('private dockerd', { skip }, () => {
       const { host } = await startPrivateDockerd({ dataDir, log: silentLog });
       await removeInstallation(host, 'own');
       await stopPrivateDockerd({ dataDir, log: silentLog });
+    }
+  });
+
+  it('is started when the one that was about to be attached to ends instead', async () => {
+    const dataDir = join(folder, 'ending');
+    const first = await startPrivateDockerd({ dataDir, log: silentLog });
+    try {
+      // Frozen, it lives and does not answer.
+      process.kill(first.pid, 'SIGSTOP');
+      let isAttaching = false;
+      const log = { ...silentLog, info: () => (isAttaching = true) };
+      const second = startPrivateDockerd({ dataDir, log });
+      await eventually(() => assert.ok(isAttaching));
+      process.kill(first.pid, 'SIGKILL');
+      assert.equal((await second).attached, false);
+    } finally {
+      assert.equal(await stopPrivateDockerd({ dataDir, log: silentLog, graceSeconds: 0 }), true);
+    }
+  });
+
+  it('takes what containerd lost track of along when it is stopped', async () => {
+    const dataDir = join(folder, 'shims');
+    await startPrivateDockerd({ dataDir, log: silentLog });
+    const { execRoot } = dockerdFiles(dataDir);
+    // What a killed containerd leaves, as the process table shows it: a shim, and a container's first process below it.
+    const left = async (root: string): Promise<{ shim: ChildProcess; below: number }> => {
+      const words = ['-c', 'sleep 1000 & echo $!; wait', 'sh', '-address', join(root, 'containerd/containerd.sock')];
+      const shim = spawn('/bin/sh', words, { argv0: 'containerd-shim', stdio: ['ignore', 'pipe', 'ignore'] });
+      const [said] = await once(shim.stdout, 'data');
+      return { shim, below: Number(said) };
+    };
+    const [own, foreign] = [await left(execRoot), await left(join(folder, 'elsewhere'))];
+    try {
+      assert.equal(await stopPrivateDockerd({ dataDir, log: silentLog, graceSeconds: 0 }), true);
+      await eventually(() => assert.ok(own.shim.signalCode === 'SIGKILL' && !isAlive(own.below)));
+      assert.ok(isAlive(foreign.below) && foreign.shim.signalCode === null);
+    } finally {
+      for (const { shim, below } of [own, foreign]) {
+        shim.kill('SIGKILL');
+        if (isAlive(below)) process.kill(below, 'SIGKILL');
+      }
     }
   });
 

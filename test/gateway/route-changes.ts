@@ -83,7 +83,7 @@ export async function routeChanges(
   const gateway = await openGateway({
     ...{ system, db, engine, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
     certificate: { context: certificateContext(own) },
-    ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined },
+    ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined, busProblem: () => undefined },
     sshKeys: { host: [sshKey], platform: sshKey },
     ...{ isCaching: false, processRegistry: new Registry() },
   });

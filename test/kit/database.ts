@@ -1,7 +1,5 @@
-import { spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
@@ -9,6 +7,7 @@ import type { Log } from '../../proto/ports.ts';
 import { type Db, openDb } from '../../storage/db.ts';
 import { startEmbedded } from '../../storage/embedded/server.ts';
 import { migrate, migrationsDir, readMigrations } from '../../storage/migrate.ts';
+import { guard } from './guard.ts';
 
 /** A log that says nothing. */
 export const silentLog: Log = {
@@ -50,7 +49,13 @@ const variable = 'TROUPE_TEST_PG';
  */
 export async function startTestServer(): Promise<TestServer> {
   const dir = await mkdtemp(join(tmpdir(), 'troupe-pg-'));
-  const endGuard = guard(dir);
+  const endGuard = guard(
+    [
+      'pid=$(head -n 1 "$1/postgres/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null && sleep 1',
+      'rm -rf "$1"',
+    ],
+    dir,
+  );
   const server = await startEmbedded({
     dataDir: dir,
     log: silentLog,
@@ -63,22 +68,6 @@ export async function startTestServer(): Promise<TestServer> {
       await rm(dir, { recursive: true, force: true });
       endGuard();
     },
-  };
-}
-
-/** A child that waits for the end of its input, which the kernel closes when we die, and cleans up then. */
-function guard(dir: string): () => void {
-  const script = [
-    'cat >/dev/null',
-    'pid=$(head -n 1 "$1/postgres/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null && sleep 1',
-    'rm -rf "$1"',
-  ].join('\n');
-  const child = spawn('/bin/sh', ['-c', script, 'guard', dir], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
-  child.unref();
-  if (child.stdin instanceof Socket) child.stdin.unref();
-  return () => {
-    child.removeAllListeners();
-    child.kill('SIGKILL');
   };
 }
 

@@ -36,9 +36,17 @@ export async function troupe(
   return { code: typeof code === 'number' ? code : null, stdout, stderr };
 }
 
+/** Starts `troupe ...` as a child process whose output the caller reads. */
+export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}) {
+  return spawn(process.execPath, [...nodeArguments, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
 const readySchema = z.object({
   ready: z.literal(true),
-  urls: z.object({ auth: z.url(), compute: z.url(), http: z.url(), https: z.url() }),
+  urls: z.object({ auth: z.url(), compute: z.url(), notify: z.url(), http: z.url(), https: z.url() }),
   ssh: z.object({ host: z.string(), port: z.number() }),
   domain: z.string(),
   admin: z.object({ username: z.string(), password: z.string().nullable() }),
@@ -62,10 +70,9 @@ export async function startPlatform(options: {
   env?: Record<string, string>;
   args?: readonly string[];
 }): Promise<RunningPlatform> {
-  const child = spawn(
-    process.execPath,
-    [...nodeArguments, 'up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
-    { env: { ...process.env, ...options.env }, stdio: ['ignore', 'pipe', 'pipe'] },
+  const child = spawnTroupe(
+    ['up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
+    options.env,
   );
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => (log += chunk));
@@ -105,17 +112,18 @@ export interface Reply {
   readonly json: Record<string, unknown>;
 }
 
-/** One request with a JSON body; the reply's body is parsed when it is JSON. */
+/** One request with a JSON body; the reply's body is parsed when it is JSON. Rejects when `timeoutMs` is given and over. */
 export async function request(
   method: string,
   url: string,
-  options: { token?: string; body?: unknown; raw?: string } = {},
+  options: { token?: string; body?: unknown; raw?: string; timeoutMs?: number } = {},
 ): Promise<Reply> {
   const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   const response = await fetch(url, {
     method,
     headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
     ...(body === undefined ? {} : { body }),
+    ...(options.timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(options.timeoutMs) }),
   });
   const text = await response.text();
   const json: unknown = text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : {};

@@ -55,6 +55,32 @@ test('the field numbers are those of the interface', () => {
   assert.deepEqual(numbers, [1, 2, 3, 4, 5, 6, 7]);
 });
 
+test('an event is for one user: nothing that means more in a subject is an id', () => {
+  const { metadata: _, ...rest } = notification;
+  for (const userId of ['*', '>', 'a.b', 'a.*', '', ' ', 'a b', 'a\r\nPUB x 0', 'a\0'])
+    assert.throws(() => notificationEvent('auth', 1, { ...rest, userId }), TypeError, JSON.stringify(userId));
+});
+
+test('bytes that another encoder wrote, by hand', () => {
+  const field = (number: number, text: string) => {
+    const bytes = Buffer.from(text);
+    return Buffer.concat([Buffer.of((number << 3) | 2, bytes.length), bytes]);
+  };
+  const strings = ['abcdefghijk1', 'Container started', '„web“ runs 🚀', '/containers/x', 'compute'];
+  const metadata = Buffer.concat([
+    field(1, 'e1'),
+    field(2, 'compute'),
+    Buffer.of(0x18, 0x80, 0xe8, 0x96, 0xd6, 0x8d, 0x37),
+  ]);
+  const bytes = Buffer.concat([
+    Buffer.of(0x0a, metadata.length),
+    metadata,
+    ...strings.map((text, index) => field(index + 2, text)),
+  ]);
+  assert.deepEqual(Buffer.from(encodeNotification(notification)).toString('hex'), bytes.toString('hex'));
+  assert.deepEqual(decodeNotification(bytes), notification);
+});
+
 test('an event goes to its user under its own id; what is no notification is refused', () => {
   const { metadata: _, ...rest } = notification;
   const event = notificationEvent('auth', 5, rest);
@@ -63,4 +89,27 @@ test('an event goes to its user under its own id; what is no notification is ref
   for (const bad of [Uint8Array.of(0xff), Uint8Array.of(0x0a, 0x05, 1), encodeNotification(notification).subarray(3)])
     assert.throws(() => decodeNotification(bad));
   assert.deepEqual(decodeNotification(new Uint8Array()).userId, '');
+});
+
+test('metadata that is not wholly ours is ignored, and the notification is not', () => {
+  const bytes = (metadata: (writer: protobuf.Writer) => protobuf.Writer) =>
+    protobuf.Writer.create()
+      .uint32(10)
+      .bytes(metadata(protobuf.Writer.create()).finish())
+      .uint32(26)
+      .string('Title')
+      .finish();
+  const none = { eventId: '', source: '', createdAt: 0 };
+  const ours = (writer: protobuf.Writer) => writer.uint32(10).string('e').uint32(18).string('s').uint32(24).int64(5);
+  assert.deepEqual(decodeNotification(bytes(ours)).metadata, { eventId: 'e', source: 's', createdAt: 5 });
+  for (const foreign of [
+    (writer: protobuf.Writer) => writer.uint32(10).string('notification.created'),
+    (writer: protobuf.Writer) => writer.uint32(10).string('e').uint32(18).string('s').uint32(26).string('5'),
+    (writer: protobuf.Writer) => writer.uint32(8).int32(1).uint32(18).string('s').uint32(24).int64(5),
+    (writer: protobuf.Writer) => ours(writer).uint32(34).string('more'),
+    (writer: protobuf.Writer) => writer.uint32(255),
+  ]) {
+    const decoded = decodeNotification(bytes(foreign));
+    assert.deepEqual([decoded.title, decoded.metadata], ['Title', none]);
+  }
 });

@@ -14,7 +14,8 @@ try {
     kills,
     pauseMs: 2000,
     meddlings: Math.round(operations / 5),
-    settleMs: 180_000,
+    settleMs: 120_000,
+    onProgress: (line) => process.stderr.write(`${line}\n`),
   });
   process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
 } catch (error) {

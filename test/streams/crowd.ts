@@ -24,20 +24,26 @@ export interface EchoTimes {
 export interface CrowdReport {
   /** Nobody floods. */
   readonly calm: EchoTimes;
-  /** The same flood past the platform, by SSH: what the machine's load alone does. */
-  readonly beside: EchoTimes;
   /** The flood goes through the platform. */
   readonly flooded: EchoTimes;
+  /** As many bytes a second past the platform, by SSH: what the machine's load alone does. */
+  readonly paced: EchoTimes;
+  /** The flood past the platform at full speed. */
+  readonly beside: EchoTimes;
   /** The reader of the flood has stopped reading. */
   readonly stalled: EchoTimes;
   /** Memory of the platform's process, MB: before anybody came, and the most seen. */
+  /** What the flood through the platform came to while the others typed, MB/s. */
+  readonly floodMbPerSecond: number;
+  /** Processor time of the platform's process, percent of one processor. */
+  readonly cpuPercent: { readonly calm: number; readonly flooded: number };
   readonly memoryMb: { readonly before: number; readonly most: number };
 }
 
 const KEY_EVERY_MS = 200;
 const FLOOD = 'stty -echo -onlcr; cat /dev/zero';
 
-/** Three rounds of the four phases in turn, so that what else the machine does falls on all. */
+/** Three rounds of the five phases in turn, so that what else the machine does falls on all. */
 export async function crowd(
   boxes: readonly Box[],
   token: string,
@@ -60,17 +66,28 @@ export async function crowd(
       typists.push(new Typist(socket));
       await typists.at(-1)?.ready();
     }
-    const times = { calm: [], beside: [], flooded: [], stalled: [] } as Record<string, number[]>;
+    const times = { calm: [], flooded: [], paced: [], beside: [], stalled: [] } as Record<string, number[]>;
+    const cpu: Record<string, number[]> = { calm: [], flooded: [] };
     const phase = async (name: string): Promise<void> => {
       await delay(300);
+      const [used, begin] = [cpuMs(platformPid), performance.now()];
       times[name]?.push(...(await typeAll(typists, seconds * 1000)));
+      cpu[name]?.push(((cpuMs(platformPid) - used) * 100) / (performance.now() - begin));
     };
+    const rates: number[] = [];
     const [box] = boxes;
     if (box === undefined) throw new Error('a crowd needs a container');
     for (let round = 0; round < 3; round++) {
       await phase('calm');
+      const through = platformFlood(box, token);
+      const counted = countOf(through);
+      await whileRunning(through, async () => {
+        const [bytes, begin] = [counted(), performance.now()];
+        await phase('flooded');
+        rates.push((counted() - bytes) / 1e3 / (performance.now() - begin));
+      });
+      await whileRunning(pacedFlood(box, rates.at(-1) ?? 0), () => phase('paced'));
       await whileRunning(besideFlood(box), () => phase('beside'));
-      await whileRunning(platformFlood(box, token), () => phase('flooded'));
       const stalled = await open(`${box.ws}/terminal?token=${token}`);
       stalled.send(Buffer.from(`${FLOOD}\n`));
       stalled.pause();
@@ -79,7 +96,9 @@ export async function crowd(
     }
     const of = (name: string) => echoTimes(times[name] ?? []);
     return {
-      ...{ calm: of('calm'), beside: of('beside'), flooded: of('flooded'), stalled: of('stalled') },
+      ...{ calm: of('calm'), flooded: of('flooded'), paced: of('paced'), beside: of('beside'), stalled: of('stalled') },
+      floodMbPerSecond: mean(rates),
+      cpuPercent: { calm: mean(cpu.calm ?? []), flooded: mean(cpu.flooded ?? []) },
       memoryMb: { before, most },
     };
   } finally {
@@ -148,15 +167,47 @@ function platformFlood(box: Box, token: string): ChildProcess {
     const { WebSocket } = require('ws');
     const socket = new WebSocket(process.argv[1], { perMessageDeflate: false });
     socket.on('open', () => socket.send(Buffer.from(process.argv[2])));
-    socket.on('message', () => {});`;
+    let bytes = 0;
+    socket.on('message', (data) => (bytes += data.length));
+    setInterval(() => process.stdout.write(bytes + '\\n'), 100);`;
   const args = ['-e', script, `${box.ws}/terminal?token=${token}`, `${FLOOD}\n`];
-  return spawn(process.execPath, args, { stdio: 'ignore' });
+  return spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'ignore'] });
 }
 
-function besideFlood({ keyFile, address }: Box): ChildProcess {
+/** The bytes that a flood's reader has counted last. */
+function countOf(reader: ChildProcess): () => number {
+  let count = 0;
+  reader.stdout?.on('data', (data: Buffer) => {
+    count = Number(data.toString().trim().split('\n').at(-1));
+  });
+  return () => count;
+}
+
+function sshArguments({ keyFile, address }: Box): string[] {
   const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'BatchMode=yes'];
-  const args = ['-tt', '-i', keyFile, ...options.flatMap((option) => ['-o', option]), `root@${address}`, FLOOD];
-  return spawn('ssh', args, { stdio: ['pipe', 'ignore', 'ignore'] });
+  return ['-tt', '-i', keyFile, ...options.flatMap((option) => ['-o', option]), `root@${address}`, FLOOD];
+}
+
+function besideFlood(box: Box): ChildProcess {
+  return spawn('ssh', sshArguments(box), { stdio: ['pipe', 'ignore', 'ignore'] });
+}
+
+/** The same, read no faster than so; the end of its reader ends it. */
+function pacedFlood(box: Box, mbPerSecond: number): ChildProcess {
+  const script = `
+    const [rate, ...args] = process.argv.slice(1);
+    const ssh = require('child_process').spawn('ssh', args, { stdio: ['pipe', 'pipe', 'ignore'] });
+    const begin = performance.now();
+    let bytes = 0;
+    ssh.stdout.on('data', (data) => {
+      bytes += data.length;
+      const early = bytes / 1e3 / rate - (performance.now() - begin);
+      if (early < 1) return;
+      ssh.stdout.pause();
+      setTimeout(() => ssh.stdout.resume(), early);
+    });
+    ssh.on('exit', () => process.exit(1));`;
+  return spawn(process.execPath, ['-e', script, '--', String(mbPerSecond), ...sshArguments(box)], { stdio: 'ignore' });
 }
 
 async function whileRunning(child: ChildProcess, work: () => Promise<void>): Promise<void> {
@@ -180,4 +231,15 @@ function echoTimes(times: readonly number[]): EchoTimes {
 function memoryMb(pid: number): number {
   const rss = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Math.round(Number(rss) / 1024);
+}
+
+/** User and system time of a process; Linux counts in hundredths of a second there (proc(5)). */
+function cpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+function mean(values: readonly number[]): number {
+  return Number((values.reduce((sum, value) => sum + value, 0) / values.length).toFixed(2));
 }

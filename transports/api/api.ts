@@ -19,6 +19,7 @@ import type { Authenticate } from '../../proto/tokens.ts';
 import { basic, bearer } from './authenticate.ts';
 import type { ClientAddress } from './client-address.ts';
 import type { OpenStreams } from './open-streams.ts';
+import { isOwnPage } from './origin.ts';
 import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, methodReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
@@ -31,6 +32,8 @@ export interface ApiOptions {
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
   readonly pages: Pages;
+  /** The platform's domain, for endpoints that only its own pages may open. Without it, no page may. */
+  readonly domain?: string;
   readonly log: Log;
   /** Who a request comes from; without it, the peer of its socket. */
   readonly clientAddress?: ClientAddress;
@@ -111,6 +114,8 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     const { endpoint, params } = match;
     try {
       const caller = await prove(endpoint, params, request, authenticate);
+      if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain))
+        throw new Refusal('forbidden', { message: 'Pages of this origin may not connect.' });
       const accept = await service.connect(
         endpoint,
         read(endpoint, params, request, caller, undefined, requestId, clientAddress),

@@ -1,16 +1,30 @@
-import type { Delivery, StreamStore } from '../../proto/bus-store.ts';
+import type { Delivery, Fetched } from '../../proto/bus-store.ts';
 import type { Log, StreamMessage } from '../../proto/ports.ts';
-import { Batcher } from './batcher.ts';
+import { Answers } from './answers.ts';
+import { type Answer, type AnswerPaths, HandedOut } from './handed-out.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
 const firstDelayMs = 250;
 const maxDelayMs = 30_000;
 /** Handlers that neither resolve nor reject; when so many hang, the consumer takes no more. */
 const maxHanging = 8;
-const answers = { items: 1000, bytes: 1 << 20, waitingBytes: 16 << 20 };
 
-export interface ConsumerOptions {
-  readonly store: StreamStore;
+/** Where a consumer's messages come from and its answers go: the store, or a broker. */
+export interface DeliverySource<D extends Delivery> {
+  /** What may be handed out now, without waiting for more. */
+  fetch(): Promise<Fetched<D>>;
+  /** Done, whichever delivery of the message is meant. Resolves once it cannot be forgotten. */
+  ack(deliveries: readonly D[]): Promise<void>;
+  /** To be handed out again in `delayMs`. */
+  nak(items: readonly { delivery: D; delayMs: number }[]): Promise<void>;
+  /** Given up: a dead letter. */
+  term(items: readonly { delivery: D; reason: string }[]): Promise<void>;
+  /** Gives back what was fetched ahead. Called once, after the last handler. */
+  close?(): Promise<void>;
+}
+
+export interface ConsumerOptions<D extends Delivery> {
+  readonly source: DeliverySource<D>;
   readonly log: Log;
   readonly stream: string;
   readonly durable: string;
@@ -21,36 +35,33 @@ export interface ConsumerOptions {
 }
 
 /** Fetches and hands out, one batch after the other, until closed. */
-export class Consumer {
+export class Consumer<D extends Delivery = Delivery> {
   readonly stream: string;
-  readonly #options: ConsumerOptions;
+  readonly #options: ConsumerOptions<D>;
   readonly #log: Log;
-  readonly #acks: Batcher<number, true>;
-  readonly #naks: Batcher<{ seq: number; deliveryCount: number; delayMs: number }, true>;
-  readonly #terms: Batcher<{ seq: number; deliveryCount: number; reason: string }, true>;
+  readonly #acks: Answers<Answer<D>>;
+  readonly #naks: Answers<Answer<D> & { readonly delayMs: number }>;
+  readonly #terms: Answers<Answer<D> & { readonly reason: string }>;
+  readonly #paths: AnswerPaths<D>;
   readonly #handling = new Set<Promise<void>>();
   readonly #running: Promise<void>;
   #closed = false;
   #woken = false;
   #wake: (() => void) | undefined;
 
-  constructor(options: ConsumerOptions) {
-    const { store, stream, durable } = options;
+  constructor(options: ConsumerOptions<D>) {
+    const { source, stream, durable } = options;
     this.#options = options;
     this.stream = stream;
     this.#log = options.log.child({ stream, durable });
-    this.#acks = new Batcher(
-      answered((items) => store.ack(stream, durable, items)),
-      answers,
-    );
-    this.#naks = new Batcher(
-      answered((items) => store.nak(stream, durable, items)),
-      answers,
-    );
-    this.#terms = new Batcher(
-      answered((items) => store.term(stream, durable, items)),
-      answers,
-    );
+    this.#acks = this.#answers((items) => source.ack(items.map(({ delivery }) => delivery)));
+    this.#naks = this.#answers((items) => source.nak(items));
+    this.#terms = this.#answers((items) => source.term(items));
+    this.#paths = {
+      ack: (item) => this.#acks.add(item),
+      nak: (item) => this.#naks.add(item),
+      term: (item) => this.#terms.add(item),
+    };
     this.#running = this.#run();
   }
 
@@ -67,15 +78,16 @@ export class Consumer {
     await this.#running;
     await Promise.all(this.#handling);
     await Promise.all([this.#acks.idle(), this.#naks.idle(), this.#terms.idle()]);
+    await this.#options.source.close?.();
   }
 
   async #run(): Promise<void> {
-    const { store, stream, durable, lookMs } = this.#options;
+    const { source, lookMs } = this.#options;
     let failures = 0;
     while (!this.#closed) {
       this.#woken = false;
       try {
-        const { deliveries, nextDueMs, more } = await store.fetch(stream, durable);
+        const { deliveries, nextDueMs, more } = await source.fetch();
         failures = 0;
         if (deliveries.length > 0) await this.#handOut(deliveries);
         else if (!more) await this.#pause(Math.min(lookMs, nextDueMs ?? lookMs) + 1);
@@ -88,13 +100,13 @@ export class Consumer {
     }
   }
 
-  async #handOut(deliveries: readonly Delivery[]): Promise<void> {
+  async #handOut(deliveries: readonly D[]): Promise<void> {
     const settled = new Set<number>();
     if (this.#closed) {
       await this.#giveBack(deliveries, settled, () => 0);
       return;
     }
-    const messages = deliveries.map((delivery) => this.#message(delivery, settled));
+    const messages = deliveries.map((delivery) => new HandedOut(delivery, settled, this.#paths));
     const handling = this.#handle(messages, deliveries, settled).finally(() => this.#handling.delete(handling));
     this.#handling.add(handling);
     let waited = await this.#untilDone(handling);
@@ -105,7 +117,7 @@ export class Consumer {
     }
   }
 
-  async #handle(messages: readonly StreamMessage[], deliveries: readonly Delivery[], settled: Set<number>) {
+  async #handle(messages: readonly StreamMessage[], deliveries: readonly D[], settled: Set<number>) {
     try {
       await this.#options.handler(messages);
     } catch (error) {
@@ -114,38 +126,27 @@ export class Consumer {
     }
   }
 
-  async #giveBack(deliveries: readonly Delivery[], settled: Set<number>, delayMs: (count: number) => number) {
+  async #giveBack(deliveries: readonly D[], settled: Set<number>, delayMs: (count: number) => number) {
     const open = deliveries.filter(({ seq }) => !settled.has(seq));
-    const naks = open.map(({ seq, deliveryCount }) =>
-      this.#naks.add({ seq, deliveryCount, delayMs: delayMs(deliveryCount) }),
+    const naks = open.map((delivery) =>
+      this.#naks.add({ delivery, settled, delayMs: delayMs(delivery.deliveryCount) }),
     );
     const results = await Promise.allSettled(naks);
     // Not told: they come again after the ack wait.
     if (results.some(({ status }) => status === 'rejected')) this.#log.warn({}, 'could not give messages back');
   }
 
-  #message({ seq, subject, data, deliveryCount }: Delivery, settled: Set<number>): StreamMessage {
-    /** The first answer counts; one that could not be stored may be given again. */
-    const settle = async (answer: () => Promise<true>): Promise<void> => {
-      if (settled.has(seq)) return;
-      settled.add(seq);
+  #answers<I extends Answer<D>>(send: (items: readonly I[]) => Promise<void>): Answers<I> {
+    return new Answers(async (items) => {
       try {
-        await answer();
+        await send(items);
       } catch (error) {
-        settled.delete(seq);
+        for (const { delivery, settled } of items) settled.delete(delivery.seq);
         throw error;
       }
+      // There is room for more.
       this.wake();
-    };
-    return {
-      seq,
-      subject,
-      data,
-      deliveryCount,
-      ack: () => settle(() => this.#acks.add(seq)),
-      nak: (delayMs = 0) => settle(() => this.#naks.add({ seq, deliveryCount, delayMs: Math.max(0, delayMs) })),
-      term: (reason) => settle(() => this.#terms.add({ seq, deliveryCount, reason }, reason.length)),
-    };
+    });
   }
 
   /** Resolves with whether `work` ended within the ack wait, or the consumer is closing. */
@@ -170,14 +171,6 @@ export class Consumer {
     });
     this.#wake = undefined;
   }
-}
-
-/** All items of a batch got the same answer: stored. */
-function answered<I>(store: (items: readonly I[]) => Promise<void>): (items: readonly I[]) => Promise<true[]> {
-  return async (items) => {
-    await store(items);
-    return items.map(() => true);
-  };
 }
 
 function messageOf(error: unknown): string {

@@ -26,13 +26,15 @@ export class Core {
     checkSubject(subject);
     const request = this.#requests.get(subject);
     if (request !== undefined) {
-      request.answer(data.slice());
+      request.answer(new Uint8Array(data));
       return 1;
     }
     const receivers = this.#receivers(subject);
     for (const receiver of receivers) {
       // Each gets its own bytes: the sender may use its buffer again, and one receiver may change what it got.
-      receiver.push(reply === undefined ? { subject, data: data.slice() } : { subject, data: data.slice(), reply });
+      // (`slice` of a Buffer would share its memory.)
+      const own = new Uint8Array(data);
+      receiver.push(reply === undefined ? { subject, data: own } : { subject, data: own, reply });
     }
     return receivers.length;
   }

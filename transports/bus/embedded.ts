@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { NewMessage, Stored, StreamStore } from '../../proto/bus-store.ts';
+import type { Delivery, NewMessage, Stored, StreamStore } from '../../proto/bus-store.ts';
 import {
   type Bus,
   BusError,
@@ -12,15 +12,13 @@ import {
   type StreamMessage,
 } from '../../proto/ports.ts';
 import { Batcher } from './batcher.ts';
-import { Consumer } from './consumer.ts';
+import { checkMessageId, checkName, checkSize } from './checks.ts';
+import { Consumer, type DeliverySource } from './consumer.ts';
 import { Core } from './core.ts';
 import { bucketOf } from './kv.ts';
 import { checkPattern, checkSubject, matches } from './subjects.ts';
 
-/** Largest payload, as on a NATS server by default. */
-const maxPayloadBytes = 1 << 20;
 const batch = { items: 500, bytes: 4 << 20, waitingBytes: 64 << 20 };
-const name = /^[A-Za-z0-9_-]{1,200}$/;
 
 export interface EmbeddedBusOptions {
   readonly store: StreamStore;
@@ -94,12 +92,10 @@ class EmbeddedBus implements Bus {
     checkSubject(subject);
     checkSize(data);
     const { msgId } = options;
-    if (msgId !== undefined && (msgId.length > 1024 || msgId.includes('\0'))) {
-      throw new TypeError('A message id has at most 1,024 characters and no NUL.');
-    }
+    if (msgId !== undefined) checkMessageId(msgId);
     const stream = await this.#streamOf(subject);
     this.#check();
-    const stored = await this.#batcher(stream).add({ subject, data: data.slice(), msgId }, data.byteLength);
+    const stored = await this.#batcher(stream).add({ subject, data: new Uint8Array(data), msgId }, data.byteLength);
     if (!stored.duplicate) this.#wake(stream);
     return stored;
   }
@@ -116,8 +112,16 @@ class EmbeddedBus implements Bus {
     await this.#store.ensureConsumer(stream, { durable, filter, ackWaitMs, maxDeliver, maxAckPending });
     this.#check();
     this.#listening ??= this.#store.onAppend((appended) => this.#wake(appended));
-    const { log, lookMs, store } = { log: this.#log, lookMs: this.#lookMs, store: this.#store };
-    const consumer = new Consumer({ store, log, stream, durable, ackWaitMs, lookMs, handler });
+    const source = storeSource(this.#store, stream, durable);
+    const consumer = new Consumer({
+      source,
+      stream,
+      durable,
+      ackWaitMs,
+      handler,
+      log: this.#log,
+      lookMs: this.#lookMs,
+    });
     this.#consumers.add(consumer);
     return {
       close: async () => {
@@ -196,12 +200,27 @@ class EmbeddedBus implements Bus {
   }
 }
 
-function checkSize(data: Uint8Array): void {
-  if (data.byteLength > maxPayloadBytes) {
-    throw new BusError('too_large', `A message has at most ${maxPayloadBytes} bytes.`);
-  }
-}
-
-function checkName(text: string): void {
-  if (!name.test(text)) throw new TypeError(`Not a name: ${JSON.stringify(text.slice(0, 100))}`);
+/** A consumer's deliveries out of the store. */
+function storeSource(store: StreamStore, stream: string, durable: string): DeliverySource<Delivery> {
+  return {
+    fetch: () => store.fetch(stream, durable),
+    ack: (deliveries) =>
+      store.ack(
+        stream,
+        durable,
+        deliveries.map(({ seq }) => seq),
+      ),
+    nak: (items) =>
+      store.nak(
+        stream,
+        durable,
+        items.map(({ delivery: { seq, deliveryCount }, delayMs }) => ({ seq, deliveryCount, delayMs })),
+      ),
+    term: (items) =>
+      store.term(
+        stream,
+        durable,
+        items.map(({ delivery: { seq, deliveryCount }, reason }) => ({ seq, deliveryCount, reason })),
+      ),
+  };
 }

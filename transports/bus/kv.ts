@@ -1,20 +1,13 @@
 import type { KvStore } from '../../proto/bus-store.ts';
-import { BusError, type Kv } from '../../proto/ports.ts';
-
-// What NATS takes for a key, so that both buses take the same.
-const keyPattern = /^[-/_=.a-zA-Z0-9]{1,512}$/;
-const maxValueBytes = 1 << 20;
+import type { Kv } from '../../proto/ports.ts';
+import { checkKey, checkSize } from './checks.ts';
 
 /** One bucket of the store. `check` throws once the bus is closed. A key that is none throws TypeError. */
 export function bucketOf(store: KvStore, bucket: string, ttlMs: number, check: () => void): Kv {
   const checked = (key: string, value?: Uint8Array): void => {
     check();
-    if (!keyPattern.test(key) || key.startsWith('.') || key.endsWith('.')) {
-      throw new TypeError(`Not a key: ${JSON.stringify(key.slice(0, 100))}`);
-    }
-    if (value !== undefined && value.byteLength > maxValueBytes) {
-      throw new BusError('too_large', `A value has at most ${maxValueBytes} bytes.`);
-    }
+    checkKey(key);
+    if (value !== undefined) checkSize(value);
   };
   return {
     async get(key) {

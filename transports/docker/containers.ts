@@ -8,12 +8,17 @@ import { isReply } from './errors.ts';
 import type { HostFirewall } from './firewall.ts';
 import { parseImageReference } from './image-reference.ts';
 import { keysFolder, removeHelpers, writeAuthorizedKeys } from './keys.ts';
+import type { LostTasks } from './lost-tasks.ts';
 import { checkedMountPaths, type Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { removeVolumes } from './volumes.ts';
 
 const containerList = z.array(
-  z.object({ Id: z.string(), Labels: z.record(z.string(), z.string()).nullable().default(null) }),
+  z.object({
+    Id: z.string(),
+    State: z.string().default(''),
+    Labels: z.record(z.string(), z.string()).nullable().default(null),
+  }),
 );
 const imageView = z.object({ Id: z.string() });
 const machineInfo = z.object({ NCPU: z.number().positive() });
@@ -28,6 +33,8 @@ export interface ContainersOptions {
   readonly networks: ContainerNetworks;
   /** Without it nothing keeps containers from the machine: for those that start none. */
   readonly firewall?: HostFirewall;
+  /** Without it nothing ends what dockerd lost track of: for those that start none. */
+  readonly lost?: LostTasks;
   /** Containers made from an earlier build of it are kept when it changes. */
   readonly baseImage: string;
 }
@@ -39,8 +46,11 @@ export class Containers {
   readonly #baseRepository: string;
   readonly #networks: ContainerNetworks;
   readonly #firewall: HostFirewall | undefined;
+  readonly #lost: LostTasks | undefined;
   readonly #looking = new Map<string, Promise<ContainerView | undefined>>();
   readonly #creating = new Set<string>();
+  readonly #starting = new Set<string>();
+  #clearing: Promise<void> | undefined;
   #machineCpus: number | undefined;
 
   constructor(options: ContainersOptions) {
@@ -48,6 +58,7 @@ export class Containers {
     this.#naming = options.naming;
     this.#networks = options.networks;
     this.#firewall = options.firewall;
+    this.#lost = options.lost;
     this.#baseRepository = parseImageReference(options.baseImage).repository;
   }
 
@@ -97,6 +108,17 @@ export class Containers {
 
   /** Writes the keys, then starts. A paused container goes on, one that runs is left running. */
   async start(id: string, authorizedKeys: readonly string[]): Promise<void> {
+    // What is being ended at this moment was lost before: what is started now is not.
+    await this.#clearing;
+    this.#starting.add(id);
+    try {
+      await this.#start(id, authorizedKeys);
+    } finally {
+      this.#starting.delete(id);
+    }
+  }
+
+  async #start(id: string, authorizedKeys: readonly string[]): Promise<void> {
     const view = await this.mustFind(id);
     await writeAuthorizedKeys(this.#client, this.#naming, view, authorizedKeys);
     if (view.State.Paused) {
@@ -107,8 +129,8 @@ export class Containers {
     const joined = Object.keys(view.NetworkSettings.Networks ?? {});
     // Made by a version with one network for all, or connected elsewhere behind our back.
     if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
-    await this.#networks.ensure(id);
-    await this.#firewall?.ensure(this.#networks.bridge(id));
+    const bridge = await this.#networks.ensure(id);
+    await this.#firewall?.ensure(bridge);
     try {
       await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
     } catch (error) {
@@ -118,21 +140,46 @@ export class Containers {
         await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
         return;
       }
-      // dockerd was killed while it started this: containerd runs what dockerd knows nothing of, and no start ever works again.
-      if (isReply(error, 409, 500) && /task \S+ already exists/i.test(error.reason)) {
-        await this.#removeContainer(view.Id);
-        throw new EngineError('unavailable', 'The container engine lost track of the container: it is made anew.', {
-          cause: error,
-        });
-      }
-      // Somebody removes it at this moment: it is made anew later.
-      if (isReply(error, 409)) throw new EngineError('unavailable', error.reason, { cause: error });
-      // What the image asks to run cannot be run: no retry helps.
-      if (isReply(error, 400, 500) && /executable file not found|exec format error|exec: "/i.test(error.reason)) {
-        throw new EngineError('refused', error.reason, { cause: error });
-      }
-      throw error;
+      if (!isLost(error)) throw await this.#explainStart(view, error);
+      await this.#lost?.endOf(id, bridge);
+      await this.#startLost(view, error);
     }
+  }
+
+  /** Starts a container whose lost task has just been ended; when that does not help, it is removed to be made anew. */
+  async #startLost(view: ContainerView, lost: unknown): Promise<void> {
+    for (let tries = 1; tries <= 10; tries += 1) {
+      await delay(100);
+      try {
+        await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
+        return;
+      } catch (error) {
+        if (!isLost(error)) throw await this.#explainStart(view, error);
+      }
+    }
+    await this.#removeContainer(view.Id);
+    const message = 'The container engine lost track of the container: it is made anew.';
+    throw new EngineError('unavailable', message, { cause: lost });
+  }
+
+  /** Why a container did not start, after what helps against it was done. */
+  async #explainStart(view: ContainerView, error: unknown): Promise<unknown> {
+    if (!isReply(error, 400, 409, 500)) return error;
+    const { reason } = error;
+    // What the image asks to run cannot be run: no retry helps.
+    if (/executable file not found|exec format error|exec: "/i.test(reason)) {
+      return new EngineError('refused', reason, { cause: error });
+    }
+    // A link in the image leads from a mount path to where the kernel keeps its own. Docker's sentence names folders of the machine.
+    if (/error mounting .* cannot be mounted/i.test(reason)) {
+      const message = 'Cannot keep data at a mount path: the image has a link there that leads into /proc.';
+      return new EngineError('refused', message, { cause: error });
+    }
+    // Somebody removes it at this moment: it is made anew later.
+    if (error.status === 409) return new EngineError('unavailable', reason, { cause: error });
+    // What never ran has nothing to lose when it is made anew, whatever is the matter with it.
+    if (error.status === 500 && view.State.Status === 'created') await this.#removeContainer(view.Id);
+    return error;
   }
 
   /** A container that is gone counts as stopped. */
@@ -150,6 +197,7 @@ export class Containers {
   async remove(id: string, keepData: boolean): Promise<void> {
     const view = await this.find(id);
     if (view !== undefined) await this.#removeContainer(view.Id);
+    await this.#lost?.endHere(id);
     // One that a killed dockerd left holds the volume.
     await removeHelpers(this.#client, this.#naming, { olderThanMs: 0, id });
     await this.#networks.remove(id);
@@ -177,10 +225,30 @@ export class Containers {
     return states;
   }
 
+  /** Ends what runs of containers that Docker takes for stopped, or knows nothing of any more. */
+  clearLost(): Promise<void> {
+    this.#clearing ??= this.#clearLost().finally(() => {
+      this.#clearing = undefined;
+    });
+    return this.#clearing;
+  }
+
+  async #clearLost(): Promise<void> {
+    // Asked before Docker is: a start that ends meanwhile is in this list or in that.
+    const starting = [...this.#starting];
+    const found = await this.#client.json('GET', '/containers/json', containerList, {
+      query: { all: true, filters: this.#naming.filters() },
+    });
+    const bridge = await this.#networks.anyBridge();
+    const running = found.filter(({ State }) => !/^(?:created|exited|dead)$/.test(State)).map(({ Id }) => Id);
+    // Nothing of ours was ever there, or a bridge would be.
+    if (bridge !== undefined) await this.#lost?.endAllBut(running, starting, bridge);
+  }
+
   /** Looks whether containers that may run already are still kept from the machine: its firewall may have been loaded anew. */
   async guard(): Promise<void> {
-    const id = await this.#networks.any();
-    if (id !== undefined) await this.#firewall?.ensure(this.#networks.bridge(id));
+    const bridge = await this.#networks.anyBridge();
+    if (bridge !== undefined) await this.#firewall?.ensure(bridge);
   }
 
   /** Removes what a platform left that died between two calls: networks without a container, and helpers. */
@@ -300,4 +368,9 @@ export class Containers {
     this.#machineCpus ??= (await this.#client.json('GET', '/info', machineInfo)).NCPU;
     return this.#machineCpus;
   }
+}
+
+/** dockerd was killed while it started the container: containerd runs what dockerd knows nothing of, and no start works again. */
+function isLost(error: unknown): boolean {
+  return isReply(error, 409, 500) && /task \S+ already exists|id already in use/i.test(error.reason);
 }

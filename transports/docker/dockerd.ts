@@ -2,6 +2,7 @@
 export { doctorDocker, type Finding } from './doctor.ts';
 export { type DockerEnvironment, findDocker, searchDocker } from './find-docker.ts';
 export { canInstallDocker, installDocker, mmdebstrapInstalled } from './install-docker.ts';
+export { keepPrivateDockerd } from './keep-dockerd.ts';
 export {
   dockerdInstalled,
   type PrivateDockerd,

@@ -10,9 +10,11 @@ import { execShell } from './exec.ts';
 import { HostFirewall, systemFirewall } from './firewall.ts';
 import { Images } from './images.ts';
 import { readLogs } from './logs.ts';
+import { LostTasks } from './lost-tasks.ts';
 import { machineScript } from './machine-script.ts';
 import { namingOf } from './naming.ts';
 import { ContainerNetworks } from './network.ts';
+import { rootScript } from './run.ts';
 import { endSessions } from './sessions.ts';
 import { defaultSubnetPool, parsePool } from './subnets.ts';
 import { defaultUsageTimes, UsageSampler, type UsageTimes } from './usage.ts';
@@ -55,6 +57,10 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       direct: systemFirewall(),
       helper: machineScript(client, naming, base.reference),
     }),
+    lost: new LostTasks(naming, {
+      direct: rootScript(),
+      helper: machineScript(client, naming, base.reference, { seesProcesses: true }),
+    }),
     baseImage: base.reference,
   });
   const images = new Images(client, base, log);
@@ -63,9 +69,10 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   let swept = false;
   let looking: Promise<void> | undefined;
   let closed = false;
-  /** At the start, and whenever sight of Docker was lost: what holds containers back, and once what an earlier life left behind. */
+  /** At the start, and whenever sight of Docker was lost: what Docker lost track of, what holds containers back, and once what an earlier life left behind. */
   const lookAfter = async (): Promise<void> => {
     try {
+      await containers.clearLost();
       await containers.guard();
       if (!swept) await containers.sweep();
       swept = true;

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { EngineError, type Log } from '../../proto/ports.ts';
 import { textOf } from './errors.ts';
 import { bridgePrefix } from './network.ts';
-import { findProgram, isRoot, runProgram } from './run.ts';
+import { findProgram, type RunScript, rootScript } from './run.ts';
 
 /** Rules that hold are not looked at again for so long, in milliseconds. */
 const trustMs = 10_000;
@@ -28,9 +28,6 @@ export const firewallScript = [
   'if iptables -w 10 -S DOCKER-USER >/dev/null 2>&1; then onwards=DOCKER-USER; fi',
   ...rules.map((rule) => `iptables -w 10 -C ${rule} 2>/dev/null || iptables -w 10 -I ${rule}`),
 ].join('\n');
-
-/** Runs a script for sh(1) where Docker's networks are; resolves with its exit code and the last thing it said. */
-export type RunScript = (script: string) => Promise<{ code: number | null; said: string }>;
 
 /** The two ways to the firewall of Docker's machine. */
 export interface FirewallWays {
@@ -86,9 +83,5 @@ export class HostFirewall {
 
 /** This machine's iptables, which only root may use; undefined otherwise. */
 export function systemFirewall(): RunScript | undefined {
-  if (findProgram('iptables') === undefined || !isRoot()) return undefined;
-  return async (script) => {
-    const { code, tail } = await runProgram('/bin/sh', ['-c', script]);
-    return { code, said: tail.at(-1) ?? '' };
-  };
+  return findProgram('iptables') === undefined ? undefined : rootScript();
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { DockerClient } from './client.ts';
 import { cleanReason } from './errors.ts';
-import type { RunScript } from './firewall.ts';
 import { labels, type Naming } from './naming.ts';
+import type { RunScript } from './run.ts';
 
 const created = z.object({ Id: z.string() });
 const ended = z.object({ StatusCode: z.number() });
@@ -12,10 +12,15 @@ const neededCapabilities = ['SYS_CHROOT', 'NET_ADMIN', 'NET_RAW'];
 
 /**
  * Runs a script on Docker's own machine, for a platform that is not root there: in a container of the base image, which is ours, with the
- * machine's network and the machine's files as its root. Whoever may talk to Docker may do this; it is for the platform's own scripts
+ * machine's network and the machine's files as its root, and its processes when it is to see (and end) these. Whoever may talk to Docker may do this; it is for the platform's own scripts
  * only. Rejects with EngineError when the image is not there.
  */
-export function machineScript(client: DockerClient, naming: Naming, baseImage: string): RunScript {
+export function machineScript(
+  client: DockerClient,
+  naming: Naming,
+  baseImage: string,
+  { seesProcesses = false }: { readonly seesProcesses?: boolean } = {},
+): RunScript {
   return async (script) => {
     const { Id } = await client.json('POST', '/containers/create', created, {
       body: {
@@ -27,9 +32,10 @@ export function machineScript(client: DockerClient, naming: Naming, baseImage: s
         Labels: { [labels.installation]: naming.installation, [labels.helper]: 'machine' },
         HostConfig: {
           NetworkMode: 'host',
+          ...(seesProcesses ? { PidMode: 'host' } : {}),
           Binds: ['/:/machine'],
           CapDrop: ['ALL'],
-          CapAdd: neededCapabilities,
+          CapAdd: seesProcesses ? [...neededCapabilities, 'KILL'] : neededCapabilities,
         },
       },
     });

@@ -11,18 +11,23 @@ import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from './sub
 /** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */
 export const bridgePrefix = 'trp';
 
-/** How many subnets are tried when others take them at the same time. */
+/** The option of Docker's bridge driver that says how the bridge is called. */
+const bridgeOption = 'com.docker.network.bridge.name';
+
+/** How many subnets, and how many names of a bridge, are tried when others have them. */
 const subnetsTried = 64;
 
 /** A network without its container is swept when it is this old, in milliseconds: another process may be about to use it. */
 const orphanAgeMs = 60_000;
 
+const networkView = z.object({ Options: z.record(z.string(), z.string()).nullable().default(null) });
 const networkList = z.array(
   z.object({
     Id: z.string(),
     Name: z.string(),
     Created: z.string().default(''),
     Labels: z.record(z.string(), z.string()).nullable().default(null),
+    Options: z.record(z.string(), z.string()).nullable().default(null),
     IPAM: z
       .object({
         Config: z
@@ -42,7 +47,7 @@ export class ContainerNetworks {
   readonly #client: DockerClient;
   readonly #naming: Naming;
   readonly #pool: AddressRange;
-  readonly #making = new Map<string, Promise<void>>();
+  readonly #making = new Map<string, Promise<string>>();
 
   constructor(client: DockerClient, naming: Naming, pool: AddressRange) {
     this.#client = client;
@@ -50,14 +55,17 @@ export class ContainerNetworks {
     this.#pool = pool;
   }
 
-  /** The name of the bridge on Docker's machine: at most 15 characters (IFNAMSIZ). */
-  bridge(id: string): string {
-    const hash = createHash('sha256').update(this.#naming.network(id)).digest('hex');
-    return `${bridgePrefix}${hash.slice(0, 12)}`;
+  /** The name of the bridge on Docker's machine: at most 15 characters (IFNAMSIZ). `attempt`: another one when the first is taken. */
+  bridge(id: string, attempt = 0): string {
+    const seed = attempt === 0 ? this.#naming.network(id) : `${this.#naming.network(id)}#${attempt}`;
+    return `${bridgePrefix}${createHash('sha256').update(seed).digest('hex').slice(0, 12)}`;
   }
 
-  /** Makes a container's network present. Calls at the same time share one creation, because Docker allows two networks of one name. */
-  ensure(id: string): Promise<void> {
+  /**
+   * Makes a container's network present, and resolves with the name of its bridge. Calls at the same time share one creation, because
+   * Docker allows two networks of one name.
+   */
+  ensure(id: string): Promise<string> {
     const running = this.#making.get(id);
     if (running !== undefined) return running;
     const making = this.#ensure(id).finally(() => this.#making.delete(id));
@@ -95,19 +103,27 @@ export class ContainerNetworks {
     }
   }
 
-  /** One container of this installation that has a network, if any has. */
-  async any(): Promise<string | undefined> {
+  /** The bridge of one network of this installation, if it has any. */
+  async anyBridge(): Promise<string | undefined> {
     const all = await this.#list(this.#naming.filters());
-    return all.map(({ Labels }) => this.#naming.idOf(Labels)).find((id) => id !== undefined);
+    return all.map((network) => network.Options?.[bridgeOption]).find((bridge) => bridge !== undefined);
   }
 
-  async #ensure(id: string): Promise<void> {
+  /** The bridge of a container's network; undefined when there is no such network. */
+  async #present(id: string): Promise<string | undefined> {
     try {
-      await this.#client.call('GET', `/networks/${this.#naming.network(id)}`);
-      return;
+      const { Options } = await this.#client.json('GET', `/networks/${this.#naming.network(id)}`, networkView);
+      return Options?.[bridgeOption] ?? this.bridge(id);
     } catch (error) {
-      if (!isReply(error, 404)) throw error;
+      if (isReply(error, 404)) return undefined;
+      throw error;
     }
+  }
+
+  async #ensure(id: string): Promise<string> {
+    const present = await this.#present(id);
+    if (present !== undefined) return present;
+    let attempt = 0;
     let taken = routes();
     let refusal: unknown;
     const tried: AddressRange[] = [];
@@ -115,21 +131,27 @@ export class ContainerNetworks {
       const subnet = freeSubnets(this.#pool, this.#naming.network(id), [...taken, ...tried]).next().value;
       if (subnet === undefined) break;
       try {
-        await this.#create(id, subnet);
-        return;
+        await this.#create(id, this.bridge(id, attempt), subnet);
+        return this.bridge(id, attempt);
       } catch (error) {
-        if (isReply(error, 409)) return;
+        if (isReply(error, 409)) return (await this.#present(id)) ?? this.bridge(id);
         if (!isReply(error, 400, 403, 500) || !/address pool|overlap|conflicts with/i.test(error.reason)) throw error;
         refusal = error;
+        // Killed between its bridge driver's notes and its own, Docker keeps a bridge of a network that it does not list, and nobody
+        // can remove.
+        if (/same bridge name/i.test(error.reason)) {
+          attempt += 1;
+          continue;
+        }
         tried.push(parseSubnet(subnet) ?? { first: 0, last: 0 });
-        if (tries === 1) taken = [...taken, ...(await this.#subnets())];
+        if (tried.length === 1) taken = [...taken, ...(await this.#subnets())];
       }
     }
     const message = 'No subnet is free for the network of this container: the pool of subnets is used up.';
     throw new EngineError('unavailable', message, { cause: refusal });
   }
 
-  async #create(id: string, subnet: string): Promise<void> {
+  async #create(id: string, bridge: string, subnet: string): Promise<void> {
     const body = {
       Name: this.#naming.network(id),
       Driver: 'bridge',
@@ -137,7 +159,7 @@ export class ContainerNetworks {
       EnableIPv6: false,
       Labels: { [labels.installation]: this.#naming.installation, [labels.container]: id },
       Options: {
-        'com.docker.network.bridge.name': this.bridge(id),
+        [bridgeOption]: bridge,
         'com.docker.network.bridge.enable_icc': 'false',
       },
       IPAM: { Config: [{ Subnet: subnet }] },

@@ -15,16 +15,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { EngineError, type Log } from '../../proto/ports.ts';
 import { DockerClient } from './client.ts';
-import {
-  type DockerdFiles,
-  dockerdFiles,
-  isAlive,
-  mountsBelow,
-  runningProcess,
-  sharedSettings,
-} from './dockerd-files.ts';
+import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSettings } from './dockerd-files.ts';
+import { endShims, unmountLeftovers } from './dockerd-leftovers.ts';
 import { cleanReason, textOf } from './errors.ts';
-import { findProgram, isRoot, runProgram, systemPath } from './run.ts';
+import { findProgram, isRoot, systemPath } from './run.ts';
 
 /** What a private dockerd is started from. */
 export interface PrivateDockerdOptions {
@@ -67,17 +61,9 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
   if (program === undefined) throw new EngineError('refused', 'dockerd is not installed: apt-get install docker.io');
   if (!isRoot()) throw new EngineError('refused', 'A private dockerd needs root.');
   const files = dockerdFiles(options.dataDir);
-  const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   const host = `unix://${files.socket}`;
   const running = runningDockerd(files);
-  if (running !== undefined) {
-    options.log.info({ pid: running }, 'attaching to the private dockerd');
-    await untilItAnswers(
-      host,
-      timeoutMs,
-      () => (isAlive(running) ? undefined : 'it ended'),
-      () => logTail(files, 0),
-    );
+  if (running !== undefined && (await attached(running, host, files, options))) {
     return { host, pid: running, attached: true };
   }
   options.onProgress?.('starting a private dockerd');
@@ -91,6 +77,25 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
       // Without its list of networks it starts; the platform makes those of its containers anew.
       if (error.isOfNetworks) setAside(join(files.dataRoot, 'network', 'files', 'local-kv.db'));
     }
+  }
+}
+
+/** Resolves with whether the dockerd that runs answers; false when it was about to end. Rejects when it does neither. */
+async function attached(
+  pid: number,
+  host: string,
+  files: DockerdFiles,
+  options: PrivateDockerdOptions,
+): Promise<boolean> {
+  options.log.info({ pid }, 'attaching to the private dockerd');
+  const ended = (): string | undefined => (isAlive(pid) ? undefined : 'it ended');
+  try {
+    await untilItAnswers(host, options.timeoutMs ?? DEFAULT_TIMEOUT_MS, ended, () => logTail(files, 0));
+    return true;
+  } catch (error) {
+    if (ended() === undefined) throw error;
+    options.log.info({ pid }, 'the private dockerd has ended meanwhile');
+    return false;
   }
 }
 
@@ -178,17 +183,10 @@ export async function stopPrivateDockerd(options: {
   await endProcess(pid, 30_000);
   // It ends its containerd itself, unless it was killed.
   if (containerd !== undefined) await endProcess(containerd, 10_000);
+  await endShims(files.execRoot);
   await unmountLeftovers([files.dataRoot, files.execRoot]);
   options.log.info({ pid }, 'stopped the private dockerd');
   return true;
-}
-
-/** A dockerd that was killed once no longer knows what it mounted; what is still in use stays. */
-async function unmountLeftovers(folders: readonly string[]): Promise<void> {
-  const program = findProgram('umount');
-  if (program === undefined) return;
-  const mounts = mountsBelow(readFileSync('/proc/self/mounts', 'utf8'), folders);
-  for (const path of mounts) await runProgram(program, [path]);
 }
 
 function runningDockerd(files: DockerdFiles): number | undefined {

@@ -85,3 +85,15 @@ export function runProgram(
     });
   });
 }
+
+/** Runs a script for sh(1) on Docker's machine; resolves with its exit code and the last thing it said. */
+export type RunScript = (script: string) => Promise<{ code: number | null; said: string }>;
+
+/** Runs scripts on this machine as root; undefined when this process is not. */
+export function rootScript(): RunScript | undefined {
+  if (!isRoot()) return undefined;
+  return async (script) => {
+    const { code, tail } = await runProgram('/bin/sh', ['-c', script]);
+    return { code, said: tail.at(-1) ?? '' };
+  };
+}

@@ -2,7 +2,7 @@
  * What connections are told, and the frame they share: the actor of a connection hears control messages (open, close, the
  * token's end), while bytes go past it, straight between the socket and what it shows.
  */
-import type { Socket, SocketHandlers } from '../../proto/http.ts';
+import type { Socket, SocketHandlers } from '../proto/http.ts';
 import {
   ActorError,
   type AnyRef,
@@ -12,10 +12,10 @@ import {
   type SpawnOptions,
   spawn,
   stop,
-} from '../../supervision/index.ts';
+} from '../supervision/index.ts';
 
-/** What the actor of a connection understands. */
-export type StreamMessage =
+/** What the actor of a connection understands; `News` is what only its kind does. */
+export type StreamMessage<News = never> =
   /** Close the socket, with a close code (RFC 6455, section 7.4) that says whether to come back: 1012 and 1013 do. */
   | { readonly type: 'close'; readonly code: number; readonly reason: string }
   /** The socket is gone. */
@@ -23,7 +23,9 @@ export type StreamMessage =
   /** Send this text. */
   | { readonly type: 'send'; readonly text: string }
   /** Time to say again that we are here. */
-  | { readonly type: 'attach' };
+  | { readonly type: 'attach' }
+  /** For the connection itself. */
+  | { readonly type: 'news'; readonly news: News };
 
 /** How a stream ends: a close code of docs/streams.md and its reason. */
 export interface StreamEnd {
@@ -32,16 +34,17 @@ export interface StreamEnd {
 }
 
 /** What one kind of connection does with its socket. All of it ends when `signal` aborts. */
-export interface Connection {
+export interface Connection<News = never> {
   /** The socket is open; `self` is this connection's actor. */
-  open(socket: Socket, self: Ref<StreamMessage>, signal: AbortSignal): void;
+  open(socket: Socket, self: Ref<StreamMessage<News>>, signal: AbortSignal): void;
   binary?(data: Uint8Array): void;
   text?(data: string): void;
   drain?(): void;
   /** The socket is gone, whoever closed it; 1006 when the connection was lost. */
   closed?(code: number): void;
   /** Asked at the start and every `attachEveryMs`, for connections that subscribe to an actor. */
-  attach?(self: Ref<StreamMessage>): void;
+  attach?(self: Ref<StreamMessage<News>>): void;
+  news?(news: News): void;
 }
 
 /** Unasked text or binary frames: closed with 1003, "cannot accept" (RFC 6455, section 7.4.1). */
@@ -57,15 +60,24 @@ const ATTACH_EVERY_MS = 20_000;
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** Makes the handlers of a socket: its actor is spawned under `parent` when the socket opens. */
-export function connect(parent: AnyRef, kind: string, expiresInMs: number, connection: Connection): SocketHandlers {
+export function connect<News = never>(
+  parent: AnyRef,
+  kind: string,
+  expiresInMs: number,
+  connection: Connection<News>,
+): SocketHandlers {
   let socket: Socket | undefined;
-  let self: Ref<StreamMessage> | undefined;
+  let self: Ref<StreamMessage<News>> | undefined;
   const refuse = (reason: string) => socket?.close(UNSUPPORTED, reason);
 
   return {
     open: (opened) => {
       socket = opened;
-      const handle = (_state: undefined, message: StreamMessage, ctx: Context<StreamMessage>): undefined => {
+      const handle = (
+        _state: undefined,
+        message: StreamMessage<News>,
+        ctx: Context<StreamMessage<News>>,
+      ): undefined => {
         switch (message.type) {
           case 'close':
             opened.close(message.code, clip(message.reason));
@@ -80,9 +92,12 @@ export function connect(parent: AnyRef, kind: string, expiresInMs: number, conne
           case 'attach':
             connection.attach?.(ctx.self);
             return;
+          case 'news':
+            connection.news?.(message.news);
+            return;
         }
       };
-      const options: SpawnOptions<undefined, StreamMessage> = {
+      const options: SpawnOptions<undefined, StreamMessage<News>> = {
         kind,
         initialStateFunc: (ctx) => {
           // A token that outlasts every timer is looked at again when its client comes back.

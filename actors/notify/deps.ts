@@ -1,0 +1,40 @@
+/** What the notification service is given by the composition root. */
+import type { Bus, Clock, Log } from '../../proto/ports.ts';
+import type { Db } from '../../storage/db.ts';
+
+export interface NotifyDeps {
+  readonly db: Db;
+  readonly bus: Bus;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly numbers: NotifyNumbers;
+  /** How long a client may leave what was sent to it unread before it is closed. Default 30 s. */
+  readonly slowMs?: number;
+  /** How long a batch waits for a database that is away, before it is given back to the bus. Default 20 s. */
+  readonly holdMs?: number;
+}
+
+/** What the service has done in this process, for /metrics. */
+export interface NotifyNumbers {
+  /** Messages taken from the stream, repeated deliveries included. */
+  received: number;
+  /** What became of them. */
+  stored: number;
+  known: number;
+  muted: number;
+  /** No notification, or to nobody: dead letters. */
+  refused: number;
+  /** Given back to the bus after a failed insert. */
+  retried: number;
+  /** Given up after the last attempt: dead letters. */
+  lost: number;
+  /** Frames sent to sockets. */
+  pushed: number;
+  /** Sockets that are open. */
+  sockets: number;
+}
+
+/** Numbers that begin at zero. */
+export function notifyNumbers(): NotifyNumbers {
+  return { received: 0, stored: 0, known: 0, muted: 0, refused: 0, retried: 0, lost: 0, pushed: 0, sockets: 0 };
+}

@@ -1,0 +1,57 @@
+/** Which messages of the stream are notifications, and under which name each is stored once. */
+import { createHash } from 'node:crypto';
+import { ID_PATTERN } from '../../proto/ids.ts';
+import { decodeNotification, type Notification } from '../../proto/notification.ts';
+import { MAX_CATEGORY_LENGTH, MAX_SCOPE_LENGTH } from '../../proto/notify.ts';
+import type { StreamMessage } from '../../proto/ports.ts';
+import type { NewNotification } from '../../storage/notify/arrivals.ts';
+
+/** Longest texts taken, in characters: what is longer is no notification. A page of the longest still fits into memory. */
+export const LONGEST = {
+  title: 256,
+  message: 8192,
+  link: 2048,
+  category: MAX_CATEGORY_LENGTH,
+  scope: MAX_SCOPE_LENGTH,
+} as const;
+const LONGEST_EVENT_ID = 128;
+
+/** A message as read: a notification, or why it is none. */
+export type Incoming = { readonly notification: NewNotification } | { readonly refused: string };
+
+/** Reads a message. Never throws: no redelivery would make it better. */
+export function readIncoming(message: Pick<StreamMessage, 'subject' | 'data' | 'seq' | 'storedAt'>): Incoming {
+  let notification: Notification;
+  try {
+    notification = decodeNotification(message.data);
+  } catch (error) {
+    return { refused: `not a notification: ${error instanceof Error ? error.message : String(error)}` };
+  }
+  const problem = problemOf(notification, message.subject);
+  if (problem !== undefined) return { refused: problem };
+  const { userId, title, message: text, link, category, scope, metadata } = notification;
+  const eventId = metadata.eventId === '' ? nameOf(message) : metadata.eventId;
+  return { notification: { userId, eventId, title, message: text, link, category, scope } };
+}
+
+function problemOf(notification: Notification, subject: string): string | undefined {
+  const { userId, title, message, metadata } = notification;
+  if (!ID_PATTERN.test(userId)) return 'user_id is no id of a user';
+  // Whoever may publish to one user must not speak to another.
+  if (subject !== `notify.${userId}`) return 'user_id and the subject name different users';
+  if (title === '') return 'title is empty';
+  if (message === '') return 'message is empty';
+  for (const [field, longest] of Object.entries(LONGEST) as [keyof typeof LONGEST, number][]) {
+    if (notification[field].length > longest) return `${field} is longer than ${longest} characters`;
+    if (notification[field].includes('\0')) return `${field} contains NUL`;
+  }
+  if (metadata.eventId.length > LONGEST_EVENT_ID || metadata.eventId.includes('\0'))
+    return 'metadata.event_id is no id';
+  return undefined;
+}
+
+/** A name for an event whose publisher gave none: its place in the stream, and its bytes in case the stream begins anew. */
+function nameOf({ seq, data, storedAt }: Pick<StreamMessage, 'seq' | 'data' | 'storedAt'>): string {
+  const digest = createHash('sha256').update(data).digest('base64url').slice(0, 22);
+  return `stream:${seq}:${storedAt ?? ''}:${digest}`;
+}

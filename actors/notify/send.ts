@@ -1,0 +1,62 @@
+/** What operators tell people from the command line: through the outbox, so that it arrives whether or not the platform runs now. */
+import { z } from 'zod';
+import { Refusal } from '../../proto/errors.ts';
+import { notificationEvent } from '../../proto/notification.ts';
+import type { Clock } from '../../proto/ports.ts';
+import { audit } from '../../storage/audit.ts';
+import type { Db } from '../../storage/db.ts';
+import { allRecipients, recipientByName } from '../../storage/notify/recipients.ts';
+import { appendAll } from '../../storage/outbox.ts';
+import { LONGEST } from './incoming-rules.ts';
+
+/** Who acts at the command line, in the audit trail. */
+const OPERATOR = 'operator';
+/** Events of one statement. */
+const STEP = 1000;
+
+const text = (longest: number) =>
+  z
+    .string()
+    .max(longest, `must be at most ${longest} characters`)
+    .refine((value) => !value.includes('\0'), 'must not contain NUL');
+const required = (longest: number) => text(longest).min(1, 'must not be empty');
+
+const noticeSchema = z.object({
+  title: required(LONGEST.title),
+  message: required(LONGEST.message),
+  link: text(LONGEST.link),
+  category: text(LONGEST.category),
+  scope: text(LONGEST.scope),
+});
+
+/** What is to be told. */
+export type Notice = z.output<typeof noticeSchema>;
+
+/** Tells a user by name, or everybody. Returns to how many. Refuses `invalid_request`, and `not_found` for an unknown name. */
+export async function sendNotice(
+  db: Db,
+  clock: Clock,
+  to: { readonly username: string } | 'everybody',
+  notice: Notice,
+): Promise<number> {
+  const parsed = noticeSchema.safeParse(notice);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new Refusal('invalid_request', { message: `The ${issue?.path.join('.')} ${issue?.message}.` });
+  }
+  return db.tx(async (tx) => {
+    const found = to === 'everybody' ? await allRecipients(tx) : [await recipientByName(tx, to.username)];
+    const userIds = found.filter((id) => id !== undefined);
+    if (to !== 'everybody' && userIds.length === 0)
+      throw new Refusal('not_found', { message: `There is no user ${to.username}.` });
+    const events = userIds.map((userId) => notificationEvent('operator', clock.now(), { userId, ...parsed.data }));
+    for (let at = 0; at < events.length; at += STEP) await appendAll(tx, events.slice(at, at + STEP));
+    const { title, category } = parsed.data;
+    await audit(tx, {
+      ...{ userId: null, username: OPERATOR, action: 'notification.send' },
+      target: to === 'everybody' ? '' : (userIds[0] ?? ''),
+      detail: { title, category, users: userIds.length },
+    });
+    return userIds.length;
+  });
+}

@@ -1,0 +1,65 @@
+/** The notification service: its endpoints, who answers them, and its supervision tree. */
+import { Refusal } from '../../proto/errors.ts';
+import { notificationSocket, notifyEndpoints } from '../../proto/notify.ts';
+import type { Service } from '../../proto/service.ts';
+import { type AnyRef, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
+import { ASK_TIMEOUT, actorKey, callerOf, callOf, callThrough, refusalOf } from '../door.ts';
+import { databaseProblem, healthOf, lifeOf } from '../health.ts';
+import { connect } from '../streams.ts';
+import { family, startTree } from '../tree.ts';
+import { notificationConnection } from './connection.ts';
+import type { NotifyDeps } from './deps.ts';
+import { startIntake } from './intake.ts';
+import { startJanitor } from './janitor.ts';
+import { notificationReader } from './reader.ts';
+import { type UserMessage, userKind } from './user.ts';
+
+/** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
+export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Service> {
+  let users: Entities<UserMessage> | undefined;
+  let connections: AnyRef | undefined;
+  const kind = userKind(deps);
+  const reader = notificationReader(deps.db);
+  const headOf = (userId: string) =>
+    reader.head(userId).catch((error: unknown) => {
+      throw refusalOf(error);
+    });
+
+  const supervisor = await startTree(system, 'notify', {
+    users: (parent) => {
+      users = entities(parent, kind);
+      return users.ref;
+    },
+    connections: (parent) => {
+      connections = family(parent, 'notify', 'connections');
+      return connections;
+    },
+    // Stopped first: what is stored meanwhile is told at the next start.
+    intake: (parent) => startIntake(parent, deps, (userId, message) => users?.tell(userId, message)),
+    janitor: (parent) => startJanitor(parent, deps),
+  });
+  const stopProblem = lifeOf(supervisor);
+
+  return {
+    name: 'notify',
+    endpoints: notifyEndpoints,
+    call: async (endpoint, call) => {
+      const entities = users;
+      if (entities === undefined) throw new Refusal('unavailable');
+      return callThrough((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call);
+    },
+    connect: async (_endpoint, call) => {
+      const { userId, expiresAt } = callerOf(call);
+      const parent = connections;
+      if (parent === undefined) throw new Refusal('unavailable');
+      // Read before the upgrade: whoever is connected misses nothing from then on.
+      const { since = await headOf(userId) } = callOf(notificationSocket, call).query;
+      const connection = notificationConnection(deps, reader, { userId, since }, (socket) =>
+        users?.tell(userId, { type: 'attach', socket }),
+      );
+      const expiresInMs = expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000 - deps.clock.now();
+      return connect(parent, 'notify/socket', expiresInMs, connection);
+    },
+    health: async () => healthOf(stopProblem(), await databaseProblem(deps.db)),
+  };
+}

@@ -1,0 +1,58 @@
+/** How many questions wait at most: more than sockets fit into one process. */
+const MOST_WAITING = 200_000;
+
+interface Waiting<I, O> {
+  readonly item: I;
+  readonly resolve: (result: O) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Joins questions that are asked at the same time into few statements: when ten thousand clients come back at once, the database must
+ * not get ten thousand statements. `answer` takes the items in order and gives a result for each, in order.
+ */
+export class Together<I, O> {
+  readonly #answer: (items: readonly I[]) => Promise<readonly O[]>;
+  readonly #most: number;
+  readonly #atOnce: number;
+  #waiting: Waiting<I, O>[] = [];
+  #running = 0;
+
+  /** At most `most` items in one statement, at most `atOnce` statements at a time. */
+  constructor(
+    answer: (items: readonly I[]) => Promise<readonly O[]>,
+    { most, atOnce }: { readonly most: number; readonly atOnce: number },
+  ) {
+    this.#answer = answer;
+    this.#most = most;
+    this.#atOnce = atOnce;
+  }
+
+  ask(item: I): Promise<O> {
+    if (this.#waiting.length >= MOST_WAITING) return Promise.reject(new Error('Too many questions wait for storage.'));
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      if (this.#running < this.#atOnce) void this.#run();
+    });
+  }
+
+  async #run(): Promise<void> {
+    this.#running += 1;
+    // A turn later, so that what the same turn asks for comes along.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, this.#most);
+      try {
+        const results = await this.#answer(batch.map(({ item }) => item));
+        for (const [index, { resolve, reject }] of batch.entries()) {
+          const result = results[index];
+          if (result === undefined) reject(new Error('There was no answer for a question.'));
+          else resolve(result);
+        }
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+    }
+    this.#running -= 1;
+  }
+}

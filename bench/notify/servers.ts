@@ -1,0 +1,113 @@
+/** The servers: the service's actors and sockets without storage and tokens, and bare uWebSockets.js. */
+
+import type { WebSocket } from 'uWebSockets.js';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
+import { notificationConnection } from '../../actors/notify/connection.ts';
+import { notifyNumbers } from '../../actors/notify/deps.ts';
+import { type UserMessage, userKind } from '../../actors/notify/user.ts';
+import { connect } from '../../actors/streams.ts';
+import { family } from '../../actors/tree.ts';
+import type { StreamStore } from '../../proto/bus-store.ts';
+import { entities, start } from '../../supervision/index.ts';
+import { failingDb } from '../../test/compute/kit/world.ts';
+import { silentLog } from '../../test/kit/database.ts';
+import { embeddedBus } from '../../transports/bus/embedded.ts';
+import { listen } from '../../transports/http/index.ts';
+
+/** One notification's text: what is sent must be as long on both sides. */
+const sample = (id: number) => ({
+  id,
+  userId: 'abcdefghijk1',
+  title: 'Container started',
+  message: '"web" is running.',
+  link: '/containers/abcdefghijk1',
+  category: 'compute',
+  scope: '',
+  read: false,
+  createdAt: new Date(1_800_000_000_000),
+});
+const FIRST_ID = 100_000_000;
+/** Tells every user of one notification, again and again, through the actors. */
+export async function serveOurs(sockets: number): Promise<void> {
+  process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
+  const system = start({ log: silentLog });
+  const numbers = notifyNumbers();
+  const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers };
+  const users = entities<UserMessage, unknown>(system, userKind(deps));
+  const connections = family(system, 'notify', 'connections');
+  const reader = { head: async () => FIRST_ID, page: async () => [] };
+  const server = await listen({
+    ...{ host: '127.0.0.1', port: 0 },
+    onRequest: () => ({ status: 404, headers: [] }),
+    onUpgrade: ({ path }) => {
+      const userId = path.slice(4);
+      const connection = notificationConnection(deps, reader, { userId, since: FIRST_ID }, (socket) =>
+        users.tell(userId, { type: 'attach', socket }),
+      );
+      return { accept: connect(connections, 'notify/socket', Number.POSITIVE_INFINITY, connection) };
+    },
+  });
+  const userIds = Array.from({ length: sockets / 5 }, (_, index) => String(index));
+  let id = FIRST_ID;
+  await serve(server.port, () => {
+    const row = sample(id + 1);
+    for (const userId of userIds) users.tell(userId, { type: 'arrived', after: id, rows: [row] });
+    id += 1;
+  });
+  await server.close(0);
+  process.exit(0);
+}
+
+/** Sends the same text to every socket, again and again. */
+export async function serveBare(): Promise<void> {
+  const uws: typeof import('uWebSockets.js') = createRequire(import.meta.url)('uWebSockets.js');
+  const { createdAt, ...rest } = sample(FIRST_ID);
+  const text = JSON.stringify({ ...rest, created_at: createdAt.toISOString() }).replace('userId', 'user_id');
+  const all = new Set<WebSocket<unknown>>();
+  const app = uws.App().ws('/*', {
+    open: (ws) => void all.add(ws),
+    close: (ws) => void all.delete(ws),
+  });
+  const port = await new Promise<number>((resolve) => {
+    app.listen('127.0.0.1', 0, (socket) => resolve(socket ? uws.us_socket_local_port(socket) : 0));
+  });
+  await serve(port, () => {
+    for (const ws of all) ws.send(text, false);
+  });
+  process.exit(0);
+}
+
+/** Says where the server is, and sends rounds when told to. */
+async function serve(port: number, round: () => void): Promise<void> {
+  process.stdout.write(`${JSON.stringify({ port })}\n`);
+  const lines = createInterface({ input: process.stdin });
+  lines.on('line', async (line) => {
+    if (line === 'collect') {
+      globalThis.gc?.();
+      process.stdout.write('{}\n');
+      return;
+    }
+    for (let rounds = Number(line.split(' ')[1]); rounds > 0; rounds--) {
+      round();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  });
+  await once(lines, 'close');
+}
+
+/** Storage that is never asked. */
+function noDb() {
+  const never = () => Promise.reject(new Error('The benchmark has no storage.'));
+  return failingDb({
+    ...{ many: never, one: never, run: never, script: never, notify: never, ping: never, tx: never },
+    listen: () => ({ close: async () => {} }),
+    close: async () => {},
+  });
+}
+
+function noBus() {
+  const store: Partial<StreamStore> = { trim: async () => false, streams: async () => [] };
+  return embeddedBus({ store: store as StreamStore, log: silentLog });
+}

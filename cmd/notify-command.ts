@@ -1,0 +1,112 @@
+/** `troupe notify`: the notification service alone, beside a platform on the same database (interface section 4.7). */
+import { notifyNumbers } from '../actors/notify/deps.ts';
+import { startNotify } from '../actors/notify/service.ts';
+import { BusError } from '../proto/ports.ts';
+import { tokenDirectory } from '../storage/auth/token-directory.ts';
+import { openDb } from '../storage/db.ts';
+import { migrate, migrationsDir } from '../storage/migrate.ts';
+import { outboxStore } from '../storage/outbox.ts';
+import { getSetting } from '../storage/settings.ts';
+import { start, stop, stopped } from '../supervision/index.ts';
+import { api } from '../transports/api/api.ts';
+import { authenticator } from '../transports/api/authenticate.ts';
+import { OpenStreams } from '../transports/api/open-streams.ts';
+import { relayOutbox } from '../transports/bus/relay.ts';
+import { listen } from '../transports/http/index.ts';
+import { openBus, withBusHealth } from './bus.ts';
+import { CliError } from './cli-error.ts';
+import { DEFAULT_DOMAIN, type Environment, readEnvironment } from './config.ts';
+import { openLog } from './log.ts';
+import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
+import { stopSignal } from './stop-signal.ts';
+import { Teardown } from './teardown.ts';
+
+/** Options as the command line gives them. */
+export interface NotifyCommandOptions {
+  readonly addr: string;
+  readonly domain: string | undefined;
+  readonly json: boolean;
+}
+
+const DRAIN_MS = 5000;
+
+/** Runs until it is told to stop. */
+export async function runNotify(options: NotifyCommandOptions): Promise<void> {
+  const environment = readEnvironment(process.env);
+  const { connectionString, secret } = required(environment);
+  const address = addressOf(options.addr);
+  const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const log = openLog(environment.LOG_LEVEL ?? 'info');
+  const clock = { now: Date.now };
+  const told = stopSignal();
+  const teardown = new Teardown(log);
+  try {
+    const db = openDb({ connectionString }, { log, name: 'notify', max: 8 });
+    teardown.add('database', () => db.close());
+    await migrate(db, migrationsDir, log);
+    const installation = (await getSetting(db, 'installation')) ?? '';
+    const opened = openBus(environment, db, `troupe notify ${installation}`.trim(), log);
+    const { bus } = opened;
+    teardown.add('bus', () => bus.close());
+    await opened.ready((line) => log.warn({}, line), told.received);
+    const system = start({ name: 'notify', log });
+    teardown.add('actors', async () => {
+      stop(system);
+      await stopped(system);
+    });
+    const directory = tokenDirectory(db);
+    const { authenticate, forget } = authenticator({ secret, clock, directory });
+    const streams = new OpenStreams(directory, log);
+    teardown.add('open streams', async () => streams.close());
+    const tokenNews = directory.onNews((news) => {
+      forget(news);
+      streams.look(news);
+    });
+    teardown.add('token news', () => tokenNews.close());
+    const numbers = notifyNumbers();
+    const service = withBusHealth(await startNotify(system, { db, bus, log, clock, numbers }), opened.problem);
+    const relaying = new AbortController();
+    const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
+    teardown.add('outbox relay', async () => {
+      relaying.abort();
+      await relayed;
+    });
+    const metrics = processMetrics(system);
+    notifyMetrics(metrics.registry, numbers);
+    const pages = servicePages(service, metrics.registry);
+    const onReply = metrics.onReply(service.name);
+    const handlers = api({ service, authenticate, streams, pages, domain, log, onReply });
+    const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
+    teardown.add('listener', () => server.close(DRAIN_MS));
+    process.stdout.write(
+      options.json
+        ? `${JSON.stringify({ ready: true, port: server.port, domain })}\n`
+        : `The notification service listens on ${address.host}, port ${server.port}.\n`,
+    );
+    await told.promise;
+    log.info({}, 'stopping');
+  } catch (error) {
+    throw error instanceof BusError ? new CliError(error.message, { cause: error }) : error;
+  } finally {
+    await teardown.run();
+    told.forget();
+  }
+}
+
+function required({ DATABASE_URL, JWT_SECRET }: Environment): { connectionString: string; secret: string } {
+  const missing = Object.entries({ DATABASE_URL, JWT_SECRET }).flatMap(([name, value]) =>
+    value === undefined ? [name] : [],
+  );
+  if (DATABASE_URL === undefined || JWT_SECRET === undefined)
+    throw new CliError(`The notification service needs ${missing.join(' and ')}, the same as the platform has.`);
+  return { connectionString: DATABASE_URL, secret: JWT_SECRET };
+}
+
+/** `:port` on all addresses, `host:port`, or `[address]:port`. */
+function addressOf(text: string): { host: string; port: number } {
+  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):([0-9]{1,5})$/.exec(text) ?? [];
+  const port = Number(digits);
+  if (digits === undefined || port > 65_535)
+    throw new CliError(`--addr is ${text}, but must be host:port, or :port for all addresses.`);
+  return { host: bracketed ?? (plain || '0.0.0.0'), port };
+}

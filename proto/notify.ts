@@ -1,0 +1,157 @@
+/** The notification service's endpoints and views (interface sections 2.15, 2.16, 3.3, 4.7, 8). */
+import { z } from 'zod';
+import { endpoint } from './endpoint.ts';
+
+/** Sockets of `/ws/notifications` that a user may have open (interface section 8). */
+export const MAX_SOCKETS = 5;
+export const DEFAULT_PAGE = 20;
+export const MAX_PAGE = 100;
+/** Mutes that a user may have: far above what anybody needs. */
+export const MAX_MUTES = 1000;
+
+/** 2.15 */
+export const notificationSchema = z.object({
+  id: z.int(),
+  user_id: z.string(),
+  title: z.string(),
+  message: z.string(),
+  link: z.string(),
+  category: z.string(),
+  scope: z.string(),
+  read: z.boolean(),
+  created_at: z.iso.datetime(),
+});
+export type NotificationView = z.output<typeof notificationSchema>;
+
+/** 2.16 */
+export const muteSchema = z.object({
+  id: z.int(),
+  user_id: z.string(),
+  category: z.string(),
+  scope: z.string(),
+  created_at: z.iso.datetime(),
+});
+export type MuteView = z.output<typeof muteSchema>;
+
+const wholeNumber = z
+  .string()
+  .regex(/^[0-9]{1,15}$/, 'must be a whole number, not negative')
+  .transform(Number);
+
+const muted = (longest: number) =>
+  z
+    .string()
+    .max(longest, `must be at most ${longest} characters`)
+    .refine((text) => !text.includes('\0'), 'must not contain NUL');
+
+/** Longest category and scope, in characters: of notifications as of mutes. */
+export const MAX_CATEGORY_LENGTH = 64;
+export const MAX_SCOPE_LENGTH = 256;
+
+/** What is muted. */
+const muteBody = z.object({ category: muted(MAX_CATEGORY_LENGTH), scope: muted(MAX_SCOPE_LENGTH) });
+export type Muted = z.output<typeof muteBody>;
+
+const common = { service: 'notify', access: 'session', actor: { kind: 'notify/user', key: 'caller' } } as const;
+const ok = z.object({ status: z.literal('ok') });
+
+export const listNotifications = endpoint({
+  ...common,
+  name: 'listNotifications',
+  method: 'GET',
+  path: '/api/notifications',
+  summary: 'Your notifications, newest first',
+  query: z.object({
+    limit: wholeNumber.transform((limit) => Math.min(limit, MAX_PAGE)).default(DEFAULT_PAGE),
+    offset: wholeNumber.default(0),
+  }),
+  reply: z.array(notificationSchema),
+});
+
+export const unreadCount = endpoint({
+  ...common,
+  name: 'unreadCount',
+  method: 'GET',
+  path: '/api/notifications/unread-count',
+  summary: 'How many you have not read',
+  reply: z.object({ count: z.int() }),
+});
+
+export const markRead = endpoint({
+  ...common,
+  name: 'markRead',
+  method: 'POST',
+  path: '/api/notifications/{id}/read',
+  summary: 'Mark one as read',
+  params: z.object({
+    id: z
+      .string()
+      .regex(/^[1-9][0-9]{0,14}$/)
+      .transform(Number),
+  }),
+  reply: ok,
+  refuses: ['not_found'],
+});
+
+export const markAllRead = endpoint({
+  ...common,
+  name: 'markAllRead',
+  method: 'POST',
+  path: '/api/notifications/read-all',
+  summary: 'Mark all as read',
+  reply: ok,
+});
+
+export const listMutes = endpoint({
+  ...common,
+  name: 'listMutes',
+  method: 'GET',
+  path: '/api/notifications/mutes',
+  summary: 'What you are not told',
+  reply: z.array(muteSchema),
+});
+
+export const addMute = endpoint({
+  ...common,
+  name: 'addMute',
+  method: 'PUT',
+  path: '/api/notifications/mutes',
+  summary: 'Mute a category in one scope, or, with an empty scope, the whole category',
+  body: muteBody,
+  reply: ok,
+  refuses: ['limit_reached'],
+});
+
+export const removeMute = endpoint({
+  ...common,
+  name: 'removeMute',
+  method: 'DELETE',
+  path: '/api/notifications/mutes',
+  summary: 'Unmute; what is not muted stays so',
+  body: muteBody,
+  reply: ok,
+});
+
+export const notificationSocket = endpoint({
+  ...common,
+  name: 'notificationSocket',
+  method: 'GET',
+  path: '/ws/notifications',
+  summary: 'Notifications as they come; with `since`, first those with a higher id',
+  query: z.object({ since: wholeNumber.optional() }),
+  reply: notificationSchema,
+  socket: true,
+  ownPages: true,
+});
+
+/** All endpoints of the service. */
+export const notifyEndpoints = [
+  listNotifications,
+  unreadCount,
+  markRead,
+  markAllRead,
+  listMutes,
+  addMute,
+  removeMute,
+  notificationSocket,
+] as const;

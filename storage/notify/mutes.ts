@@ -1,0 +1,59 @@
+/** SQL of mutes: what users do not want to be told (interface section 2.16). */
+import { z } from 'zod';
+import type { Db, Queries } from '../db.ts';
+
+const muteRow = z
+  .object({ id: z.number(), user_id: z.string(), category: z.string(), scope: z.string(), created_at: z.date() })
+  .transform(({ user_id, created_at, ...row }) => ({ ...row, userId: user_id, createdAt: created_at }));
+
+/** A mute as stored. */
+export type MuteRow = z.output<typeof muteRow>;
+
+/** A user's mutes, oldest first. */
+export function listMutes(db: Queries, userId: string): Promise<MuteRow[]> {
+  return db.many(
+    muteRow,
+    'select id, user_id, category, scope, created_at from notification_mutes where user_id = $1 order by id',
+    [userId],
+  );
+}
+
+/** Adds a mute; one that is there already stays. False when the user has `most` others. */
+export function addMute(
+  db: Db,
+  userId: string,
+  { category, scope }: { readonly category: string; readonly scope: string },
+  most: number,
+): Promise<boolean> {
+  return db.tx(async (tx) => {
+    // Two at once must not both find the last free place.
+    await tx.run('select from users where id = $1 for no key update', [userId]);
+    const row = await tx.one(
+      z.object({ count: z.number(), present: z.boolean() }),
+      `select count(*) as count, coalesce(bool_or(category = $2 and scope = $3), false) as present
+       from notification_mutes where user_id = $1`,
+      [userId, category, scope],
+    );
+    if (row?.present === true) return true;
+    if (row === undefined || row.count >= most) return false;
+    await tx.run('insert into notification_mutes (user_id, category, scope) values ($1, $2, $3)', [
+      userId,
+      category,
+      scope,
+    ]);
+    return true;
+  });
+}
+
+/** Removes a mute, if it is there. */
+export async function removeMute(
+  db: Queries,
+  userId: string,
+  { category, scope }: { readonly category: string; readonly scope: string },
+): Promise<void> {
+  await db.run('delete from notification_mutes where user_id = $1 and category = $2 and scope = $3', [
+    userId,
+    category,
+    scope,
+  ]);
+}

@@ -1,0 +1,114 @@
+/** SQL of stored notifications: what their user reads, and marks as read. */
+import { z } from 'zod';
+import type { Queries } from '../db.ts';
+
+const columns = z.object({
+  id: z.number(),
+  user_id: z.string(),
+  title: z.string(),
+  message: z.string(),
+  link: z.string(),
+  category: z.string(),
+  scope: z.string(),
+  read: z.boolean(),
+  created_at: z.date(),
+});
+const notificationRow = columns.transform(({ user_id, created_at, ...row }) => ({
+  ...row,
+  userId: user_id,
+  createdAt: created_at,
+}));
+const placedRow = columns.extend({ place: z.number() }).transform(({ place, user_id, created_at, ...row }) => ({
+  place,
+  row: { ...row, userId: user_id, createdAt: created_at },
+}));
+
+/** A notification as stored. */
+export type NotificationRow = z.output<typeof notificationRow>;
+
+const COLUMNS = 'id, user_id, title, message, link, category, scope, read, created_at';
+
+/** A page of a user's notifications, newest first. The order of ids is that of `created_at`. */
+export function listNotifications(
+  db: Queries,
+  userId: string,
+  page: { readonly limit: number; readonly offset: number },
+): Promise<NotificationRow[]> {
+  return db.many(
+    notificationRow,
+    `select ${COLUMNS} from notifications where user_id = $1 order by id desc limit $2 offset $3`,
+    [userId, page.limit, page.offset],
+  );
+}
+
+/** How many a user has not read. */
+export async function countUnread(db: Queries, userId: string): Promise<number> {
+  const row = await db.one(
+    z.object({ count: z.number() }),
+    'select count(*) as count from notifications where user_id = $1 and not read',
+    [userId],
+  );
+  return row?.count ?? 0;
+}
+
+/** Marks one as read. False when the user has none of that id. */
+export async function markRead(db: Queries, userId: string, id: number): Promise<boolean> {
+  if (
+    (await db.run('update notifications set read = true where user_id = $1 and id = $2 and not read', [userId, id])) > 0
+  )
+    return true;
+  return (
+    (await db.one(z.object({}), 'select from notifications where user_id = $1 and id = $2', [userId, id])) !== undefined
+  );
+}
+
+/** Marks all of a user's as read. Returns how many were not. */
+export function markAllRead(db: Queries, userId: string): Promise<number> {
+  return db.run('update notifications set read = true where user_id = $1 and not read', [userId]);
+}
+
+/** Whose notifications above which id. */
+export interface After {
+  readonly userId: string;
+  readonly since: number;
+}
+
+/** For each of `wanted`, in its order: the first `limit` notifications with a higher id, in their order. */
+export async function notificationsAfter(
+  db: Queries,
+  wanted: readonly After[],
+  limit: number,
+): Promise<NotificationRow[][]> {
+  const rows = await db.many(
+    placedRow,
+    `select place, found.* from unnest($1::text[], $2::bigint[]) with ordinality as wanted (wanted_user, since, place)
+     cross join lateral (
+       select ${COLUMNS} from notifications where user_id = wanted_user and id > since order by id limit $3
+     ) as found
+     order by place, id`,
+    [wanted.map(({ userId }) => userId), wanted.map(({ since }) => since), limit],
+  );
+  const pages = wanted.map((): NotificationRow[] => []);
+  for (const { place, row } of rows) pages[place - 1]?.push(row);
+  return pages;
+}
+
+/** For each user, in order: the highest id of a notification of theirs, 0 without any. */
+export async function headsOf(db: Queries, userIds: readonly string[]): Promise<number[]> {
+  const rows = await db.many(
+    z.object({ head: z.number() }),
+    `select coalesce((select max(id) from notifications where user_id = wanted.user_id), 0) as head
+     from unnest($1::text[]) with ordinality as wanted (user_id, place) order by place`,
+    [userIds],
+  );
+  return rows.map(({ head }) => head);
+}
+
+/** Removes some of those that are older than `days`, at most `step`. Returns how many went. */
+export function purgeNotifications(db: Queries, days: number, step: number): Promise<number> {
+  return db.run(
+    `delete from notifications where ctid in (
+       select ctid from notifications where created_at < now() - make_interval(days => $1::int) limit $2)`,
+    [days, step],
+  );
+}

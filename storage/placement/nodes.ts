@@ -1,0 +1,45 @@
+import { z } from 'zod';
+import type { Queries } from '../queries.ts';
+
+const nodeRow = z.object({
+  id: z.string(),
+  roles: z.array(z.string()),
+  version: z.string(),
+  address: z.string(),
+  draining: z.boolean(),
+  startedAt: z.date(),
+  /** What is left of its lease, ms; 0 or less: it is over. */
+  leaseMs: z.number(),
+  /** Shards by service. */
+  shards: z.record(z.string(), z.int()),
+});
+
+/** A node as operators see it. */
+export type NodeRow = z.output<typeof nodeRow>;
+
+const serviceRow = z.object({ service: z.string(), count: z.int(), held: z.int() });
+
+/** A service's shards: how many there are, and how many of them a living node holds. */
+export type ServiceShards = z.output<typeof serviceRow>;
+
+/** All nodes, those whose lease ended lately included, oldest first. */
+export function listNodes(db: Queries): Promise<NodeRow[]> {
+  return db.many(
+    nodeRow,
+    `select id, roles, version, address, draining, started_at as "startedAt",
+       (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leaseMs",
+       coalesce((select json_object_agg(service, held) from
+         (select service, count(*) as held from placement_shards where owner = n.id group by service) s), '{}') as shards
+     from placement_nodes n order by started_at, id`,
+  );
+}
+
+/** All services that have shards, by name. */
+export function listServiceShards(db: Queries): Promise<ServiceShards[]> {
+  return db.many(
+    serviceRow,
+    `select service, max(s.count) as count, count(n.id) as held
+     from placement_shards s left join placement_nodes n on n.id = s.owner and n.expires_at > clock_timestamp()
+     group by service order by service`,
+  );
+}

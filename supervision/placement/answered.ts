@@ -1,0 +1,78 @@
+/** Bounds of what is remembered. */
+export interface AnsweredLimits {
+  readonly items: number;
+  /** Of the answers together. */
+  readonly bytes: number;
+  readonly ageMs: number;
+}
+
+const LIMITS: AnsweredLimits = { items: 10_000, bytes: 32 << 20, ageMs: 120_000 };
+
+/** Messages overtake each other by less than this, ms. */
+const SLACK = 10_000;
+
+interface Entry {
+  readonly at: number;
+  readonly answer: Promise<Uint8Array>;
+  bytes: number;
+}
+
+/**
+ * The asks this node was asked lately, and their answers, so that one that is sent again is not handled again. Bounded; and it knows what
+ * it may have forgotten, so that nothing is handled twice because the table was too small.
+ */
+export class Answered {
+  readonly #entries = new Map<string, Entry>();
+  readonly #limits: AnsweredLimits;
+  readonly #now: () => number;
+  #bytes = 0;
+  /** Asks that came before this may have been forgotten. */
+  #horizon = Number.NEGATIVE_INFINITY;
+
+  constructor(now: () => number, limits: Partial<AnsweredLimits> = {}) {
+    this.#now = now;
+    this.#limits = { ...LIMITS, ...limits };
+  }
+
+  /** The answer, or the promise of it. */
+  get(key: string): Promise<Uint8Array> | undefined {
+    return this.#entries.get(key)?.answer;
+  }
+
+  /** Whether an ask that is not known, and was sent first `ageMs` ago, may have been here all the same. */
+  mayHaveForgotten(ageMs: number): boolean {
+    return this.#now() - ageMs - SLACK <= this.#horizon;
+  }
+
+  /** Remembers an ask. Once the answer is there, `keep` says whether it is worth it: one without effect is not. */
+  add(key: string, answer: Promise<Uint8Array>, keep: () => boolean): void {
+    const entry: Entry = { at: this.#now(), answer, bytes: 0 };
+    this.#entries.set(key, entry);
+    this.#trim();
+    void answer.then(({ byteLength }) => {
+      if (this.#entries.get(key) !== entry) return;
+      if (!keep()) {
+        this.#entries.delete(key);
+        return;
+      }
+      entry.bytes = byteLength;
+      this.#bytes += byteLength;
+      this.#trim();
+    });
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  #trim(): void {
+    const { items, bytes, ageMs } = this.#limits;
+    for (const [key, entry] of this.#entries) {
+      const fits = this.#entries.size <= items && this.#bytes <= bytes && this.#now() - entry.at <= ageMs;
+      if (fits) return;
+      this.#entries.delete(key);
+      this.#bytes -= entry.bytes;
+      this.#horizon = Math.max(this.#horizon, entry.at);
+    }
+  }
+}

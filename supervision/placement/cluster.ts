@@ -1,0 +1,261 @@
+import { type LeaseStore, type NodeInfo, PlacementError, type Shard, type ShardLease } from '../../proto/placement.ts';
+import type { Bus, BusMessage, Ending, Log } from '../../proto/ports.ts';
+import type { Entities } from '../entity-kind.ts';
+import type { AnyRef, SystemRef } from '../ref.ts';
+import { spawn, stop, stopped } from '../verbs.ts';
+import { Answered } from './answered.ts';
+import { PlacementNode, type Timings } from './node.ts';
+import { type Door, PlacedEntities, type PlacedKind, type Post } from './placed-entities.ts';
+import { RefExchange } from './refs.ts';
+import { shardOf } from './shards.ts';
+import { packAnswer, readLetter, readQuestion, readRefNews } from './wire.ts';
+
+export interface ClusterOptions {
+  /** What the cluster's own actors live under. */
+  readonly parent: AnyRef | SystemRef;
+  readonly self: Omit<NodeInfo, 'draining'>;
+  readonly store: LeaseStore;
+  readonly bus: Bus;
+  readonly log: Log;
+  /** Shards of each service; the same on all nodes, for ever. */
+  readonly shards?: number;
+  readonly timings?: Partial<Timings>;
+  /** Whether the node can serve, besides being reached over the bus. */
+  isWell?(): boolean;
+  /** An ask without an answer is sent again after this, ms. Default 5,000. */
+  readonly resendMs?: number;
+  /** First token of the subjects. Default `node`. */
+  readonly prefix?: string;
+}
+
+/** Problems with messages of others are logged once a minute for each sender. */
+const COMPLAIN_EVERY_MS = 60_000;
+const MAX_COMPLAINTS = 1000;
+
+/**
+ * A process as a member of the cluster: its shards (node.ts), the entities placed by them (placed-entities.ts), and the post between nodes:
+ *
+ *   <prefix>.<node>.ask    a question for an entity, answered by reply     .tell  a message for an entity
+ *   <prefix>.<node>.ref    a message for a ref that left this node         .hold, .ended   who holds it, and that it has ended
+ *   <prefix>.<node>.look   shards are free that this node should take      .echo  to oneself: is the bus there?
+ */
+export class Cluster implements Post {
+  readonly node: PlacementNode;
+  readonly refs: RefExchange;
+  readonly bus: Bus;
+  readonly log: Log;
+  readonly resendMs: number;
+  readonly #options: ClusterOptions;
+  readonly #prefix: string;
+  readonly #doors = new Map<string, Door>();
+  readonly #answered = new Answered(() => performance.now());
+  readonly #home: AnyRef;
+  readonly #post: Ending;
+  readonly #complaints = new Map<string, number>();
+  readonly #echoMs: number;
+  #echoed = performance.now();
+  #closed = false;
+  #nextAsk = 1;
+
+  constructor(options: ClusterOptions) {
+    const { self, store, bus, log, shards, timings } = options;
+    this.#options = options;
+    this.bus = bus;
+    this.log = log;
+    this.resendMs = options.resendMs ?? 5000;
+    this.#prefix = options.prefix ?? 'node';
+    this.#home = spawn<null, never>(options.parent, (state) => state, { kind: 'placement' });
+    this.refs = new RefExchange({ parent: this.#home, self: self.id, log, send: this.send.bind(this) });
+    this.#echoMs = 2 * (timings?.beatMs ?? 1500);
+    this.node = new PlacementNode({
+      ...{ self, store, log },
+      ...(shards === undefined ? {} : { shards }),
+      ...(timings === undefined ? {} : { timings }),
+      isWell: () => this.#isWell(),
+      hooks: {
+        stopEntities: (given) => this.#stopEntities(given),
+        onAcquired: () => this.#flush(),
+        onFreed: (ids) => {
+          for (const id of ids) this.send(id, 'look', new Uint8Array());
+        },
+        onView: (gone) => {
+          this.refs.onView(gone, (id) => this.node.view.lives(id));
+          this.#flush();
+          void this.#echo();
+        },
+      },
+    });
+    this.#post = bus.subscribe(`${this.#prefix}.${self.id}.>`, (message) => this.#receive(message));
+  }
+
+  /** Begins to beat; resolves once this node holds what was free. Place all kinds before. */
+  join(): Promise<void> {
+    this.#echoed = performance.now();
+    return this.node.start();
+  }
+
+  /**
+   * The entities of a kind, wherever they are. With `local` this node may hold some; without, it only sends. A second call for the same
+   * kind takes the place of the first (its actor was restarted).
+   */
+  place<Msg>(kind: PlacedKind<Msg>, local: Entities<Msg>): Entities<Msg>;
+  place<Msg>(kind: PlacedKind<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'>;
+  place<Msg>(kind: PlacedKind<Msg>, local?: Entities<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'> {
+    const placed = new PlacedEntities<Msg>(this, kind, local);
+    this.#doors.get(kind.kind)?.close();
+    this.#doors.set(kind.kind, placed);
+    return placed;
+  }
+
+  /**
+   * The lease under which an entity may write now: for `activate`, which keeps it beside the state that it reads, and for each write to be
+   * fenced by. Never asked for anew at the time of a write: the state may be from before. Throws PlacementError `fenced`.
+   */
+  lease({ service, kind }: { readonly service: string; readonly kind: string }, id: string): ShardLease {
+    const shard = shardOf(kind, id, this.node.shards);
+    const epoch = this.node.epochOf(service, shard);
+    if (epoch === undefined) throw new PlacementError('fenced', `this node does not hold shard ${service}/${shard}`);
+    return { service, shard, epoch };
+  }
+
+  /** Hands over all shards; resolves when nothing is held. */
+  drain(): Promise<void> {
+    return this.node.drain();
+  }
+
+  /** Leaves the cluster and ends all timers, subscriptions and actors of it. What is still held is lost at once. */
+  async leave(): Promise<void> {
+    await this.node.leave();
+    await this.#close();
+  }
+
+  /** The same without telling anybody, as if the process had died: the lease runs out. */
+  async halt(): Promise<void> {
+    this.node.halt();
+    await this.#close();
+  }
+
+  /** Sends to another node; at most once, and never throws. */
+  send(node: string, verb: string, data: Uint8Array): void {
+    if (this.#closed) return;
+    try {
+      this.bus.publish(this.subject(node, verb), data);
+    } catch (error) {
+      this.complain(node, error, 'could not send to a node');
+    }
+  }
+
+  subject(node: string, verb: string): string {
+    return `${this.#prefix}.${node}.${verb}`;
+  }
+
+  /** A number no other ask of this node has. */
+  nextAsk(): number {
+    return this.#nextAsk++;
+  }
+
+  /** Logs a problem with another node, not more often than is useful. */
+  complain(node: string, error: unknown, message: string): void {
+    const now = performance.now();
+    const last = this.#complaints.get(`${node} ${message}`);
+    if (last !== undefined && now - last < COMPLAIN_EVERY_MS) return;
+    if (this.#complaints.size >= MAX_COMPLAINTS) this.#complaints.clear();
+    this.#complaints.set(`${node} ${message}`, now);
+    this.log.warn({ node, error: error instanceof Error ? error.message : 'unknown' }, message);
+  }
+
+  #isWell(): boolean {
+    return performance.now() - this.#echoed <= this.#echoMs && this.#options.isWell?.() !== false;
+  }
+
+  /** Whether what others send would reach us: we are one of those who send. */
+  async #echo(): Promise<void> {
+    const sent = performance.now();
+    try {
+      await this.bus.request(this.subject(this.node.self.id, 'echo'), new Uint8Array(), this.#echoMs / 2);
+      this.#echoed = sent;
+    } catch (error) {
+      if (!this.#closed) this.complain(this.node.self.id, error, 'this node does not reach itself over the bus');
+    }
+  }
+
+  #flush(): void {
+    for (const door of this.#doors.values()) door.flush();
+  }
+
+  async #stopEntities(given: readonly Shard[]): Promise<void> {
+    const work: Promise<void>[] = [];
+    for (const door of this.#doors.values()) {
+      const shards = new Set(given.filter(({ service }) => service === door.service).map(({ shard }) => shard));
+      if (shards.size === 0) continue;
+      work.push(door.release((id) => shards.has(shardOf(door.kind, id, this.node.shards))));
+    }
+    await Promise.all(work);
+  }
+
+  #receive({ subject, data, reply }: BusMessage): void {
+    const verb = subject.slice(subject.lastIndexOf('.') + 1);
+    try {
+      if (verb === 'ask') this.#question(data, reply);
+      else if (verb === 'tell') this.#letter(data);
+      else if (verb === 'ref') this.refs.onMessage(readRefNews(data));
+      else if (verb === 'hold') this.refs.onHold(readRefNews(data));
+      else if (verb === 'ended') this.refs.onEnded(readRefNews(data));
+      else if (verb === 'look') this.node.look();
+      else if (verb === 'echo' && reply !== undefined) this.bus.publish(reply, new Uint8Array());
+    } catch (error) {
+      this.complain(subject, error, 'refused a message of another node');
+      if (verb !== 'ask' || reply === undefined) return;
+      this.bus.publish(reply, packAnswer(PlacedEntities.refusal(error instanceof PlacementError ? error : undefined)));
+    }
+  }
+
+  #letter(data: Uint8Array): void {
+    const letter = readLetter(data);
+    const placed = this.#doors.get(letter.kind);
+    if (placed === undefined)
+      this.complain(letter.from, new Error(letter.kind), 'a message for a kind that is not here');
+    else placed.receive(letter);
+  }
+
+  #question(data: Uint8Array, reply: string | undefined): void {
+    if (reply === undefined) return;
+    const question = readQuestion(data);
+    const key = `${question.from}/${question.ask}`;
+    const respond = (bytes: Uint8Array): void => {
+      if (!this.#closed) this.bus.publish(reply, bytes);
+    };
+    const known = this.#answered.get(key);
+    if (known !== undefined) {
+      void known.then(respond);
+      return;
+    }
+    const placed = this.#doors.get(question.kind);
+    if (placed === undefined) {
+      respond(packAnswer({ type: 'moved' }));
+      return;
+    }
+    const lost = question.age > 0 && this.#answered.mayHaveForgotten(question.age);
+    if (lost || !placed.stillOwnedAt(question)) {
+      respond(packAnswer(PlacedEntities.unsure()));
+      return;
+    }
+    let hadEffect = true;
+    const answer = placed.answer(question).then((given) => {
+      hadEffect = given.type !== 'moved';
+      return packAnswer(given);
+    });
+    this.#answered.add(key, answer, () => hadEffect);
+    void answer.then(respond).catch((error: unknown) => this.complain(question.from, error, 'could not answer'));
+  }
+
+  async #close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const door of this.#doors.values()) door.close();
+    await this.#post.close();
+    await this.refs.close();
+    stop(this.#home);
+    await stopped(this.#home);
+  }
+}

@@ -1,0 +1,38 @@
+/** How messages become bytes that another node, of this version or the one before, reads. */
+import type { Ref } from '../ref.ts';
+
+/** What JSON can say. */
+export type Wire = null | boolean | number | string | readonly Wire[] | { readonly [key: string]: Wire | undefined };
+
+/** Turns refs in a message into something that crosses. */
+export interface RefsOut {
+  /** `codec`: for the messages that will be sent to the ref over there. */
+  out<Msg>(ref: Ref<Msg>, codec: Codec<Msg>): Wire;
+}
+
+/** Turns what crossed back into refs. */
+export interface RefsIn {
+  /** A ref to which messages can be sent, and that can be watched: it ends when its actor, or that one's node, does. */
+  in<Msg>(wire: unknown, codec: Codec<Msg>): Ref<Msg>;
+}
+
+/**
+ * Messages of one kind. `decode` checks what it gets (it came from outside) and throws when it is none of its messages. Fields that are
+ * added must be optional in the version that adds them: nodes of the version before still send without.
+ */
+export interface Codec<Msg> {
+  encode(message: Msg, refs: RefsOut): Wire;
+  decode(wire: unknown, refs: RefsIn): Msg;
+}
+
+/** The codec of messages without refs that JSON can say as they are; `parse` throws for anything else. */
+export function jsonCodec<Msg extends Wire>(parse: (value: unknown) => Msg): Codec<Msg> {
+  return { encode: (message) => message, decode: (wire) => parse(wire) };
+}
+
+/** A property of something that crossed; undefined when it has none of that name. */
+export function field(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+  const found: unknown = Reflect.get(value, name);
+  return found;
+}

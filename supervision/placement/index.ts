@@ -1,0 +1,7 @@
+/** Entities on many nodes. What it promises: docs/placement.md. */
+export { Cluster, type ClusterOptions } from './cluster.ts';
+export { type Codec, jsonCodec, type RefsIn, type RefsOut, type Wire } from './codec.ts';
+export { TIMINGS, type Timings } from './node.ts';
+export type { PlacedKind } from './placed-entities.ts';
+export { DEFAULT_SHARDS, shardOf } from './shards.ts';
+export { RemoteError } from './wire.ts';

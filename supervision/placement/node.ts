@@ -1,0 +1,391 @@
+import type { LeaseStore, NodeInfo, Shard, ShardLease } from '../../proto/placement.ts';
+import type { Log } from '../../proto/ports.ts';
+import { DEFAULT_SHARDS } from './shards.ts';
+import { ClusterView, type Place } from './view.ts';
+import { pause, within } from './waiting.ts';
+
+/** Times of a node, ms. */
+export interface Timings {
+  /** Between two beats. Default 1,500. */
+  readonly beatMs: number;
+  /** How long a lease lasts after a beat. Default 6,000. */
+  readonly ttlMs: number;
+  /** The node stops serving so long before its lease ends. Default 1,500. */
+  readonly marginMs: number;
+  /** A beat without an answer has failed after this. Default 2,000. */
+  readonly answerMs: number;
+  /** Least time between two beats when there is a reason to look early. Default 100. */
+  readonly lookMs: number;
+}
+
+export const TIMINGS: Timings = { beatMs: 1500, ttlMs: 6000, marginMs: 1500, answerMs: 2000, lookMs: 100 };
+
+/** What a node tells of, and asks for. None may throw. */
+export interface NodeHooks {
+  /** Stops the entities of these shards; resolves when all have ended. */
+  stopEntities(shards: readonly Shard[]): Promise<void>;
+  onAcquired?(leases: readonly ShardLease[]): void;
+  /** These were lost, not handed over: their entities must stop, and their writes fail. `stopEntities` was called. */
+  onLost?(leases: readonly ShardLease[], why: string): void;
+  /** Shards are free now that these nodes should take. */
+  onFreed?(nodeIds: readonly string[]): void;
+  /** After each good beat: nodes that live no more. */
+  onView?(gone: readonly string[]): void;
+}
+
+export interface NodeOptions {
+  readonly self: Omit<NodeInfo, 'draining'>;
+  readonly store: LeaseStore;
+  readonly hooks: NodeHooks;
+  readonly log: Log;
+  readonly shards?: number;
+  readonly timings?: Partial<Timings>;
+  /** Whether the node can serve at all, asked at each beat. While it cannot, it gives its shards away, as if it drained. */
+  isWell?(): boolean;
+  /** Monotonic, ms. */
+  readonly now?: () => number;
+}
+
+/** A shard of ours. While `leaving` its entities may still write, but get no messages. */
+interface Held extends ShardLease {
+  leaving: boolean;
+}
+
+/** Shards stopped and released together: of one that is slow to stop, the others in its batch wait. */
+const BATCH = 32;
+
+/**
+ * One node's part in placement.
+ *
+ *   out -- good beat --> in: holds shards -- no good beat within ttl - margin (by our own clock) --> out, everything lost
+ *                         | each beat: takes what is free and should be ours, hands over what should not
+ *                         | drain, or not well: hands over everything
+ *
+ *   a shard: free -- take --> serving -- should be another's --> leaving: entities stop -- release --> free
+ *                                |-- its epoch is over, or the node is out --> lost
+ *
+ * Time counts from the start of the last good beat, so the lease in the store always lasts longer than we believe. A process that was
+ * frozen finds out at its first question, before any timer fires.
+ */
+export class PlacementNode {
+  readonly self: NodeInfo;
+  readonly shards: number;
+  readonly view: ClusterView;
+  readonly #options: NodeOptions;
+  readonly #timings: Timings;
+  readonly #now: () => number;
+  readonly #held = new Map<string, (Held | undefined)[]>();
+  readonly #giving = new Set<Held>();
+  readonly #taking = new Set<string>();
+  #servingUntil = Number.NEGATIVE_INFINITY;
+  /** Counts how often everything was lost: what was begun before is not believed. */
+  #life = 0;
+  /** Just back: others may be coming back, too, so look once more before taking shards. */
+  #recovering = false;
+  #draining = false;
+  #eligible = false;
+  #beating: Promise<void> | undefined;
+  #lastBeat = Number.NEGATIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+  #lapse: NodeJS.Timeout | undefined;
+  #running = false;
+  readonly #work = new Set<Promise<unknown>>();
+
+  constructor(options: NodeOptions) {
+    this.#options = options;
+    this.self = { ...options.self, draining: false };
+    this.shards = options.shards ?? DEFAULT_SHARDS;
+    this.#timings = { ...TIMINGS, ...options.timings };
+    this.#now = options.now ?? (() => performance.now());
+    this.view = new ClusterView(this.self, this.shards);
+    for (const service of this.self.roles) this.#held.set(service, new Array(this.shards).fill(undefined));
+  }
+
+  /** Whether messages for this shard are for us. */
+  serves(service: string, shard: number): boolean {
+    const held = this.#held.get(service)?.[shard];
+    return held !== undefined && !held.leaving && this.#alive();
+  }
+
+  /** The epoch under which we hold a shard, also while it is being handed over; undefined when we do not. */
+  epochOf(service: string, shard: number): number | undefined {
+    const held = this.#held.get(service)?.[shard];
+    return held !== undefined && this.#alive() ? held.epoch : undefined;
+  }
+
+  /** Who owns a shard, as far as is known here. */
+  ownerOf(service: string, shard: number): Place | undefined {
+    const epoch = this.epochOf(service, shard);
+    if (epoch !== undefined) return { node: this.self.id, epoch };
+    const place = this.view.placeOf(service, shard);
+    return place?.node === this.self.id ? undefined : place;
+  }
+
+  /** How many shards we hold. */
+  get holding(): number {
+    let count = 0;
+    for (const held of this.#all()) if (held !== undefined) count++;
+    return count;
+  }
+
+  /** Begins to beat. Resolves after the first beat that was good, and after what it found free was taken. */
+  async start(): Promise<void> {
+    this.#running = true;
+    while (this.#running) {
+      await this.beat();
+      if (this.#alive()) break;
+      await pause(this.#timings.beatMs / 3);
+    }
+    await Promise.all(this.#work);
+    this.#schedule(this.#timings.beatMs);
+  }
+
+  /** Looks early: something is not where it was thought to be. */
+  look(): void {
+    if (this.#running) this.#schedule(Math.max(0, this.#lastBeat + this.#timings.lookMs - this.#now()));
+  }
+
+  /** Hands over everything and takes nothing any more. Resolves when nothing is held; `leave` comes next. */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    await this.beat();
+    while (this.#alive() && this.holding > 0) {
+      await Promise.all(this.#work);
+      if (this.holding === 0 || !this.#running) break;
+      await pause(this.#timings.lookMs);
+      await this.beat();
+    }
+  }
+
+  /** Ends the lease: what is still held is lost. Resolves when the store knows, or could not be told. */
+  async leave(): Promise<void> {
+    this.halt();
+    await this.#beating;
+    this.#drop('the node leaves');
+    await Promise.all(this.#work);
+    await this.#options.store
+      .leave(this.self.id)
+      .catch((error: unknown) => this.#warn(error, 'could not end the lease'));
+  }
+
+  /** Ends all timers and tells nobody: the lease runs out by itself. */
+  halt(): void {
+    this.#running = false;
+    clearTimeout(this.#timer);
+    clearTimeout(this.#lapse);
+  }
+
+  /** One beat, and then what follows from it in the background. Never rejects; of two at once the second is the first. */
+  beat(): Promise<void> {
+    this.#beating ??= this.#beat().finally(() => {
+      this.#beating = undefined;
+    });
+    return this.#beating;
+  }
+
+  async #beat(): Promise<void> {
+    const { store, hooks } = this.#options;
+    const started = this.#now();
+    this.#lastBeat = started;
+    const eligible = !this.#draining && this.#options.isWell?.() !== false;
+    try {
+      const answer = store.beat({ ...this.self, draining: !eligible }, this.#timings.ttlMs, this.view.known);
+      const view = await within(answer, this.#timings.answerMs);
+      // Late is lost: others may have taken what we had, and their epochs are not in this view.
+      const wasAlive = this.#alive();
+      const until = started + this.#timings.ttlMs - this.#timings.marginMs;
+      if (until <= this.#now()) return;
+      this.#servingUntil = until;
+      this.#eligible = eligible;
+      const gone = this.view.update(view, eligible);
+      this.#reckon();
+      hooks.onView?.(gone);
+      if (this.#running) this.#armLapse();
+      if (!wasAlive && this.#recovering) {
+        this.#recovering = false;
+        this.look();
+        return;
+      }
+    } catch (error) {
+      this.#warn(error, 'a beat failed');
+      return;
+    }
+    this.#background(this.#giveAway());
+    this.#background(this.#takeFree());
+  }
+
+  /** Whether our lease lasts; if it does no more, everything is lost here and now. */
+  #alive(): boolean {
+    if (this.#now() < this.#servingUntil) return true;
+    if (this.#servingUntil !== Number.NEGATIVE_INFINITY) this.#drop('the lease could not be renewed in time');
+    return false;
+  }
+
+  #drop(why: string): void {
+    this.#servingUntil = Number.NEGATIVE_INFINITY;
+    this.#life++;
+    this.#recovering = true;
+    this.#lose(
+      [...this.#all()].filter((held) => held !== undefined),
+      why,
+    );
+  }
+
+  /** Lets go of what turned out not to be ours. */
+  #reckon(): void {
+    const outdated = [...this.#all()].filter((held): held is Held => {
+      const state = held && this.view.state(held.service, held.shard);
+      return held !== undefined && state !== undefined && state.epoch > held.epoch;
+    });
+    this.#lose(outdated, 'another node took it');
+  }
+
+  #lose(lost: readonly Held[], why: string): void {
+    if (lost.length === 0) return;
+    for (const held of lost) this.#remove(held);
+    this.#options.log.warn({ node: this.self.id, shards: lost.length, why }, 'shards lost');
+    this.#background(this.#options.hooks.stopEntities(lost));
+    this.#options.hooks.onLost?.(lost, why);
+  }
+
+  async #takeFree(): Promise<void> {
+    const life = this.#life;
+    const wanted = this.#eligible ? this.#wanted() : [];
+    if (wanted.length === 0) return;
+    for (const shard of wanted) this.#taking.add(keyOf(shard));
+    try {
+      const leases = await this.#options.store.take(this.self.id, wanted, this.shards);
+      // What was granted to a former life is ours in the store only; it is taken anew, under a new epoch.
+      if (!this.#alive() || life !== this.#life) return;
+      const taken = leases.filter((lease) => {
+        const known = this.view.state(lease.service, lease.shard);
+        if (known !== undefined && known.epoch > lease.epoch) return false;
+        this.view.note({ ...lease, owner: this.self.id });
+        const shards = this.#held.get(lease.service);
+        if (shards !== undefined) shards[lease.shard] = { ...lease, leaving: false };
+        return shards !== undefined;
+      });
+      if (taken.length > 0) this.#options.hooks.onAcquired?.(taken);
+    } catch (error) {
+      this.#warn(error, 'could not take shards');
+    } finally {
+      for (const shard of wanted) this.#taking.delete(keyOf(shard));
+    }
+  }
+
+  /** Free shards that should be ours. */
+  #wanted(): Shard[] {
+    const wanted: Shard[] = [];
+    for (const service of this.self.roles) {
+      for (const [shard, node] of this.view.assignment(service).entries()) {
+        if (node !== this.self.id || this.#held.get(service)?.[shard] !== undefined) continue;
+        const place = this.view.placeOf(service, shard);
+        if ((place === undefined || place.node === this.self.id) && !this.#taking.has(keyOf({ service, shard }))) {
+          wanted.push({ service, shard });
+        }
+      }
+    }
+    return wanted;
+  }
+
+  /** Hands over what should be another's. */
+  async #giveAway(): Promise<void> {
+    const leaving: Held[] = [];
+    const orphans: ShardLease[] = [];
+    for (const [service, shards] of this.#held) {
+      const assignment = this.view.assignment(service);
+      for (const [shard, held] of shards.entries()) {
+        if (held !== undefined) {
+          if ((held.leaving || assignment[shard] !== this.self.id) && !this.#giving.has(held)) leaving.push(held);
+          continue;
+        }
+        // Ours in the store, by a call of which we never got the answer.
+        const state = this.view.state(service, shard);
+        if (state?.owner !== this.self.id || assignment[shard] === this.self.id) continue;
+        if (!this.#taking.has(keyOf(state))) orphans.push({ service, shard, epoch: state.epoch });
+      }
+    }
+    for (const held of leaving) {
+      held.leaving = true;
+      this.#giving.add(held);
+    }
+    const batches: Promise<void>[] = [];
+    for (let at = 0; at < leaving.length; at += BATCH) batches.push(this.#handOver(leaving.slice(at, at + BATCH)));
+    if (orphans.length > 0) batches.push(this.#release(orphans));
+    await Promise.all(batches);
+  }
+
+  async #handOver(batch: readonly Held[]): Promise<void> {
+    try {
+      await this.#options.hooks.stopEntities(batch);
+      // Some may have been lost meanwhile.
+      await this.#release(batch.filter((held) => this.#held.get(held.service)?.[held.shard] === held));
+    } finally {
+      for (const held of batch) this.#giving.delete(held);
+    }
+  }
+
+  async #release(leases: readonly ShardLease[]): Promise<void> {
+    if (leases.length === 0) return;
+    let left: ShardLease[];
+    try {
+      left = await this.#options.store.release(this.self.id, leases);
+    } catch (error) {
+      this.#warn(error, 'could not release shards');
+      return;
+    }
+    const busy = new Set(left.map(keyOf));
+    const freed = leases.filter((lease) => !busy.has(keyOf(lease)));
+    for (const lease of freed) {
+      const held = this.#held.get(lease.service)?.[lease.shard];
+      if (held?.epoch === lease.epoch) this.#remove(held);
+      this.view.note({ ...lease, epoch: lease.epoch + 1, owner: undefined });
+    }
+    const next = new Set(freed.map(({ service, shard }) => this.view.assignment(service)[shard]));
+    const ids = [...next].filter((id): id is string => id !== undefined && id !== this.self.id);
+    if (ids.length > 0) this.#options.hooks.onFreed?.(ids);
+    if (left.length > 0) this.look();
+  }
+
+  #remove(held: Held): void {
+    const shards = this.#held.get(held.service);
+    if (shards?.[held.shard] === held) shards[held.shard] = undefined;
+  }
+
+  *#all(): Iterable<Held | undefined> {
+    for (const shards of this.#held.values()) yield* shards;
+  }
+
+  #background(work: Promise<unknown>): void {
+    const task = work
+      .catch((error: unknown) => this.#warn(error, 'placement failed'))
+      .finally(() => this.#work.delete(task));
+    this.#work.add(task);
+  }
+
+  #schedule(ms: number): void {
+    if (!this.#running) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      const { beatMs } = this.#timings;
+      // Before the beat itself: one that hangs must not be the last.
+      this.#schedule(beatMs * (0.9 + Math.random() / 5));
+      void this.beat().then(() => {
+        if (!this.#alive()) this.#schedule(beatMs / 3);
+      });
+    }, ms).unref();
+  }
+
+  #armLapse(): void {
+    clearTimeout(this.#lapse);
+    this.#lapse = setTimeout(() => this.#alive(), Math.max(1, this.#servingUntil - this.#now() + 1)).unref();
+  }
+
+  #warn(error: unknown, message: string): void {
+    this.#options.log.warn({ node: this.self.id, error: error instanceof Error ? error.message : 'unknown' }, message);
+  }
+}
+
+function keyOf({ service, shard }: Shard): string {
+  return `${service}/${shard}`;
+}

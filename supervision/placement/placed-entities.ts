@@ -1,0 +1,358 @@
+import { isFenced, type PlacementError } from '../../proto/placement.ts';
+import { type Bus, BusError, type Log } from '../../proto/ports.ts';
+import type { Entities } from '../entity-kind.ts';
+import { ActorError } from '../errors.ts';
+import type { AnyRef, Ref } from '../ref.ts';
+import type { Codec } from './codec.ts';
+import type { PlacementNode } from './node.ts';
+import { Incoming, Outgoing } from './question-refs.ts';
+import type { RefExchange } from './refs.ts';
+import { shardOf } from './shards.ts';
+import type { Place } from './view.ts';
+import { pause } from './waiting.ts';
+import { type Answer, type Letter, packLetter, packQuestion, type Question, readAnswer } from './wire.ts';
+
+/** A kind of entity that is placed on the nodes of a service. */
+export interface PlacedKind<Msg> {
+  /** As in EntityKind, for example `compute/user`. */
+  readonly kind: string;
+  /** The role of the nodes that hold them. */
+  readonly service: string;
+  readonly codec: Codec<Msg>;
+}
+
+/** What the entities of all kinds share on a node: the cluster. */
+export interface Post {
+  readonly node: PlacementNode;
+  readonly refs: RefExchange;
+  readonly bus: Bus;
+  readonly log: Log;
+  /** An ask without an answer is sent again after this, ms. */
+  readonly resendMs: number;
+  nextAsk(): number;
+  subject(node: string, verb: string): string;
+  send(node: string, verb: string, data: Uint8Array): void;
+  complain(node: string, error: unknown, message: string): void;
+}
+
+/** A kind with its messages forgotten: what the post from other nodes is delivered to. */
+export interface Door {
+  readonly kind: string;
+  readonly service: string;
+  release(matches: (id: string) => boolean): Promise<void>;
+  receive(letter: Letter): void;
+  answer(question: Question): Promise<Answer>;
+  stillOwnedAt(question: Question): boolean;
+  flush(): void;
+  close(): void;
+}
+
+/** Tells that wait for an owner, of one kind; the newest beyond it are lost. */
+const MAX_PARKED = 1000;
+/** How long they wait, ms. */
+const PARKED_MS = 10_000;
+/** A tell that finds its entity moved is passed on so often. */
+const MAX_HOPS = 2;
+const FIRST_PAUSE_MS = 10;
+const LONGEST_PAUSE_MS = 200;
+/** Added to the deadline of an ask at its owner: the asker's own deadline decides. */
+const GRACE_MS = 50;
+
+interface Parked<Msg> {
+  readonly id: string;
+  readonly message: Msg;
+  readonly hops: number;
+  readonly until: number;
+}
+
+/** An ask on its way: how it was sent so far. */
+interface Journey {
+  readonly ask: number;
+  readonly deadline: number;
+  /** When it was first sent to another node. */
+  sent: number | undefined;
+  /** The owner that may have got it and did not answer. */
+  unanswered: Place | undefined;
+}
+
+/**
+ * The door to the entities of a kind, whichever node they are on.
+ *
+ * tell: at most once. Without an owner it waits a while, in order; where the shard has just moved it is passed on.
+ * ask: sent again, within its deadline, while nobody owns the shard and when the owner says that it does not. Without an answer it is
+ * sent again to the same owner under the same epoch only, which remembers it; when the shard has moved since, nobody knows whether it
+ * was handled, and it fails `stopped` with `begun`. `make` may be called several times.
+ */
+export class PlacedEntities<Msg> implements Entities<Msg>, Door {
+  readonly #cluster: Post;
+  readonly #kind: PlacedKind<Msg>;
+  readonly #local: Entities<Msg> | undefined;
+  readonly #parked = new Map<number, Parked<Msg>[]>();
+  #waiting = 0;
+  #closed = false;
+
+  constructor(cluster: Post, kind: PlacedKind<Msg>, local: Entities<Msg> | undefined) {
+    this.#cluster = cluster;
+    this.#kind = kind;
+    this.#local = local;
+  }
+
+  get kind(): string {
+    return this.#kind.kind;
+  }
+
+  get service(): string {
+    return this.#kind.service;
+  }
+
+  get ref(): AnyRef {
+    if (this.#local === undefined) throw new TypeError(`no ${this.#kind.kind} lives on this node`);
+    return this.#local.ref;
+  }
+
+  awake(): number {
+    return this.#local?.awake() ?? 0;
+  }
+
+  ids(): string[] {
+    return this.#local?.ids() ?? [];
+  }
+
+  release(matches: (id: string) => boolean): Promise<void> {
+    return this.#local?.release(matches) ?? Promise.resolve();
+  }
+
+  tell(id: string, message: Msg): void {
+    this.#tell(id, message, 0);
+  }
+
+  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
+    const shard = this.#shardOf(id);
+    if (this.#local !== undefined && this.#serves(shard)) {
+      const deadline = performance.now() + timeoutMs;
+      return this.#local.ask(id, make, timeoutMs).catch((error: unknown) => {
+        if (!this.#mayMove(error, shard)) throw error;
+        return this.#askAround(id, shard, make, deadline);
+      });
+    }
+    return this.#askAround(id, shard, make, performance.now() + timeoutMs);
+  }
+
+  /** Sends what waited for an owner, if there is one now. */
+  flush(): void {
+    if (this.#waiting === 0) return;
+    const now = performance.now();
+    for (const [shard, parked] of [...this.#parked]) {
+      const owned = this.#cluster.node.ownerOf(this.#kind.service, shard) !== undefined;
+      if (!owned && parked.every(({ until }) => until > now)) continue;
+      this.#parked.delete(shard);
+      this.#waiting -= parked.length;
+      for (const { id, message, hops, until } of parked) {
+        if (until > now) this.#tell(id, message, hops, until);
+        else this.#lost(id);
+      }
+    }
+  }
+
+  /** Forgets what waits, and sends nothing any more. */
+  close(): void {
+    this.#closed = true;
+    this.#parked.clear();
+    this.#waiting = 0;
+  }
+
+  /** A tell from another node. */
+  receive({ id, message, from, hops }: Letter): void {
+    if (hops > MAX_HOPS) this.#lost(id);
+    else this.#tell(id, this.#kind.codec.decode(message, this.#cluster.refs), hops, undefined, from);
+  }
+
+  /** Whether an ask that was sent before can be judged here: under another epoch it may have been handled elsewhere. */
+  stillOwnedAt({ id, epoch }: Question): boolean {
+    return epoch === undefined || this.#cluster.node.epochOf(this.#kind.service, this.#shardOf(id)) === epoch;
+  }
+
+  /** Asks the entity here for another node. Never rejects. */
+  async answer({ id, from, message, left }: Question): Promise<Answer> {
+    const shard = this.#shardOf(id);
+    if (this.#local === undefined || !this.#serves(shard)) return { type: 'moved' };
+    const incoming = new Incoming(this.#cluster.refs, from);
+    let undecodable: unknown;
+    try {
+      const reply = await this.#local.ask<unknown>(
+        id,
+        (replyTo) => {
+          try {
+            return this.#kind.codec.decode(message, incoming.with(replyTo));
+          } catch (error) {
+            undecodable = error;
+            throw error;
+          }
+        },
+        Math.max(1, left + GRACE_MS),
+      );
+      return { type: 'reply', reply: incoming.encodeReply(reply) };
+    } catch (error) {
+      if (undecodable !== undefined) {
+        this.#cluster.complain(this.#kind.kind, undecodable, 'cannot read a message of another node');
+        return {
+          type: 'error',
+          error: new ActorError('stopped', 'the message cannot be read there', { cause: undecodable }),
+        };
+      }
+      if (this.#mayMove(error, shard)) return { type: 'moved' };
+      return { type: 'error', error: asActorError(error) };
+    }
+  }
+
+  /** Nobody knows whether an ask had its effect. */
+  static unsure(): Answer {
+    return { type: 'error', error: lostOnTheWay() };
+  }
+
+  /** A message that could not be read had none. */
+  static refusal(cause: PlacementError | undefined): Answer {
+    return { type: 'error', error: new ActorError('stopped', 'the message cannot be read there', cause && { cause }) };
+  }
+
+  #shardOf(id: string): number {
+    return shardOf(this.#kind.kind, id, this.#cluster.node.shards);
+  }
+
+  #serves(shard: number): boolean {
+    return this.#cluster.node.serves(this.#kind.service, shard);
+  }
+
+  /** Whether a local ask failed because the shard moves: then it had no effect. */
+  #mayMove(error: unknown, shard: number): boolean {
+    if (isFenced(error)) return true;
+    return error instanceof ActorError && error.code === 'stopped' && !error.begun && !this.#serves(shard);
+  }
+
+  #tell(id: string, message: Msg, hops: number, until?: number, from?: string): void {
+    if (this.#closed) return;
+    const shard = this.#shardOf(id);
+    const parked = this.#parked.get(shard);
+    // Those that wait were there first.
+    if (parked === undefined) {
+      if (this.#local !== undefined && this.#serves(shard)) {
+        this.#local.tell(id, message);
+        return;
+      }
+      const place = this.#cluster.node.ownerOf(this.#kind.service, shard);
+      // Whoever passed it on to us thinks that we are the owner: neither of us is up to date.
+      if (place !== undefined && place.node !== this.#cluster.node.self.id && place.node !== from) {
+        this.#post(place.node, id, message, hops);
+        return;
+      }
+    }
+    this.#cluster.node.look();
+    if (this.#waiting >= MAX_PARKED) {
+      this.#lost(id);
+      return;
+    }
+    const entry = { id, message, hops, until: until ?? performance.now() + PARKED_MS };
+    this.#waiting++;
+    if (parked === undefined) this.#parked.set(shard, [entry]);
+    else parked.push(entry);
+  }
+
+  #post(node: string, id: string, message: Msg, hops: number): void {
+    const { kind, codec } = this.#kind;
+    const from = this.#cluster.node.self.id;
+    const wire = codec.encode(message, this.#cluster.refs.to(node));
+    this.#cluster.send(node, 'tell', packLetter({ kind, id, from, message: wire, hops: hops + 1 }));
+  }
+
+  #lost(id: string): void {
+    this.#cluster.log.debug({ kind: this.#kind.kind, id }, 'a message for an entity without an owner is lost');
+  }
+
+  async #askAround<Reply>(
+    id: string,
+    shard: number,
+    make: (replyTo: Ref<Reply>) => Msg,
+    deadline: number,
+  ): Promise<Reply> {
+    const { node } = this.#cluster;
+    const journey: Journey = { ask: this.#cluster.nextAsk(), deadline, sent: undefined, unanswered: undefined };
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+      const left = deadline - performance.now();
+      if (left <= 0 || this.#closed) throw this.#tooLate(id, journey);
+      const place = node.ownerOf(this.#kind.service, shard);
+      const { unanswered } = journey;
+      if (unanswered !== undefined && (place?.node !== unanswered.node || place.epoch !== unanswered.epoch)) {
+        throw lostOnTheWay();
+      }
+      if (place !== undefined && place.node !== node.self.id) {
+        const reply = await this.#askThere<Reply>(place, id, make, journey);
+        if (reply !== undefined) return reply.value;
+      } else if (this.#local !== undefined && this.#serves(shard)) {
+        try {
+          return await this.#local.ask(id, make, left);
+        } catch (error) {
+          if (!this.#mayMove(error, shard)) throw error;
+        }
+      }
+      node.look();
+      await pause(Math.min(pauseMs, left));
+    }
+  }
+
+  /** Sends an ask to its owner. Undefined when it has to be sent again. */
+  async #askThere<Reply>(
+    place: Place,
+    id: string,
+    make: (replyTo: Ref<Reply>) => Msg,
+    journey: Journey,
+  ): Promise<{ readonly value: Reply } | undefined> {
+    const { bus, node, refs, resendMs } = this.#cluster;
+    const now = performance.now();
+    journey.sent ??= now;
+    const outgoing = new Outgoing<Reply>(refs.to(place.node));
+    const left = journey.deadline - now;
+    const question = packQuestion({
+      ...{ kind: this.#kind.kind, id, from: node.self.id, ask: journey.ask },
+      message: this.#kind.codec.encode(make(outgoing.replyTo), outgoing),
+      age: Math.floor(now - journey.sent),
+      epoch: journey.unanswered?.epoch,
+      left: Math.ceil(left),
+    });
+    let data: Uint8Array;
+    try {
+      data = await bus.request(
+        this.#cluster.subject(place.node, 'ask'),
+        question,
+        Math.max(1, Math.min(left, resendMs)),
+      );
+    } catch (error) {
+      if (!(error instanceof BusError)) throw error;
+      // It did not get there this time; an earlier time it may have.
+      if (error.code === 'no_responders') return undefined;
+      if (error.code === 'too_large') throw new ActorError('overloaded', error.message, { cause: error });
+      if (error.code === 'closed') throw new ActorError('stopped', error.message, { cause: error, begun: true });
+      journey.unanswered = place;
+      return undefined;
+    }
+    const answer = readAnswer(data);
+    if (answer.type === 'error') throw answer.error;
+    if (answer.type === 'reply') return outgoing.decodeReply(answer.reply, refs);
+    journey.unanswered = undefined;
+    return undefined;
+  }
+
+  #tooLate(id: string, { unanswered }: Journey): ActorError {
+    const why = unanswered === undefined ? 'has no owner' : 'did not reply in time';
+    return new ActorError('timeout', `${this.#kind.kind} ${id} ${why}`);
+  }
+}
+
+function lostOnTheWay(): ActorError {
+  return new ActorError('stopped', 'the owner changed before it answered: the message may have been handled', {
+    begun: true,
+  });
+}
+
+function asActorError(error: unknown): ActorError {
+  return error instanceof ActorError ? error : new ActorError('crashed', 'the ask failed', { cause: error });
+}

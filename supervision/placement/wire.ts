@@ -1,0 +1,203 @@
+/**
+ * What crosses between nodes: one JSON text in UTF-8 a message, on the subject `<prefix>.<node>.<verb>`. Every message says the version
+ * of its format; a node reads its own version only, and whoever changes a format so that the version before cannot read it counts up.
+ */
+import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
+import { PlacementError } from '../../proto/placement.ts';
+import { ActorError, type ActorErrorCode } from '../errors.ts';
+import { field, type Wire } from './codec.ts';
+
+/** The version of the envelopes below. Additions that may be absent do not change it. */
+export const FORMAT = 1;
+
+/** A message to an entity. */
+export interface Letter {
+  readonly kind: string;
+  readonly id: string;
+  readonly from: string;
+  readonly message: Wire;
+  /** How often it was passed on. */
+  readonly hops: number;
+}
+
+/** A message to an entity that is answered. Sent again, it has the same `ask`. */
+export interface Question extends Omit<Letter, 'hops'> {
+  /** Unique among those of its sender. */
+  readonly ask: number;
+  /** How long ago it was sent for the first time, ms. */
+  readonly age: number;
+  /** Set when it was sent before and nothing came back: only the owner under this epoch knows whether it was handled. */
+  readonly epoch: number | undefined;
+  /** How long the asker waits, ms. */
+  readonly left: number;
+}
+
+/**
+ * reply    what the entity answered
+ * moved    this node does not hold the shard: the message had no effect
+ * error    an ask ended without a reply
+ */
+export type Answer =
+  | { readonly type: 'reply'; readonly reply: Wire }
+  | { readonly type: 'moved' }
+  | { readonly type: 'error'; readonly error: ActorError };
+
+/** News about an exported ref: a message for it, that somebody holds it, or that it has ended. */
+export interface RefNews {
+  readonly ref: number;
+  readonly from: string;
+  readonly message: Wire | undefined;
+}
+
+const utf8 = new TextEncoder();
+const text = new TextDecoder('utf-8', { fatal: true });
+
+/** An envelope as bytes. */
+export function pack(envelope: { readonly [key: string]: Wire | undefined }): Uint8Array {
+  return utf8.encode(JSON.stringify({ v: FORMAT, ...envelope }));
+}
+
+/** The envelope in the bytes. Throws PlacementError `unknown_format`. */
+export function unpack(data: Uint8Array): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(text.decode(data));
+  } catch (cause) {
+    throw new PlacementError('unknown_format', 'a message between nodes is no JSON', { cause });
+  }
+  const version = field(value, 'v');
+  if (typeof value !== 'object' || value === null || version !== FORMAT) {
+    throw new PlacementError(
+      'unknown_format',
+      `a message between nodes has format ${typeof version === 'number' ? version : 'unknown'}, and this version of troupe reads ${FORMAT}`,
+    );
+  }
+  return value;
+}
+
+export function packLetter({ kind, id, from, message, hops }: Letter): Uint8Array {
+  return pack({ k: kind, i: id, f: from, m: message, h: hops });
+}
+
+export function readLetter(data: Uint8Array): Letter {
+  const it = unpack(data);
+  return { ...address(it), hops: whole(it, 'h') };
+}
+
+export function packQuestion({ kind, id, from, message, ask, age, epoch, left }: Question): Uint8Array {
+  return pack({ k: kind, i: id, f: from, m: message, n: ask, a: age, e: epoch, t: left });
+}
+
+export function readQuestion(data: Uint8Array): Question {
+  const it = unpack(data);
+  const epoch = field(it, 'e') === undefined ? undefined : whole(it, 'e');
+  return { ...address(it), ask: whole(it, 'n'), age: whole(it, 'a'), epoch, left: whole(it, 't') };
+}
+
+export function packAnswer(answer: Answer): Uint8Array {
+  if (answer.type === 'reply') return pack({ r: answer.reply });
+  if (answer.type === 'moved') return pack({ moved: true });
+  return pack({ x: errorOut(answer.error) });
+}
+
+export function readAnswer(data: Uint8Array): Answer {
+  const it = unpack(data);
+  if (field(it, 'moved') === true) return { type: 'moved' };
+  const error = field(it, 'x');
+  return error === undefined
+    ? { type: 'reply', reply: wireOf(field(it, 'r')) }
+    : { type: 'error', error: errorIn(error) };
+}
+
+export function packRefNews({ ref, from, message }: RefNews): Uint8Array {
+  return pack({ r: ref, f: from, m: message });
+}
+
+export function readRefNews(data: Uint8Array): RefNews {
+  const it = unpack(data);
+  const message = field(it, 'm');
+  return { ref: whole(it, 'r'), from: words(it, 'f'), message: message === undefined ? undefined : wireOf(message) };
+}
+
+/** An error that was thrown on another node: its name, code and message. */
+export class RemoteError extends Error {
+  readonly code: string | undefined;
+  constructor(name: string, code: string | undefined, message: string) {
+    super(message);
+    this.name = name;
+    this.code = code;
+  }
+}
+
+function errorOut({ code, message, begun, cause }: ActorError): Wire {
+  return { c: code, m: message, b: begun, cause: cause instanceof Error ? causeOut(cause) : undefined };
+}
+
+function causeOut(cause: Error): Wire {
+  if (cause instanceof Refusal) {
+    const fields = cause.fields?.map(({ path, message }) => ({ path, message }));
+    return { refusal: cause.code, m: cause.message, fields, retryAfter: cause.retryAfter };
+  }
+  const code = field(cause, 'code');
+  return { n: cause.name, c: typeof code === 'string' ? code : undefined, m: cause.message };
+}
+
+const ACTOR_CODES: readonly ActorErrorCode[] = ['timeout', 'overloaded', 'stopped', 'crashed', 'not_found'];
+
+function errorIn(value: unknown): ActorError {
+  const given = field(value, 'c');
+  const code = ACTOR_CODES.find((known) => known === given) ?? 'crashed';
+  const cause = field(value, 'cause');
+  return new ActorError(code, String(field(value, 'm')), {
+    begun: field(value, 'b') === true,
+    ...(cause === undefined ? {} : { cause: causeIn(cause) }),
+  });
+}
+
+function causeIn(value: unknown): Error {
+  const message = String(field(value, 'm'));
+  const refusal = field(value, 'refusal');
+  if (isErrorCode(refusal)) {
+    const [fields, retryAfter] = [field(value, 'fields'), field(value, 'retryAfter')];
+    return new Refusal(refusal, {
+      message,
+      ...(Array.isArray(fields)
+        ? {
+            fields: fields.map((one) => ({ path: String(field(one, 'path')), message: String(field(one, 'message')) })),
+          }
+        : {}),
+      ...(typeof retryAfter === 'number' ? { retryAfter } : {}),
+    });
+  }
+  const code = field(value, 'c');
+  return new RemoteError(String(field(value, 'n')), typeof code === 'string' ? code : undefined, message);
+}
+
+function isErrorCode(value: unknown): value is ErrorCode {
+  return typeof value === 'string' && Object.hasOwn(ERRORS, value);
+}
+
+function address(it: object): Omit<Letter, 'hops'> {
+  return { kind: words(it, 'k'), id: words(it, 'i'), from: words(it, 'f'), message: wireOf(field(it, 'm')) };
+}
+
+function words(it: object, name: string): string {
+  const value = field(it, name);
+  if (typeof value === 'string') return value;
+  throw new PlacementError('unknown_format', `a message between nodes has no text ${name}`);
+}
+
+function whole(it: object, name: string): number {
+  const value = field(it, name);
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new PlacementError('unknown_format', `a message between nodes has no number ${name}`);
+}
+
+/** Whatever JSON.parse made is a Wire. */
+function wireOf(value: unknown): Wire {
+  return isWire(value) ? value : null;
+}
+
+function isWire(value: unknown): value is Wire {
+  return value !== undefined && typeof value !== 'function';
+}

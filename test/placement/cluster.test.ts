@@ -1,0 +1,290 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { z } from 'zod';
+import { Refusal } from '../../proto/errors.ts';
+import type { ShardLease } from '../../proto/placement.ts';
+import { fence } from '../../storage/placement/fence.ts';
+import { ActorError, type Ref, spawn, stop } from '../../supervision/index.ts';
+import { shardOf } from '../../supervision/placement/index.ts';
+import { until } from '../kit/until.ts';
+import { ACCOUNT, type AccountMessage, type News } from './kit/bank.ts';
+import { accountsOf, type Member, SHARDS, type Town, town } from './kit/town.ts';
+import { fenced } from './lease-store-suite.ts';
+
+const ASK_MS = 15_000;
+
+function deposit(member: Member, id: string, op: string): Promise<number> {
+  return member.accounts.ask(id, (replyTo: Ref<number>) => ({ type: 'deposit', op, amount: 1, replyTo }), ASK_MS);
+}
+
+function ask(member: Member, id: string, type: 'balance' | 'wait' | 'refuse', timeoutMs = ASK_MS): Promise<number> {
+  return member.accounts.ask(id, (replyTo: Ref<number>): AccountMessage => ({ type, replyTo }), timeoutMs);
+}
+
+/** Operations that had an effect, each as often as it had it. */
+async function effects({ db }: Town): Promise<string[]> {
+  return (await db.many(z.object({ op: z.string() }), 'select op from deposits order by n')).map(({ op }) => op);
+}
+
+function first<T>(items: readonly T[]): T {
+  const [item] = items;
+  assert.ok(item !== undefined, 'none');
+  return item;
+}
+
+test('an account is at one node, and answers asks and takes tells from all, in order', async (t) => {
+  const place = await town(t);
+  const a = await place.add('a');
+  assert.equal(a.cluster.node.holding, SHARDS, 'alone it holds all');
+  const b = await place.add('b');
+  await place.settled(a, b);
+  const [here, there] = [first(accountsOf(a)), first(accountsOf(b))];
+  for (const id of [here, there]) {
+    assert.equal(await deposit(a, id, `${id}-1`), 1);
+    assert.equal(await deposit(b, id, `${id}-2`), 2);
+  }
+  assert.deepEqual([a.accounts.ids(), b.accounts.ids()], [[here], [there]]);
+  for (let n = 0; n < 20; n++) a.accounts.tell(there, { type: 'note', op: `note-${n}` });
+  await until(async () => (await ask(a, there, 'balance')) === 22);
+  assert.deepEqual(
+    (await effects(place)).filter((op) => op.startsWith('note')),
+    Array.from({ length: 20 }, (_, n) => `note-${n}`),
+  );
+});
+
+test('after one of five nodes died, its accounts answer at the others, with all that was acknowledged', async (t) => {
+  const place = await town(t);
+  const nodes: Member[] = [];
+  for (const id of ['a', 'b', 'c', 'd', 'e']) nodes.push(await place.add(id));
+  await place.settled(...nodes);
+  const [asker, ...others] = nodes;
+  const victim = first([...others].sort((x, y) => accountsOf(y).length - accountsOf(x).length));
+  assert.ok(asker);
+  const ids = accountsOf(victim);
+  for (const id of ids) await deposit(asker, id, `before-${id}`);
+  // It neither beats nor answers any more.
+  victim.faults.offBus = true;
+  await victim.cluster.halt();
+  for (const id of ids) assert.equal(await ask(asker, id, 'balance'), 1);
+  for (const id of ids) assert.equal(await deposit(asker, id, `after-${id}`), 2);
+  await place.settled(...nodes.filter((node) => node !== victim));
+});
+
+test('a node that was frozen and wakes serves nothing, writes nothing, and comes back with new epochs', async (t) => {
+  const place = await town(t);
+  const [a, b] = [await place.add('a'), await place.add('b')];
+  await place.settled(a, b);
+  const id = first(accountsOf(a));
+  const shard = shardOf(ACCOUNT.kind, id, SHARDS);
+  await deposit(a, id, 'before');
+  const lease: ShardLease = a.cluster.lease(ACCOUNT, id);
+  let wake = () => {};
+  a.waits = () =>
+    new Promise((resolve) => {
+      wake = resolve;
+    });
+  const slow = ask(a, id, 'wait', 500).catch((error: unknown) => error);
+  a.faults.frozen = true;
+  await until(() => b.cluster.node.serves('bank', shard), { what: 'the other takes the shard' });
+  assert.equal(a.cluster.node.serves('bank', shard), false);
+  assert.equal(a.cluster.node.epochOf('bank', shard), undefined);
+  assert.throws(() => a.cluster.lease(ACCOUNT, id), fenced);
+  await assert.rejects(
+    place.db.tx((tx) => fence(tx, lease)),
+    fenced,
+  );
+  assert.equal(await deposit(b, id, 'meanwhile'), 2);
+  wake();
+  a.faults.thaw();
+  await slow;
+  assert.equal(await deposit(a, id, 'after'), 3);
+  await place.settled(a, b);
+  assert.ok(a.cluster.lease(ACCOUNT, id).epoch > lease.epoch);
+  await assert.rejects(
+    place.db.tx((tx) => fence(tx, lease)),
+    fenced,
+  );
+  assert.deepEqual(await effects(place), ['before', 'meanwhile', 'after']);
+});
+
+test('draining under load loses no ask, and none is handled twice', async (t) => {
+  const place = await town(t);
+  const [a, b, c] = [await place.add('a'), await place.add('b'), await place.add('c')];
+  await place.settled(a, b, c);
+  const done: string[] = [];
+  let going = true;
+  const load = [a, b, c].flatMap((member) =>
+    [0, 1, 2].map(async (lane) => {
+      for (let n = 0; going; n++) {
+        const op = `${member.id}-${lane}-${n}`;
+        await deposit(member, `acc${((n * 7 + lane * 13) % 40) + 1}`, op);
+        done.push(op);
+      }
+    }),
+  );
+  await until(() => done.length > 50);
+  await a.cluster.drain();
+  assert.equal(a.cluster.node.holding, 0);
+  const drained = done.length;
+  await until(() => done.length > drained + 50);
+  going = false;
+  await Promise.all(load);
+  await a.leave();
+  await place.settled(b, c);
+  assert.deepEqual((await effects(place)).sort(), done.sort());
+});
+
+test('an ask whose answer is lost is sent again, and handled once', async (t) => {
+  const place = await town(t);
+  const [a, b] = [await place.add('a'), await place.add('b', { resendMs: 100 })];
+  await place.settled(a, b);
+  const id = first(accountsOf(a));
+  a.faults.loses = (subject) => subject.startsWith('_INBOX');
+  const asked = deposit(b, id, 'once');
+  await until(async () => (await effects(place)).length === 1);
+  a.faults.loses = () => false;
+  assert.equal(await asked, 1);
+  assert.deepEqual(await effects(place), ['once']);
+});
+
+test('an ask whose answer is lost with its owner fails and says that it may have been handled', async (t) => {
+  const place = await town(t);
+  const [a, b] = [await place.add('a'), await place.add('b', { resendMs: 100 })];
+  await place.settled(a, b);
+  const id = first(accountsOf(a));
+  a.faults.loses = (subject) => subject.startsWith('_INBOX');
+  const asked = deposit(b, id, 'once');
+  const failure = asked.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  await until(async () => (await effects(place)).length === 1);
+  a.faults.offBus = true;
+  await a.cluster.halt();
+  const error = await failure;
+  assert.ok(error instanceof ActorError && error.code === 'stopped' && error.begun, String(error));
+  assert.deepEqual(await effects(place), ['once']);
+  assert.equal(await ask(b, id, 'balance'), 1);
+});
+
+test('errors keep their codes and causes over nodes', async (t) => {
+  const place = await town(t);
+  const [a, b] = [await place.add('a'), await place.add('b')];
+  await place.settled(a, b);
+  const id = first(accountsOf(a));
+  const nobody = first(
+    Array.from({ length: 99 }, (_, n) => `none${n}`).filter((name) =>
+      a.cluster.node.serves('bank', shardOf(ACCOUNT.kind, name, SHARDS)),
+    ),
+  );
+  await assert.rejects(ask(b, nobody, 'balance'), { name: 'ActorError', code: 'not_found' });
+  await assert.rejects(ask(b, id, 'refuse'), (error: unknown) => {
+    assert.ok(error instanceof ActorError && error.code === 'crashed');
+    assert.ok(error.cause instanceof Refusal);
+    const { code, message, retryAfter } = error.cause;
+    assert.deepEqual({ code, message, retryAfter }, { code: 'limit_reached', message: 'Enough.', retryAfter: 3 });
+    return true;
+  });
+  a.waits = () => new Promise((resolve) => setTimeout(resolve, 500));
+  await assert.rejects(ask(b, id, 'wait', 100), { name: 'ActorError', code: 'timeout' });
+});
+
+test('an account tells a follower on another node, hears of its end, and of the end of its node', async (t) => {
+  const place = await town(t);
+  const [a, b] = [await place.add('a'), await place.add('b')];
+  await place.settled(a, b);
+  const id = first(accountsOf(a));
+  const follower = () => {
+    const news: number[] = [];
+    const ref = spawn<null, News>(b.system, (state, { balance }) => {
+      news.push(balance);
+      return state;
+    });
+    const follow = () =>
+      b.accounts.ask(
+        id,
+        (replyTo: Ref<number>): AccountMessage => ({ type: 'follow', follower: ref, replyTo }),
+        ASK_MS,
+      );
+    return { news, ref, follow };
+  };
+  const [one, two] = [follower(), follower()];
+  await one.follow();
+  await one.follow();
+  await two.follow();
+  assert.equal(a.cluster.refs.imported, 2, 'a ref that arrives twice is the same');
+  await deposit(a, id, 'x');
+  await until(() => one.news.length === 1 && two.news.length === 1);
+  stop(one.ref);
+  await until(() => a.gone.length === 1);
+  assert.equal(b.cluster.refs.exported, 1);
+  assert.equal(a.cluster.refs.imported, 1);
+  b.faults.offBus = true;
+  await b.cluster.halt();
+  await until(() => a.gone.length === 2);
+  assert.deepEqual(
+    a.gone.map(({ reason }) => reason),
+    [
+      { kind: 'stopped', detail: 'ended on its node' },
+      { kind: 'stopped', detail: 'its node is gone' },
+    ],
+  );
+  assert.equal(a.cluster.refs.imported, 0);
+});
+
+test('an ask may be answered by another account, on a third node', async (t) => {
+  const place = await town(t);
+  const [a, b, c] = [await place.add('a'), await place.add('b'), await place.add('c')];
+  await place.settled(a, b, c);
+  const [from, to] = [first(accountsOf(a)), first(accountsOf(b))];
+  await deposit(a, to, 'x');
+  const forwarded = (member: Member) =>
+    member.accounts.ask(from, (replyTo: Ref<number>): AccountMessage => ({ type: 'forward', to, replyTo }), ASK_MS);
+  assert.equal(await forwarded(a), 1);
+  assert.equal(await forwarded(c), 1);
+});
+
+test('a message of a format that is not known is refused, and one line says so', async (t) => {
+  const place = await town(t);
+  const a = await place.add('a');
+  const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+  for (const bad of [bytes({ v: 99 }), bytes({ v: 1 }), new Uint8Array([0xff])]) {
+    const answer = await place.bus.request('node.a.ask', bad, 5000);
+    assert.match(new TextDecoder().decode(answer), /"c":"stopped".*"n":"PlacementError","c":"unknown_format"/);
+    place.bus.publish('node.a.tell', bad);
+    place.bus.publish('node.a.ref', bad);
+  }
+  const unreadable = { v: 1, k: ACCOUNT.kind, i: 'acc1', f: 'b', n: 1, a: 0, t: 1000, m: { type: 'steal' } };
+  const answer = await place.bus.request('node.a.ask', bytes(unreadable), 5000);
+  assert.match(new TextDecoder().decode(answer), /cannot be read/);
+  assert.equal(a.lines.filter((line) => line.includes('refused a message')).length, 3, 'one for each kind of message');
+  assert.equal(await deposit(a, 'acc1', 'x'), 1);
+});
+
+test('a node that the bus does not reach gives its shards away, and comes back', async (t) => {
+  const place = await town(t);
+  const [a, b] = [await place.add('a'), await place.add('b')];
+  await place.settled(a, b);
+  const id = first(accountsOf(a));
+  a.faults.offBus = true;
+  await until(() => a.cluster.node.holding === 0);
+  await until(() => b.cluster.node.holding === SHARDS);
+  assert.equal(await deposit(b, id, 'x'), 1);
+  a.faults.offBus = false;
+  await place.settled(a, b);
+  assert.equal(await deposit(a, id, 'y'), 2);
+});
+
+test('a node without the role sends, and holds nothing', async (t) => {
+  const place = await town(t);
+  const outside = await place.add('x', { roles: ['shop'] });
+  // There is no owner yet: the tell waits for one, and so does the ask.
+  outside.accounts.tell('acc1', { type: 'note', op: 'early' });
+  const asked = ask(outside, 'acc2', 'balance');
+  await assert.rejects(ask(outside, 'acc3', 'balance', 50), { code: 'timeout', message: /no owner/ });
+  const a = await place.add('a');
+  assert.equal(await asked, 0);
+  await until(async () => (await ask(outside, 'acc1', 'balance')) === 1);
+  assert.deepEqual(accountsOf(outside), []);
+  assert.equal(a.cluster.node.holding, SHARDS);
+});

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Refusal } from '../../proto/errors.ts';
+import { ActorError } from '../../supervision/index.ts';
+import { FORMAT, packAnswer, readAnswer, readLetter, readQuestion } from '../../supervision/placement/wire.ts';
+
+const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+const unknown = { name: 'PlacementError', code: 'unknown_format' };
+
+test('a message of another version is refused, and the line says which', () => {
+  assert.throws(() => readLetter(bytes({ v: FORMAT + 1, k: 'a', i: 'b', f: 'c', m: 1, h: 0 })), {
+    ...unknown,
+    message: `a message between nodes has format ${FORMAT + 1}, and this version of troupe reads ${FORMAT}`,
+  });
+  assert.throws(() => readLetter(bytes(null)), unknown);
+  assert.throws(() => readLetter(new Uint8Array([0x7b, 0xff])), unknown);
+});
+
+test('fields that a later version added are ignored; missing and wrong ones are refused', () => {
+  const question = { v: FORMAT, k: 'a', i: 'b', f: 'c', m: { x: 1 }, n: 7, a: 0, t: 10, later: true };
+  assert.deepEqual(readQuestion(bytes(question)), {
+    ...{ kind: 'a', id: 'b', from: 'c', message: { x: 1 }, ask: 7, age: 0, epoch: undefined, left: 10 },
+  });
+  for (const bad of [{ k: 1 }, { i: null }, { n: -1 }, { n: 1.5 }, { a: 'x' }, { e: {} }]) {
+    assert.throws(() => readQuestion(bytes({ ...question, ...bad })), unknown, JSON.stringify(bad));
+  }
+});
+
+test('nothing in a message reaches a prototype', () => {
+  const data = new TextEncoder().encode(
+    `{"v":${FORMAT},"x":{"c":"crashed","m":"x","cause":{"__proto__":{"polluted":1},"n":"E","m":"y"}}}`,
+  );
+  const answer = readAnswer(data);
+  assert.ok(answer.type === 'error');
+  assert.equal(Reflect.get({}, 'polluted'), undefined);
+  // Names of what every object inherits are no properties, and no codes.
+  assert.throws(() => readLetter(bytes({})), unknown);
+  const odd = readAnswer(bytes({ v: FORMAT, x: { c: 'toString', m: 'x', cause: { refusal: 'constructor', m: 'y' } } }));
+  assert.ok(odd.type === 'error' && odd.error.code === 'crashed' && !(odd.error.cause instanceof Refusal));
+});
+
+test('errors cross with their codes, the fields of a refusal, and whether a handler had begun', () => {
+  const fields = [{ path: 'name', message: 'is taken' }];
+  const causes = [
+    new Refusal('invalid_request', { fields }),
+    Object.assign(new Error('down'), { name: 'StorageError', code: 'unavailable' }),
+    new RangeError('far'),
+    undefined,
+  ];
+  for (const cause of causes) {
+    for (const code of ['timeout', 'overloaded', 'stopped', 'crashed', 'not_found'] as const) {
+      const sent = new ActorError(code, `it ${code}`, { begun: code === 'stopped', ...(cause && { cause }) });
+      const answer = readAnswer(packAnswer({ type: 'error', error: sent }));
+      assert.ok(answer.type === 'error');
+      const { error } = answer;
+      assert.deepEqual([error.code, error.message, error.begun], [code, sent.message, sent.begun]);
+      if (cause === undefined) assert.equal(error.cause, undefined);
+      else {
+        assert.ok(error.cause instanceof Error);
+        assert.deepEqual([error.cause.name, error.cause.message], [cause.name, cause.message]);
+        assert.equal(Reflect.get(error.cause, 'code'), Reflect.get(cause, 'code'));
+        if (cause instanceof Refusal) assert.deepEqual(Reflect.get(error.cause, 'fields'), fields);
+      }
+    }
+  }
+});

@@ -1,0 +1,74 @@
+import type { DeadLetterSink } from '../../proto/bus-store.ts';
+import type { ConsumerConfig, Log, StreamConfig, StreamMessage } from '../../proto/ports.ts';
+import type { NatsAdmin } from './nats-admin.ts';
+
+/**
+ * The server tells once, to whoever listens, that a message was delivered too often (an advisory). So that none is missed while no
+ * process runs, a stream of its own keeps what is told about `stream`.
+ */
+export function advisoryStream(stream: string): StreamConfig {
+  return {
+    name: `${stream}_GIVEN_UP`,
+    subjects: [`$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.${stream}.>`],
+    maxMessages: 100_000,
+    maxBytes: 64 << 20,
+    maxAgeMs: 7 * 86_400_000,
+    duplicateWindowMs: 120_000,
+  };
+}
+
+/** Its consumer: never gives up. */
+export const ADVISORY_CONSUMER: ConsumerConfig = {
+  durable: 'dead-letters',
+  ackWaitMs: 30_000,
+  maxDeliver: -1,
+  maxAckPending: 100,
+};
+
+/** Handles advisories: fetches the message that each speaks of and keeps it as a dead letter. */
+export function keepGivenUp(admin: NatsAdmin, deadLetters: DeadLetterSink, log: Log) {
+  return async (batch: readonly StreamMessage[]): Promise<void> => {
+    for (const told of batch) {
+      const advisory = readAdvisory(told.data);
+      if (advisory === undefined) log.warn({ seq: told.seq }, 'an advisory cannot be read');
+      else await keep(advisory, told.storedAt ?? Date.now());
+      await told.ack();
+    }
+  };
+
+  async function keep({ stream, durable, seq, deliveries }: Advisory, toldAt: number): Promise<void> {
+    const message = await admin.message(stream, seq);
+    const storedAt = message?.time.getTime() ?? 0;
+    // Gone by the stream's limits; or another message of a stream made anew.
+    if (message === undefined || storedAt > toldAt) {
+      log.warn({ stream, durable, seq }, 'a message was delivered too often, and is gone');
+      return;
+    }
+    const msgId = message.header.get('Nats-Msg-Id') || undefined;
+    const { subject, data } = message;
+    const reason = 'delivered too often';
+    await deadLetters.add([{ stream, durable, seq, storedAt, subject, data, msgId, deliveries, reason }]);
+  }
+}
+
+interface Advisory {
+  readonly stream: string;
+  readonly durable: string;
+  readonly seq: number;
+  readonly deliveries: number;
+}
+
+function readAdvisory(data: Uint8Array): Advisory | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder().decode(data));
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (!('stream' in value && 'consumer' in value && 'stream_seq' in value && 'deliveries' in value)) return undefined;
+  const { stream, consumer, stream_seq: seq, deliveries } = value;
+  if (typeof stream !== 'string' || typeof consumer !== 'string') return undefined;
+  if (typeof seq !== 'number' || typeof deliveries !== 'number') return undefined;
+  return { stream, durable: consumer, seq, deliveries };
+}

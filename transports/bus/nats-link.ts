@@ -1,0 +1,277 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type ConnectionOptions,
+  connect,
+  credsAuthenticator,
+  type Msg,
+  type NatsConnection,
+  type Subscription,
+} from '@nats-io/transport-node';
+import { BusError, type Log } from '../../proto/ports.ts';
+import { isRefusedLogin, messageOf } from './nats-errors.ts';
+
+/** Where the servers are and how to be let in. */
+export interface NatsAddress {
+  /** `host:port` each. */
+  readonly servers: readonly string[];
+  readonly user?: string;
+  readonly password?: string;
+  readonly token?: string;
+  /** The text of a .creds file. */
+  readonly credentials?: string;
+  /** Speak TLS, or do not connect. PEM texts; without `ca` the system's authorities count. */
+  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string };
+}
+
+/** First and longest pause between two attempts to connect; each is drawn from half to one and a half of it. */
+const firstPauseMs = 200;
+const maxPauseMs = 5000;
+const connectTimeoutMs = 5000;
+/** A server that answers no ping for two of these counts as gone. */
+const pingMs = 10_000;
+
+export interface LinkSubscription {
+  /** No message is handed out from here on. */
+  end(): void;
+  /** Ends once what the server has sent by now was handed out. */
+  drain(): Promise<void>;
+}
+
+interface Registered {
+  readonly pattern: string;
+  readonly queue: string | undefined;
+  readonly handler: (message: Msg) => void;
+  live: Subscription | undefined;
+}
+
+/**
+ * One connection that is made again for ever, until closed. Subscriptions outlive it; what is published while there is none is
+ * dropped here, since the client would keep it without bound and then throw it away.
+ */
+export class NatsLink {
+  readonly #log: Log;
+  readonly #address: NatsAddress;
+  readonly #ending = new AbortController();
+  readonly #running: Promise<void>;
+  readonly #subscriptions = new Set<Registered>();
+  readonly #onUp = new Set<() => void>();
+  readonly #waiting = new Set<() => void>();
+  #connection: NatsConnection | undefined;
+  #up = false;
+  #problem: { readonly text: string; readonly refused: boolean } | undefined;
+  #downSince = Date.now();
+
+  constructor(address: NatsAddress, name: string, log: Log) {
+    this.#address = address;
+    this.#log = log.child({ nats: address.servers.join(',') });
+    this.#running = this.#run(name);
+  }
+
+  get isUp(): boolean {
+    return this.#up;
+  }
+
+  get isClosed(): boolean {
+    return this.#ending.signal.aborted;
+  }
+
+  /** What is wrong, for people; undefined while connected. */
+  get problem(): string | undefined {
+    if (this.#up) return undefined;
+    const seconds = Math.round((Date.now() - this.#downSince) / 1000);
+    const reason = this.#problem === undefined ? '' : ` (${this.#problem.text})`;
+    return `NATS at ${this.#address.servers.join(', ')} has not been reached for ${seconds} s${reason}`;
+  }
+
+  /** Whether the last attempt was turned away because of who we are. */
+  get isRefused(): boolean {
+    return this.#problem?.refused === true;
+  }
+
+  /** The connection, while it stands. Throws BusError `unavailable`, or `closed`. */
+  get connection(): NatsConnection {
+    this.check();
+    if (!this.#up || this.#connection === undefined) {
+      throw new BusError('unavailable', this.problem ?? 'NATS is not connected yet');
+    }
+    return this.#connection;
+  }
+
+  /** Throws BusError `closed` when it is. */
+  check(): void {
+    if (this.isClosed) throw new BusError('closed', 'The bus is closed.');
+  }
+
+  /** The connection, waited for at most `ms`. Rejects like `connection` throws. */
+  async wait(ms: number): Promise<NatsConnection> {
+    this.check();
+    if (!this.#up) {
+      await new Promise<void>((resolve) => {
+        const done = () => {
+          clearTimeout(timer);
+          this.#waiting.delete(done);
+          resolve();
+        };
+        const timer = setTimeout(done, ms);
+        this.#waiting.add(done);
+      });
+    }
+    return this.connection;
+  }
+
+  /** Calls `handler` after each time the connection came to stand. */
+  onUp(handler: () => void): void {
+    this.#onUp.add(handler);
+  }
+
+  /** Forgets `handler`. */
+  offUp(handler: () => void): void {
+    this.#onUp.delete(handler);
+  }
+
+  /** Subscribes now, and again on every connection. */
+  subscribe(pattern: string, handler: (message: Msg) => void, queue?: string): LinkSubscription {
+    const entry: Registered = { pattern, queue, handler, live: undefined };
+    this.#subscriptions.add(entry);
+    if (this.#connection?.isClosed() === false) this.#begin(entry, this.#connection);
+    return {
+      end: () => {
+        this.#subscriptions.delete(entry);
+        entry.live?.unsubscribe();
+      },
+      drain: async () => {
+        this.#subscriptions.delete(entry);
+        if (entry.live?.isClosed() === false) await entry.live.drain().catch(() => undefined);
+      },
+    };
+  }
+
+  /** Sends what is published and ends. */
+  async close(): Promise<void> {
+    if (!this.isClosed) {
+      if (this.#up)
+        await Promise.race([this.#connection?.flush().catch(() => undefined), sleep(1000, undefined, { ref: false })]);
+      this.#ending.abort();
+      for (const done of [...this.#waiting]) done();
+      await this.#connection?.close();
+    }
+    await this.#running;
+  }
+
+  async #run(name: string): Promise<void> {
+    const { signal } = this.#ending;
+    let failures = 0;
+    while (!signal.aborted) {
+      try {
+        const connection = await connect({ ...this.#options(name), servers: await this.#reachableFirst(name) });
+        failures = 0;
+        await this.#follow(connection);
+      } catch (error) {
+        failures += 1;
+        this.#problem = { text: messageOf(error), refused: isRefusedLogin(error) };
+        this.#log.warn({ error: messageOf(error) }, 'cannot connect to NATS');
+        for (const done of [...this.#waiting]) if (this.#problem.refused) done();
+      }
+      if (!signal.aborted) await sleep(pause(failures), undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /**
+   * The servers, one that answers in front. The client forgets for ever those that it cannot reach before its first connection, also if
+   * they are only late; so it is made to begin with one that it can.
+   */
+  async #reachableFirst(name: string): Promise<string[]> {
+    const servers = [...this.#address.servers];
+    if (servers.length === 1) return servers;
+    // Many clients spread over the servers.
+    for (let left = servers.length; left > 1; left -= 1) {
+      const [moved] = servers.splice(Math.floor(Math.random() * left), 1);
+      if (moved !== undefined) servers.push(moved);
+    }
+    let problem: unknown;
+    for (const server of servers) {
+      if (this.isClosed) break;
+      try {
+        await (await connect({ ...this.#options(name), servers: server })).close();
+        return [server, ...servers.filter((other) => other !== server)];
+      } catch (error) {
+        problem = error;
+      }
+    }
+    throw problem ?? new BusError('closed', 'The bus is closed.');
+  }
+
+  /** Keeps track of a connection that reconnects by itself, until it is closed for good. */
+  async #follow(connection: NatsConnection): Promise<void> {
+    this.#connection = connection;
+    if (this.isClosed) await connection.close();
+    const statuses = connection.status();
+    for (const entry of this.#subscriptions) this.#begin(entry, connection);
+    this.#rise(connection);
+    for await (const status of statuses) {
+      if (status.type === 'reconnect') this.#rise(connection);
+      else if (status.type === 'disconnect') this.#fall('the connection was lost');
+      else if (status.type === 'error') {
+        if (!this.#up) this.#problem = { text: messageOf(status.error), refused: isRefusedLogin(status.error) };
+        this.#log.warn({ error: messageOf(status.error) }, 'NATS reports an error');
+      }
+    }
+    const reason = await connection.closed();
+    this.#fall(reason === undefined ? 'the connection was closed' : messageOf(reason));
+    this.#connection = undefined;
+  }
+
+  #rise(connection: NatsConnection): void {
+    if (this.isClosed) return;
+    this.#up = true;
+    this.#problem = undefined;
+    this.#log.info({ server: connection.getServer() }, 'connected to NATS');
+    for (const handler of [...this.#onUp]) handler();
+    for (const done of [...this.#waiting]) done();
+  }
+
+  #fall(reason: string): void {
+    if (!this.#up) return;
+    this.#up = false;
+    this.#downSince = Date.now();
+    this.#problem = { text: reason, refused: false };
+    if (!this.isClosed) this.#log.warn({ reason }, 'NATS is away');
+  }
+
+  #begin(entry: Registered, connection: NatsConnection): void {
+    const { pattern, queue, handler } = entry;
+    entry.live = connection.subscribe(pattern, {
+      ...(queue === undefined ? {} : { queue }),
+      callback: (error, message) => {
+        if (error === null) handler(message);
+        else this.#log.error({ subject: pattern, error: messageOf(error) }, 'NATS ended a subscription');
+      },
+    });
+  }
+
+  #options(name: string): ConnectionOptions {
+    const { user, password, token, credentials, tls } = this.#address;
+    return {
+      name,
+      noRandomize: true,
+      timeout: connectTimeoutMs,
+      pingInterval: pingMs,
+      maxPingOut: 2,
+      maxReconnectAttempts: -1,
+      // A wrong password may be put right on the server: it does not end the reconnecting.
+      ignoreAuthErrorAbort: true,
+      reconnectDelayHandler: () => pause(Math.log2(1 + (Date.now() - this.#downSince) / 1000)),
+      noAsyncTraces: true,
+      ...(user === undefined ? {} : { user }),
+      ...(password === undefined ? {} : { pass: password }),
+      ...(token === undefined ? {} : { token }),
+      ...(credentials === undefined ? {} : { authenticator: credsAuthenticator(Buffer.from(credentials)) }),
+      ...(tls === undefined ? {} : { tls }),
+    };
+  }
+}
+
+/** Grows with `failures`, jittered so that many clients do not come back together. */
+function pause(failures: number): number {
+  return Math.min(maxPauseMs, firstPauseMs * 2 ** failures) * (0.5 + Math.random());
+}
