@@ -12,6 +12,8 @@ import { CliError } from '../../cmd/cli-error.ts';
 import { readEnvironment } from '../../cmd/config.ts';
 import { openSecrets } from '../../cmd/data-dir.ts';
 import { startPlatform } from '../../cmd/platform.ts';
+import { outboxStore } from '../../storage/outbox.ts';
+import { relayOutbox } from '../../transports/bus/relay.ts';
 import { memoryEngine } from '../engine/memory-engine.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { type NatsServerOptions, skipWithoutNats, startNats } from '../kit/nats.ts';
@@ -52,7 +54,12 @@ async function setting(t: TestContext, options: NatsServerOptions = {}) {
     const token = await logIn(platform.urls.auth, 'admin', PASSWORD);
     const account = (name: string) =>
       request('POST', `${platform.urls.auth}/api/service-accounts`, { token, body: { name, scopes: {} } });
-    return { platform, stop, account };
+    /** How many notifications the administrator has. */
+    const told = async () =>
+      z
+        .array(z.unknown())
+        .parse((await request('GET', `${platform.urls.notify}/api/notifications`, { token })).json.list).length;
+    return { platform, stop, account, told };
   };
   const cli = (...args: string[]) =>
     troupe(['dead-letters', ...args, '--data', data], { env: { DATABASE_URL: database.url, NATS_URL: '' } });
@@ -84,7 +91,7 @@ test('publishes on NATS; while the server is away it serves, says so, keeps what
   skip,
 }, async (t) => {
   const { nats, up } = await setting(t);
-  const { platform, account } = await up();
+  const { platform, account, told } = await up();
   const health = () => request('GET', `${platform.urls.auth}/healthz`);
   const ready = async () => {
     const response = await fetch(`http://127.0.0.1:${new URL(platform.urls.http).port}/readyz`);
@@ -92,6 +99,7 @@ test('publishes on NATS; while the server is away it serves, says so, keeps what
   };
   assert.equal((await account('first')).status, 200);
   await until(async () => (await notifications(nats.server)).length === 1, { what: 'the first notification' });
+  await until(async () => (await told()) === 1, { what: 'it is told' });
   assert.deepEqual([(await health()).status, await ready()], [200, [200, 'ready\n']]);
 
   await nats.kill();
@@ -117,6 +125,7 @@ test('publishes on NATS; while the server is away it serves, says so, keeps what
   );
   assert.equal(titles.length, 2);
   assert.match(titles.join(), /second.*third/);
+  await until(async () => (await told()) === 3, { timeoutMs: 30_000, what: 'they are told' });
   assert.equal((await health()).status, 200);
 });
 
@@ -154,14 +163,22 @@ test('a start ends with a reason: a wrong password, no JetStream, or told to sto
 });
 
 test('dead letters are listed, shown, sent again once, and discarded', { skip }, async (t) => {
-  const { database, nats, up, cli } = await setting(t);
+  const { database, nats, cli } = await setting(t);
   const { natsBus } = await import('../../transports/bus/nats.ts');
   const { deadLetterSink } = await import('../../storage/bus/dead-letters.ts');
   const { NOTIFICATIONS_STREAM, encodeNotification } = await import('../../proto/notification.ts');
   const deadLetters = deadLetterSink(database.db);
   const bus = natsBus({ address: { servers: [nats.server] }, name: 'test', deadLetters, log: silentLog });
   t.after(() => bus.close());
-  await up();
+  // The platform's relay without its notification service, in whose place a consumer fails at will.
+  const relaying = new AbortController();
+  const store = outboxStore(database.db);
+  const relayed = relayOutbox({ store, bus, log: silentLog, signal: relaying.signal });
+  const endRelay = async () => {
+    relaying.abort();
+    await relayed;
+  };
+  t.after(endRelay);
   await bus.ensureStream(NOTIFICATIONS_STREAM);
   const got: string[] = [];
   let fail = true;
