@@ -1,11 +1,10 @@
 /** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { NotifyNumbers } from '../actors/notify/deps.ts';
-import type { HttpReply } from '../proto/http.ts';
 import { openapi } from '../proto/openapi.ts';
 import type { Service } from '../proto/service.ts';
 import { type SystemRef, stats } from '../supervision/index.ts';
-import type { Pages } from '../transports/api/api.ts';
+import type { Page, Pages } from '../transports/api/api.ts';
 import { jsonReply } from '../transports/api/replies.ts';
 import { version } from './package-root.ts';
 
@@ -86,17 +85,23 @@ const DESCRIPTIONS = [
 /** The pages of one service. */
 export function servicePages(service: Service, registry: Registry): Pages {
   const document = openapi(`Troupe: ${service.name} service`, version, service.endpoints, DESCRIPTIONS);
-  const replies: Record<(typeof DESCRIPTIONS)[number]['path'], () => HttpReply | Promise<HttpReply>> = {
-    '/healthz': async () => {
-      const { ok, problems } = await service.health();
-      return ok ? jsonReply(200, { status: 'ok' }) : jsonReply(503, { status: 'degraded', problems });
+  const pages: Record<(typeof DESCRIPTIONS)[number]['path'], Page> = {
+    '/healthz': {
+      reply: async () => {
+        const { ok, problems } = await service.health();
+        return ok ? jsonReply(200, { status: 'ok' }) : jsonReply(503, { status: 'degraded', problems });
+      },
     },
-    '/openapi.json': () => jsonReply(200, document),
-    '/metrics': async () => ({
-      status: 200,
-      headers: [['content-type', registry.contentType]],
-      body: await registry.metrics(),
-    }),
+    '/openapi.json': { reply: () => jsonReply(200, document) },
+    // They tell how busy whom is.
+    '/metrics': {
+      isInternal: true,
+      reply: async () => ({
+        status: 200,
+        headers: [['content-type', registry.contentType]],
+        body: await registry.metrics(),
+      }),
+    },
   };
-  return new Map(Object.entries(replies));
+  return new Map(Object.entries(pages));
 }

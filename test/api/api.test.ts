@@ -5,7 +5,7 @@ import { type AnyEndpoint, type Call, type Caller, endpoint } from '../../proto/
 import { Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpReply, type HttpRequest } from '../../proto/http.ts';
 import type { Service } from '../../proto/service.ts';
-import { api } from '../../transports/api/api.ts';
+import { api, type Page } from '../../transports/api/api.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { silentLog } from '../kit/database.ts';
 
@@ -72,12 +72,15 @@ const { onRequest, onUpgrade } = api({
     { grant: async () => undefined, knowsUser: async () => true, onNews: () => ({ close: async () => {} }) },
     silentLog,
   ),
-  pages: new Map([
-    ['/healthz', () => ({ status: 200, headers: [], body: 'fine' })],
+  pages: new Map<string, Page>([
+    ['/healthz', { reply: () => ({ status: 200, headers: [], body: 'fine' }) }],
+    ['/metrics', { isInternal: true, reply: () => ({ status: 200, headers: [], body: 'numbers' }) }],
     [
       '/broken',
-      () => {
-        throw new Error('broken page');
+      {
+        reply: () => {
+          throw new Error('broken page');
+        },
       },
     ],
   ]),
@@ -244,6 +247,15 @@ test('a fault of ours tells nothing of its cause', async () => {
 test('pages are served beside the endpoints, and a broken one is a 500', async () => {
   assert.equal((await ask('GET', '/healthz')).body, 'fine');
   assert.equal((await ask('GET', '/broken')).status, 500);
+});
+
+test('an internal page is not there for who asks through a proxy', async () => {
+  assert.equal((await ask('GET', '/metrics')).body, 'numbers');
+  const passedOn = {
+    ...request('GET', '/metrics'),
+    header: (name: string) => (name === 'x-forwarded-for' ? '192.0.2.1' : undefined),
+  };
+  assert.equal(read((await onRequest(passedOn)) as HttpReply).status, 404);
 });
 
 test('an upgrade is decided before it happens', async () => {

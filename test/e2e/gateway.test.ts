@@ -89,7 +89,9 @@ describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       assert.ok(text.includes(name), name);
     assert.equal((await ask('http', own, '/metrics', { headers: { 'x-forwarded-for': '192.0.2.1' } })).status, 404);
     assert.equal((await ask('http', 'other.test', '/metrics')).status, 404);
-    // What services show to whoever reaches them says nothing of the gateway.
+    // So do the services: through the gateway there are none of theirs.
+    assert.equal((await ask('https', 'auth.troupe.localhost', '/metrics')).status, 404);
+    assert.equal((await ask('https', 'auth.troupe.localhost', '/healthz')).status, 200);
     assert.doesNotMatch(await (await fetch(`${platform.ready.urls.auth}/metrics`)).text(), /troupe_gateway/);
   });
 

@@ -25,7 +25,14 @@ import { jsonReply, methodReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
 
 /** Pages a service shows besides its table: path -> reply, made at each request. */
-export type Pages = ReadonlyMap<string, () => HttpReply | Promise<HttpReply>>;
+export type Pages = ReadonlyMap<string, Page>;
+
+/** One of them. */
+export interface Page {
+  readonly reply: () => HttpReply | Promise<HttpReply>;
+  /** Not for the world: who asks through a proxy, the gateway for one, gets 404. */
+  readonly isInternal?: boolean;
+}
 
 export interface ApiOptions {
   readonly service: Service;
@@ -89,9 +96,9 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
   const onRequest: HttpHandler = (request) => {
     const requestId = nextId();
     const page = request.method === 'GET' || request.method === 'HEAD' ? pages.get(request.path) : undefined;
-    if (page !== undefined) {
+    if (page !== undefined && !(page.isInternal && request.header('x-forwarded-for') !== undefined)) {
       return Promise.resolve()
-        .then(page)
+        .then(page.reply)
         .then(
           (reply) => finish(request.path, requestId, reply),
           (error) => fail(request.path, requestId, error),
