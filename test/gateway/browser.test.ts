@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { openBrowser } from '../kit/browser.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { skipWithout } from '../kit/require.ts';
+import { until } from '../kit/until.ts';
 import { certificates, openListeners } from './listeners-kit.ts';
 
 failOnLeaks();
@@ -61,7 +62,7 @@ test('Chromium opens a page over HTTPS with its parts, uploads, and talks over a
     `--ignore-certificate-errors-spki-list=${createHash('sha256').update(key).digest('base64')}`,
   ]);
   assert.equal(await page.title(), 'through the gateway');
-  assert.equal(await run('() => window.parts'), 30);
+  await until(async () => (await run('() => window.parts')) === 30, { what: 'all parts are there' });
   assert.equal(
     await run('() => isSecureContext && performance.getEntriesByType("navigation")[0].nextHopProtocol'),
     'http/1.1',
