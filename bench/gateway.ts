@@ -61,7 +61,7 @@ const ROWS: readonly Row[] = [
   {
     name: 'TLS 200 B',
     unit: 'req/s',
-    run: (peer, seconds) => requests(`https://${TLS_HOST}:${peer.ports.https}/s`, seconds, undefined),
+    run: (peer, seconds) => requests(`https://${TLS_HOST}:${peer.ports.https}/s`, seconds, TLS_HOST),
     goal: { peer: 'nginx', ratio: 0.8 },
   },
   {

@@ -7,7 +7,7 @@ import { failOnLeaks } from '../kit/leaks.ts';
 failOnLeaks();
 
 const SLICE = 64 * 1024;
-const PAUSE_MS = 16;
+const PAUSE_MS = 40;
 
 /** A socket that remembers whether it reads. */
 class Fake {

@@ -15,10 +15,10 @@ const PER_TURN = 4;
 /** How long somebody who was heard counts as being there, and a flood as one, ms. */
 const PRESENT_MS = 500;
 /**
- * The pause of floods while others are there, ms. With a slice each time it makes 4 MB/s, more than anybody reads, and keeps all but a few
+ * The pause of floods while others are there, ms. With a slice each time it makes 1.6 MB/s, more than anybody reads, and keeps all but a few
  * hundredths of the loop's time, and of the machine's for whoever produces and shows the flood, for the others.
  */
-const PAUSE_MS = 16;
+const PAUSE_MS = 40;
 
 /** What is kept of a socket. */
 interface Heard {
