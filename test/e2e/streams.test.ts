@@ -12,6 +12,7 @@ import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from '
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { type TestSocket, UpgradeRefused, websocket } from '../kit/websocket.ts';
+import { endlessLine } from '../streams/endless-line.ts';
 import { logResume } from '../streams/log-resume.ts';
 
 const SESSION = 'chosen-by-the-client-at-random';
@@ -86,6 +87,12 @@ describe('streams of a real container', { skip: skipWithoutDocker(), timeout: 20
     assert.ok(rss() - atFirst < 64, `${rss() - atFirst} MB more`);
     follower.socket.resume();
     for (let i = 1; i <= 100_000; i++) assert.equal(await textOf(follower, 'slow'), `slow ${i}`);
+  });
+
+  test('a line without an end passes in pieces, and costs the platform no more memory than any other (L02)', async () => {
+    const { receivedMb, longest, memoryMb } = await endlessLine(box, token, platform.child.pid ?? 0, 24);
+    assert.ok(receivedMb > 1 && longest < 2 ** 20, `${receivedMb} MB, the longest message ${longest}`);
+    assert.ok(memoryMb.most - memoryMb.before < 100, `${memoryMb.before} MB became ${memoryMb.most}`);
   });
 
   test('what is no text arrives as text: NUL and escape sequences as they are, bad UTF-8 replaced (L01, L03)', async (t) => {
