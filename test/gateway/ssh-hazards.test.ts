@@ -351,7 +351,9 @@ test('S13: a container that goes in the middle of a session ends it, and says so
     await until(async () => (await run('ssh', ['-S', join(world.dir, how), '-O', 'check', 'x'])).code === 0, {
       what: 'a login',
     });
-    const session = finish(world.startSsh(['-S', join(world.dir, how), 'x', 'echo before; sleep 600']));
+    // Ends with its output: without a terminal sshd leaves a command alone.
+    const command = 'echo before; while echo; do sleep 0.2; done';
+    const session = finish(world.startSsh(['-S', join(world.dir, how), 'x', command]));
     await until(() => world.dialled.length > 0);
     const ended = finish(child);
     const socket = world.dialled.at(-1);
