@@ -2,10 +2,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../../test/kit/temp.ts';
 import { issueCertificate, makeAuthority } from '../../transports/tls/local-ca.ts';
 
 /** The parent domain of the containers, and the host that TLS is ended for (wrk sends the URL's host as the server name). */
@@ -46,16 +47,6 @@ export async function stop(child: ChildProcess): Promise<void> {
   const hard = setTimeout(() => child.kill('SIGKILL'), 2000);
   await once(child, 'exit');
   clearTimeout(hard);
-}
-
-/** A port that is free now. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 /** Waits until somebody listens. */
