@@ -7,8 +7,10 @@
  * begin so.
  */
 import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { get, type IncomingMessage } from 'node:http';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
@@ -46,7 +48,7 @@ interface Row {
   readonly cpuPer?: { readonly count: number; readonly unit: string };
 }
 
-const get =
+const answered =
   (path: string): Row['run'] =>
   (peer, seconds) =>
     requests(`http://127.0.0.1:${peer.ports.http}${path}`, seconds);
@@ -56,8 +58,8 @@ async function requests(url: string, seconds: number, host: string | undefined =
 }
 
 const ROWS: readonly Row[] = [
-  { name: '200 B', unit: 'req/s', run: get('/s'), goal: { peer: 'nginx', ratio: 1 } },
-  { name: '10 KB', unit: 'req/s', run: get('/l'), goal: { peer: 'nginx', ratio: 1 } },
+  { name: '200 B', unit: 'req/s', run: answered('/s'), goal: { peer: 'nginx', ratio: 1 } },
+  { name: '10 KB', unit: 'req/s', run: answered('/l'), goal: { peer: 'nginx', ratio: 1 } },
   {
     name: 'TLS 200 B',
     unit: 'req/s',
@@ -89,7 +91,7 @@ const ROWS: readonly Row[] = [
 function child(peer: Peer, mode: 'flow' | 'dial', seconds: number, unit: number) {
   if (peer.ports.pass === 0) return undefined;
   const name = nameOf(mode === 'flow' ? 'flow' : 'once');
-  return once(node(1, [mode, String(peer.ports.pass), name, String(seconds)])).then((line) => {
+  return nextLine(node(1, [mode, String(peer.ports.pass), name, String(seconds)])).then((line) => {
     const { count, seconds: took } = counted.parse(line);
     return { count: count / unit, seconds: took };
   });
@@ -107,7 +109,7 @@ async function compare(rounds: number, seconds: number, only: readonly string[])
     running.push(origin.process);
     const source = node(1, ['source'], 'pipe');
     running.push(source);
-    const origins = { http: origin.port, flow: z.object({ port: z.number() }).parse(await once(source)).port };
+    const origins = { http: origin.port, flow: z.object({ port: z.number() }).parse(await nextLine(source)).port };
     const peers: Peer[] = [];
     for (const start of [startNginxProxy, startHaproxy, startOurs]) {
       const peer = await start(folder, origins);
@@ -153,7 +155,7 @@ async function compare(rounds: number, seconds: number, only: readonly string[])
 const lines = new WeakMap<ChildProcess, AsyncIterator<string>>();
 
 /** The next line a child says, parsed. */
-async function once(of: ChildProcess): Promise<unknown> {
+async function nextLine(of: ChildProcess): Promise<unknown> {
   let said = lines.get(of);
   if (said === undefined) {
     if (of.stdout === null) throw new Error('A child was started without stdout.');
@@ -172,18 +174,19 @@ function node(core: number, args: string[], stdin: 'pipe' | 'ignore' = 'ignore')
 
 async function startOurs(folder: string, origins: { http: number; flow: number }): Promise<Peer> {
   const server = node(0, ['ours', folder, String(origins.http), String(origins.flow)], 'pipe');
-  const { http, https } = z.object({ http: z.number(), https: z.number() }).parse(await once(server));
+  const { http, https } = z.object({ http: z.number(), https: z.number() }).parse(await nextLine(server));
   return { name: 'ours', process: server, ports: { http, https, cache: await caches(http), pass: https } };
 }
 
 /** The port, if the gateway answers from a cache there, else 0. */
 async function caches(port: number): Promise<number> {
+  // `fetch` sets the Host by the URL, whatever it is told.
   for (let again = 0; again < 3; again++) {
-    const response = await fetch(`http://127.0.0.1:${port}/cached/s`, { headers: { host: nameOf('http') } }).catch(
-      () => undefined,
-    );
-    await response?.arrayBuffer();
-    if (response?.headers.has('age')) return port;
+    const request = get({ ...{ host: '127.0.0.1', port, path: '/cached/s' }, headers: { host: nameOf('http') } });
+    const [response]: IncomingMessage[] = await once(request, 'response');
+    response?.resume();
+    if (response !== undefined) await once(response, 'end');
+    if (response?.headers.age !== undefined) return port;
   }
   return 0;
 }
@@ -194,7 +197,7 @@ async function idleBytes(peer: Peer): Promise<number> {
   const before = await settled(peer);
   const client = node(1, ['idle', String(peer.ports.http), request, String(IDLE_CONNECTIONS)], 'pipe');
   try {
-    await once(client);
+    await nextLine(client);
     return ((await settled(peer)) - before) / IDLE_CONNECTIONS;
   } finally {
     await stop(client);
@@ -206,7 +209,7 @@ async function settled({ name, process: server }: Peer): Promise<number> {
   await delay(300);
   if (name === 'ours') {
     server.stdin?.write('gc\n');
-    await once(server);
+    await nextLine(server);
   }
   const [, kb] = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8')) ?? [];
   return Number(kb) * 1024;

@@ -11,6 +11,7 @@ import { type UpstreamLimits, Upstreams } from '../../transports/h1/upstreams.ts
 import { Admission } from '../../transports/tcp/admission.ts';
 import { listenWires } from '../../transports/tcp/listen.ts';
 import { splice } from '../../transports/tcp/splice.ts';
+import type { IsTrusted } from '../../transports/tcp/trusted.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 
@@ -30,6 +31,7 @@ export async function openProxy(
     limits?: Partial<UpstreamLimits>;
     admission?: Admission;
     cache?: CacheHook;
+    isTrusted?: IsTrusted;
   } = {},
 ): Promise<TestProxy> {
   const upstreams = new Upstreams(options.limits);
@@ -37,6 +39,7 @@ export async function openProxy(
   const switched: (() => void)[] = [];
   const proxy = new HttpProxy({
     upstreams,
+    isTrusted: options.isTrusted,
     route:
       typeof route === 'function' ? route : ({ target }) => ({ forward: { host: '127.0.0.1', port: route }, target }),
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

@@ -6,6 +6,7 @@ import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
 import { Admission } from '../../transports/tcp/admission.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
@@ -436,6 +437,33 @@ describe('an origin', () => {
     assert.equal(first.text(), '');
   });
 
+  test('is not taken up by one client: others get in, also while its connections have switched protocols', async (t) => {
+    const port = await rawOrigin(t, (socket) => {
+      socket.once('data', (bytes) => {
+        if (bytes.toString('latin1').includes('/ws'))
+          socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+      });
+    });
+    const isTrusted = () => true;
+    const proxy = await openProxy(t, port, { limits: { maxPerOrigin: 4, maxPerClient: 2 }, isTrusted });
+    const from = (address: string, path = '/', more = '') =>
+      rawClient(t, proxy.port, `GET ${path} HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: ${address}\r\n${more}\r\n`);
+    const connections = () => proxy.upstreams.health()[0]?.connections;
+    const switched = await from('192.0.2.1', '/ws', 'Connection: Upgrade\r\nUpgrade: x\r\n');
+    await switched.sees(/ 101 /);
+    const waiting = await from('192.0.2.1');
+    await until(() => connections() === 2, { what: 'the first client has its share' });
+    await (await from('192.0.2.1')).sees(/^HTTP\/1.1 503 /);
+    await from('192.0.2.2');
+    await until(() => connections() === 3, { what: 'another client gets in' });
+    // What ends is given back, a switched protocol as well as a request.
+    switched.socket.resetAndDestroy();
+    waiting.socket.resetAndDestroy();
+    await until(() => connections() === 1, { what: 'its connections are gone' });
+    await from('192.0.2.1');
+    await until(() => connections() === 2, { what: 'the first client gets in again' });
+  });
+
   test('may answer HEAD, 204 and 304 without a body, and tell of 103 before', async (t) => {
     const { port } = await scripted(
       t,
@@ -448,6 +476,21 @@ describe('an origin', () => {
     const second = await openProxy(t, head.port);
     const heads = await rawClient(t, second.port, GET.replace('GET', 'HEAD').repeat(2));
     await heads.sees(/(HTTP\/1.1 200 OK\r\nContent-Length: 999\r\n\r\n){2}$/);
+  });
+});
+
+describe('a route that throws or rejects', () => {
+  test('costs its own request a 500; the connection and the process go on', async (t) => {
+    const route = ({ target }: ProxyRequest): ProxyDecision | Promise<ProxyDecision> => {
+      if (target === '/throws') throw new Error('secret');
+      if (target === '/rejects') return Promise.reject(new Error('secret'));
+      return { reply: { status: 200, body: 'ok' } };
+    };
+    const proxy = await openProxy(t, route);
+    const ask = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a.test\r\n\r\n`;
+    const client = await rawClient(t, proxy.port, ask('/throws') + ask('/rejects') + ask('/'));
+    await client.sees(/^HTTP\/1.1 500 [\s\S]*HTTP\/1.1 500 [\s\S]*HTTP\/1.1 200 [\s\S]*ok$/);
+    assert.doesNotMatch(client.text(), /secret/);
   });
 });
 

@@ -1,6 +1,6 @@
 /** The gateway's response cache (interface section 4.5), as exchanges see it. docs/gateway-cache.md says what it keeps. */
 import { LRUCache } from 'lru-cache';
-import type { CacheAnswer, CacheHook, CacheRequest, CacheSink } from '../h1/cache-hook.ts';
+import { type CacheAnswer, type CacheHook, type CacheRequest, type CacheSink, FORWARD } from '../h1/cache-hook.ts';
 import type { RequestHead } from '../h1/request-head.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
 import { type Collecting, Collector } from './collector.ts';
@@ -17,6 +17,8 @@ const COLLECTING_PER_HOST = 16_000_000;
 /** For what was not kept, nobody waits the next time: how many of these are remembered, and how long, ms. */
 const PASSES = 10_000;
 const PASS_MS = 30_000;
+/** Of what was not kept, one response in so long is looked at, to see whether the next may be; ms. */
+const LOOK_MS = 1000;
 /** Mutations are counted by path, in so many counters. */
 const COUNTERS = 4096;
 
@@ -51,7 +53,8 @@ export class ResponseCache implements CacheHook {
   readonly #store: CacheStore;
   readonly #shared: Collecting;
   readonly #flights = new Map<string, { readonly flight: Flight; readonly mutations: number }>();
-  readonly #passes: LRUCache<string, true>;
+  /** When the response was last looked at, by the question's key. */
+  readonly #passes: LRUCache<string, number>;
   readonly #mutations = new Uint32Array(COUNTERS);
   readonly #collecting = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
@@ -127,7 +130,7 @@ export class ResponseCache implements CacheHook {
       if (this.#store.set(entry)) this.#stored++;
     };
     const passed = (isLasting: boolean) => {
-      if (isLasting) this.#passes.set(key, true);
+      if (isLasting) this.#passes.set(key, this.#shared.clock());
     };
     const current = this.#flights.get(key);
     if (question.reads && current !== undefined && current.mutations === mutations) {
@@ -141,7 +144,9 @@ export class ResponseCache implements CacheHook {
         return answer;
       });
     }
-    if (!question.reads || this.#passes.has(key)) {
+    const lookedAt = question.reads ? this.#passes.get(key) : undefined;
+    if (lookedAt !== undefined && this.#shared.clock() - lookedAt < LOOK_MS) return FORWARD;
+    if (!question.reads || lookedAt !== undefined) {
       const nothing = () => {};
       return {
         kind: 'forward',
@@ -240,5 +245,3 @@ function counterOf(host: string, path: string): number {
   }
   return (hash ^ (hash >>> 16)) & (COUNTERS - 1);
 }
-
-const FORWARD: CacheAnswer = { kind: 'forward' };

@@ -217,7 +217,7 @@ export class GatewayListeners {
   }
 
   #pass(wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, host: string): void {
-    this.#upstreams.open(to).then(
+    this.#upstreams.open(to, address).then(
       (lease) => {
         if (wire.isDestroyed) lease.release(false);
         else this.#join(wire, lease.wire, { kind: 'passthrough', host, protocol: 'tls', address }, hello);

@@ -47,6 +47,9 @@ export type CacheAnswer =
   | { readonly kind: 'forward'; readonly sink?: CacheSink }
   | { readonly kind: 'fail'; readonly status: FailureStatus; readonly reason: string };
 
+/** Forwarded, and nothing is kept. */
+export const FORWARD: CacheAnswer = { kind: 'forward' };
+
 /** A response cache. */
 export interface CacheHook {
   /** Asked once for each request to forward. A promise: another request for the same is under way, and is waited for, bounded. */

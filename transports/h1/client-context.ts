@@ -1,5 +1,5 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
-import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
+import type { AccessEntry, ProxyDecision, ProxyRequest, Route } from '../../proto/gateway.ts';
 import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
@@ -43,12 +43,35 @@ export function clientOf(head: RequestHead, { isTrusted }: ClientContext, peer: 
   return isTrusted === undefined ? peer : clientBehind(peer, valuesOf(head.fields, 'x-forwarded-for'), isTrusted);
 }
 
-/** A request as whoever routes it sees it. */
-export function askedOf(head: RequestHead, context: ClientContext, address: string): ProxyRequest {
-  return new Asked(head, context, address);
+const FAILED: ProxyDecision = {
+  reply: { status: 500, body: 'The gateway could not decide where this request goes.\n' },
+};
+
+/** The certificate that the client checked vouches for one name only (hazard T16; RFC 9110, section 15.5.20). */
+const MISDIRECTED: ProxyDecision = {
+  reply: { status: 421, body: 'This connection was opened for another host name.\n' },
+};
+
+/**
+ * What becomes of a request from `address` over a connection to `serverName` (undefined: without TLS). A route that throws or
+ * rejects costs its own request a 500, and nobody else anything.
+ */
+export function decisionOf(
+  head: RequestHead,
+  context: ClientContext,
+  address: string,
+  serverName: string | undefined,
+): ProxyDecision | Promise<ProxyDecision> {
+  if (serverName !== undefined && head.host !== serverName) return MISDIRECTED;
+  try {
+    const decision = context.route(new Asked(head, context, address));
+    return decision instanceof Promise ? decision.catch(() => FAILED) : decision;
+  } catch {
+    return FAILED;
+  }
 }
 
-/** What most decisions never ask for is looked up only when they do. */
+/** A request as whoever routes it sees it. What most decisions never ask for is looked up only when they do. */
 class Asked implements ProxyRequest {
   readonly method: string;
   readonly host: string;

@@ -4,19 +4,18 @@
  */
 import type { ProxyDecision, ProxyForward, ProxyReply } from '../../proto/gateway.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
+import { Ahead } from './ahead.ts';
 import { BodyReader } from './body.ts';
-import type { CacheAnswer } from './cache-hook.ts';
+import { type CacheAnswer, FORWARD } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
-import { askedOf, type ClientContext, clientOf, entryOf } from './client-context.ts';
+import { type ClientContext, clientOf, decisionOf, entryOf } from './client-context.ts';
 import type { Timed } from './deadlines.ts';
 import { Exchange, type ExchangeClient } from './exchange.ts';
-import { HeadBuffer } from './head-buffer.ts';
 import { Replay } from './replay.ts';
-import { MAX_HEAD_BYTES, type RequestHead, readRequestHead } from './request-head.ts';
+import type { RequestHead } from './request-head.ts';
+import { RequestReader, TOO_SLOW } from './request-reader.ts';
 import { replyText } from './write-heads.ts';
 
-/** Most bytes of later requests kept while one is answered. */
-const MAX_AHEAD = 65_536;
 /** How long a client may take to read a last answer before it is cut off, ms. */
 const LINGER_MS = 2000;
 
@@ -32,16 +31,14 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   readonly #serverName: string | undefined;
   /** The client of the request under way. */
   #address: string;
-  readonly #head = new HeadBuffer(MAX_HEAD_BYTES);
+  readonly #head = new RequestReader();
   #phase: Phase = 'idle';
   #request: RequestHead | undefined;
   #exchange: Exchange | Replay | undefined;
   /** When the request's head was complete, ms. */
   #began = 0;
   #body: BodyReader | undefined;
-  /** Bytes that came before they could be used. */
-  #ahead: Buffer[] = [];
-  #aheadBytes = 0;
+  readonly #ahead = new Ahead();
   #isReady = false;
   #isFlowing = true;
   #hasEnded = false;
@@ -77,32 +74,22 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   onDeadline(): void {
     switch (this.#phase) {
       case 'idle':
-        this.#close();
-        return;
       case 'head':
         // A client that never began has nothing to be told.
-        if (this.#head.isEmpty) {
-          this.#close();
-          return;
-        }
-        this.#refuse({ status: 408, body: 'The request took too long to arrive.\n' });
+        if (this.#head.isEmpty) this.#close();
+        else this.#refuse(TOO_SLOW);
         return;
       case 'exchange':
-        if (this.#exchange === undefined || this.#exchange.hasResponded) {
-          this.abort();
-          return;
-        }
-        this.#exchange.abort();
-        if (!this.#isBodyRead) {
-          this.#refuse({ status: 408, body: 'The request took too long to arrive.\n' });
-          return;
-        }
-        this.fail(504, 'The service behind this address did not answer in time.');
-        return;
       case 'closing':
-        this.abort();
-        return;
+        if (this.#exchange?.hasResponded !== false) this.abort();
+        else this.#giveUp(this.#exchange);
     }
+  }
+
+  #giveUp(exchange: Exchange | Replay): void {
+    exchange.abort();
+    if (this.#isBodyRead) this.fail(504, 'The service behind this address did not answer in time.');
+    else this.#refuse(TOO_SLOW);
   }
 
   // ---------------------------------------------------------------------------------------------------- from the client
@@ -110,7 +97,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first. A client that does not read its answers gets no more of them.
-    if (this.#ahead.length > 0 || (this.#request === undefined && this.#wire.needsDrain)) {
+    if (!this.#ahead.isEmpty || (this.#request === undefined && this.#wire.needsDrain)) {
       this.#keep(chunk, 0);
       this.#readBody();
     } else if (this.#request === undefined) this.#readHead(chunk);
@@ -119,15 +106,13 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
 
   /** Keeps a copy: the bytes are ours for the moment only. */
   #keep(chunk: Buffer, from: number): void {
-    if (from === chunk.length) return;
-    this.#ahead.push(Buffer.from(chunk.subarray(from)));
-    this.#aheadBytes += chunk.length - from;
+    this.#ahead.keep(chunk, from);
     this.#flow();
   }
 
   /** Stops reading from the client when enough waits, and goes on when it does not. */
   #flow(): void {
-    const flows = this.#aheadBytes < MAX_AHEAD;
+    const flows = !this.#ahead.isFull;
     if (flows === this.#isFlowing) return;
     this.#isFlowing = flows;
     if (flows) this.#wire.resume();
@@ -135,29 +120,17 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   }
 
   #readHead(chunk: Buffer): void {
-    let at = 0;
-    if (this.#head.isEmpty) {
-      // Empty lines before a request line are forgiven (RFC 9112, section 2.2).
-      while (at + 1 < chunk.length && chunk[at] === 13 && chunk[at + 1] === 10) at += 2;
-      if (at === chunk.length) return;
-      // The whole head has this long, however it drips.
-      if (this.#phase === 'idle') this.#wait('head', this.#context.timeouts.headMs);
-    }
+    const at = this.#head.beginOf(chunk);
+    if (at === chunk.length) return;
+    // The whole head has this long, however it drips.
+    if (this.#head.isEmpty && this.#phase === 'idle') this.#wait('head', this.#context.timeouts.headMs);
     const found = this.#head.push(chunk, at);
     if (found === undefined) return;
-    if (found === 'too_large') {
-      this.#refuse({ status: 431, body: 'The header of the request is too large.\n' });
+    if ('refuse' in found) {
+      this.#refuse(found.refuse);
       return;
     }
-    if (found === 'broken') {
-      this.#refuse({ status: 400, body: 'The request is not HTTP/1.1: a line does not end in CRLF.\n' });
-      return;
-    }
-    const head = readRequestHead(found.text);
-    if ('reason' in head) {
-      this.#refuse({ status: head.status, body: `The request is not valid: ${head.reason}.\n` });
-      return;
-    }
+    const { head } = found;
     this.#began = performance.now();
     this.#request = head;
     this.#body = new BodyReader(head.framing);
@@ -167,12 +140,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#wait('exchange', this.#context.timeouts.stallMs);
     this.#keep(chunk, found.next);
     this.#address = clientOf(head, this.#context, this.#peer);
-    if (this.#serverName !== undefined && head.host !== this.#serverName) {
-      // The certificate that the client checked vouches for one name only (hazard T16; RFC 9110, section 15.5.20).
-      this.#answer({ status: 421, body: 'This connection was opened for another host name.\n' });
-      return;
-    }
-    const decision = this.#context.route(askedOf(head, this.#context, this.#address));
+    const decision = decisionOf(head, this.#context, this.#address, this.#serverName);
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
     else this.#decided(head, decision);
   }
@@ -210,9 +178,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       return;
     }
     const client = { address: this.#address, isEncrypted: this.#context.isEncrypted, vouch };
-    const exchange = new Exchange(this, this.#context.upstreams, {
-      ...{ head, address, target, client, keepAlive, sink: answer.sink },
-    });
+    const forward = { head, address, target, client, keepAlive, sink: answer.sink };
+    const exchange = new Exchange(this, this.#context.upstreams, forward);
     this.#exchange = exchange;
     exchange.start();
   }
@@ -225,7 +192,6 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     while (body !== undefined && !body.isDone && this.#isReady && exchange !== undefined) {
       const chunk = untouched ?? this.#ahead.shift();
       if (chunk === undefined) break;
-      if (untouched === undefined) this.#aheadBytes -= chunk.length;
       untouched = undefined;
       this.progress();
       let next: number;
@@ -242,14 +208,11 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       }
       if (next === chunk.length) continue;
       if (chunk === fresh) this.#keep(chunk, next);
-      else {
-        this.#ahead.unshift(chunk.subarray(next));
-        this.#aheadBytes += chunk.length - next;
-      }
+      else this.#ahead.unshift(chunk.subarray(next));
     }
     if (untouched !== undefined) this.#keep(untouched, 0);
     if (this.#isBodyRead && this.#isReady) exchange?.endBody();
-    if (!this.#isBodyRead && this.#hasEnded && this.#ahead.length === 0) this.#cutShort();
+    if (!this.#isBodyRead && this.#hasEnded && this.#ahead.isEmpty) this.#cutShort();
     else this.#flow();
   }
 
@@ -257,10 +220,10 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#hasEnded = true;
     if (this.#phase === 'idle' || this.#phase === 'head') {
       // Whole requests wait for their turn.
-      if (this.#ahead.length > 0) return;
+      if (!this.#ahead.isEmpty) return;
       if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
       else this.#close();
-    } else if (this.#phase === 'exchange' && !this.#isBodyRead && this.#ahead.length === 0) this.#cutShort();
+    } else if (this.#phase === 'exchange' && !this.#isBodyRead && this.#ahead.isEmpty) this.#cutShort();
   }
 
   /** The client ended in the middle of a body: the origin must not take it for whole. */
@@ -271,7 +234,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
 
   onDrain(): void {
     if (this.#phase === 'idle') {
-      if (this.#ahead.length > 0) this.#goOn();
+      if (!this.#ahead.isEmpty) this.#goOn();
       return;
     }
     this.progress();
@@ -287,7 +250,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.#log(exchange.hasResponded ? exchange.sent.status : 499, exchange.sent.bytes);
     }
     this.#phase = 'closing';
-    this.#ahead = [];
+    this.#ahead.clear();
     this.#context.onDone(this);
   }
 
@@ -325,9 +288,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   }
 
   finish(keep: boolean): void {
-    const sent = this.#exchange?.sent;
-    this.#exchange = undefined;
-    this.#log(sent?.status ?? 0, sent?.bytes ?? 0);
+    this.#logSent();
     this.#next(keep);
   }
 
@@ -338,23 +299,20 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   }
 
   destroy(): void {
-    const sent = this.#exchange?.sent;
     this.#isBroken = true;
-    this.#exchange = undefined;
-    this.#log(sent?.status ?? 0, sent?.bytes ?? 0);
+    this.#logSent();
     this.abort();
   }
 
   switched(origin: Wire, rest: Buffer): void {
     const { host = '', upgrade = [] } = this.#request ?? {};
-    this.#exchange = undefined;
-    this.#log(101, 0);
+    this.#logSent();
     this.#context.deadlines.remove(this);
     const wire = this.#wire;
     wire.reader = NOBODY;
     wire.pause();
     if (rest.length > 0) wire.write(rest);
-    for (const chunk of this.#ahead.splice(0)) origin.write(chunk);
+    for (const chunk of this.#ahead.takeAll()) origin.write(chunk);
     this.#context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#address });
     this.#context.onDone(this);
   }
@@ -373,8 +331,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   /** Answers what was not understood, and closes: where the next request begins is not known. */
   #refuse(reply: ProxyReply): void {
     this.#exchange = undefined;
-    const { method = 'GET' } = this.#request ?? {};
-    this.#wire.write(Buffer.from(replyText(reply, method, false, 1)));
+    this.#wire.write(Buffer.from(replyText(reply, this.#request?.method ?? 'GET', false, 1)));
     this.#log(reply.status, 0);
     this.#close();
   }
@@ -397,17 +354,15 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#body = undefined;
     this.#wait('idle', this.#context.timeouts.idleMs);
     // Not from here: a thousand requests in one packet must not become a thousand calls deep.
-    if (this.#ahead.length > 0) {
-      if (!this.#wire.needsDrain) setImmediate(this.#goOn);
-    } else if (this.#hasEnded) this.#close();
+    if (this.#ahead.isEmpty) {
+      if (this.#hasEnded) this.#close();
+    } else if (!this.#wire.needsDrain) setImmediate(this.#goOn);
   }
 
   /** Takes the request that came ahead of its turn. */
   #goOn = (): void => {
     if (this.#phase !== 'idle') return;
-    const chunk = Buffer.concat(this.#ahead);
-    this.#ahead = [];
-    this.#aheadBytes = 0;
+    const chunk = Buffer.concat(this.#ahead.takeAll());
     this.#flow();
     this.#readHead(chunk);
     // The client sent its last and left: what it began is not a request.
@@ -418,8 +373,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #close(): void {
     if (this.#phase === 'closing') return;
     this.#wait('closing', LINGER_MS);
-    this.#ahead = [];
-    this.#aheadBytes = 0;
+    this.#ahead.clear();
     this.#wire.resume();
     this.#wire.end();
     if (this.#hasEnded) this.#wire.destroySoon();
@@ -430,6 +384,13 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.deadline = this.#context.deadlines.now() + ms;
   }
 
+  /** The exchange is over. */
+  #logSent(): void {
+    const { status, bytes } = this.#exchange?.sent ?? { status: 0, bytes: 0 };
+    this.#exchange = undefined;
+    this.#log(status, bytes);
+  }
+
   #log(status: number, bytes: number): void {
     const head = this.#request;
     const ms = head === undefined ? 0 : performance.now() - this.#began;
@@ -437,5 +398,3 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#context.onAccess(entryOf(head, { address, upstream, isBroken, status, bytes, ms }));
   }
 }
-
-const FORWARD: CacheAnswer = { kind: 'forward' };

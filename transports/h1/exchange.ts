@@ -106,7 +106,7 @@ export class Exchange implements WireReader {
 
   /** Finds a connection and sends the head. */
   start(): void {
-    const reused = this.#upstreams.reuse(this.#forward.address);
+    const reused = this.#upstreams.reuse(this.#forward.address, this.#forward.client.address);
     if (reused !== undefined) this.#use(reused);
     else this.#open();
   }
@@ -142,7 +142,7 @@ export class Exchange implements WireReader {
 
   #open(): void {
     this.#giveUp = new AbortController();
-    this.#upstreams.open(this.#forward.address, this.#giveUp.signal).then(
+    this.#upstreams.open(this.#forward.address, this.#forward.client.address, this.#giveUp.signal).then(
       (lease) => {
         this.#giveUp = undefined;
         if (this.#isOver) lease.release(false);

@@ -19,6 +19,8 @@ export class UpstreamError extends Error {
 export interface UpstreamLimits {
   /** Most connections to one origin. */
   readonly maxPerOrigin: number;
+  /** Most of these in use by one client: it leaves some to others. */
+  readonly maxPerClient: number;
   /** Most idle connections to one origin. */
   readonly maxIdle: number;
   /** How long an unused connection is kept, ms: less than what origins keep. */
@@ -26,7 +28,13 @@ export interface UpstreamLimits {
   readonly connectMs: number;
 }
 
-export const UPSTREAM_LIMITS: UpstreamLimits = { maxPerOrigin: 1024, maxIdle: 64, idleMs: 4000, connectMs: 5000 };
+export const UPSTREAM_LIMITS: UpstreamLimits = {
+  maxPerOrigin: 1024,
+  maxPerClient: 512,
+  maxIdle: 64,
+  idleMs: 4000,
+  connectMs: 5000,
+};
 
 /** What traffic says of an origin. */
 export interface UpstreamHealth {
@@ -52,6 +60,8 @@ interface Origin {
   /** Open or opening. */
   connections: number;
   failures: number;
+  /** Connections in use or opening, by client. */
+  readonly byClient: Map<string, number>;
   /** The newest last: it is the least likely to be closed. */
   readonly idle: Connection[];
 }
@@ -70,28 +80,34 @@ export class Upstreams {
     this.#sweep.unref();
   }
 
-  /** An idle connection if there is one (unless `isFresh`), else undefined: then `open`. */
-  reuse(address: UpstreamAddress): Lease | undefined {
+  /** An idle connection if there is one and `client` may have it, else undefined: then `open`. */
+  reuse(address: UpstreamAddress, client: string): Lease | undefined {
     const origin = this.#origins.get(keyOf(address));
+    if (origin === undefined || this.#hasShare(origin, client)) return undefined;
     for (;;) {
-      const found = origin?.idle.pop();
-      if (origin === undefined || found === undefined) return undefined;
-      if (found.wire.isWhole) return found.lend();
+      const found = origin.idle.pop();
+      if (found === undefined) return undefined;
+      if (found.wire.isWhole) {
+        take(origin, client);
+        return found.lend(client);
+      }
       found.wire.destroy();
     }
   }
 
-  /** Opens a connection. Rejects with UpstreamError. `signal` gives up. */
-  open(address: UpstreamAddress, signal?: AbortSignal): Promise<Lease> {
+  /** Opens a connection for `client`. Rejects with UpstreamError. `signal` gives up. */
+  open(address: UpstreamAddress, client: string, signal?: AbortSignal): Promise<Lease> {
     const origin = this.#originOf(address);
-    if (this.#closed || origin.connections >= this.#limits.maxPerOrigin) {
+    if (this.#closed || origin.connections >= this.#limits.maxPerOrigin || this.#hasShare(origin, client)) {
       return Promise.reject(new UpstreamError('too_many', `There are too many connections to ${origin.key}.`));
     }
     origin.connections++;
+    take(origin, client);
     return new Promise((resolve, reject) => {
       const giveUp = (error: UpstreamError) => {
         done();
         cancel();
+        leave(origin, client);
         reject(error);
       };
       const fail = (error: UpstreamError) => {
@@ -108,16 +124,19 @@ export class Upstreams {
         clearTimeout(timer);
         signal?.removeEventListener('abort', onAbort);
       };
+      let connection: Connection | undefined;
       const cancel = dial(address.host, address.port, {
         onOpen: (wire) => {
           done();
           origin.failures = 0;
-          resolve(new Connection(origin, wire, this.#rested).lend());
+          connection = new Connection(origin, wire, this.#rested);
+          resolve(connection.lend(client));
         },
         onError: (cause) =>
           fail(new UpstreamError('connect_failed', `${origin.key} does not take connections.`, { cause })),
         onClosed: () => {
           origin.connections--;
+          connection?.returned();
           this.#forget(origin);
         },
       });
@@ -155,11 +174,15 @@ export class Upstreams {
     origin.idle.push(connection);
   }
 
+  #hasShare({ byClient }: Origin, client: string): boolean {
+    return (byClient.get(client) ?? 0) >= this.#limits.maxPerClient;
+  }
+
   #originOf(address: UpstreamAddress): Origin {
     const key = keyOf(address);
     let origin = this.#origins.get(key);
     if (origin === undefined) {
-      origin = { key, address, connections: 0, failures: 0, idle: [] };
+      origin = { key, address, connections: 0, failures: 0, byClient: new Map(), idle: [] };
       this.#origins.set(key, origin);
     }
     return origin;
@@ -184,6 +207,16 @@ function keyOf({ host, port }: UpstreamAddress): string {
   return `${host}:${port}`;
 }
 
+function take({ byClient }: Origin, client: string): void {
+  byClient.set(client, (byClient.get(client) ?? 0) + 1);
+}
+
+function leave({ byClient }: Origin, client: string): void {
+  const left = (byClient.get(client) ?? 1) - 1;
+  if (left === 0) byClient.delete(client);
+  else byClient.set(client, left);
+}
+
 /** An open connection: lent to one exchange after the other, and hears the origin while it is idle. */
 class Connection implements Lease, WireReader {
   readonly origin: Origin;
@@ -191,7 +224,8 @@ class Connection implements Lease, WireReader {
   /** When it became idle. */
   since = 0;
   isReused = false;
-  #isOut = false;
+  /** Whom it is lent to. */
+  #client: string | undefined;
   readonly #rest: (connection: Connection) => void;
 
   constructor(origin: Origin, wire: Wire, rest: (connection: Connection) => void) {
@@ -200,17 +234,24 @@ class Connection implements Lease, WireReader {
     this.#rest = rest;
   }
 
-  lend(): Lease {
-    this.#isOut = true;
+  lend(client: string): Lease {
+    this.#client = client;
     return this;
   }
 
   release(keep: boolean): void {
-    if (!this.#isOut) return;
-    this.#isOut = false;
+    if (!this.returned()) return;
     this.isReused = true;
     if (keep) this.#rest(this);
     else this.wire.destroy();
+  }
+
+  /** Nobody has it any more; false when nobody had it. One that switched protocols is never given back, but closes. */
+  returned(): boolean {
+    if (this.#client === undefined) return false;
+    leave(this.origin, this.#client);
+    this.#client = undefined;
+    return true;
   }
 
   /** Whatever comes unasked would be taken for the answer to the next request (hazard H12). */
