@@ -256,6 +256,23 @@ notify
     await notifySend({ ...options, json: notify.opts<{ json?: true }>().json === true || options.json === true });
   });
 
+program
+  .command('monitor')
+  .description('run the cluster monitor alone, on DATABASE_URL and JWT_SECRET')
+  .option('--addr <address>', 'address it listens on, host:port or :port', ':8080')
+  .option('--refresh <time>', 'time between two measurements, such as 5s or 500ms', '5s')
+  .option(
+    '--api-server <address>',
+    'the container engine, as in DOCKER_HOST (default: DOCKER_HOST, else the usual sockets)',
+  )
+  .option('--nats <url>', 'message broker (default: NATS_URL, else the streams in the database)')
+  .option('--json', 'print one line of JSON once it serves')
+  .action(async (options: { addr: string; refresh: string; apiServer?: string; nats?: string; json?: true }) => {
+    const { runMonitor } = await import('./monitor-command.ts');
+    const { apiServer, nats } = options;
+    await runMonitor({ ...options, apiServer, nats, json: options.json === true });
+  });
+
 const routes = program.command('routes').description('static routes of the gateway (works while it runs)');
 routes
   .command('add <host> <path-prefix> <target>')

@@ -102,8 +102,8 @@ function required({ DATABASE_URL, JWT_SECRET }: Environment): { connectionString
   return { connectionString: DATABASE_URL, secret: JWT_SECRET };
 }
 
-/** `:port` on all addresses, `host:port`, or `[address]:port`. */
-function addressOf(text: string): { host: string; port: number } {
+/** `:port` on all addresses, `host:port`, or `[address]:port`. Throws CliError for anything else. */
+export function addressOf(text: string): { host: string; port: number } {
   const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):([0-9]{1,5})$/.exec(text) ?? [];
   const port = Number(digits);
   if (digits === undefined || port > 65_535)

@@ -2,6 +2,7 @@
 import { BusError, EngineError } from '../proto/ports.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
+import { dockerMetrics } from '../transports/docker/metrics.ts';
 import { ListenError } from '../transports/http/index.ts';
 import { useWires } from '../transports/tcp/wires.ts';
 import { certificateOf } from './certificates.ts';
@@ -12,6 +13,7 @@ import { databaseServer } from './database.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
 import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
 import { openLog } from './log.ts';
+import { nodeName } from './monitor.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
 import { proxiesOf } from './proxies.ts';
@@ -81,6 +83,7 @@ export async function up(options: UpOptions): Promise<void> {
           log,
           ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
         }),
+      metrics: (installation) => dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
       domain,
       host: options.listen,
       ports,
@@ -132,7 +135,7 @@ async function prepareImage(
 function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
     ready: true,
-    urls: { ...urls, net: null, monitor: null, console: null },
+    urls: { ...urls, net: null, console: null },
     ssh,
     domain,
     admin: { username: admin.username, password: admin.generated },
@@ -146,6 +149,7 @@ Troupe is running.
 
   Auth      ${urls.auth}
   Compute   ${urls.compute}
+  Monitor   ${urls.monitor}
   Notify    ${urls.notify}
   Gateway   ${urls.https}  (and ${urls.http})
   SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
