@@ -16,15 +16,15 @@ import { listen } from '../transports/http/index.ts';
 import { openBus } from './bus.ts';
 import { CliError } from './cli-error.ts';
 import { type Environment, readEnvironment } from './config.ts';
-import { openLog } from './log.ts';
 import { nodeName, openMonitor } from './monitor.ts';
 import { addressOf } from './notify-command.ts';
 import { processMetrics, servicePages } from './pages.ts';
+import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
 /** Options as the command line gives them. */
-export interface MonitorCommandOptions {
+export interface MonitorCommandOptions extends LogServiceOptions {
   readonly addr: string;
   /** `5s`, `500ms`. */
   readonly refresh: string;
@@ -47,7 +47,8 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
   const { connectionString, secret } = required(environment);
   const address = addressOf(options.addr);
   const refreshMs = parseRefresh(options.refresh);
-  const log = openLog(environment.LOG_LEVEL ?? 'info');
+  const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'cluster-monitor');
+  const { log } = shipped;
   const clock = { now: Date.now };
   const told = stopSignal();
   const teardown = new Teardown(log);
@@ -79,6 +80,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     });
     teardown.add('token news', () => tokenNews.close());
     const metrics = processMetrics(system);
+    shipped.metrics(metrics.registry);
     const monitor = await openMonitor({
       ...{ system, db, bus: opened.bus, log, clock, refreshMs, registry: metrics.registry, diskPath: '/' },
       containers: dockerMetrics({ host, installation, node: nodeName(), log }),
@@ -112,6 +114,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     log.info({}, 'stopping');
   } finally {
     await teardown.run();
+    await shipped.close();
     told.forget();
   }
 }

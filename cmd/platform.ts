@@ -1,6 +1,7 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
 import { randomBytes } from 'node:crypto';
+import type { Registry } from 'prom-client';
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
 import { registryRights } from '../actors/auth/registry-rights.ts';
@@ -49,6 +50,8 @@ export interface PlatformOptions {
   readonly engine: (installation: string) => Promise<Engine>;
   /** Makes what measures its containers; without it only the machine is measured. */
   readonly metrics?: (installation: string) => MetricsSource;
+  /** Adds numbers of who starts the platform to its own. */
+  readonly onMetrics?: (registry: Registry) => void;
   /** Time between two measurements, ms. Default 5 s. */
   readonly refreshMs?: number;
   /** A folder on the disk that holds the containers. Default `/`. */
@@ -202,6 +205,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const gatewaySecret = randomBytes(32).toString('base64url');
     const addressOf = clientAddress({ gatewaySecret, isTrusted: options.proxies?.isTrusted });
     const metrics = processMetrics(system);
+    options.onMetrics?.(metrics.registry);
     notifyMetrics(metrics.registry, numbers);
     const running: { service: Service; target: string }[] = [];
     const monitor = await openMonitor({

@@ -12,18 +12,18 @@ import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
 import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
-import { openLog } from './log.ts';
 import { nodeName } from './monitor.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
 import { proxiesOf } from './proxies.ts';
 import { announce } from './running.ts';
+import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 import { lockDataDir } from './up-lock.ts';
 
 /** Options of `troupe up` as the command line gives them. */
-export interface UpOptions {
+export interface UpOptions extends LogServiceOptions {
   readonly data: string;
   readonly domain: string | undefined;
   readonly listen: string;
@@ -48,7 +48,8 @@ export async function up(options: UpOptions): Promise<void> {
   if (environment.GATEWAY_IO === 'streams') useWires('stream');
   const ports = portsWith(options.portOffset);
   const person = process.stdout.isTTY && !options.json;
-  const log = openLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'));
+  const shipped = await openShippedLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'), options, 'troupe');
+  const { log } = shipped;
   const progress = progressOn(process.stderr);
   const onProgress = (line: string) => progress.line(line);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
@@ -83,6 +84,7 @@ export async function up(options: UpOptions): Promise<void> {
           log,
           ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
         }),
+      onMetrics: (registry) => shipped.metrics(registry),
       metrics: (installation) => dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
       domain,
       host: options.listen,
@@ -111,6 +113,7 @@ export async function up(options: UpOptions): Promise<void> {
     throw friendly(error);
   } finally {
     await teardown.run();
+    await shipped.close();
     told.forget();
   }
 }

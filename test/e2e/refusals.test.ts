@@ -271,6 +271,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     for (const [url, served] of [
       [auth(), servedByAuth],
       [platform.ready.urls.notify, notifyEndpoints],
+      [platform.ready.urls.monitor, monitorEndpoints],
       [compute(), computeEndpoints],
     ] as const) {
       const { json } = await request('GET', `${url}/openapi.json`);

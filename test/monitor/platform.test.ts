@@ -1,8 +1,10 @@
 /** The monitor on the running platform, with real containers that do real work, and NATS beside it. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { get as getHttps } from 'node:https';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { jetstream } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
@@ -13,7 +15,15 @@ import { startBox } from '../kit/containers.ts';
 import { testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
 import { skipWithoutNats, startNats, type TestNats } from '../kit/nats.ts';
-import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
+import {
+  deleteAll,
+  logIn,
+  type RunningPlatform,
+  request,
+  spawnTroupe,
+  startPlatform,
+  troupe,
+} from '../kit/platform.ts';
 import { projectRoot } from '../kit/project.ts';
 import { findProgram, skipWithout } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';
@@ -22,6 +32,7 @@ import { UpgradeRefused, websocket } from '../kit/websocket.ts';
 import { cpuOf, runIn, sse } from './kit.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
+const JWT_SECRET = 'a secret of the tests, 32 bytes or more';
 const skip = skipWithoutDocker() || skipWithoutNats();
 const strictPods = podsSchema.strict().extend({ pods: z.array(podMetricsSchema.strict()) });
 const strictNodes = nodesSchema.strict();
@@ -30,6 +41,7 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;
+  let env: Record<string, string>;
   let nats: TestNats;
   let [admin, ann, bob] = ['', '', ''];
   let [annsBox, bobsBox, annsId] = ['', '', ''];
@@ -39,7 +51,13 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
     const database = await testDatabase();
     cleanup.after(() => database.close());
     nats = await startNats(cleanup);
-    const env = { DATABASE_URL: database.url, DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD, NATS_URL: nats.url };
+    env = {
+      JWT_SECRET,
+      DATABASE_URL: database.url,
+      DEFAULT_IMAGE: await tinyImage(),
+      ADMIN_PASSWORD,
+      NATS_URL: nats.url,
+    };
     platform = await startPlatform({ data, env });
     cleanup.after(() => platform.stop());
     const { auth, compute } = platform.ready.urls;
@@ -322,6 +340,59 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
       const checked = await promtool(await response.text());
       assert.deepEqual(checked, { code: 0, output: '' }, base);
     }
+  });
+
+  test('alone, with the flags of the interface: a refresh costs as many engine calls with 1 client as with 300', async (t) => {
+    const flags = ['-addr', '127.0.0.1:0', '-refresh', '500ms', '-nats', nats.url];
+    const child = spawnTroupe(['monitor', ...flags, '--json'], { ...env, NATS_URL: '' });
+    const ended = once(child, 'close');
+    t.after(async () => {
+      child.kill('SIGTERM');
+      assert.equal((await ended)[0], 0);
+    });
+    child.stderr.resume();
+    const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
+    const { port } = z.object({ ready: z.literal(true), port: z.number() }).parse(JSON.parse(String(first.value)));
+    const alone = `http://127.0.0.1:${port}`;
+    const counts = async () => {
+      const text = await (await fetch(`${alone}/metrics`)).text();
+      const of = (name: string) =>
+        Number(
+          text
+            .split('\n')
+            .find((line) => line.startsWith(`${name} `))
+            ?.split(' ')[1],
+        );
+      return {
+        calls: of('troupe_monitor_source_calls_total{source="docker"}'),
+        refreshes: of('troupe_monitor_refreshes_total'),
+        clients: of('troupe_monitor_event_streams') + of('troupe_monitor_sockets'),
+      };
+    };
+    const callsPerRefresh = async () => {
+      const from = await counts();
+      const to = await until(
+        async () => {
+          const now = await counts();
+          return now.refreshes >= from.refreshes + 6 ? now : undefined;
+        },
+        { everyMs: 100, timeoutMs: 20_000 },
+      );
+      // Once a minute the disks are added up: one call among many refreshes.
+      return Math.floor((to.calls - from.calls) / (to.refreshes - from.refreshes));
+    };
+    const stream = await sse(t, `${alone}/sse/pod-metrics`, { token: ann });
+    await until(() => JSON.stringify(stream.events.at(-1)?.data)?.includes('"memory_capacity":5368'), {
+      timeoutMs: 20_000,
+    });
+    const withOne = await callsPerRefresh();
+    const headers = { authorization: `Bearer ${ann}` };
+    for (let client = 0; client < 150; client++) {
+      await sse(t, `${alone}/sse/pod-metrics`, { token: ann });
+      await websocket(t, `${alone.replace('http', 'ws')}/ws/pod-metrics`, { headers });
+    }
+    assert.equal((await counts()).clients, 301);
+    assert.deepEqual([withOne, await callsPerRefresh()], [1, 1]);
   });
 
   test('out of memory: the user is told once, and cluster.pods says so', async () => {
