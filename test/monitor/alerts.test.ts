@@ -44,7 +44,10 @@ test('alerts: ends that were asked for are no crashes, and an event that comes t
       Actor: { Attributes: { 'troupe.installation': 'here', 'troupe.container': 'abc' } },
     });
   const tell = (...actions: string[]) => {
-    for (const action of actions) event(action, (time += 1e9));
+    for (const action of actions) {
+      time += 1e9;
+      event(action, time);
+    }
   };
   tell('start', 'kill', 'die', 'start');
   assert.deepEqual([lives.of('abc')?.restarts, lives.of('abc')?.crashedAt.length], [0, 0]);
