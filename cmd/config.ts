@@ -157,7 +157,7 @@ function isSealKey(value: string): boolean {
 export const DEFAULT_DOMAIN = 'troupe.localhost';
 
 /** Default ports of the services (design.md, section 7). */
-const PORTS = { auth: 7001, compute: 7002, notify: 7005, http: 18_080, https: 8443, ssh: 2222 } as const;
+const PORTS = { auth: 7001, compute: 7002, monitor: 7004, notify: 7005, http: 18_080, https: 8443, ssh: 2222 } as const;
 
 /** A port for each listener. */
 export type Ports = { readonly [name in keyof typeof PORTS]: number };
@@ -168,6 +168,7 @@ export function portsWith(offset: number): Ports {
   const ports = {
     auth: move(PORTS.auth),
     compute: move(PORTS.compute),
+    monitor: move(PORTS.monitor),
     notify: move(PORTS.notify),
     http: move(PORTS.http),
     https: move(PORTS.https),

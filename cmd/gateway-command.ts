@@ -16,15 +16,15 @@ import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway } from './gateway.ts';
 import { keepCertificate } from './live-certificate.ts';
-import { openLog } from './log.ts';
 import { processMetrics } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { proxiesOf } from './proxies.ts';
+import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
 /** Options as the command line gives them. */
-export interface GatewayCommandOptions {
+export interface GatewayCommandOptions extends LogServiceOptions {
   readonly data: string;
   readonly domain: string | undefined;
   readonly listen: string;
@@ -50,7 +50,8 @@ const DRAIN_MS = 10_000;
 export async function runGateway(options: GatewayCommandOptions): Promise<void> {
   const environment = readEnvironment(process.env);
   if (environment.GATEWAY_IO === 'streams') useWires('stream');
-  const log = openLog(environment.LOG_LEVEL ?? 'info');
+  const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'gateway');
+  const { log } = shipped;
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   const fallback = options.fallback === undefined ? undefined : fallbackOf(options.fallback);
   const fileRoutes = options.routesFile === undefined ? [] : readRoutesFile(options.routesFile);
@@ -85,13 +86,15 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       stop(system);
       await stopped(system);
     });
+    const metrics = processMetrics(system);
+    shipped.metrics(metrics.registry);
     const gateway = await openGateway({
       ...{ system, db, engine, log, domain, certificate, sshKeys, fileRoutes, fallback, proxies, busProblem },
       host: options.listen,
       ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       isCaching: options.cache,
-      processRegistry: processMetrics(system).registry,
+      processRegistry: metrics.registry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     const { http, https, ssh } = gateway.ports;
@@ -104,6 +107,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     log.info({}, 'draining');
   } finally {
     await teardown.run();
+    await shipped.close();
     told.forget();
   }
 }

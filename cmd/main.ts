@@ -7,6 +7,9 @@ import { defaultDataDir } from './data-dir.ts';
 import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
 
+const logService = ['--log-service <address>', 'ship logs to this collector over OTLP/gRPC, host:port'] as const;
+const logSource = ['--log-source <name>', 'name under which its logs are shipped'] as const;
+
 const program = new Command('troupe')
   .description('A self-hosted container cloud: log in, run containers, be inside them.')
   .version(version)
@@ -27,6 +30,8 @@ program
   .option('--json', 'print one line of JSON once everything serves')
   .option('--tls-cert <file>', 'wildcard certificate of the domain (PEM); without it the platform issues its own')
   .option('--tls-key <file>', 'private key of --tls-cert (PEM)')
+  .option(...logService)
+  .option(...logSource)
   .option('--access-log', 'write a line for each request through the gateway to standard error')
   .option('--no-cache', 'keep no responses in the gateway')
   .option(
@@ -48,6 +53,8 @@ program
       cache: boolean;
       trustedProxies?: string;
       proxyProtocol?: true;
+      logService?: string;
+      logSource?: string;
     }) => {
       const { up } = await import('./up.ts');
       const { domain, tlsCert, tlsKey, trustedProxies } = options;
@@ -70,6 +77,8 @@ program
   .option('--tls-key <file>', 'TLS private key path')
   .option('--fallback <address>', 'address for unmatched routes, with :port if it is not 80')
   .option('--routes-file <file>', 'more routes: a JSON array of {"host", "path", "target", "strip_prefix"}')
+  .option(...logService)
+  .option(...logSource)
   .option('--access-log', 'write a line for each request to standard error')
   .option('--no-cache', 'keep no responses')
   .option(
@@ -95,6 +104,8 @@ program
       trustedProxies?: string;
       proxyProtocol?: true;
       json?: true;
+      logService?: string;
+      logSource?: string;
     }) => {
       const { runGateway } = await import('./gateway-command.ts');
       const { domain, tlsCert, tlsKey, fallback, routesFile, trustedProxies } = options;
@@ -233,8 +244,10 @@ const notify = program
   .description('run the notification service alone, on DATABASE_URL and JWT_SECRET; or notify people')
   .option('--addr <address>', 'address it listens on, host:port or :port', ':8080')
   .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option(...logService)
+  .option(...logSource)
   .option('--json', 'print one line of JSON once it serves')
-  .action(async (options: { addr: string; domain?: string; json?: true }) => {
+  .action(async (options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) => {
     const { runNotify } = await import('./notify-command.ts');
     await runNotify({ ...options, domain: options.domain, json: options.json === true });
   });
@@ -255,6 +268,35 @@ notify
     // --json is an option of `notify` too, which takes it from both places.
     await notifySend({ ...options, json: notify.opts<{ json?: true }>().json === true || options.json === true });
   });
+
+program
+  .command('monitor')
+  .description('run the cluster monitor alone, on DATABASE_URL and JWT_SECRET')
+  .option('--addr <address>', 'address it listens on, host:port or :port', ':8080')
+  .option('--refresh <time>', 'time between two measurements, such as 5s or 500ms', '5s')
+  .option(
+    '--api-server <address>',
+    'the container engine, as in DOCKER_HOST (default: DOCKER_HOST, else the usual sockets)',
+  )
+  .option('--nats <url>', 'message broker (default: NATS_URL, else the streams in the database)')
+  .option(...logService)
+  .option(...logSource)
+  .option('--json', 'print one line of JSON once it serves')
+  .action(
+    async (options: {
+      addr: string;
+      refresh: string;
+      apiServer?: string;
+      nats?: string;
+      json?: true;
+      logService?: string;
+      logSource?: string;
+    }) => {
+      const { runMonitor } = await import('./monitor-command.ts');
+      const { apiServer, nats } = options;
+      await runMonitor({ ...options, apiServer, nats, json: options.json === true });
+    },
+  );
 
 const routes = program.command('routes').description('static routes of the gateway (works while it runs)');
 routes

@@ -16,13 +16,13 @@ import { listen } from '../transports/http/index.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from './config.ts';
-import { openLog } from './log.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
+import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
 /** Options as the command line gives them. */
-export interface NotifyCommandOptions {
+export interface NotifyCommandOptions extends LogServiceOptions {
   readonly addr: string;
   readonly domain: string | undefined;
   readonly json: boolean;
@@ -36,7 +36,8 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
   const { connectionString, secret } = required(environment);
   const address = addressOf(options.addr);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
-  const log = openLog(environment.LOG_LEVEL ?? 'info');
+  const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'notify');
+  const { log } = shipped;
   const clock = { now: Date.now };
   const told = stopSignal();
   const teardown = new Teardown(log);
@@ -72,6 +73,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
       await relayed;
     });
     const metrics = processMetrics(system);
+    shipped.metrics(metrics.registry);
     notifyMetrics(metrics.registry, numbers);
     const pages = servicePages(service, metrics.registry);
     const onReply = metrics.onReply(service.name);
@@ -89,6 +91,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     throw error instanceof BusError ? new CliError(error.message, { cause: error }) : error;
   } finally {
     await teardown.run();
+    await shipped.close();
     told.forget();
   }
 }
@@ -102,8 +105,8 @@ function required({ DATABASE_URL, JWT_SECRET }: Environment): { connectionString
   return { connectionString: DATABASE_URL, secret: JWT_SECRET };
 }
 
-/** `:port` on all addresses, `host:port`, or `[address]:port`. */
-function addressOf(text: string): { host: string; port: number } {
+/** `:port` on all addresses, `host:port`, or `[address]:port`. Throws CliError for anything else. */
+export function addressOf(text: string): { host: string; port: number } {
   const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):([0-9]{1,5})$/.exec(text) ?? [];
   const port = Number(digits);
   if (digits === undefined || port > 65_535)

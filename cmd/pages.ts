@@ -1,5 +1,5 @@
 /** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
-import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import type { NotifyNumbers } from '../actors/notify/deps.ts';
 import { openapi } from '../proto/openapi.ts';
 import type { Service } from '../proto/service.ts';
@@ -7,11 +7,15 @@ import { type SystemRef, stats } from '../supervision/index.ts';
 import type { Page, Pages } from '../transports/api/api.ts';
 import { jsonReply } from '../transports/api/replies.ts';
 import { version } from './package-root.ts';
+import { readMetric } from './read-metric.ts';
 
 /** Makes the numbers of one process. */
 export function processMetrics(system: SystemRef) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  // Gauges that are named like counters: their sums say nothing that the series by type does not.
+  for (const name of ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'])
+    registry.removeSingleMetric(name);
   const replies = new Counter({
     name: 'troupe_http_replies_total',
     help: 'Replies by service, endpoint and status',
@@ -19,25 +23,21 @@ export function processMetrics(system: SystemRef) {
     registers: [registry],
   });
   const actor = (name: string, help: string, read: (kind: ReturnType<typeof stats>['kinds'][string]) => number) =>
-    new Gauge({
-      name: `troupe_actors_${name}`,
-      help,
-      labelNames: ['kind'],
-      registers: [registry],
-      collect() {
-        this.reset();
-        for (const [kind, numbers] of Object.entries(stats(system).kinds)) this.set({ kind }, read(numbers));
-      },
-    });
+    readMetric(registry, `troupe_actors_${name}`, help, 'kind', () =>
+      Object.entries(stats(system).kinds).map(([kind, numbers]) => [kind, read(numbers)]),
+    );
   actor('alive', 'Living actors by kind', (kind) => kind.alive);
   actor('mailbox_depth', 'Messages that wait, by kind', (kind) => kind.depth);
-  actor('oldest_message_ms', 'Age of the oldest waiting message, by kind', (kind) => kind.oldestMs);
+  actor('oldest_message_seconds', 'Age of the oldest waiting message, by kind', (kind) => kind.oldestMs / 1000);
   actor('handled_total', 'Messages handled, by kind', (kind) => kind.handled);
   actor('failed_total', 'Messages whose handler failed, by kind', (kind) => kind.failed);
   actor('restarts_total', 'Restarts, by kind', (kind) => kind.restarts);
   actor('dropped_total', 'Messages dropped, by kind', (kind) => kind.dropped);
+  const counts = new Map<string, number>();
   return {
     registry,
+    /** Replies of a service so far. */
+    requests: (service: string): number => counts.get(service) ?? 0,
     onReply: (service: string) => {
       // Looking a counter up by its labels on every reply would cost as much as the routing.
       const counters = new Map<string, Counter.Internal>();
@@ -49,6 +49,7 @@ export function processMetrics(system: SystemRef) {
           counters.set(key, counter);
         }
         counter.inc();
+        counts.set(service, (counts.get(service) ?? 0) + 1);
       };
     },
   };
@@ -57,14 +58,7 @@ export function processMetrics(system: SystemRef) {
 /** Adds the numbers of the notification service. */
 export function notifyMetrics(registry: Registry, numbers: Readonly<NotifyNumbers>): void {
   const number = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name: `troupe_notify_${name}`,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read());
-      },
-    });
+    readMetric(registry, `troupe_notify_${name}`, help, undefined, () => [['', read()]]);
   number('received_total', 'Messages of the stream, repeated deliveries included', () => numbers.received);
   number('stored_total', 'Notifications stored', () => numbers.stored);
   number('known_total', 'Deliveries of notifications that were stored before', () => numbers.known);

@@ -1,6 +1,7 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
 import { randomBytes } from 'node:crypto';
+import type { Registry } from 'prom-client';
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
 import { registryRights } from '../actors/auth/registry-rights.ts';
@@ -12,7 +13,7 @@ import { notifyNumbers } from '../actors/notify/deps.ts';
 import { startNotify } from '../actors/notify/service.ts';
 import type { HttpServer } from '../proto/http.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
-import type { Clock, Engine, Log } from '../proto/ports.ts';
+import type { Clock, Engine, Log, MetricsSource } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
 import type { TokenNews } from '../proto/tokens.ts';
 import { tokenDirectory } from '../storage/auth/token-directory.ts';
@@ -34,6 +35,7 @@ import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
+import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
 import { withOperations } from './operations.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
@@ -46,6 +48,14 @@ export interface PlatformOptions {
   readonly database: DbConnection;
   /** Makes the engine; `installation` labels what belongs to this database. */
   readonly engine: (installation: string) => Promise<Engine>;
+  /** Makes what measures its containers; without it only the machine is measured. */
+  readonly metrics?: (installation: string) => MetricsSource;
+  /** Adds numbers of who starts the platform to its own. */
+  readonly onMetrics?: (registry: Registry) => void;
+  /** Time between two measurements, ms. Default 5 s. */
+  readonly refreshMs?: number;
+  /** A folder on the disk that holds the containers. Default `/`. */
+  readonly diskPath?: string;
   readonly domain: string;
   readonly host: string;
   readonly ports: Ports;
@@ -69,6 +79,7 @@ export interface Platform {
   readonly urls: {
     readonly auth: string;
     readonly compute: string;
+    readonly monitor: string;
     readonly notify: string;
     readonly http: string;
     readonly https: string;
@@ -194,9 +205,27 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const gatewaySecret = randomBytes(32).toString('base64url');
     const addressOf = clientAddress({ gatewaySecret, isTrusted: options.proxies?.isTrusted });
     const metrics = processMetrics(system);
+    options.onMetrics?.(metrics.registry);
     notifyMetrics(metrics.registry, numbers);
+    const running: { service: Service; target: string }[] = [];
+    const monitor = await openMonitor({
+      ...{ system, db, bus, clock, log: log.child({ service: 'monitor' }), registry: metrics.registry },
+      containers: options.metrics?.(installation),
+      diskPath: options.diskPath ?? '/',
+      refreshMs: options.refreshMs ?? DEFAULT_REFRESH_MS,
+      processName: 'troupe',
+      graph: {
+        services: () => running,
+        hasGateway: true,
+        requests: metrics.requests,
+        bus: { kind: environment.NATS_URL === undefined ? 'embedded' : 'nats', problem: busProblem },
+        engineKind: engine.kind,
+      },
+    });
+    teardown.add('sources of metrics', () => monitor.close());
     const serve = async (bare: Service, port: number): Promise<HttpServer> => {
-      const service = withBusHealth(bare, busProblem);
+      // Metrics go on without the broker.
+      const service = bare === monitor.service ? bare : withBusHealth(bare, busProblem);
       const handlers = api({
         service,
         authenticate,
@@ -209,19 +238,23 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       });
       const server = await listen({ host: options.host, port, ...handlers }, environment.HTTP_ADAPTER);
       teardown.add(`${service.name} listener`, () => server.close(DRAIN_MS));
+      running.push({ service, target: `${urlHost(options.host)}:${server.port}` });
       return server;
     };
     const listeners = {
       auth: await serve(withOperations(auth, system), options.ports.auth),
       compute: await serve(compute, options.ports.compute),
+      monitor: await serve(monitor.service, options.ports.monitor),
       notify: await serve(notify, options.ports.notify),
     };
+    teardown.add('streams of the monitor', async () => monitor.service.drain());
 
     const { domain, host } = options;
     const behind = (server: HttpServer) => `${urlHost(host)}:${server.port}`;
     await installServiceRoutes(db, domain, [
       { name: 'auth', endpoints: auth.endpoints, target: behind(listeners.auth) },
       { name: 'compute', endpoints: compute.endpoints, target: behind(listeners.compute) },
+      { name: 'monitor', endpoints: monitor.service.endpoints, target: behind(listeners.monitor) },
       { name: 'notify', endpoints: notify.endpoints, target: behind(listeners.notify) },
     ]);
     const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
@@ -240,6 +273,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       urls: {
         auth: url(listeners.auth),
         compute: url(listeners.compute),
+        monitor: url(listeners.monitor),
         notify: url(listeners.notify),
         http: `http://${domain}:${gateway.ports.http}`,
         https: `https://${domain}:${gateway.ports.https}`,

@@ -2,6 +2,7 @@
 import { BusError, EngineError } from '../proto/ports.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
+import { dockerMetrics } from '../transports/docker/metrics.ts';
 import { ListenError } from '../transports/http/index.ts';
 import { useWires } from '../transports/tcp/wires.ts';
 import { certificateOf } from './certificates.ts';
@@ -11,17 +12,18 @@ import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
 import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
-import { openLog } from './log.ts';
+import { nodeName } from './monitor.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
 import { proxiesOf } from './proxies.ts';
 import { announce } from './running.ts';
+import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 import { lockDataDir } from './up-lock.ts';
 
 /** Options of `troupe up` as the command line gives them. */
-export interface UpOptions {
+export interface UpOptions extends LogServiceOptions {
   readonly data: string;
   readonly domain: string | undefined;
   readonly listen: string;
@@ -46,7 +48,8 @@ export async function up(options: UpOptions): Promise<void> {
   if (environment.GATEWAY_IO === 'streams') useWires('stream');
   const ports = portsWith(options.portOffset);
   const person = process.stdout.isTTY && !options.json;
-  const log = openLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'));
+  const shipped = await openShippedLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'), options, 'troupe');
+  const { log } = shipped;
   const progress = progressOn(process.stderr);
   const onProgress = (line: string) => progress.line(line);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
@@ -81,6 +84,8 @@ export async function up(options: UpOptions): Promise<void> {
           log,
           ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
         }),
+      onMetrics: (registry) => shipped.metrics(registry),
+      metrics: (installation) => dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
       domain,
       host: options.listen,
       ports,
@@ -108,6 +113,7 @@ export async function up(options: UpOptions): Promise<void> {
     throw friendly(error);
   } finally {
     await teardown.run();
+    await shipped.close();
     told.forget();
   }
 }
@@ -132,7 +138,7 @@ async function prepareImage(
 function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
     ready: true,
-    urls: { ...urls, net: null, monitor: null, console: null },
+    urls: { ...urls, net: null, console: null },
     ssh,
     domain,
     admin: { username: admin.username, password: admin.generated },
@@ -146,6 +152,7 @@ Troupe is running.
 
   Auth      ${urls.auth}
   Compute   ${urls.compute}
+  Monitor   ${urls.monitor}
   Notify    ${urls.notify}
   Gateway   ${urls.https}  (and ${urls.http})
   SSH       ssh -p ${ssh.port} <container id>@${ssh.host}

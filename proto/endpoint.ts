@@ -74,6 +74,8 @@ export interface Endpoint<
   readonly socket?: true;
   /** Of browsers, only pages of the platform's domain and its subdomains may connect (the Origin header); programs send none. */
   readonly ownPages?: true;
+  /** Server-sent events: the reply is a stream without end, `reply` the schema of an event's data. The token may also come in the query. */
+  readonly events?: true;
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
   readonly basic?: true;
   /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */
@@ -92,6 +94,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly body: B;
   /** Of endpoints that read them, if they were sent: not proven. */
   readonly basic?: { readonly username: string; readonly password: string } | undefined;
+  /** Of event streams: the last event the client says it got. Not checked. */
+  readonly lastEventId?: string | undefined;
   /** Address of the client. */
   readonly address: string;
   /** Travels through actors and logs. */

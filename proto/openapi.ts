@@ -101,8 +101,8 @@ function responses(endpoint: AnyEndpoint): Json {
     const messages = endpoint.reply === undefined ? {} : { 'x-messages': schemaOf(endpoint.reply) };
     result['101'] = { description: 'Switching to WebSocket', ...messages };
   } else {
-    const content =
-      endpoint.reply === undefined ? {} : { content: { 'application/json': { schema: schemaOf(endpoint.reply) } } };
+    const type = endpoint.events ? 'text/event-stream' : 'application/json';
+    const content = endpoint.reply === undefined ? {} : { content: { [type]: { schema: schemaOf(endpoint.reply) } } };
     result[String(endpoint.status ?? 200)] = { description: 'Done', ...content };
   }
   const byStatus = new Map<number, ErrorCode[]>();

@@ -8,6 +8,13 @@ export interface Health {
   readonly problems: readonly string[];
 }
 
+/** A stream of server-sent events (WHATWG HTML, section 9.2), as bytes. Ends when its reader returns, or by `end`. */
+export interface EventStream extends AsyncIterable<string | Uint8Array> {
+  end(): void;
+  /** Calls `listener` once the stream is over; at once when it is. */
+  onEnd(listener: () => void): void;
+}
+
 /**
  * A running service. Both calls throw `Refusal` when the answer is no; any other error is a fault on our side.
  */
@@ -18,5 +25,7 @@ export interface Service {
   call(endpoint: AnyEndpoint, call: Call): Promise<unknown>;
   /** Decides about a WebSocket before the upgrade; what comes back owns the socket. */
   connect(endpoint: AnyEndpoint, call: Call): Promise<SocketHandlers>;
+  /** Opens a stream of server-sent events; absent when the service has none. */
+  follow?(endpoint: AnyEndpoint, call: Call): Promise<EventStream>;
   health(): Promise<Health>;
 }

@@ -114,6 +114,15 @@ create table bus_streams (
   constraint bus_streams_pkey PRIMARY KEY (name)
 );
 
+create table container_alerts (
+  container_id text not null,
+  kind text not null,
+  opened_at timestamp with time zone not null default now(),
+  constraint container_alerts_pkey PRIMARY KEY (container_id, kind),
+  constraint container_alerts_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE,
+  constraint container_alerts_kind_check CHECK ((kind = ANY (ARRAY['crash_loop'::text, 'out_of_memory'::text, 'disk_nearly_full'::text])))
+);
+
 create table container_keys (
   container_id text not null,
   key_id integer not null,

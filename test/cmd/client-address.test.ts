@@ -35,7 +35,11 @@ async function open(t: TestContext, adapter: 'uws' | 'node', trusted?: string) {
     secrets: openSecrets('.', environment), // All given: no file is touched.
     database: database.connection,
     engine: async () => memoryEngine(),
-    ...{ domain: DOMAIN, host: '127.0.0.1', ports: { auth: 0, compute: 0, notify: 0, http: 0, https: 0, ssh: 0 } },
+    ...{
+      domain: DOMAIN,
+      host: '127.0.0.1',
+      ports: { auth: 0, compute: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
+    },
     certificate: { context: certificateContext(own) },
     proxies: proxiesOf({ trustedProxies: trusted, proxyProtocol: false }, environment),
     ...{ accessLog: undefined, isCaching: true, log: silentLog, onProgress: () => {} },

@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { authEndpoints } from '../../proto/auth.ts';
 import { computeEndpoints } from '../../proto/compute.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
+import { monitorEndpoints } from '../../proto/monitor.ts';
 import { notifyEndpoints } from '../../proto/notify.ts';
 import { actorSchema, listActors } from '../../proto/operations.ts';
 import { testDatabase } from '../kit/database.ts';
@@ -21,7 +22,12 @@ import { UpgradeRefused, websocket } from '../kit/websocket.ts';
 const ADMIN_PASSWORD = 'the admin of this test';
 const NOBODYS_ID = 'aaaaaaaaaaaa';
 const servedByAuth: readonly AnyEndpoint[] = [...authEndpoints, listActors];
-const endpoints: readonly AnyEndpoint[] = [...servedByAuth, ...computeEndpoints, ...notifyEndpoints];
+const endpoints: readonly AnyEndpoint[] = [
+  ...servedByAuth,
+  ...computeEndpoints,
+  ...monitorEndpoints,
+  ...notifyEndpoints,
+];
 
 /** A body that each endpoint of a container takes. */
 const rightBodies: Record<string, object> = {
@@ -60,7 +66,11 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
   const auth = () => platform.ready.urls.auth;
   const compute = () => platform.ready.urls.compute;
   const base = ({ service }: AnyEndpoint) =>
-    service === 'auth' ? auth() : service === 'notify' ? platform.ready.urls.notify : compute();
+    service === 'auth'
+      ? auth()
+      : service === 'compute'
+        ? compute()
+        : platform.ready.urls[service === 'monitor' ? 'monitor' : 'notify'];
   const urlOf = (endpoint: AnyEndpoint, value: string) =>
     `${base(endpoint)}${endpoint.path.replaceAll(/\{.*?\}/g, value)}`;
 
@@ -261,6 +271,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     for (const [url, served] of [
       [auth(), servedByAuth],
       [platform.ready.urls.notify, notifyEndpoints],
+      [platform.ready.urls.monitor, monitorEndpoints],
       [compute(), computeEndpoints],
     ] as const) {
       const { json } = await request('GET', `${url}/openapi.json`);

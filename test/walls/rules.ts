@@ -43,6 +43,8 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^(@nats-io\/.*|nats)$/, folders: ['transports/bus'] },
   { library: /^acme-client$/, folders: ['transports/acme'] },
   { library: /^@kubernetes\/client-node$/, folders: ['transports/kubernetes'] },
+  { library: /^systeminformation$/, folders: ['transports/host'] },
+  { library: /^@opentelemetry\//, folders: ['transports/otlp'] },
   { library: /^dockerode$/, folders: ['transports/docker'] },
   { library: /^(node:)?child_process$/, folders: ['transports/docker', 'storage/embedded', 'cmd'] },
   { library: /^(node:)?process$/, folders: ['cmd'] },

@@ -18,6 +18,8 @@ import type { Service } from '../../proto/service.ts';
 import type { Authenticate } from '../../proto/tokens.ts';
 import { basic, bearer } from './authenticate.ts';
 import type { ClientAddress } from './client-address.ts';
+import { eventsOf } from './events.ts';
+import { neededScope } from './needed-scope.ts';
 import type { OpenStreams } from './open-streams.ts';
 import { isOwnPage } from './origin.ts';
 import { check, readJson, readQuery } from './read.ts';
@@ -84,6 +86,7 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
       const caller = proven instanceof Promise ? await proven : proven;
       const body = endpoint.body === undefined ? undefined : check(endpoint.body, await readJson(request), 'body');
       const call = read(endpoint, params, request, caller, body, requestId, clientAddress);
+      if (endpoint.events) return await eventsOf(service, streams, endpoint, params, call, requestId, onReply);
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
@@ -151,7 +154,8 @@ function prove(
 ): Caller | undefined | Promise<Caller> {
   if (endpoint.access === 'none') return undefined;
   const token =
-    bearer(request.header('authorization')) ?? (endpoint.socket ? readQuery(request.query).token : undefined);
+    bearer(request.header('authorization')) ??
+    (endpoint.socket || endpoint.events ? readQuery(request.query).token : undefined);
   const proven = token === undefined ? undefined : authenticate(token);
   if (proven instanceof Promise) return proven.then((caller) => admit(endpoint, params, caller));
   return admit(endpoint, params, proven);
@@ -175,11 +179,6 @@ function admit(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, 
   return caller;
 }
 
-function neededScope(endpoint: AnyEndpoint, params: Readonly<Record<string, string>>, caller: Caller) {
-  if (endpoint.scope === undefined) return undefined;
-  return { key: endpoint.scope.key(caller.userId, params), action: endpoint.scope.action };
-}
-
 function read(
   endpoint: AnyEndpoint,
   params: Readonly<Record<string, string>>,
@@ -195,7 +194,8 @@ function read(
       ? undefined
       : check(endpoint.query, readQuery(request.query, endpoint.repeats), 'query');
   const credentials = endpoint.basic === true ? basic(request.header('authorization')) : undefined;
-  return new RequestCall(request, caller, path, query, body, credentials, requestId, clientAddress);
+  const lastEventId = endpoint.events ? request.header('last-event-id') : undefined;
+  return new RequestCall(request, caller, path, query, body, credentials, lastEventId, requestId, clientAddress);
 }
 
 /** The call of a request. Asking the socket for the address costs more than all of the routing, and few handlers do. */
@@ -205,6 +205,7 @@ class RequestCall implements Call {
   readonly query: unknown;
   readonly body: unknown;
   readonly basic: Call['basic'];
+  readonly lastEventId: string | undefined;
   readonly requestId: string;
   readonly #request: HttpRequest;
   readonly #clientAddress: ClientAddress;
@@ -216,6 +217,7 @@ class RequestCall implements Call {
     query: unknown,
     body: unknown,
     credentials: Call['basic'],
+    lastEventId: string | undefined,
     requestId: string,
     clientAddress: ClientAddress,
   ) {
@@ -226,6 +228,7 @@ class RequestCall implements Call {
     this.query = query;
     this.body = body;
     this.basic = credentials;
+    this.lastEventId = lastEventId;
     this.requestId = requestId;
   }
 

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { ContainerUsage, Log } from '../../proto/ports.ts';
 import type { DockerClient } from './client.ts';
 import type { Containers } from './containers.ts';
+import { diskUsageOf } from './disk-usage.ts';
 import { isReply, textOf } from './errors.ts';
 import type { Naming } from './naming.ts';
 
@@ -9,18 +10,6 @@ const stats = z.object({
   memory_stats: z
     .object({ usage: z.number().default(0), stats: z.record(z.string(), z.number()).default({}) })
     .default({ usage: 0, stats: {} }),
-});
-
-const labelled = z.record(z.string(), z.string()).nullable().default(null);
-const diskUsage = z.object({
-  Containers: z
-    .array(z.object({ Labels: labelled, SizeRw: z.number().default(0) }))
-    .nullable()
-    .default(null),
-  Volumes: z
-    .array(z.object({ Labels: labelled, UsageData: z.object({ Size: z.number() }).nullish() }))
-    .nullable()
-    .default(null),
 });
 
 /** Memory a container holds without the file cache it would give back, as `docker stats` counts it (cgroup v1 and v2). */
@@ -148,21 +137,7 @@ export class UsageSampler {
   async #sampleDisk(now: number): Promise<void> {
     this.#diskAt = now;
     try {
-      const disk = await this.#client.json('GET', '/system/df', diskUsage, {
-        // Engines before API 1.42 do not know this, and count images too.
-        query: { type: ['container', 'volume'] },
-        timeoutMs: 120_000,
-        maxBytes: 64 * 1024 * 1024,
-        signal: this.#stop.signal,
-      });
-      const sums = new Map<string, number>();
-      const add = (found: Record<string, string> | null, bytes: number): void => {
-        const id = this.#naming.idOf(found);
-        // Docker says -1 for "not known".
-        if (id !== undefined && bytes > 0) sums.set(id, (sums.get(id) ?? 0) + bytes);
-      };
-      for (const container of disk.Containers ?? []) add(container.Labels, container.SizeRw);
-      for (const volume of disk.Volumes ?? []) add(volume.Labels, volume.UsageData?.Size ?? 0);
+      const sums = await diskUsageOf(this.#client, this.#naming, this.#stop.signal);
       for (const [id, sample] of this.#samples) sample.storageBytes = sums.get(id) ?? 0;
     } catch (error) {
       // 409: somebody else's count is under way; the next round tries again.

@@ -1,0 +1,148 @@
+/**
+ * The actor that measures: one refresh for all, however many clients. Each source's answer becomes a snapshot, which is encoded once for
+ * each audience, told to the clients, published and looked through for what users should be told of.
+ */
+
+import type { Caller } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import {
+  clusterInfo,
+  dependencyGraph,
+  type Graph,
+  nodeMetrics,
+  podMetrics,
+  podMetricsByNamespace,
+} from '../../proto/monitor.ts';
+import type { PodSample } from '../../proto/ports.ts';
+import { type ContainerFacts, containerFacts } from '../../storage/monitor/containers.ts';
+import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
+import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import type { MonitorDeps } from './deps.ts';
+import { graphOf } from './graph.ts';
+import type { Hub } from './hub.ts';
+import type { Publisher } from './publisher.ts';
+import type { Readings } from './readings.ts';
+import type { Audience } from './snapshots.ts';
+
+/** What the collector understands. */
+export type CollectorMessage = CallMessage | 'refresh';
+
+/** What it works with: kept outside, so that a restart of the actor costs nobody a snapshot. */
+export interface CollectorParts {
+  readonly hub: Hub;
+  readonly readings: Readings;
+  readonly publisher: Publisher;
+  /** Containers as promised to their users, by id. */
+  facts: ReadonlyMap<string, ContainerFacts>;
+  /** Told of every new snapshot of pods. */
+  readonly onPods: (pods: readonly PodSample[], facts: ReadonlyMap<string, ContainerFacts>) => void;
+}
+
+const GIGABYTE = 2 ** 30;
+/** Longest wait for a source, ms. */
+const DEADLINE_MS = 5000;
+
+/** Which snapshot a caller is shown. */
+export function audienceOf(caller: Pick<Caller, 'isAdmin' | 'kind' | 'userId'>): Audience {
+  return caller.isAdmin && caller.kind === 'session' ? 'admin' : { userId: caller.userId };
+}
+
+/** Starts it; the first refresh begins at once. */
+export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: CollectorParts): Ref<CollectorMessage> {
+  const { hub, readings, publisher } = parts;
+  const { clock, log, numbers, refreshMs } = deps;
+  const { snapshots } = hub;
+  const silent = new Set<string>();
+  let isRefreshing = false;
+
+  const onSample = (sample: { nodes?: unknown; pods?: unknown }): void => {
+    const nodes = sample.nodes === undefined ? undefined : readings.nodes();
+    if (nodes !== undefined) {
+      snapshots.setNodes(nodes.items, nodes.at);
+      numbers.nodesAt = nodes.at;
+      hub.tell('cluster');
+      publisher.nodes(nodes.items, nodes.at);
+    }
+    const pods = sample.pods === undefined ? undefined : readings.pods();
+    if (pods !== undefined) {
+      const all = [...deps.own(), ...pods.items.map((pod) => withCapacity(pod, parts.facts))];
+      snapshots.setPods(all, pods.at);
+      numbers.podsAt = pods.at;
+      hub.tell('pods');
+      publisher.pods(all, pods.at);
+      parts.onPods(all, parts.facts);
+    }
+  };
+
+  const refresh = async (): Promise<void> => {
+    numbers.refreshes += 1;
+    try {
+      parts.facts = new Map((await containerFacts(deps.db)).map((facts) => [facts.id, facts]));
+    } catch (error) {
+      // What was promised changes seldom: the last known will do.
+      log.debug({ err: error }, 'containers could not be read');
+    }
+    await readings.refresh(Math.min(refreshMs, DEADLINE_MS), clock.now, onSample, (source, reason) => {
+      numbers.failures += 1;
+      if (!silent.has(source)) log.warn({ source, reason }, 'a source of metrics does not answer');
+      silent.add(source);
+    });
+    if (readings.problems(clock.now(), 0).length === 0) silent.clear();
+  };
+
+  let drawing: Promise<Graph> | undefined;
+  const table = handlers<null>(
+    on(clusterInfo, () => present(snapshots.nodes())),
+    on(nodeMetrics, () => present(snapshots.nodes())),
+    on(podMetrics, (_, call) => present(snapshots.pods(audienceOf(callerOf(call))))),
+    on(podMetricsByNamespace, (_, call) => present(snapshots.pods(audienceOf(callerOf(call)), call.query.namespace))),
+    on(dependencyGraph, () => {
+      drawing ??= graphOf(deps, parts).finally(() => {
+        drawing = undefined;
+      });
+      return drawing;
+    }),
+  );
+
+  return spawn<null, CollectorMessage>(
+    parent,
+    (_state, message) => {
+      if (message !== 'refresh') {
+        // The graph asks others: nobody waits for it here.
+        const answered = answer(table, null, message);
+        if (answered instanceof Promise) answered.catch((error: unknown) => log.error({ err: error }, 'graph failed'));
+        return null;
+      }
+      if (isRefreshing) return null;
+      isRefreshing = true;
+      // Beside the mailbox: questions are answered while a source takes its time.
+      refresh()
+        .catch((error: unknown) => log.error({ err: error }, 'a refresh failed'))
+        .finally(() => {
+          isRefreshing = false;
+        });
+      return null;
+    },
+    {
+      name: 'collector',
+      kind: 'monitor/collector',
+      initialStateFunc: (ctx) => {
+        ctx.after(0, 'refresh');
+        ctx.every(refreshMs, 'refresh');
+        return null;
+      },
+      onCrash: (_message, _error, ctx) => ctx.resume,
+    },
+  );
+}
+
+function present<T>(value: T | undefined): T {
+  if (value === undefined) throw new Refusal('unavailable', { message: 'Nothing was measured yet: try again soon.' });
+  return value;
+}
+
+function withCapacity(pod: PodSample, facts: ReadonlyMap<string, ContainerFacts>): PodSample {
+  const promised = facts.get(pod.containerId ?? '');
+  if (pod.diskCapacityBytes !== undefined || promised === undefined) return pod;
+  return { ...pod, diskCapacityBytes: promised.storageGb * GIGABYTE };
+}

@@ -1,0 +1,143 @@
+/** One client of `/sse/*`: an iterator that gives the newest snapshot, or waits for it. */
+import type { EventStream } from '../../proto/service.ts';
+import type { MonitorNumbers } from './deps.ts';
+import type { Client, Hub } from './hub.ts';
+import type { Audience, Kind } from './snapshots.ts';
+
+/** How soon a browser comes back when the stream ends, and a comment that makes proxies pass the head on. */
+const GREETING = Buffer.from('retry: 3000\n: troupe\n\n');
+const PING = Buffer.from(': ping\n\n');
+
+/** What a stream is opened with. */
+export interface EventsOptions {
+  readonly audience: Audience;
+  readonly userId: string;
+  readonly kinds: readonly Kind[];
+  /** Events wrapped in `{type, payload}`. */
+  readonly isCombined: boolean;
+  readonly expiresAt: number;
+  /** The event the client has: sent again unless it is the newest of its kind. Anything else counts as none. */
+  readonly lastEventId: string | undefined;
+}
+
+type Result = IteratorResult<Uint8Array, undefined>;
+const OVER: Result = { done: true, value: undefined };
+
+/** Bytes of server-sent events. Holds no bytes of its own: what waits is only marked as waiting. */
+export class EventsClient implements EventStream, AsyncIterator<Uint8Array, undefined>, Client {
+  readonly audience: Audience;
+  readonly userId: string;
+  readonly kinds: readonly Kind[];
+  readonly expiresAt: number;
+  readonly #hub: Hub;
+  readonly #numbers: MonitorNumbers;
+  readonly #isCombined: boolean;
+  #greets = true;
+  #pings = false;
+  #cluster = false;
+  #pods = false;
+  #wake: ((result: Result) => void) | undefined;
+  #isOver = false;
+  #onEnd: (() => void) | undefined;
+
+  constructor(hub: Hub, numbers: MonitorNumbers, options: EventsOptions) {
+    this.#hub = hub;
+    this.#numbers = numbers;
+    this.audience = options.audience;
+    this.userId = options.userId;
+    this.kinds = options.kinds;
+    this.expiresAt = options.expiresAt;
+    this.#isCombined = options.isCombined;
+    for (const kind of options.kinds) {
+      const last = hub.snapshots.encoded(kind, options.audience);
+      if (last !== undefined && last.id !== options.lastEventId) this.#mark(kind);
+    }
+    numbers.streams += 1;
+    hub.add(this);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<Result> {
+    if (this.#isOver) return Promise.resolve(OVER);
+    const value = this.#take();
+    if (value !== undefined) return Promise.resolve({ done: false, value });
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  return(): Promise<Result> {
+    this.end();
+    return Promise.resolve(OVER);
+  }
+
+  tell(kind: Kind): void {
+    if (this.#mark(kind)) this.#numbers.skipped += 1;
+    this.#flush();
+  }
+
+  ping(): void {
+    this.#pings = true;
+    this.#flush();
+  }
+
+  end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#numbers.streams -= 1;
+    this.#hub.remove(this);
+    this.#wake?.(OVER);
+    this.#wake = undefined;
+    this.#onEnd?.();
+  }
+
+  onEnd(listener: () => void): void {
+    if (this.#isOver) listener();
+    else this.#onEnd = listener;
+  }
+
+  /** Whether one was waiting already. */
+  #mark(kind: Kind): boolean {
+    const waited = kind === 'cluster' ? this.#cluster : this.#pods;
+    if (kind === 'cluster') this.#cluster = true;
+    else this.#pods = true;
+    return waited;
+  }
+
+  #flush(): void {
+    const wake = this.#wake;
+    if (wake === undefined) return;
+    const value = this.#take();
+    if (value === undefined) return;
+    this.#wake = undefined;
+    wake({ done: false, value });
+  }
+
+  #take(): Uint8Array | undefined {
+    if (this.#greets) {
+      this.#greets = false;
+      return GREETING;
+    }
+    if (this.#cluster) {
+      this.#cluster = false;
+      return this.#bytes('cluster');
+    }
+    if (this.#pods) {
+      this.#pods = false;
+      return this.#bytes('pods');
+    }
+    if (!this.#pings) return undefined;
+    this.#pings = false;
+    return PING;
+  }
+
+  #bytes(kind: Kind): Uint8Array | undefined {
+    const encoded = this.#hub.snapshots.encoded(kind, this.audience);
+    if (encoded === undefined) return undefined;
+    this.#numbers.pushed += 1;
+    return this.#isCombined ? encoded.combined : encoded.event;
+  }
+}

@@ -1,0 +1,106 @@
+/** The cluster monitor: its endpoints, who answers them, and its supervision tree. */
+import type { AnyEndpoint } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { clusterEvents, clusterSocket, healthEvents, monitorEndpoints } from '../../proto/monitor.ts';
+import type { Service } from '../../proto/service.ts';
+import { type AnyRef, dispatch, query, type Ref, type SystemRef } from '../../supervision/index.ts';
+import { ASK_TIMEOUT, callerOf, callThrough } from '../door.ts';
+import { databaseProblem, healthOf, lifeOf } from '../health.ts';
+import { connect } from '../streams.ts';
+import { family, startTree } from '../tree.ts';
+import { type AlertsMessage, startAlerts } from './alerts.ts';
+import { audienceOf, type CollectorMessage, type CollectorParts, startCollector } from './collector.ts';
+import type { MonitorDeps } from './deps.ts';
+import { EventsClient } from './events.ts';
+import { Hub } from './hub.ts';
+import { Publisher } from './publisher.ts';
+import { Readings } from './readings.ts';
+import { type Kind, Snapshots } from './snapshots.ts';
+import { metricsConnection } from './socket.ts';
+
+/** The service, and what its listener does before it closes. */
+export interface MonitorService extends Service {
+  readonly follow: NonNullable<Service['follow']>;
+  /** Ends all streams and takes no more: a listener waits for its streams. */
+  drain(): void;
+  /** Snapshots encoded so far. */
+  encodings(): number;
+}
+
+/** Refreshes that a source may miss before /healthz speaks of it. */
+const PATIENCE = 2;
+
+/** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
+export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promise<MonitorService> {
+  const { clock, numbers, refreshMs } = deps;
+  const hub = new Hub(deps, new Snapshots());
+  const readings = new Readings(deps.sources);
+  const publisher = new Publisher(deps);
+  let alerts: Ref<AlertsMessage> | undefined;
+  let collector: Ref<CollectorMessage> | undefined;
+  let connections: AnyRef | undefined;
+  const parts: CollectorParts = {
+    ...{ hub, readings, publisher, facts: new Map() },
+    onPods: (pods, facts) => {
+      if (alerts !== undefined) dispatch(alerts, { pods, facts });
+    },
+  };
+  void publisher.prepare();
+  const supervisor = await startTree(system, 'monitor', {
+    connections: (parent) => {
+      connections = family(parent, 'monitor', 'connections');
+      return connections;
+    },
+    alerts: (parent) => {
+      alerts = startAlerts(parent, deps);
+      return alerts;
+    },
+    collector: (parent) => {
+      collector = startCollector(parent, deps, parts);
+      return collector;
+    },
+  });
+  const stopProblem = lifeOf(supervisor);
+  const expiryOf = (expiresAt: number) => (expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000);
+
+  return {
+    name: 'monitor',
+    endpoints: monitorEndpoints,
+    call: (endpoint, call) => {
+      const desk = collector;
+      if (desk === undefined) throw new Refusal('unavailable');
+      return callThrough((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
+    },
+    follow: async (endpoint, call) => {
+      const caller = callerOf(call);
+      hub.admit(caller.userId);
+      return new EventsClient(hub, numbers, {
+        audience: audienceOf(caller),
+        userId: caller.userId,
+        kinds: kindsOf(endpoint),
+        isCombined: endpoint.name === healthEvents.name,
+        expiresAt: expiryOf(caller.expiresAt),
+        lastEventId: call.lastEventId,
+      });
+    },
+    connect: async (endpoint, call) => {
+      const caller = callerOf(call);
+      hub.admit(caller.userId);
+      const parent = connections;
+      if (parent === undefined) throw new Refusal('unavailable');
+      const user = { audience: audienceOf(caller), userId: caller.userId };
+      const kind = endpoint.name === clusterSocket.name ? 'cluster' : 'pods';
+      const expiresInMs = expiryOf(caller.expiresAt) - clock.now();
+      return connect(parent, 'monitor/socket', expiresInMs, metricsConnection(hub, numbers, user, kind));
+    },
+    health: async () =>
+      healthOf(stopProblem(), await databaseProblem(deps.db), ...readings.problems(clock.now(), PATIENCE * refreshMs)),
+    drain: () => hub.close(),
+    encodings: () => hub.snapshots.encodings,
+  };
+}
+
+function kindsOf(endpoint: AnyEndpoint): readonly Kind[] {
+  if (endpoint.name === healthEvents.name) return ['cluster', 'pods'];
+  return endpoint.name === clusterEvents.name ? ['cluster'] : ['pods'];
+}

@@ -1,0 +1,138 @@
+/** `troupe monitor`: the cluster monitor alone, beside a platform on the same database and engine (interface section 4.6). */
+
+import { tokenDirectory } from '../storage/auth/token-directory.ts';
+import { openDb } from '../storage/db.ts';
+import { migrate, migrationsDir } from '../storage/migrate.ts';
+import { outboxStore } from '../storage/outbox.ts';
+import { getSetting } from '../storage/settings.ts';
+import { start, stop, stopped } from '../supervision/index.ts';
+import { api } from '../transports/api/api.ts';
+import { authenticator } from '../transports/api/authenticate.ts';
+import { OpenStreams } from '../transports/api/open-streams.ts';
+import { relayOutbox } from '../transports/bus/relay.ts';
+import { findDocker } from '../transports/docker/dockerd.ts';
+import { dockerMetrics } from '../transports/docker/metrics.ts';
+import { listen } from '../transports/http/index.ts';
+import { openBus } from './bus.ts';
+import { CliError } from './cli-error.ts';
+import { type Environment, readEnvironment } from './config.ts';
+import { nodeName, openMonitor } from './monitor.ts';
+import { addressOf } from './notify-command.ts';
+import { processMetrics, servicePages } from './pages.ts';
+import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
+import { stopSignal } from './stop-signal.ts';
+import { Teardown } from './teardown.ts';
+
+/** Options as the command line gives them. */
+export interface MonitorCommandOptions extends LogServiceOptions {
+  readonly addr: string;
+  /** `5s`, `500ms`. */
+  readonly refresh: string;
+  /** The engine, as DOCKER_HOST has it. */
+  readonly apiServer: string | undefined;
+  /** Comma-separated, as NATS_URL has it. */
+  readonly nats: string | undefined;
+  readonly json: boolean;
+}
+
+const DRAIN_MS = 5000;
+
+/** Runs until it is told to stop. */
+export async function runMonitor(options: MonitorCommandOptions): Promise<void> {
+  const environment = readEnvironment({
+    ...process.env,
+    ...(options.nats === undefined ? {} : { NATS_URL: options.nats }),
+    ...(options.apiServer === undefined ? {} : { DOCKER_HOST: options.apiServer }),
+  });
+  const { connectionString, secret } = required(environment);
+  const address = addressOf(options.addr);
+  const refreshMs = parseRefresh(options.refresh);
+  const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'cluster-monitor');
+  const { log } = shipped;
+  const clock = { now: Date.now };
+  const told = stopSignal();
+  const teardown = new Teardown(log);
+  try {
+    const db = openDb({ connectionString }, { log, name: 'monitor', max: 4 });
+    teardown.add('database', () => db.close());
+    await migrate(db, migrationsDir, log);
+    const installation = await getSetting(db, 'installation');
+    const host = await findDocker(
+      environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST },
+    );
+    if (installation === undefined || host === undefined)
+      throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
+    // The broker may be away: metrics do not wait for it.
+    const opened = openBus(environment, db, `troupe monitor ${installation}`, log);
+    teardown.add('bus', () => opened.bus.close());
+    const system = start({ name: 'monitor', log });
+    teardown.add('actors', async () => {
+      stop(system);
+      await stopped(system);
+    });
+    const directory = tokenDirectory(db);
+    const { authenticate, forget } = authenticator({ secret, clock, directory });
+    const streams = new OpenStreams(directory, log);
+    teardown.add('open streams', async () => streams.close());
+    const tokenNews = directory.onNews((news) => {
+      forget(news);
+      streams.look(news);
+    });
+    teardown.add('token news', () => tokenNews.close());
+    const metrics = processMetrics(system);
+    shipped.metrics(metrics.registry);
+    const monitor = await openMonitor({
+      ...{ system, db, bus: opened.bus, log, clock, refreshMs, registry: metrics.registry, diskPath: '/' },
+      containers: dockerMetrics({ host, installation, node: nodeName(), log }),
+      processName: 'monitor',
+      graph: {
+        services: () => [{ service: monitor.service }],
+        hasGateway: false,
+        bus: { kind: environment.NATS_URL === undefined ? 'embedded' : 'nats', problem: opened.problem },
+        engineKind: 'docker',
+      },
+    });
+    teardown.add('sources', () => monitor.close());
+    const relaying = new AbortController();
+    const relayed = relayOutbox({ store: outboxStore(db), bus: opened.bus, log, signal: relaying.signal });
+    teardown.add('outbox relay', async () => {
+      relaying.abort();
+      await relayed;
+    });
+    const { service } = monitor;
+    const pages = servicePages(service, metrics.registry);
+    const handlers = api({ service, authenticate, streams, pages, log, onReply: metrics.onReply(service.name) });
+    const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
+    teardown.add('listener', () => server.close(DRAIN_MS));
+    teardown.add('streams', async () => service.drain());
+    process.stdout.write(
+      options.json
+        ? `${JSON.stringify({ ready: true, port: server.port })}\n`
+        : `The cluster monitor listens on ${address.host}, port ${server.port}.\n`,
+    );
+    await told.promise;
+    log.info({}, 'stopping');
+  } finally {
+    await teardown.run();
+    await shipped.close();
+    told.forget();
+  }
+}
+
+function required({ DATABASE_URL, JWT_SECRET }: Environment): { connectionString: string; secret: string } {
+  const missing = Object.entries({ DATABASE_URL, JWT_SECRET }).flatMap(([name, value]) =>
+    value === undefined ? [name] : [],
+  );
+  if (DATABASE_URL === undefined || JWT_SECRET === undefined)
+    throw new CliError(`The cluster monitor needs ${missing.join(' and ')}, the same as the platform has.`);
+  return { connectionString: DATABASE_URL, secret: JWT_SECRET };
+}
+
+/** `5s`, `500ms` or `1m` in ms; from 100 ms to an hour. Throws CliError for anything else. */
+export function parseRefresh(text: string): number {
+  const [, digits, unit = ''] = /^([0-9]{1,7})(ms|s|m)$/.exec(text) ?? [];
+  const ms = Number(digits) * ({ ms: 1, s: 1000, m: 60_000 }[unit] ?? Number.NaN);
+  if (!(ms >= 100 && ms <= 3_600_000))
+    throw new CliError(`--refresh is ${text}, but must be a time such as 5s or 500ms, from 100ms to 60m.`);
+  return ms;
+}

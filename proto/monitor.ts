@@ -1,0 +1,180 @@
+/** The cluster monitor's endpoints and views (interface sections 2.13, 2.14, 4.6, 5.4). */
+import { z } from 'zod';
+import { endpoint } from './endpoint.ts';
+
+/** Where the platform's own processes are: hidden from all but the administrator (interface section 5.4). */
+export const CORE_NAMESPACE = 'core';
+
+/** The namespace of a container (interface section 2.14). */
+export function namespaceOf(userId: string, containerId: string): string {
+  return `compute-${userId}-${containerId}`;
+}
+
+const percent = z.number();
+const bytes = z.int();
+/** Kubernetes quantities: `1250m`, `2`, `24690000Ki`. */
+const quantity = z.string();
+
+/** 2.13 */
+export const nodeMetricsSchema = z.object({
+  name: z.string(),
+  cpu_usage: quantity,
+  cpu_capacity: quantity,
+  cpu_percent: percent,
+  memory_usage: quantity,
+  memory_capacity: quantity,
+  memory_percent: percent,
+  disk_usage: bytes,
+  disk_capacity: bytes,
+  disk_percent: percent,
+  conditions: z.array(z.object({ type: z.string(), status: z.string() })),
+});
+export type NodeMetrics = z.output<typeof nodeMetricsSchema>;
+
+/** 2.14: CPU in thousandths of a core, the rest in bytes. */
+export const podMetricsSchema = z.object({
+  name: z.string(),
+  namespace: z.string(),
+  node: z.string(),
+  cpu_usage: z.int(),
+  cpu_capacity: z.int(),
+  memory_usage: bytes,
+  memory_capacity: bytes,
+  disk_usage: bytes,
+  disk_capacity: bytes,
+});
+export type PodMetrics = z.output<typeof podMetricsSchema>;
+
+/** `timestamp`: when it was measured. It stands still while nothing can be measured. */
+export const nodesSchema = z.object({ timestamp: z.iso.datetime(), nodes: z.array(nodeMetricsSchema) });
+export const podsSchema = z.object({ timestamp: z.iso.datetime(), pods: z.array(podMetricsSchema) });
+
+/** How busy a dependency is, as counted since the process started. */
+const trafficSchema = z.object({ unit: z.string(), total: z.number() });
+
+/** What depends on what (docs/monitor.md lists the kinds). */
+export const graphSchema = z.object({
+  nodes: z.array(z.object({ id: z.string(), kind: z.string(), status: z.string() })),
+  edges: z.array(z.object({ from: z.string(), to: z.string(), kind: z.string(), traffic: trafficSchema.optional() })),
+  timestamp: z.iso.datetime(),
+});
+export type Graph = z.output<typeof graphSchema>;
+
+const desk = { kind: 'monitor/collector', key: 'desk' } as const;
+const admin = { service: 'monitor', method: 'GET', access: 'admin', actor: desk } as const;
+/** Any valid JWT; an API token must be allowed to read containers, which is what it is shown. */
+const anybody = {
+  service: 'monitor',
+  method: 'GET',
+  access: 'token',
+  scope: { key: (uid: string) => `compute.${uid}.containers`, action: 'read' },
+  actor: desk,
+} as const;
+
+export const clusterInfo = endpoint({
+  ...admin,
+  name: 'clusterInfo',
+  path: '/cluster-info',
+  summary: 'How the nodes are',
+  reply: nodesSchema,
+  refuses: ['unavailable'],
+});
+
+export const nodeMetrics = endpoint({
+  ...admin,
+  name: 'nodeMetrics',
+  path: '/api/metrics/nodes',
+  summary: 'How the nodes are',
+  reply: nodesSchema,
+  refuses: ['unavailable'],
+});
+
+export const podMetrics = endpoint({
+  ...anybody,
+  name: 'podMetrics',
+  path: '/pod-metrics',
+  summary: 'How your containers are; for the administrator all, and the platform itself',
+  reply: podsSchema,
+  refuses: ['unavailable'],
+});
+
+export const podMetricsByNamespace = endpoint({
+  ...anybody,
+  name: 'podMetricsByNamespace',
+  path: '/api/metrics/pods',
+  summary: 'The same, if wanted of one of your namespaces',
+  query: z.object({ namespace: z.string().max(256).optional() }),
+  reply: podsSchema,
+  refuses: ['unavailable'],
+});
+
+export const dependencyGraph = endpoint({
+  ...admin,
+  name: 'dependencyGraph',
+  path: '/api/graph/dependencies',
+  summary: 'What depends on what, and how it does',
+  reply: graphSchema,
+  refuses: ['unavailable'],
+});
+
+export const healthEvents = endpoint({
+  ...anybody,
+  name: 'healthEvents',
+  path: '/sse/health',
+  summary: 'Nodes and your containers, as they are measured',
+  reply: z.union([
+    z.object({ type: z.literal('cluster'), payload: nodesSchema }),
+    z.object({ type: z.literal('pods'), payload: podsSchema }),
+  ]),
+  events: true,
+});
+
+export const clusterEvents = endpoint({
+  ...admin,
+  name: 'clusterEvents',
+  path: '/sse/cluster-info',
+  summary: 'The nodes, as they are measured',
+  reply: nodesSchema,
+  events: true,
+});
+
+export const podEvents = endpoint({
+  ...anybody,
+  name: 'podEvents',
+  path: '/sse/pod-metrics',
+  summary: 'Your containers, as they are measured',
+  reply: podsSchema,
+  events: true,
+});
+
+export const clusterSocket = endpoint({
+  ...admin,
+  name: 'clusterSocket',
+  path: '/ws/cluster-info',
+  summary: 'The nodes, as they are measured',
+  reply: nodesSchema,
+  socket: true,
+});
+
+export const podSocket = endpoint({
+  ...anybody,
+  name: 'podSocket',
+  path: '/ws/pod-metrics',
+  summary: 'Your containers, as they are measured',
+  reply: podsSchema,
+  socket: true,
+});
+
+/** All endpoints of the service. */
+export const monitorEndpoints = [
+  clusterInfo,
+  nodeMetrics,
+  podMetrics,
+  podMetricsByNamespace,
+  dependencyGraph,
+  healthEvents,
+  clusterEvents,
+  podEvents,
+  clusterSocket,
+  podSocket,
+] as const;

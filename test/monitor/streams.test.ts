@@ -1,0 +1,135 @@
+/** The hub and its clients without sockets: what they cost, what a slow one gets, and what a source that hangs leaves behind. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type MonitorDeps, monitorNumbers } from '../../actors/monitor/deps.ts';
+import { EventsClient } from '../../actors/monitor/events.ts';
+import { Hub } from '../../actors/monitor/hub.ts';
+import { Readings } from '../../actors/monitor/readings.ts';
+import { type Audience, Snapshots } from '../../actors/monitor/snapshots.ts';
+import { cpuQuantity, memoryQuantity, percentOf } from '../../actors/monitor/views.ts';
+import type { MetricsSource, PodSample } from '../../proto/ports.ts';
+
+function pod(userId: string, more: Partial<PodSample> = {}): PodSample {
+  return {
+    ...{ name: 'c', namespace: `compute-${userId}-c`, node: 'n', userId, containerId: 'c' },
+    ...{ cpuMillis: 1, cpuCapacityMillis: 500, memoryBytes: 1, memoryCapacityBytes: 2, diskBytes: 1 },
+    ...{ diskCapacityBytes: 10, restarts: 0, crashedAt: [], oomKills: 0 },
+    ...more,
+  };
+}
+
+function world(more: { maxClients?: number; maxClientsOfUser?: number } = {}) {
+  const numbers = monitorNumbers();
+  const never: unknown = undefined;
+  const unused = { db: never, bus: never, log: never, sources: [], own: () => [], graph: never, refreshMs: 1000 };
+  // The hub uses its clock, its limits and nothing else.
+  const deps = { ...unused, clock: { now: Date.now }, numbers, ...more } as unknown as MonitorDeps;
+  const hub = new Hub(deps, new Snapshots());
+  const client = (userId: string, audience: Audience = { userId }) =>
+    new EventsClient(hub, numbers, {
+      ...{ audience, userId, kinds: ['pods'], isCombined: false },
+      ...{ expiresAt: Number.POSITIVE_INFINITY, lastEventId: undefined },
+    });
+  return { hub, numbers, client };
+}
+
+const textOf = (result: IteratorResult<Uint8Array, undefined>) => Buffer.from(result.value ?? []).toString('utf8');
+
+test('L10: 10,000 idle event streams cost one encoding for each audience, and one more is refused', async (t) => {
+  const { hub, numbers, client } = world({ maxClients: 10_000, maxClientsOfUser: 1000 });
+  t.after(() => hub.close());
+  const clients = Array.from({ length: 10_000 }, (_, index) => {
+    const userId = `user${index % 10}`;
+    hub.admit(userId);
+    return client(userId);
+  });
+  await Promise.all(clients.map((one) => one.next()));
+  hub.snapshots.setPods([pod('user1'), pod('user2')], 1);
+  const got = Promise.all(clients.map((one) => one.next()));
+  hub.tell('pods');
+  const frames = (await got).map(textOf);
+  assert.equal(frames.filter((text) => text.includes('compute-user1-')).length, 1000);
+  assert.equal(hub.snapshots.encodings, 10);
+  assert.equal(numbers.pushed, 10_000);
+  assert.throws(() => hub.admit('another'), { code: 'overloaded' });
+  for (const one of clients) one.end();
+  assert.deepEqual([hub.size, numbers.streams], [0, 0]);
+});
+
+test('L10: one user cannot take all streams', (t) => {
+  const { hub, client } = world({ maxClients: 10, maxClientsOfUser: 2 });
+  t.after(() => hub.close());
+  client('ann');
+  client('ann');
+  assert.throws(() => hub.admit('ann'), { code: 'overloaded' });
+  hub.admit('bob');
+});
+
+test('a slow client gets the newest snapshot, and nothing is kept for it meanwhile', async (t) => {
+  const { hub, numbers, client } = world();
+  t.after(() => hub.close());
+  const slow = client('ann');
+  await slow.next();
+  for (let at = 1; at <= 5; at++) {
+    hub.snapshots.setPods([pod('ann')], at);
+    hub.tell('pods');
+  }
+  assert.match(textOf(await slow.next()), /"timestamp":"1970-01-01T00:00:00\.005Z"/);
+  assert.equal(numbers.skipped, 4);
+});
+
+test('users see their own pods: an id that begins like another is another', () => {
+  const snapshots = new Snapshots();
+  snapshots.setPods([pod('u1'), pod('u10'), pod('', { namespace: 'core' })], 1);
+  assert.deepEqual(
+    snapshots.pods({ userId: 'u1' })?.pods.map(({ namespace }) => namespace),
+    ['compute-u1-c'],
+  );
+  assert.equal(snapshots.pods('admin')?.pods.length, 3);
+  assert.equal(snapshots.pods({ userId: '' })?.pods.length, 0);
+});
+
+test('a source that hangs is asked once, leaves its last sample with its time, and is named', async () => {
+  let release = () => {};
+  let hangs = false;
+  let calls = 0;
+  const source: MetricsSource = {
+    name: 'docker',
+    get calls() {
+      return calls;
+    },
+    read: () => {
+      calls += 1;
+      if (!hangs) return Promise.resolve({ pods: [pod('ann')] });
+      return new Promise((resolve) => {
+        release = () => resolve({ pods: [] });
+      });
+    },
+    close: async () => {},
+  };
+  const readings = new Readings([source]);
+  const failures: string[] = [];
+  const refresh = (now: number) =>
+    readings.refresh(
+      20,
+      () => now,
+      () => {},
+      (name, reason) => void failures.push(`${name}: ${reason}`),
+    );
+  await refresh(1000);
+  hangs = true;
+  await refresh(6000);
+  await refresh(11_000);
+  assert.deepEqual(failures, ['docker: it does not answer', 'docker: it does not answer']);
+  assert.equal(calls, 2);
+  assert.deepEqual([readings.pods()?.at, readings.pods()?.items.length], [1000, 1]);
+  assert.deepEqual(readings.problems(6000, 10_000), []);
+  assert.deepEqual(readings.problems(12_000, 10_000), ['docker: it does not answer (last measured 11 s ago)']);
+  release();
+});
+
+test('quantities are in the notation of Kubernetes', () => {
+  assert.deepEqual([0, 250.4, 1000, 1500].map(cpuQuantity), ['0', '250m', '1', '1500m']);
+  assert.deepEqual([0, 1024, 24 * 2 ** 30].map(memoryQuantity), ['0Ki', '1Ki', '25165824Ki']);
+  assert.deepEqual([percentOf(1, 3), percentOf(1, 0)], [33.33, 0]);
+});

@@ -1,0 +1,34 @@
+/** Server-sent events: the reply of an endpoint that is a stream, ended when the token that opened it no longer opens it. */
+import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import type { HttpStreamReply } from '../../proto/http.ts';
+import type { Service } from '../../proto/service.ts';
+import { neededScope } from './needed-scope.ts';
+import type { OpenStreams } from './open-streams.ts';
+
+const HEADERS: readonly (readonly [string, string])[] = [
+  ['content-type', 'text/event-stream; charset=utf-8'],
+  ['cache-control', 'no-store'],
+  ['x-content-type-options', 'nosniff'],
+  // Proxies that gather a response before they send it would keep events back.
+  ['x-accel-buffering', 'no'],
+];
+
+/** Opens the stream of `call` and makes a reply of it. Rejects with what the service refuses. */
+export async function eventsOf(
+  service: Service,
+  streams: OpenStreams,
+  endpoint: AnyEndpoint,
+  params: Readonly<Record<string, string>>,
+  call: Call,
+  requestId: string,
+  onReply: ((endpoint: string, status: number) => void) | undefined,
+): Promise<HttpStreamReply> {
+  if (service.follow === undefined) throw new Refusal('not_found');
+  const stream = await service.follow(endpoint, call);
+  const { caller } = call;
+  if (caller !== undefined)
+    stream.onEnd(streams.watch(caller, neededScope(endpoint, params, caller), () => stream.end()));
+  onReply?.(endpoint.name, 200);
+  return { status: 200, headers: [...HEADERS, ['x-request-id', requestId]], stream };
+}

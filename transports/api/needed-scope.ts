@@ -1,0 +1,12 @@
+import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
+import type { NeededScope } from '../../proto/tokens.ts';
+
+/** The scope an API token of `caller` needs for the endpoint; undefined when none is needed. */
+export function neededScope(
+  endpoint: AnyEndpoint,
+  params: Readonly<Record<string, string>>,
+  caller: Caller,
+): NeededScope | undefined {
+  if (endpoint.scope === undefined) return undefined;
+  return { key: endpoint.scope.key(caller.userId, params), action: endpoint.scope.action };
+}
