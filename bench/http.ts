@@ -162,7 +162,7 @@ async function startOurs(adapter: 'uws' | 'node'): Promise<void> {
     engine: async () => emptyEngine,
     domain: 'troupe.localhost',
     host: '127.0.0.1',
-    ports: { auth: 0, compute: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
+    ports: { auth: 0, compute: 0, net: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
     certificate: { context: createSecureContext() },
     accessLog: undefined,
     isCaching: false,

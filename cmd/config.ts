@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { RegistryKeyError } from '../actors/auth/registry-key.ts';
 import { usernameSchema } from '../proto/auth.ts';
 import { parseSealKey } from '../storage/seal.ts';
+import { MAX_RESOLVERS, txtResolvers } from '../transports/dns/resolvers.ts';
 import { parsePool } from '../transports/docker/subnets.ts';
 import { parseTrusted } from '../transports/tcp/trusted.ts';
 import { CliError } from './cli-error.ts';
@@ -61,6 +62,15 @@ const natsUrls = z.string().transform((value, context) => {
   return z.NEVER;
 });
 
+/** Addresses, with a port if it is not 53; IPv6 with a port in brackets: as node:dns takes them. */
+const resolvers = z
+  .string()
+  .transform((value) => value.split(',').map((server) => server.trim()))
+  .refine(
+    (list) => list.length <= MAX_RESOLVERS && list.every(isResolver),
+    `must be at most ${MAX_RESOLVERS} addresses such as 192.0.2.1 or 192.0.2.1:5353, separated by commas`,
+  );
+
 const environmentSchema = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
   NATS_URL: natsUrls.optional(),
@@ -113,6 +123,20 @@ const environmentSchema = z.object({
       'must be addresses or networks such as 10.0.0.0/8, separated by commas',
     )
     .optional(),
+  ACME_DIRECTORY_URL: url('https'),
+  ACME_CA_FILE: text,
+  ACME_EMAIL: z
+    .string()
+    .regex(/^[^\s@,;]{1,64}@[^\s@,;]{1,190}$/, 'must be one e-mail address')
+    .optional(),
+  ACME_EAB_KID: text,
+  ACME_EAB_HMAC_KEY: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+=*$/, 'must be base64url')
+    .optional(),
+  INGRESS_HOST: hostName.optional(),
+  DNS_RESOLVERS: resolvers.optional(),
+  DNS_PROVIDER_URL: url('http', 'https'),
   SESSION_TTL: seconds.prefault('24h'),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   HTTP_ADAPTER: z.enum(['auto', 'uws', 'node']).default('auto'),
@@ -129,6 +153,15 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   if (result.success) return result.data;
   const lines = result.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
   throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);
+}
+
+function isResolver(text: string): boolean {
+  try {
+    txtResolvers({ servers: [text] });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function isOrigin(value: string): boolean {
@@ -157,7 +190,16 @@ function isSealKey(value: string): boolean {
 export const DEFAULT_DOMAIN = 'troupe.localhost';
 
 /** Default ports of the services (design.md, section 7). */
-const PORTS = { auth: 7001, compute: 7002, monitor: 7004, notify: 7005, http: 18_080, https: 8443, ssh: 2222 } as const;
+const PORTS = {
+  auth: 7001,
+  compute: 7002,
+  net: 7003,
+  monitor: 7004,
+  notify: 7005,
+  http: 18_080,
+  https: 8443,
+  ssh: 2222,
+} as const;
 
 /** A port for each listener. */
 export type Ports = { readonly [name in keyof typeof PORTS]: number };
@@ -168,6 +210,7 @@ export function portsWith(offset: number): Ports {
   const ports = {
     auth: move(PORTS.auth),
     compute: move(PORTS.compute),
+    net: move(PORTS.net),
     monitor: move(PORTS.monitor),
     notify: move(PORTS.notify),
     http: move(PORTS.http),

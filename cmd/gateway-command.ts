@@ -1,10 +1,14 @@
 /** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section 4.5). */
 import { readFileSync } from 'node:fs';
+import type { Log } from '../proto/ports.ts';
 import { type NewRoute, routesFileSchema } from '../proto/routes.ts';
-import { openDb } from '../storage/db.ts';
+import { tokenDirectory } from '../storage/auth/token-directory.ts';
+import { type Db, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
+import { authenticator } from '../transports/api/authenticate.ts';
+import { OpenStreams } from '../transports/api/open-streams.ts';
 import { findDocker, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { useWires } from '../transports/tcp/wires.ts';
@@ -14,9 +18,11 @@ import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
-import { openGateway } from './gateway.ts';
+import { openGateway, serviceRoutes } from './gateway.ts';
 import { keepCertificate } from './live-certificate.ts';
-import { processMetrics } from './pages.ts';
+import { authorityOf, openMappedHosts } from './mapped-hosts.ts';
+import { NETWORK_HOST, openNetworkApi } from './network.ts';
+import { processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { proxiesOf } from './proxies.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
@@ -31,6 +37,8 @@ export interface GatewayCommandOptions extends LogServiceOptions {
   readonly httpPort: number;
   readonly httpsPort: number;
   readonly sshPort: number;
+  /** Of the networking API, on loopback. */
+  readonly netPort: number;
   readonly tlsCert: string | undefined;
   readonly tlsKey: string | undefined;
   readonly fallback: string | undefined;
@@ -76,7 +84,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
     if (installation === undefined || dockerHost === undefined)
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
-    const { encryptionKey } = openSecrets(dataDir, environment);
+    const { encryptionKey, jwtSecret } = openSecrets(dataDir, environment);
     const { keys } = await platformKeys(db, encryptionKey);
     const sshKeys = { host: await sshHostKeys(db, encryptionKey), platform: keys.privateKey };
     const engine = await dockerEngine({ host: dockerHost, installation, log });
@@ -87,14 +95,31 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       await stopped(system);
     });
     const metrics = processMetrics(system);
-    shipped.metrics(metrics.registry);
+    const { registry: processRegistry, onReply } = metrics;
+    shipped.metrics(processRegistry);
+    const mapped = await openMappedHosts({
+      ...{ system, db, sealKey: encryptionKey, authority: authorityOf(environment), log, registry: processRegistry },
+    });
+    teardown.add('mapped hosts', () => mapped.close());
+    const callers = callersOf(db, jwtSecret, log, teardown);
+    const network = await openNetworkApi({
+      ...{ system, db, log, environment, domain, installation, encryptionKey, ...callers },
+      ...{ clock: { now: Date.now }, port: options.netPort, onReply: onReply('network') },
+      pages: (service) => servicePages(service, processRegistry),
+    });
+    teardown.add('network listener', () => network.server.close(DRAIN_MS));
+    const net = `${NETWORK_HOST}:${network.server.port}`;
+    // The routes of the table lead to another process's, which may be on another machine: routes of a file come first.
+    const ownRoutes = serviceRoutes(domain, [{ name: 'net', endpoints: network.service.endpoints, target: net }]);
     const gateway = await openGateway({
-      ...{ system, db, engine, log, domain, certificate, sshKeys, fileRoutes, fallback, proxies, busProblem },
+      mapped,
+      fileRoutes: [...fileRoutes, ...ownRoutes],
+      ...{ system, db, engine, log, domain, certificate, sshKeys, fallback, proxies, busProblem },
       host: options.listen,
       ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       isCaching: options.cache,
-      processRegistry: metrics.registry,
+      processRegistry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     const { http, https, ssh } = gateway.ports;
@@ -110,6 +135,20 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     await shipped.close();
     told.forget();
   }
+}
+
+/** Who calls the networking API, proven as the platform does it. */
+function callersOf(db: Db, secret: string, log: Log, teardown: Teardown) {
+  const directory = tokenDirectory(db);
+  const { authenticate, forget } = authenticator({ secret, clock: { now: Date.now }, directory });
+  const streams = new OpenStreams(directory, log);
+  teardown.add('open streams', async () => streams.close());
+  const news = directory.onNews((change) => {
+    forget(change);
+    streams.look(change);
+  });
+  teardown.add('token news', () => news.close());
+  return { authenticate, streams };
 }
 
 /** `<address>` or `<address>:<port>`; without a port 80. */

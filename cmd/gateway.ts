@@ -1,6 +1,6 @@
 /** Puts the gateway together: its control (actors/gateway), its listeners (transports/gateway), and the certificate between them. */
 import { Registry } from 'prom-client';
-import type { ContainerTarget } from '../actors/gateway/deps.ts';
+import type { ContainerTarget, MappingSource } from '../actors/gateway/deps.ts';
 import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { Engine, Log } from '../proto/ports.ts';
@@ -16,6 +16,7 @@ import { SshGateway } from '../transports/ssh/gateway.ts';
 import { accessLine } from './access-log.ts';
 import { gatewayMetrics } from './gateway-metrics.ts';
 import type { LiveCertificate } from './live-certificate.ts';
+import type { MappedTls } from './mapped-tls.ts';
 
 /** A port for each of its listeners. */
 export interface GatewayPorts {
@@ -48,6 +49,8 @@ export interface GatewayOptions {
   readonly proxies: FrontProxies | undefined;
   /** Services of this platform, as `host:port`, and what they know the gateway by. */
   readonly own?: { readonly targets: readonly string[]; readonly secret: string };
+  /** Mapped hosts and their certificates; undefined: there are none. */
+  readonly mapped?: { readonly mappings: MappingSource; readonly tls: MappedTls } | undefined;
   /** What is wrong with the bus, if anything. */
   readonly busProblem: () => string | undefined;
 }
@@ -104,8 +107,14 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
         return decision;
       return { ...decision, vouch: own.secret };
     },
-    decideName: (name, port) => {
+    decideName: (name, port, isChallenge) => {
       const decision = gateway?.decideName(name, port) ?? 'refuse';
+      if (typeof decision === 'object') return decision;
+      // Authorities ask for names that this gateway may not have heard of yet.
+      if (isChallenge)
+        return name === undefined || options.mapped === undefined ? 'refuse' : options.mapped.tls.challenge(name);
+      if (decision === 'mapped')
+        return name === undefined ? 'refuse' : (options.mapped?.tls.certificate(name) ?? 'refuse');
       return decision === 'end' ? { end: certificate.context } : decision;
     },
     cache,
@@ -125,7 +134,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       system,
       {
         ...{ db, log, domain, fileRoutes, fallback, busProblem, ports: listeners.ports },
-        containers: () => targets(db, engine),
+        containers: (also) => targets(db, engine, also),
+        mappings: options.mapped?.mappings,
         computeNews: computeNews(db),
         metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
       },
@@ -168,13 +178,18 @@ async function withinTime(done: Promise<void>, ms: number): Promise<void> {
 }
 
 /** Containers that have a port open, with the address they have now. */
-async function targets(db: Db, engine: Pick<Engine, 'list' | 'dial'>): Promise<ReadonlyMap<string, ContainerTarget>> {
+async function targets(
+  db: Db,
+  engine: Pick<Engine, 'list' | 'dial'>,
+  also: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, ContainerTarget>> {
   const rows = await openPorts(db);
-  if (rows.length === 0) return new Map();
+  if (rows.length === 0 && also.size === 0) return new Map();
   const addresses = new Map(
     (await engine.list()).map(({ id, phase, address }) => [id, phase === 'running' ? address : null]),
   );
   const found = new Map<string, { address: string | undefined; ports: Map<number, number> }>();
+  for (const id of also) found.set(id, { address: addresses.get(id) ?? undefined, ports: new Map() });
   for (const { containerId, port, targetPort } of rows) {
     let target = found.get(containerId);
     if (target === undefined) {

@@ -73,6 +73,7 @@ program
   .option('--http-port <port>', 'HTTP listen port', integer, 18_080)
   .option('--https-port <port>', 'HTTPS listen port', integer, 8443)
   .option('--ssh-port <port>', 'SSH listen port', integer, 2222)
+  .option('--net-port <port>', 'port of the networking API, on loopback', integer, 7003)
   .option('--tls-cert <file>', 'TLS certificate path; without it the local authority issues one')
   .option('--tls-key <file>', 'TLS private key path')
   .option('--fallback <address>', 'address for unmatched routes, with :port if it is not 80')
@@ -95,6 +96,7 @@ program
       httpPort: number;
       httpsPort: number;
       sshPort: number;
+      netPort: number;
       tlsCert?: string;
       tlsKey?: string;
       fallback?: string;

@@ -35,7 +35,9 @@ import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
+import { authorityOf, openMappedHosts } from './mapped-hosts.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
+import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { withOperations } from './operations.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
@@ -79,6 +81,7 @@ export interface Platform {
   readonly urls: {
     readonly auth: string;
     readonly compute: string;
+    readonly net: string;
     readonly monitor: string;
     readonly notify: string;
     readonly http: string;
@@ -250,20 +253,35 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     teardown.add('streams of the monitor', async () => monitor.service.drain());
 
     const { domain, host } = options;
+    const network = await openNetworkApi({
+      ...{ system, db, log, clock, environment, domain, installation, authenticate, streams },
+      ...{ encryptionKey: secrets.encryptionKey, port: options.ports.net, clientAddress: addressOf },
+      pages: (service) => servicePages(service, metrics.registry),
+      onReply: metrics.onReply('network'),
+    });
+    teardown.add('network listener', () => network.server.close(DRAIN_MS));
+    const net = `${NETWORK_HOST}:${network.server.port}`;
     const behind = (server: HttpServer) => `${urlHost(host)}:${server.port}`;
     await installServiceRoutes(db, domain, [
       { name: 'auth', endpoints: auth.endpoints, target: behind(listeners.auth) },
       { name: 'compute', endpoints: compute.endpoints, target: behind(listeners.compute) },
+      { name: 'net', endpoints: network.service.endpoints, target: net },
       { name: 'monitor', endpoints: monitor.service.endpoints, target: behind(listeners.monitor) },
       { name: 'notify', endpoints: notify.endpoints, target: behind(listeners.notify) },
     ]);
     const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
+    const mapped = await openMappedHosts({
+      ...{ system, db, sealKey: secrets.encryptionKey, authority: authorityOf(environment) },
+      ...{ log: log.child({ service: 'network' }), registry: metrics.registry },
+    });
+    teardown.add('mapped hosts', () => mapped.close());
     const gateway = await openGateway({
       sshKeys,
+      mapped,
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
       ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
       ...{ isCaching: options.isCaching, processRegistry: metrics.registry, busProblem },
-      own: { targets: Object.values(listeners).map(behind), secret: gatewaySecret },
+      own: { targets: [...Object.values(listeners).map(behind), net], secret: gatewaySecret },
       log: log.child({ service: 'gateway' }),
     });
     teardown.add('gateway', () => gateway.stop(DRAIN_MS));
@@ -273,6 +291,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       urls: {
         auth: url(listeners.auth),
         compute: url(listeners.compute),
+        net: `http://${net}`,
         monitor: url(listeners.monitor),
         notify: url(listeners.notify),
         http: `http://${domain}:${gateway.ports.http}`,

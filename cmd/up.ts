@@ -138,7 +138,7 @@ async function prepareImage(
 function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
   return `${JSON.stringify({
     ready: true,
-    urls: { ...urls, net: null, console: null },
+    urls: { ...urls, console: null },
     ssh,
     domain,
     admin: { username: admin.username, password: admin.generated },
@@ -152,6 +152,7 @@ Troupe is running.
 
   Auth      ${urls.auth}
   Compute   ${urls.compute}
+  Domains   ${urls.net}
   Monitor   ${urls.monitor}
   Notify    ${urls.notify}
   Gateway   ${urls.https}  (and ${urls.http})

@@ -21,6 +21,8 @@ export const ERRORS = {
   body_too_large: { status: 413, text: 'The request body is larger than 1 MiB.' },
   upgrade_required: { status: 426, text: 'This path is a WebSocket: connect with an upgrade request.' },
   too_many_attempts: { status: 429, text: 'Too many failed attempts: wait before you try again.' },
+  bad_gateway: { status: 502, text: 'A service outside of the platform does not do as it should.' },
+  not_configured: { status: 503, text: 'This is not set up on this platform.' },
   internal: { status: 500, text: 'Something went wrong on our side.' },
   unavailable: { status: 503, text: 'A part this needs is not available at the moment: try again soon.' },
   overloaded: { status: 503, text: 'The service is busy: try again soon.' },

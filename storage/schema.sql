@@ -2,6 +2,26 @@
 
 create sequence bus_kv_revisions;
 
+create table acme_accounts (
+  directory_url text not null,
+  key_sealed bytea not null,
+  url text,
+  budget double precision not null,
+  budget_at timestamp with time zone not null default now(),
+  hold_until timestamp with time zone,
+  hold_reason text,
+  created_at timestamp with time zone not null default now(),
+  constraint acme_accounts_pkey PRIMARY KEY (directory_url)
+);
+
+create table acme_challenges (
+  hostname text not null,
+  cert text not null,
+  key_sealed bytea not null,
+  created_at timestamp with time zone not null default now(),
+  constraint acme_challenges_pkey PRIMARY KEY (hostname)
+);
+
 create table api_tokens (
   id text not null,
   user_id text not null,
@@ -114,6 +134,27 @@ create table bus_streams (
   constraint bus_streams_pkey PRIMARY KEY (name)
 );
 
+create table certificates (
+  hostname text not null,
+  chain text,
+  key_sealed bytea,
+  serial bigint not null default 0,
+  not_before timestamp with time zone,
+  not_after timestamp with time zone,
+  renew_at timestamp with time zone,
+  epoch bigint not null default 0,
+  lease_until timestamp with time zone,
+  order_url text,
+  order_key_sealed bytea,
+  attempts integer not null default 0,
+  next_try timestamp with time zone,
+  last_code text,
+  last_problem text,
+  last_error text,
+  constraint certificates_pkey PRIMARY KEY (hostname),
+  constraint certificates_whole CHECK ((((chain IS NULL) = (key_sealed IS NULL)) AND ((chain IS NULL) = (not_after IS NULL))))
+);
+
 create table container_alerts (
   container_id text not null,
   kind text not null,
@@ -172,6 +213,37 @@ create table deleted_containers (
   user_id text not null,
   deleted_at timestamp with time zone not null default now(),
   constraint deleted_containers_pkey PRIMARY KEY (id)
+);
+
+create table domain_mappings (
+  id text not null,
+  user_id text not null,
+  domain text not null,
+  container_id text not null,
+  target_port integer not null,
+  status text not null,
+  verify_token text not null,
+  detail text not null default ''::text,
+  certificate_detail text not null default ''::text,
+  pending_since timestamp with time zone not null,
+  verified_at timestamp with time zone,
+  checks integer not null default 0,
+  next_check_at timestamp with time zone,
+  record text,
+  owned_domain_id text,
+  zone_id text,
+  record_id text,
+  created_at timestamp with time zone not null default now(),
+  constraint domain_mappings_pkey PRIMARY KEY (id),
+  constraint domain_mappings_domain_check CHECK (((domain = lower(domain)) AND ((length(domain) >= 3) AND (length(domain) <= 253)))),
+  constraint domain_mappings_domain_key UNIQUE (domain),
+  constraint domain_mappings_due CHECK (((status = 'pending'::text) = (next_check_at IS NOT NULL))),
+  constraint domain_mappings_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
+  constraint domain_mappings_owned_domain_id_fkey FOREIGN KEY (owned_domain_id) REFERENCES owned_domains(id) ON DELETE SET NULL,
+  constraint domain_mappings_record_check CHECK ((record = ANY (ARRAY['wanted'::text, 'made'::text, 'found'::text]))),
+  constraint domain_mappings_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'verified'::text, 'failed'::text]))),
+  constraint domain_mappings_target_port_check CHECK (((target_port = ANY (ARRAY[80, 443])) OR ((target_port >= 8000) AND (target_port <= 8999)))),
+  constraint domain_mappings_verified CHECK (((status = 'verified'::text) = (verified_at IS NOT NULL)))
 );
 
 create table ingress_rules (
@@ -264,6 +336,24 @@ create table outbox (
   created_at timestamp with time zone not null default now(),
   constraint outbox_pkey PRIMARY KEY (id),
   constraint outbox_msg_id_key UNIQUE (msg_id)
+);
+
+create table owned_domains (
+  id text not null,
+  user_id text not null,
+  token bytea not null,
+  zones_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint owned_domains_pkey PRIMARY KEY (id),
+  constraint owned_domains_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text))
+);
+
+create table owned_zones (
+  owned_domain_id text not null,
+  zone_id text not null,
+  name text not null,
+  constraint owned_zones_pkey PRIMARY KEY (owned_domain_id, zone_id),
+  constraint owned_zones_owned_domain_id_fkey FOREIGN KEY (owned_domain_id) REFERENCES owned_domains(id) ON DELETE CASCADE
 );
 
 create table placement_nodes (
@@ -396,11 +486,19 @@ CREATE INDEX bus_kv_expires_at ON public.bus_kv USING btree (expires_at);
 
 CREATE INDEX bus_message_ids_at ON public.bus_message_ids USING btree (at);
 
+CREATE INDEX certificates_not_after ON public.certificates USING btree (not_after);
+
 CREATE INDEX container_keys_by_key ON public.container_keys USING btree (key_id);
 
 CREATE INDEX containers_by_user ON public.containers USING btree (user_id);
 
 CREATE INDEX deleted_containers_by_time ON public.deleted_containers USING btree (deleted_at);
+
+CREATE INDEX domain_mappings_by_check ON public.domain_mappings USING btree (next_check_at) WHERE (next_check_at IS NOT NULL);
+
+CREATE INDEX domain_mappings_by_container ON public.domain_mappings USING btree (container_id);
+
+CREATE INDEX domain_mappings_by_user ON public.domain_mappings USING btree (user_id, created_at);
 
 CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at);
 
@@ -413,6 +511,10 @@ CREATE INDEX login_sessions_by_user ON public.login_sessions USING btree (user_i
 CREATE INDEX notifications_created_at ON public.notifications USING brin (created_at);
 
 CREATE INDEX notifications_unread ON public.notifications USING btree (user_id) WHERE (NOT read);
+
+CREATE INDEX owned_domains_by_user ON public.owned_domains USING btree (user_id, created_at);
+
+CREATE INDEX owned_zones_by_name ON public.owned_zones USING btree (name);
 
 CREATE INDEX placement_shards_by_change ON public.placement_shards USING btree (changed);
 

@@ -1,6 +1,7 @@
 /** What the gateway is given by the composition root. */
+import type { MappedHost } from '../../proto/certificates.ts';
 import type { ComputeNewsSource } from '../../proto/compute-news.ts';
-import type { Log } from '../../proto/ports.ts';
+import type { Ending, Log } from '../../proto/ports.ts';
 import type { StaticRoute } from '../../proto/routes.ts';
 import type { Db } from '../../storage/db.ts';
 
@@ -12,6 +13,14 @@ export interface ContainerTarget {
   readonly ports: ReadonlyMap<number, number>;
 }
 
+/** Where verified mappings come from. */
+export interface MappingSource {
+  /** All of them, by hostname. */
+  read(): Promise<ReadonlyMap<string, MappedHost>>;
+  /** Calls back when one was verified or removed, and whenever that may have been missed. */
+  watch(onChange: () => void): Ending;
+}
+
 export interface GatewayDeps {
   readonly db: Db;
   readonly log: Log;
@@ -19,8 +28,10 @@ export interface GatewayDeps {
   readonly domain: string;
   /** Routes of a file, beside those of the table. */
   readonly fileRoutes: readonly StaticRoute[];
-  /** All containers that have a port open, by id. */
-  readonly containers: () => Promise<ReadonlyMap<string, ContainerTarget>>;
+  /** All containers that have a port open, and the named ones, by id. */
+  readonly containers: (also: ReadonlySet<string>) => Promise<ReadonlyMap<string, ContainerTarget>>;
+  /** Verified mappings; undefined: no hosts are mapped here. */
+  readonly mappings?: MappingSource | undefined;
   /** Says when somebody may no longer enter by SSH. */
   readonly computeNews: ComputeNewsSource;
   /** Where requests go that nothing else takes; undefined: they get 404. */

@@ -1,5 +1,6 @@
 /** The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when the routes have changed. */
 
+import type { MappedHost } from '../../proto/certificates.ts';
 import type { Ending } from '../../proto/ports.ts';
 import { RouteTable } from '../../proto/routes.ts';
 import { listRoutes, watchRoutes } from '../../storage/gateway/routes.ts';
@@ -9,9 +10,10 @@ import type { Routing } from './routing.ts';
 
 /** Interface section 8: container data reload. */
 const EVERY_MS = 5000;
+const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
 interface State {
-  readonly watching: Ending;
+  readonly watching: readonly Ending[];
   /** The routes as they were last read, to know whether they changed. */
   last: string;
   /** What is wrong at the moment, said once. */
@@ -22,14 +24,16 @@ interface State {
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing): Ref<'look'> {
   const look = async (state: State): Promise<State> => {
     try {
-      const [rows, containers] = await Promise.all([listRoutes(deps.db), deps.containers()]);
+      const [rows, mapped] = await Promise.all([listRoutes(deps.db), deps.mappings?.read() ?? NOTHING_MAPPED]);
+      const containers = await deps.containers(new Set([...mapped.values()].map(({ containerId }) => containerId)));
       const routes = [...deps.fileRoutes, ...rows];
       const text = JSON.stringify([
         routes,
         [...containers].map(([id, { address, ports }]) => [id, address, [...ports]]),
+        [...mapped],
       ]);
       if (text !== state.last || !routing.isReady) {
-        routing.show({ routes: new RouteTable(routes), containers });
+        routing.show({ routes: new RouteTable(routes), containers, mapped });
         state.last = text;
       }
       if (state.problem !== undefined) deps.log.info({}, 'routes are read again');
@@ -49,9 +53,16 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing)
     mailbox: { capacity: 2, policy: 'drop-newest' },
     initialStateFunc: (ctx) => {
       ctx.every(EVERY_MS, 'look');
-      return { watching: watchRoutes(deps.db, () => dispatch(ctx.self, 'look')), last: '', problem: undefined };
+      const look = () => dispatch(ctx.self, 'look');
+      const watching = [
+        watchRoutes(deps.db, look),
+        ...(deps.mappings === undefined ? [] : [deps.mappings.watch(look)]),
+      ];
+      return { watching, last: '', problem: undefined };
     },
-    afterStop: (state) => state.watching.close(),
+    afterStop: async (state) => {
+      await Promise.all(state.watching.map((ending) => ending.close()));
+    },
   });
   dispatch(ref, 'look');
   return ref;

@@ -3,6 +3,7 @@
  * connection notices (interface section 4.5).
  */
 import { LRUCache } from 'lru-cache';
+import type { MappedHost } from '../../proto/certificates.ts';
 import type { ProxyDecision, ProxyRequest, UpstreamAddress } from '../../proto/gateway.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import { pathOf, type RouteMatch, type RouteTable, strippedTarget } from '../../proto/routes.ts';
@@ -15,10 +16,12 @@ const CACHE_SIZE = 100;
 export interface Picture {
   readonly routes: RouteTable;
   readonly containers: ReadonlyMap<string, ContainerTarget>;
+  /** Verified mappings by hostname. */
+  readonly mapped?: ReadonlyMap<string, MappedHost>;
 }
 
 /** What becomes of a TLS connection. */
-export type NameDecision = 'end' | { readonly passTo: UpstreamAddress } | 'refuse';
+export type NameDecision = 'end' | 'mapped' | { readonly passTo: UpstreamAddress } | 'refuse';
 
 /** Decides by the present picture. */
 export class Routing {
@@ -65,6 +68,11 @@ export class Routing {
       const match = this.#match(host, pathOf(target));
       if (match !== undefined) return { forward: match.address, target: strippedTarget(match.route, target) };
     }
+    const mapped = this.#mappedHost(host, port);
+    if (mapped !== undefined) {
+      if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
+      return this.#forwardTo(this.#insideOf(mapped), target);
+    }
     const { fallback } = this.#deps;
     if (fallback !== undefined) return { forward: fallback, target };
     return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
@@ -79,6 +87,7 @@ export class Routing {
       return typeof to === 'string' ? 'refuse' : { passTo: to };
     }
     if (this.#picture?.routes.hasHost(serverName)) return 'end';
+    if (this.#mappedHost(serverName, port) !== undefined) return 'mapped';
     // The fallback answers for names of the platform that have no route.
     return this.#deps.fallback !== undefined && this.#isOurs(serverName) ? 'end' : 'refuse';
   }
@@ -106,13 +115,29 @@ export class Routing {
   }
 
   #toContainer(id: string, port: number, target: string): ProxyDecision {
-    const to = this.#addressOf(id, port);
+    return this.#forwardTo(this.#addressOf(id, port), target);
+  }
+
+  #forwardTo(to: UpstreamAddress | 'closed' | 'not_running', target: string): ProxyDecision {
     if (typeof to === 'object') return { forward: to, target };
     // Whether there is such a container is not told to those who may not know.
     if (to === 'closed') return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
     return {
       reply: { status: 503, headers: [['Retry-After', '5']], body: 'The container is not running.\n' },
     };
+  }
+
+  /** The mapping of a host, on the ports where mapped hosts are served. */
+  #mappedHost(host: string, port: number): MappedHost | undefined {
+    const { http, https } = this.#deps.ports;
+    return port === http || port === https ? this.#picture?.mapped?.get(host) : undefined;
+  }
+
+  /** Where a mapped host leads: through the container's ingress rule for its port, if it has one, else to that port itself. */
+  #insideOf({ containerId, targetPort }: MappedHost): UpstreamAddress | 'not_running' {
+    const container = this.#picture?.containers.get(containerId);
+    if (container?.address === undefined) return 'not_running';
+    return { host: container.address, port: container.ports.get(targetPort) ?? targetPort };
   }
 
   #addressOf(id: string, port: number): UpstreamAddress | 'closed' | 'not_running' {

@@ -29,6 +29,7 @@ export async function serveOurs(folder: string, origins: Origins): Promise<void>
     route: (request) => routing?.decide(request) ?? { reply: { status: 503 } },
     decideName: (name, port) => {
       const decision = routing?.decideName(name, port) ?? 'refuse';
+      if (decision === 'mapped') return 'refuse';
       return decision === 'end' ? { end: certificate } : decision;
     },
     cache,

@@ -38,7 +38,7 @@ async function open(t: TestContext, adapter: 'uws' | 'node', trusted?: string) {
     ...{
       domain: DOMAIN,
       host: '127.0.0.1',
-      ports: { auth: 0, compute: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
+      ports: { auth: 0, compute: 0, net: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
     },
     certificate: { context: certificateContext(own) },
     proxies: proxiesOf({ trustedProxies: trusted, proxyProtocol: false }, environment),

@@ -115,12 +115,15 @@ test('ports move together, or are any free ones', () => {
   assert.deepEqual(portsWith(100), {
     auth: 7101,
     compute: 7102,
+    net: 7103,
     monitor: 7104,
     notify: 7105,
     http: 18_180,
     https: 8543,
     ssh: 2322,
   });
-  assert.deepEqual(portsWith(-1), { auth: 0, compute: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 });
+  assert.deepEqual(portsWith(-1), {
+    ...{ auth: 0, compute: 0, net: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
+  });
   assert.throws(() => portsWith(60_000), CliError);
 });

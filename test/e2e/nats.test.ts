@@ -40,7 +40,7 @@ async function setting(t: TestContext, options: NatsServerOptions = {}) {
       engine: async () => memoryEngine(),
       domain: 'troupe.localhost',
       host: '127.0.0.1',
-      ports: { auth: 0, compute: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
+      ports: { auth: 0, compute: 0, net: 0, monitor: 0, notify: 0, http: 0, https: 0, ssh: 0 },
       certificate: await localCertificate(data, 'troupe.localhost', Date.now()),
       accessLog: undefined,
       isCaching: true,

@@ -46,7 +46,17 @@ export function spawnTroupe(args: readonly string[], env: Record<string, string>
 
 const readySchema = z.object({
   ready: z.literal(true),
-  urls: z.object({ auth: z.url(), compute: z.url(), monitor: z.url(), notify: z.url(), http: z.url(), https: z.url() }),
+  urls: z.object({
+    ...{
+      auth: z.url(),
+      compute: z.url(),
+      net: z.url(),
+      monitor: z.url(),
+      notify: z.url(),
+      http: z.url(),
+      https: z.url(),
+    },
+  }),
   ssh: z.object({ host: z.string(), port: z.number() }),
   domain: z.string(),
   admin: z.object({ username: z.string(), password: z.string().nullable() }),

@@ -38,6 +38,8 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^uWebSockets\.js$/, folders: ['transports/http'] },
   { library: /^ws$/, folders: ['transports/ws'] },
   { library: /^(node:)?(net|tls|http|https|http2|dgram)$/, folders: ['transports'] },
+  { library: /^(node:)?dns(\/promises)?$/, folders: ['transports'] },
+  { library: /^tldts$/, folders: ['actors/network'] },
   { library: /^undici$/, folders: ['transports'] },
   { library: /^ssh2$/, folders: ['transports/ssh'] },
   { library: /^(@nats-io\/.*|nats)$/, folders: ['transports/bus'] },

@@ -18,12 +18,13 @@ import type { Service } from '../../proto/service.ts';
 import type { Authenticate } from '../../proto/tokens.ts';
 import { basic, bearer } from './authenticate.ts';
 import type { ClientAddress } from './client-address.ts';
+import { type CookieRule, cookieToken } from './cookie.ts';
 import { eventsOf } from './events.ts';
 import { neededScope } from './needed-scope.ts';
 import type { OpenStreams } from './open-streams.ts';
 import { isOwnPage } from './origin.ts';
 import { check, readJson, readQuery } from './read.ts';
-import { jsonReply, methodReply, refusalReply } from './replies.ts';
+import { jsonReply, methodReply, plainReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
 
 /** Pages a service shows besides its table: path -> reply, made at each request. */
@@ -44,6 +45,10 @@ export interface ApiOptions {
   /** The platform's domain, for endpoints that only its own pages may open. Without it, no page may. */
   readonly domain?: string;
   readonly log: Log;
+  /** Makes the body of a refusal plain text; without it, it is JSON. `endpoint` is its name, '' when the path leads nowhere. */
+  readonly plainText?: (refusal: Refusal, endpoint: string) => string;
+  /** Takes the token from a cookie, too, of programs and of the platform's own pages. */
+  readonly cookie?: CookieRule;
   /** Who a request comes from; without it, the peer of its socket. */
   readonly clientAddress?: ClientAddress;
   /** Told of every finished request, for metrics. */
@@ -64,14 +69,19 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     return { ...reply, headers: [...reply.headers, ['x-request-id', requestId]] };
   };
 
+  const refused = (endpoint: string, refusal: Refusal, isBasic?: boolean): HttpReply => {
+    const reply = refusalReply(refusal, isBasic);
+    return options.plainText === undefined ? reply : plainReply(reply, options.plainText(refusal, endpoint));
+  };
+
   const fail = (endpoint: string, requestId: string, error: unknown, isBasic?: boolean): HttpReply => {
     if (error instanceof Refusal) {
       if (error.code === 'internal') log.error({ requestId, endpoint, err: error.cause ?? error }, 'request failed');
-      return finish(endpoint, requestId, refusalReply(error, isBasic));
+      return finish(endpoint, requestId, refused(endpoint, error, isBasic));
     }
     // Nobody reads the reply of a client that left.
     if (!(error instanceof BodyError)) log.error({ requestId, endpoint, err: error }, 'request failed');
-    return finish(endpoint, requestId, refusalReply(new Refusal('internal')));
+    return finish(endpoint, requestId, refused(endpoint, new Refusal('internal')));
   };
 
   const answer = async (
@@ -81,7 +91,7 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     requestId: string,
   ) => {
     try {
-      const proven = prove(endpoint, params, request, authenticate);
+      const proven = prove(endpoint, params, request, authenticate, options.cookie);
       // Each await costs a turn of the microtask queue: a known token and a call without a body go without.
       const caller = proven instanceof Promise ? await proven : proven;
       const body = endpoint.body === undefined ? undefined : check(endpoint.body, await readJson(request), 'body');
@@ -108,8 +118,11 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
         );
     }
     const match = find(request.method, request.path);
-    if (match === undefined) return finish('', requestId, refusalReply(new Refusal('not_found')));
-    if ('allow' in match) return finish('', requestId, methodReply(match.allow));
+    if (match === undefined) return finish('', requestId, refused('', new Refusal('not_found')));
+    if ('allow' in match) {
+      const reply = methodReply(match.allow);
+      return finish('', requestId, options.plainText === undefined ? reply : plainReply(reply, 'method not allowed'));
+    }
     if (match.endpoint.socket)
       return finish(match.endpoint.name, requestId, refusalReply(new Refusal('upgrade_required')));
     return answer(match.endpoint, match.params, request, requestId);
@@ -151,11 +164,13 @@ function prove(
   params: Readonly<Record<string, string>>,
   request: HttpRequest,
   authenticate: Authenticate,
+  cookie?: CookieRule,
 ): Caller | undefined | Promise<Caller> {
   if (endpoint.access === 'none') return undefined;
   const token =
     bearer(request.header('authorization')) ??
-    (endpoint.socket || endpoint.events ? readQuery(request.query).token : undefined);
+    (endpoint.socket || endpoint.events ? readQuery(request.query).token : undefined) ??
+    (cookie === undefined ? undefined : cookieToken(request, cookie));
   const proven = token === undefined ? undefined : authenticate(token);
   if (proven instanceof Promise) return proven.then((caller) => admit(endpoint, params, caller));
   return admit(endpoint, params, proven);

@@ -43,3 +43,9 @@ export function methodReply(allow: readonly string[]): HttpReply {
   const reply = refusalReply(new Refusal('method_not_allowed'));
   return { ...reply, headers: [...reply.headers, ['allow', allow.join(', ')]] };
 }
+
+/** The same reply with `text` as its body. */
+export function plainReply(reply: HttpReply, text: string): HttpReply {
+  const headers = reply.headers.filter(([name]) => name !== 'content-type');
+  return { status: reply.status, headers: [['content-type', 'text/plain; charset=utf-8'], ...headers], body: text };
+}

@@ -19,10 +19,15 @@ import { splice } from '../tcp/splice.ts';
 import type { IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import { wireOf } from '../tcp/wires.ts';
-import { TlsFront } from '../tls/front.ts';
+import { type RefusalAlert, TlsFront } from '../tls/front.ts';
 
 /** What becomes of a TLS connection by its server name. */
-export type NameDecision = { readonly end: SecureContext } | { readonly passTo: UpstreamAddress } | 'refuse';
+export type NameDecision =
+  | { readonly end: SecureContext }
+  | { readonly challenge: SecureContext }
+  | { readonly passTo: UpstreamAddress }
+  | { readonly refuse: RefusalAlert }
+  | 'refuse';
 
 /** A connection that lives on its own: TLS passed through, or another protocol after an upgrade. */
 export interface LongConnection {
@@ -42,7 +47,11 @@ export interface GatewayListenerOptions {
   /** Serves SSH on its port, and where first bytes say that it is spoken. */
   readonly ssh: Pick<SshGateway, 'serve' | 'close'>;
   readonly route: Route;
-  readonly decideName: (serverName: string | undefined, port: number) => NameDecision;
+  readonly decideName: (
+    serverName: string | undefined,
+    port: number,
+    isChallenge: boolean,
+  ) => NameDecision | Promise<NameDecision>;
   /** Is asked before a request is forwarded; undefined: nothing is kept. */
   readonly cache?: CacheHook | undefined;
   readonly onAccess: (entry: AccessEntry) => void;
@@ -64,6 +73,7 @@ export interface FrontProxies {
   readonly sendHeader: boolean;
 }
 
+const REFUSE = { refuse: true } as const;
 const FIRST_BYTES_MS = 10_000;
 /** A long connection without a byte in either direction ends after this, ms. */
 const LONG_IDLE_MS = 3_600_000;
@@ -204,9 +214,10 @@ export class GatewayListeners {
     if (front === undefined) {
       front = new TlsFront({
         helloMs: this.#options.firstBytesMs ?? FIRST_BYTES_MS,
-        decide: (name) => {
-          const decision = this.#options.decideName(name, port);
-          return decision === 'refuse' ? { refuse: true } : decision;
+        decide: (name, isChallenge) => {
+          const decision = this.#options.decideName(name, port, isChallenge);
+          if (decision instanceof Promise) return decision.then((later) => (later === 'refuse' ? REFUSE : later));
+          return decision === 'refuse' ? REFUSE : decision;
         },
         onPlain: (socket, address, name) => this.#proxy.serve(socket, port, address, undefined, name),
         onPass: (wire, address, hello, to, name) => this.#pass(wire, address, hello, to, name),

@@ -15,12 +15,20 @@ export type Certificate = SecureContext;
 export type TlsDecision =
   | { readonly end: SecureContext }
   | { readonly passTo: UpstreamAddress }
-  /** No such name is served here. */
-  | { readonly refuse: true };
+  /** The challenge of a certificate authority is answered with this, and the connection ends (RFC 8737). */
+  | { readonly challenge: SecureContext }
+  /** `true`: no such name is served here. */
+  | { readonly refuse: true | RefusalAlert };
+
+/** Why a name is refused: it is not served here, no such protocol is spoken, or its certificate is not there (yet). */
+export type RefusalAlert = 'unrecognized_name' | 'no_application_protocol' | 'internal_error';
 
 export interface TlsFrontOptions {
-  /** Decides about a name; undefined: the client named none. It does not throw. */
-  readonly decide: (serverName: string | undefined) => TlsDecision | Promise<TlsDecision>;
+  /**
+   * Decides about a name; undefined: the client named none. `isChallenge`: it offers `acme-tls/1` and nothing else, as authorities do.
+   * It does not throw.
+   */
+  readonly decide: (serverName: string | undefined, isChallenge: boolean) => TlsDecision | Promise<TlsDecision>;
   /** TLS was ended: what follows is plain. `serverName` is empty when none was named. */
   readonly onPlain: (socket: TLSSocket, address: string, serverName: string) => void;
   /** TLS is to be passed on: the paused connection, with what was read of it. */
@@ -28,6 +36,9 @@ export interface TlsFrontOptions {
   /** How long a client may take to say hello, and again for the handshake after it, ms. */
   readonly helloMs?: number;
 }
+
+/** The protocol of TLS-ALPN-01 (RFC 8737, section 3). */
+const ACME = 'acme-tls/1';
 
 const HELLO_MS = 10_000;
 /** How long a client that is refused may take to read why, ms. */
@@ -37,6 +48,8 @@ const LINGER_MS = 1000;
 const ALERTS = {
   unrecognized_name: Buffer.of(0x15, 3, 3, 0, 2, 2, 112),
   decode_error: Buffer.of(0x15, 3, 3, 0, 2, 2, 50),
+  no_application_protocol: Buffer.of(0x15, 3, 3, 0, 2, 2, 120),
+  internal_error: Buffer.of(0x15, 3, 3, 0, 2, 2, 80),
 } as const;
 
 /** A certificate with its key, ready for handshakes. Clients that come back resume with it, and with no other (its ticket keys are its own). */
@@ -69,24 +82,35 @@ export class TlsFront {
       refuse(wire, 'decode_error');
       return;
     }
-    const decision = this.#options.decide(hello.serverName);
+    const isChallenge = hello.protocols.length === 1 && hello.protocols[0] === ACME;
+    const decision = this.#options.decide(hello.serverName, isChallenge);
     if (decision instanceof Promise) void decision.then((later) => this.#decided(wire, address, hello, bytes, later));
     else this.#decided(wire, address, hello, bytes, decision);
   }
 
   #decided(wire: Wire, address: string, hello: ClientHello, bytes: Buffer, decision: TlsDecision): void {
     if (wire.isDestroyed) return;
-    if ('refuse' in decision) refuse(wire, 'unrecognized_name');
+    if ('refuse' in decision) refuse(wire, decision.refuse === true ? 'unrecognized_name' : decision.refuse);
     else if ('passTo' in decision) this.#options.onPass(wire, address, bytes, decision.passTo, hello.serverName ?? '');
-    else this.#handshake(wire, address, bytes, decision.end, hello.serverName ?? '');
+    else if ('challenge' in decision) this.#handshake(wire, bytes, decision.challenge, ACME, (socket) => socket.end());
+    else {
+      const onPlain = (socket: TLSSocket) => this.#options.onPlain(socket, address, hello.serverName ?? '');
+      // RFC 7301: HTTP/1.1 is all that is spoken. Whoever offers only others is refused; whoever offers none is not.
+      this.#handshake(wire, bytes, decision.end, 'http/1.1', onPlain);
+    }
   }
 
-  #handshake(wire: Wire, address: string, bytes: Buffer, secureContext: SecureContext, serverName: string): void {
+  #handshake(
+    wire: Wire,
+    bytes: Buffer,
+    secureContext: SecureContext,
+    protocol: string,
+    onSecure: (socket: TLSSocket) => void,
+  ): void {
     const socket = wire.toSocket();
     // Wrapping takes over what was read and not used.
     socket.unshift(bytes);
-    // RFC 7301: HTTP/1.1 is all that is spoken. Whoever offers only others is refused; whoever offers none is not.
-    const secured = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] });
+    const secured = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: [protocol] });
     const timer = setTimeout(() => secured.destroy(), this.#helloMs);
     secured.on('error', () => secured.destroy());
     secured.once('close', () => {
@@ -99,7 +123,7 @@ export class TlsFront {
     secured.once('secure', () => {
       clearTimeout(timer);
       secured.off('end', onEnd);
-      this.#options.onPlain(secured, address, serverName);
+      onSecure(secured);
     });
   }
 }

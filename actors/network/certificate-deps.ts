@@ -1,0 +1,35 @@
+/** What ordering certificates needs. */
+import type { KeyObject } from 'node:crypto';
+import type { CertificateAuthority } from '../../proto/certificates.ts';
+import type { NetworkNewsSource } from '../../proto/network-news.ts';
+import type { Log } from '../../proto/ports.ts';
+import type { Db } from '../../storage/db.ts';
+
+export interface CertificateDeps {
+  readonly db: Db;
+  readonly log: Log;
+  readonly sealKey: KeyObject;
+  /** Undefined: there is none, and nothing is ordered. */
+  readonly authority: CertificateAuthority | undefined;
+  /** Says when a mapping was verified or removed. */
+  readonly news: NetworkNewsSource;
+  readonly numbers: CertificateNumbers;
+  /** How long an order is held without a sign of life, ms. Default 30,000. */
+  readonly leaseMs?: number;
+  /** Between two looks for what is due, ms. Default 5,000. */
+  readonly lookMs?: number;
+}
+
+/** Counted since the process began. */
+export interface CertificateNumbers {
+  readonly outcomes: Map<string, number>;
+}
+
+export function certificateNumbers(): CertificateNumbers {
+  return { outcomes: new Map() };
+}
+
+/** Counts how an order ended: `issued`, or the code of its failure. */
+export function countOutcome({ outcomes }: CertificateNumbers, outcome: string): void {
+  outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+}

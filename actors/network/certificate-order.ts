@@ -1,0 +1,178 @@
+/** One order from its beginning to a certificate that all gateways serve, or to a failure that is written down with the next try. */
+import { X509Certificate } from 'node:crypto';
+import { type CaAccount, CaError, type CertificateAuthority } from '../../proto/certificates.ts';
+import {
+  accountBudget,
+  acmeAccount,
+  addAcmeAccount,
+  holdAccount,
+  putChallenge,
+  replaceAcmeAccount,
+  setAcmeAccountUrl,
+} from '../../storage/network/acme.ts';
+import {
+  certificateStatus,
+  failOrder,
+  isMapped,
+  noteOrder,
+  type OrderLease,
+  releaseOrder,
+  renewOrder,
+  startOrder,
+  storeCertificate,
+} from '../../storage/network/certificates.ts';
+import { setCertificateDetail } from '../../storage/network/mappings.ts';
+import { type CertificateDeps, countOutcome } from './certificate-deps.ts';
+import { certificateDetail, concernsAccount, renewAt, retryIn } from './certificate-rules.ts';
+
+const LEASE_MS = 30_000;
+
+/** Why an order ends without a failure of anybody: another node holds it, or its mapping is gone. */
+class LostOrder extends Error {}
+
+/** Orders the certificate of `hostname` if it is due and nobody else does. Rejects only when storage does. */
+export async function orderCertificate(
+  deps: CertificateDeps,
+  authority: CertificateAuthority,
+  hostname: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db, sealKey, log, numbers } = deps;
+  const { directoryUrl } = authority;
+  const leaseMs = deps.leaseMs ?? LEASE_MS;
+  const lease = await startOrder(db, hostname, { directoryUrl, leaseMs, sealKey });
+  if (typeof lease === 'string') {
+    if (lease === 'no_budget' || lease === 'fresh') await tellDetail(deps, authority, hostname);
+    return;
+  }
+  const lost = new AbortController();
+  const ends = AbortSignal.any([signal, lost.signal]);
+  let renewing = Promise.resolve();
+  let lastRenewal = performance.now();
+  const timer = setInterval(() => {
+    renewing = renewOrder(db, lease, leaseMs).then(
+      (isOurs) => {
+        lastRenewal = performance.now();
+        if (!isOurs) lost.abort(new LostOrder());
+      },
+      () => {
+        // The lease may be another's by now: nothing is said to the authority without it.
+        if (performance.now() - lastRenewal > leaseMs) lost.abort(new LostOrder());
+      },
+    );
+  }, leaseMs / 4);
+  try {
+    const key = lease.key ?? (await authority.newKey());
+    const account = await accountAt(deps, authority, ends);
+    const chain = await issue(deps, authority, lease, account, key, ends);
+    const { validFromDate: notBefore, validToDate: notAfter } = datesOf(chain);
+    const isStored = await storeCertificate(db, lease, { cert: chain, key, notBefore, notAfter }, { sealKey, renewAt });
+    countOutcome(numbers, isStored ? 'issued' : 'unwanted');
+    if (isStored) log.info({ hostname, notAfter }, 'certificate issued');
+    else await releaseOrder(db, lease);
+  } catch (error) {
+    if (!(error instanceof CaError)) {
+      // Stopped, unmapped, or storage is away: the order stays where it is, for whoever looks next.
+      await releaseOrder(db, lease);
+      if (ends.aborted || error instanceof LostOrder) return;
+      throw error;
+    }
+    await failed(deps, authority, lease, error);
+  } finally {
+    clearInterval(timer);
+    await renewing;
+    await tellDetail(deps, authority, hostname);
+  }
+}
+
+/** Says in the mapping what its certificate waits for. */
+async function tellDetail(
+  { db }: CertificateDeps,
+  { directoryUrl }: CertificateAuthority,
+  hostname: string,
+): Promise<void> {
+  const [status, budget] = [await certificateStatus(db, hostname), await accountBudget(db, directoryUrl)];
+  await setCertificateDetail(db, hostname, certificateDetail(status, budget, new Date()) ?? '');
+}
+
+async function issue(
+  { db, sealKey }: CertificateDeps,
+  authority: CertificateAuthority,
+  lease: OrderLease,
+  account: CaAccount,
+  key: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const { hostname } = lease;
+  try {
+    return await authority.issue({
+      ...{ account, hostname, key, signal },
+      orderUrl: lease.key === undefined ? undefined : lease.orderUrl,
+      onOrder: async (url) => {
+        if (!(await noteOrder(db, lease, sealKey, { url, key }))) throw new LostOrder();
+      },
+      present: async (challenge) => {
+        // The mapping may have gone since, and the name may be another's by now.
+        if (!(await isMapped(db, hostname))) throw new LostOrder();
+        await putChallenge(db, hostname, challenge, sealKey);
+      },
+    });
+  } catch (error) {
+    if (error instanceof CaError && error.code === 'no_account') {
+      await replaceAcmeAccount(db, authority.directoryUrl, sealKey, account.url, await authority.newKey());
+    }
+    throw error;
+  }
+}
+
+/** The account of this installation at the authority; made when it is first needed. */
+async function accountAt(
+  { db, sealKey }: CertificateDeps,
+  authority: CertificateAuthority,
+  signal: AbortSignal,
+): Promise<CaAccount> {
+  const { directoryUrl } = authority;
+  let account = await acmeAccount(db, directoryUrl, sealKey);
+  if (account === undefined) {
+    // Of several nodes one key wins, and making an account twice with one key makes one account.
+    await addAcmeAccount(db, directoryUrl, sealKey, await authority.newKey());
+    account = await acmeAccount(db, directoryUrl, sealKey);
+  }
+  if (account === undefined) throw new CaError('no_account', 'The account is gone.');
+  if (account.url !== undefined) return { key: account.key, url: account.url };
+  const url = await authority.register(account.key, signal);
+  await setAcmeAccountUrl(db, directoryUrl, url);
+  return { key: account.key, url };
+}
+
+async function failed(
+  { db, log, numbers, sealKey }: CertificateDeps,
+  authority: CertificateAuthority,
+  lease: OrderLease,
+  error: CaError,
+): Promise<void> {
+  const { hostname } = lease;
+  countOutcome(numbers, error.code);
+  const attempts = lease.attempts + 1;
+  const inMs = retryIn(error, attempts, Math.random());
+  log.warn(
+    { hostname, code: error.code, problem: error.problem, attempts, inMs, reason: error.message },
+    'no certificate',
+  );
+  const isForAll = concernsAccount(error, hostname);
+  if (isForAll) await holdAccount(db, authority.directoryUrl, inMs, error.message);
+  // An order that failed or is gone is of no use; one whose authority is away is taken up again.
+  if (error.code !== 'unavailable' && error.code !== 'rate_limited') await noteOrder(db, lease, sealKey, undefined);
+  await failOrder(db, lease, {
+    inMs,
+    code: error.code,
+    problem: error.problem,
+    text: error.message,
+    counts: !isForAll,
+  });
+}
+
+function datesOf(chain: string): { validFromDate: Date; validToDate: Date } {
+  const leaf = new X509Certificate(chain);
+  return { validFromDate: new Date(leaf.validFrom), validToDate: new Date(leaf.validTo) };
+}

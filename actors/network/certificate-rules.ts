@@ -1,0 +1,90 @@
+/** When a certificate is renewed, when an order is tried again, and what people are told meanwhile. Pure. */
+import type { CaError } from '../../proto/certificates.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
+/** After a refusal: at most four in an hour, for authorities count failed validations (the largest takes five an hour and name). */
+const AFTER_REFUSAL = [2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
+/** When the authority is away, nothing is counted. */
+const AFTER_OUTAGE = [2000, 5000, 15_000, 30_000, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE];
+/** Asked to wait without a time. */
+const UNTOLD_WAIT = HOUR;
+
+/**
+ * A third of its life before a certificate ends; and never before a sixth of its life has passed here, so that a clock that is wrong by
+ * days, or an authority that gives old certificates, cannot make us order again and again.
+ */
+export function renewAt({ notBefore, notAfter }: { notBefore: Date; notAfter: Date }, now: Date): Date {
+  const life = Math.max(0, notAfter.getTime() - notBefore.getTime());
+  return new Date(Math.max(notAfter.getTime() - life / 3, now.getTime() + Math.max(life / 6, MINUTE)));
+}
+
+/** How long to wait after the `attempts`-th failure in a row (from 1), ms. The authority's own word is never undercut. */
+export function retryIn(error: Pick<CaError, 'code' | 'retryAfterMs'>, attempts: number, random: number): number {
+  const steps =
+    error.code === 'unavailable' || error.code === 'no_order' || error.code === 'no_account'
+      ? AFTER_OUTAGE
+      : AFTER_REFUSAL;
+  const step = steps[Math.min(Math.max(attempts, 1), steps.length) - 1] ?? HOUR;
+  const own = error.code === 'rate_limited' && error.retryAfterMs === undefined ? UNTOLD_WAIT : step;
+  // Many names fail together, and are not to come back together.
+  return Math.round(Math.max(own, error.retryAfterMs ?? 0) * (1 + random / 10));
+}
+
+/**
+ * Whether a limit is the whole account's: it was met when the order was placed, and the authority's words name neither the hostname nor
+ * a domain above it.
+ */
+export function concernsAccount(error: CaError, hostname: string): boolean {
+  if (error.code !== 'rate_limited' || !error.isAtOrder) return false;
+  const labels = hostname.split('.');
+  return !labels.slice(0, -1).some((_, i) => error.message.toLowerCase().includes(labels.slice(i).join('.')));
+}
+
+/** What users are told where nothing can be ordered. */
+export const NO_AUTHORITY =
+  'HTTPS is not served: this platform has no certificate authority. Its operator can set ACME_DIRECTORY_URL or ACME_EMAIL.';
+
+/** What is known of a certificate. */
+export interface CertificateFacts {
+  readonly notAfter: Date | undefined;
+  readonly isOrdering: boolean;
+  readonly attempts: number;
+  readonly nextTry: Date | undefined;
+  readonly error: string | undefined;
+}
+
+/** What the user of a verified mapping is told; undefined when there is nothing to say: HTTPS works. */
+export function certificateDetail(
+  facts: CertificateFacts | undefined,
+  account: {
+    readonly left: number;
+    readonly holdUntil: Date | undefined;
+    readonly holdReason: string | undefined;
+  },
+  now: Date,
+): string | undefined {
+  const { notAfter, isOrdering = false, attempts = 0, nextTry, error } = facts ?? {};
+  const isServed = notAfter !== undefined && notAfter > now;
+  if (isServed && error === undefined) return undefined;
+  const parts: string[] = [];
+  if (notAfter !== undefined)
+    parts.push(`The certificate ${isServed ? 'is good until' : 'has been over since'} ${notAfter.toISOString()}.`);
+  if (error !== undefined) parts.push(`The certificate authority says: ${sentence(error)}`);
+  if (isOrdering) parts.push('A certificate is being ordered.');
+  else if (account.holdUntil !== undefined)
+    parts.push(
+      `It takes no more orders of this platform until ${account.holdUntil.toISOString()}: ${sentence(account.holdReason ?? 'too many')}`,
+    );
+  else if (account.left < 1)
+    parts.push('This platform has placed as many orders as it may; the next follow within the hour.');
+  else if (nextTry !== undefined && nextTry > now)
+    parts.push(`Tried ${attempts === 1 ? 'once' : `${attempts} times`}; next try at ${nextTry.toISOString()}.`);
+  else parts.push('A certificate will be ordered in a moment.');
+  return parts.join(' ');
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}

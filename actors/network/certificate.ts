@@ -1,0 +1,48 @@
+/**
+ * The actor of one hostname's certificate (kind `network/certificate`, key: hostname). A message only says "look": whether something is to
+ * be ordered, and by whom, is decided by the row in one transaction, since every node has such an actor.
+ *
+ *   idle --look--> ordering --issued, failed, not due, held elsewhere--> idle, asleep
+ */
+import { dispatch, type EntityKind } from '../../supervision/index.ts';
+import type { CertificateDeps } from './certificate-deps.ts';
+import { orderCertificate } from './certificate-order.ts';
+
+export type CertificateMessage = 'look' | 'over';
+
+interface State {
+  isOrdering: boolean;
+  /** Something changed while an order was under way. */
+  lookAgain: boolean;
+}
+
+const SLEEP_AFTER_MS = 10_000;
+
+/** The kind, for the tree of whoever orders. */
+export function certificateKind(deps: CertificateDeps): EntityKind<CertificateMessage, State> {
+  return {
+    kind: 'network/certificate',
+    sleepAfterMs: SLEEP_AFTER_MS,
+    mailbox: { capacity: 16, policy: 'drop-newest' },
+    activate: () => ({ isOrdering: false, lookAgain: false }),
+    handle: (state, message, ctx) => {
+      const { authority, log } = deps;
+      if (message === 'over') state.isOrdering = false;
+      else if (state.isOrdering) state.lookAgain = true;
+      if (authority === undefined || state.isOrdering || (message === 'over' && !state.lookAgain)) {
+        ctx.keepAwake(state.isOrdering);
+        if (message === 'over') ctx.sleep();
+        return state;
+      }
+      state.lookAgain = false;
+      state.isOrdering = true;
+      ctx.keepAwake(true);
+      const { id, self, signal } = ctx;
+      orderCertificate(deps, authority, id, signal)
+        // Storage is away: the next look tries again.
+        .catch((error: unknown) => log.warn({ err: error, hostname: id }, 'an order could not be written down'))
+        .finally(() => dispatch(self, 'over'));
+      return state;
+    },
+  };
+}

@@ -1,0 +1,64 @@
+/** When a mapping is looked at, what its resolvers' answers mean, and how that is told to its user: as pure functions. */
+import type { TxtAnswer } from '../../proto/network-ports.ts';
+
+/** How long a mapping waits for its record, ms (design.md, section 9). */
+export const EXPIRY_MS = 72 * 3_600_000;
+const FIRST_MS = 30_000;
+const LONGEST_MS = 600_000;
+/** Checks at the first pace: five minutes, in which most people make their record. */
+const AT_FIRST = 10;
+
+/** How long to wait after the `checks`th check, ms: 30 s at first, growing to 10 min. */
+export function pauseAfter(checks: number): number {
+  return Math.min(LONGEST_MS, Math.round(FIRST_MS * 1.5 ** Math.max(0, checks - AT_FIRST)));
+}
+
+/** When a pending mapping is looked at next, Unix ms: in its pace, but for certain when it expires. */
+export function nextCheck(now: number, checks: number, pendingSince: number): number {
+  return Math.max(now + 1, Math.min(now + pauseAfter(checks), Math.max(pendingSince + EXPIRY_MS, now + FIRST_MS)));
+}
+
+/** What the resolvers said. */
+export type Answers = readonly { readonly resolver: string; readonly answer: TxtAnswer }[];
+
+/**
+ * Whether the record is proven: at least half of the resolvers answered, and more than half of those that did saw the token. One that lies, or
+ * that an attacker has poisoned, is outvoted; one that is down does not stop the others.
+ */
+export function isProven(answers: Answers, token: string): boolean {
+  const answered = answers.filter(({ answer }) => answer.kind !== 'failed');
+  const agreeing = answered.filter(({ answer }) => answer.kind === 'records' && answer.records.includes(token));
+  return answered.length * 2 >= answers.length && agreeing.length * 2 > answered.length;
+}
+
+/** What was looked up, where, and what was found, for the user. */
+export function detailOf(name: string, token: string, answers: Answers): string {
+  const said = answers.map(({ resolver, answer }) => `${resolver}: ${found(answer, token)}`);
+  return `looked for the TXT record ${name} with the value ${token}; ${said.join('; ')}`;
+}
+
+/** Records are quoted short: they are anybody's text. */
+const SHOWN = 3;
+const SHOWN_LENGTH = 60;
+
+function found(answer: TxtAnswer, token: string): string {
+  switch (answer.kind) {
+    case 'failed':
+      return `not looked up (${answer.reason})`;
+    case 'alias':
+      return `the name is an alias (CNAME) of ${clean(answer.target)}, and the record must stand at the name itself`;
+    case 'records': {
+      const { records } = answer;
+      if (records.includes(token)) return 'found';
+      if (records.length === 0) return 'no TXT record';
+      const shown = records.slice(0, SHOWN).map((record) => `"${clean(record)}"`);
+      const more = records.length > SHOWN ? ` and ${records.length - SHOWN} more` : '';
+      return `other values: ${shown.join(', ')}${more}`;
+    }
+  }
+}
+
+function clean(text: string): string {
+  const visible = text.replace(/[^\x20-\x7e]+/g, '?');
+  return visible.length > SHOWN_LENGTH ? `${visible.slice(0, SHOWN_LENGTH)}...` : visible;
+}

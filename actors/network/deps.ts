@@ -1,0 +1,32 @@
+/** What the networking API is given by the composition root. */
+import type { KeyObject } from 'node:crypto';
+import type { ComputeNewsSource } from '../../proto/compute-news.ts';
+import type { DnsProvider, TxtResolvers } from '../../proto/network-ports.ts';
+import type { Clock, Log } from '../../proto/ports.ts';
+import type { Db } from '../../storage/db.ts';
+import type { OwnNames } from './hostname-rules.ts';
+
+export interface NetworkDeps {
+  readonly db: Db;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly resolvers: TxtResolvers;
+  /** The provider, and the key its tokens are sealed with; undefined: mappings work by TXT records alone. */
+  readonly integration: Integration | undefined;
+  /** Names that nobody may map. */
+  readonly own: OwnNames;
+  /** What this platform writes beside the records it makes, so that it knows them again. */
+  readonly installation: string;
+  /** Who owns a container; undefined when there is none, or it is being deleted. */
+  readonly containerOwner: (containerId: string) => Promise<string | undefined>;
+  /** Says when a container goes. */
+  readonly computeNews: ComputeNewsSource;
+  /** How often mappings are looked for that are due, ms. Default 5,000. */
+  readonly lookMs?: number;
+}
+
+/** What automation needs. */
+export interface Integration {
+  readonly provider: DnsProvider;
+  readonly sealKey: KeyObject;
+}

@@ -1,0 +1,153 @@
+/**
+ * The actor of one user's owned domains (kind `network/owner`, key: user id): it asks the DNS provider, so that a slow one holds up nobody else.
+ *
+ *   asleep -- call --> awake -- idle --> asleep
+ */
+import { Refusal } from '../../proto/errors.ts';
+import { newId } from '../../proto/ids.ts';
+import {
+  connectDomain,
+  disconnectDomain,
+  listOwnedDomains,
+  MAX_OWNED_DOMAINS,
+  refreshDomain,
+  SAYS,
+} from '../../proto/network.ts';
+import { ProviderError, type ProviderZone } from '../../proto/network-ports.ts';
+import { audit } from '../../storage/audit.ts';
+import {
+  deleteOwned,
+  insertOwned,
+  type OwnedRow,
+  ownedDomain,
+  ownedDomains,
+  replaceZones,
+} from '../../storage/network/zones.ts';
+import type { EntityKind } from '../../supervision/index.ts';
+import { did } from '../audit.ts';
+import { answer, type CallMessage, handlers, on } from '../door.ts';
+import type { NetworkDeps } from './deps.ts';
+import { openToken, sealToken } from './tokens.ts';
+import { ownedView } from './views.ts';
+
+interface OwnerState {
+  readonly userId: string;
+}
+
+const SLEEP_AFTER_MS = 60_000;
+
+/** The kind, for the service's tree. */
+export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState> {
+  const { db, clock, integration, log } = deps;
+
+  const configured = () => {
+    if (integration === undefined) throw new Refusal('not_configured', { message: SAYS.notConfigured });
+    return integration;
+  };
+
+  /** Reads the zones of a stored token again. Refuses `conflict` when it does not open, `bad_gateway` when the provider does not give them. */
+  const refreshed = async (row: OwnedRow): Promise<readonly string[]> => {
+    const { provider, sealKey } = configured();
+    const token = openToken(sealKey, row.id, row.token);
+    if (token === undefined)
+      throw new Refusal('conflict', { message: 'the stored token cannot be decrypted: disconnect and reconnect' });
+    let zones: readonly ProviderZone[];
+    try {
+      zones = await provider.zones(token);
+    } catch (error) {
+      throw badGateway(error);
+    }
+    if (zones.length === 0)
+      throw new Refusal('bad_gateway', { message: 'the token sees no zone at the DNS provider any more' });
+    await db.tx((tx) => replaceZones(tx, row.id, rowsOf(zones), new Date(clock.now())));
+    return namesOf(zones);
+  };
+
+  /** What an older version left has no zones yet: they are read when first listed, and left for the next time if that fails. */
+  const backFilled = async (row: OwnedRow): Promise<OwnedRow> => {
+    if (row.zonesAt !== null) return row;
+    try {
+      return { ...row, zones: [...(await refreshed(row))] };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      log.warn({ ownedDomainId: row.id, reason: error.message }, 'the zones of a token could not be read');
+      return row;
+    }
+  };
+
+  const table = handlers<OwnerState>(
+    on(listOwnedDomains, async ({ userId }: OwnerState) => {
+      configured();
+      const rows = await Promise.all((await ownedDomains(db, userId)).map(backFilled));
+      return { connections: rows.map(ownedView) };
+    }),
+    on(connectDomain, async ({ userId }: OwnerState, call) => {
+      const { provider, sealKey } = configured();
+      const { token } = call.body;
+      let zones: readonly ProviderZone[];
+      try {
+        zones = await provider.zones(token);
+      } catch (error) {
+        if (error instanceof ProviderError && error.code === 'unavailable') throw badGateway(error);
+        throw new Refusal('invalid_request', { message: SAYS.badToken, cause: error });
+      }
+      if (zones.length === 0) throw new Refusal('invalid_request', { message: SAYS.badToken });
+      const id = newId();
+      const sealed = sealToken(sealKey, id, token);
+      await db.tx(async (tx) => {
+        const owned = { id, userId, token: sealed, zones: rowsOf(zones) };
+        if (!(await insertOwned(tx, owned, new Date(clock.now()), MAX_OWNED_DOMAINS)))
+          throw new Refusal('limit_reached', {
+            message: `you have ${MAX_OWNED_DOMAINS} connections: remove one first`,
+          });
+        await audit(tx, did(call, 'domain.connect', id, { zones: namesOf(zones).slice(0, 20) }));
+      });
+      return { id, zones: namesOf(zones) };
+    }),
+    on(refreshDomain, async ({ userId }: OwnerState, call) => {
+      configured();
+      const row = await ownedDomain(db, userId, call.params.id);
+      if (row === undefined) throw new Refusal('not_found');
+      return { id: row.id, zones: [...(await refreshed(row))] };
+    }),
+    on(disconnectDomain, async ({ userId }: OwnerState, call) => {
+      configured();
+      const { id } = call.params;
+      await db.tx(async (tx) => {
+        const zones = await deleteOwned(tx, userId, id);
+        if (zones === undefined) throw new Refusal('not_found');
+        await audit(tx, did(call, 'domain.disconnect', id, { zones: zones.slice(0, 20) }));
+      });
+      return undefined;
+    }),
+  );
+
+  return {
+    kind: 'network/owner',
+    sleepAfterMs: SLEEP_AFTER_MS,
+    activate: (userId) => ({ userId }),
+    handle: async (state, message) => {
+      await answer(table, state, message);
+      return state;
+    },
+  };
+}
+
+function rowsOf(zones: readonly ProviderZone[]) {
+  return zones.map(({ id, name }) => ({ zoneId: id, name }));
+}
+
+function namesOf(zones: readonly ProviderZone[]): string[] {
+  return [...new Set(zones.map(({ name }) => name))].sort();
+}
+
+/** The provider does not do as it should: 502, and when to come back if it said so. */
+function badGateway(error: unknown): Refusal {
+  if (!(error instanceof ProviderError)) return new Refusal('internal', { cause: error });
+  const { retryAfter } = error;
+  return new Refusal('bad_gateway', {
+    message: error.message,
+    cause: error,
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  });
+}

@@ -1,0 +1,77 @@
+/**
+ * The actor of one user's mappings (kind `network/user`, key: user id): it lists and adds them. What becomes of each is its own actor's.
+ *
+ *   asleep -- call --> awake -- idle --> asleep
+ */
+import { randomBytes } from 'node:crypto';
+import { Refusal } from '../../proto/errors.ts';
+import { newId } from '../../proto/ids.ts';
+import { createMapping, listMappings, MAX_MAPPINGS, SAYS } from '../../proto/network.ts';
+import { audit } from '../../storage/audit.ts';
+import { insertMapping, mappingsOfUser } from '../../storage/network/mappings.ts';
+import { coveringZone } from '../../storage/network/zones.ts';
+import type { EntityKind } from '../../supervision/index.ts';
+import { did } from '../audit.ts';
+import { answer, type CallMessage, handlers, on } from '../door.ts';
+import { nextCheck } from './check-rules.ts';
+import type { NetworkDeps } from './deps.ts';
+import { isProvable, normalHostname, zoneNames } from './hostname-rules.ts';
+import { mappingView } from './views.ts';
+
+interface UserState {
+  readonly userId: string;
+}
+
+const SLEEP_AFTER_MS = 60_000;
+
+/** The kind, for the service's tree. */
+export function userKind(deps: NetworkDeps): EntityKind<CallMessage, UserState> {
+  const { db, clock } = deps;
+
+  const table = handlers<UserState>(
+    on(listMappings, async ({ userId }: UserState) => ({
+      domains: (await mappingsOfUser(db, userId)).map(mappingView),
+    })),
+    on(createMapping, async ({ userId }: UserState, call) => {
+      const { domain, target_port: targetPort, container_id: containerId } = call.body;
+      const hostname = normalHostname(domain, deps.own);
+      if (hostname === undefined) throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
+      const owner = await deps.containerOwner(containerId);
+      if (owner === undefined) throw new Refusal('not_found', { message: SAYS.noContainer });
+      if (owner !== userId) throw new Refusal('forbidden', { message: SAYS.forbidden });
+      const zone = deps.integration === undefined ? undefined : await coveringZone(db, userId, zoneNames(hostname));
+      if (zone === undefined && !isProvable(hostname))
+        throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
+      const now = clock.now();
+      const row = await db.tx(async (tx) => {
+        const inserted = await insertMapping(
+          tx,
+          {
+            ...{ id: newId(), userId, hostname, containerId, targetPort, zone },
+            verifyToken: `svc-verify-${randomBytes(24).toString('base64url')}`,
+          },
+          { now: new Date(now), nextCheckAt: new Date(nextCheck(now, 0, now)), limit: MAX_MAPPINGS },
+        );
+        if (inserted === 'taken') throw new Refusal('conflict', { message: SAYS.taken });
+        if (inserted === 'full')
+          throw new Refusal('limit_reached', { message: `you have ${MAX_MAPPINGS} mappings: remove one first` });
+        await audit(
+          tx,
+          did(call, 'mapping.create', inserted.id, { domain: hostname, container: containerId, port: targetPort }),
+        );
+        return inserted;
+      });
+      return mappingView(row);
+    }),
+  );
+
+  return {
+    kind: 'network/user',
+    sleepAfterMs: SLEEP_AFTER_MS,
+    activate: (userId) => ({ userId }),
+    handle: async (state, message) => {
+      await answer(table, state, message);
+      return state;
+    },
+  };
+}

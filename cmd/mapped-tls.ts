@@ -1,0 +1,43 @@
+/** TLS for mapped hostnames at the gateway: their certificates and pending challenges, out of storage (docs/certificates.md). */
+import type { KeyObject } from 'node:crypto';
+import type { Ending, Log } from '../proto/ports.ts';
+import type { Db } from '../storage/db.ts';
+import { pendingChallenges } from '../storage/network/acme.ts';
+import { servedCertificate, watchCertificates } from '../storage/network/certificates.ts';
+import type { NameDecision } from '../transports/gateway/listeners.ts';
+import { PendingChallenges, ServedCertificates } from '../transports/tls/served-certificates.ts';
+
+/** Decides about mapped names. */
+export interface MappedTls {
+  /** What an ordinary client of a mapped hostname gets. */
+  certificate(hostname: string): NameDecision | Promise<NameDecision>;
+  /** What a certificate authority gets, for any name. */
+  challenge(hostname: string): Promise<NameDecision>;
+  close(): Promise<void>;
+}
+
+const NONE_YET = { refuse: 'internal_error' } as const;
+
+/** Makes it. A certificate that is replaced is used from the next handshake on, on every gateway. */
+export function mappedTls(db: Db, sealKey: KeyObject, log: Log): MappedTls {
+  const served = new ServedCertificates((hostname) => servedCertificate(db, hostname, sealKey));
+  const challenges = new PendingChallenges((hostnames) => pendingChallenges(db, hostnames, sealKey));
+  const watching: Ending = watchCertificates(db, (hostname) => served.forget(hostname));
+  const unreadable = (hostname: string) => (error: unknown) => {
+    log.warn({ err: error, hostname }, 'a certificate could not be read');
+    return NONE_YET;
+  };
+  return {
+    certificate: (hostname) => {
+      const found = served.get(hostname);
+      if (found instanceof Promise)
+        return found.then((end) => (end === undefined ? NONE_YET : { end }), unreadable(hostname));
+      return found === undefined ? NONE_YET : { end: found };
+    },
+    challenge: (hostname) =>
+      challenges
+        .get(hostname)
+        .then((challenge) => (challenge === undefined ? 'refuse' : { challenge }), unreadable(hostname)),
+    close: () => watching.close(),
+  };
+}

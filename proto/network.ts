@@ -1,0 +1,222 @@
+/** The networking API's endpoints and views (interface sections 2.6, 2.7, 4.3, 5.3 and 7). */
+import { z } from 'zod';
+import { endpoint } from './endpoint.ts';
+import { ERRORS, type Refusal } from './errors.ts';
+import { idSchema } from './ids.ts';
+
+/** Owned domains and mappings that a user may have: far above what anybody needs. */
+export const MAX_OWNED_DOMAINS = 20;
+export const MAX_MAPPINGS = 100;
+
+/** 3.1 */
+export const mappingStatusSchema = z.enum(['pending', 'verified', 'failed']);
+export type MappingStatus = z.output<typeof mappingStatusSchema>;
+
+const zonesFields = { id: z.string(), zones: z.array(z.string()) };
+
+/** 2.6, as it is listed. */
+export const ownedDomainSchema = z.object({ ...zonesFields, created_at: z.iso.datetime() });
+export type OwnedDomainView = z.output<typeof ownedDomainSchema>;
+
+const zonesSchema = z.object(zonesFields);
+
+/** 2.7. `detail` is there when the user should know something: why it failed, or what its certificate waits for. */
+export const mappingSchema = z.object({
+  id: z.string(),
+  domain: z.string(),
+  container_id: z.string(),
+  target_port: z.int(),
+  status: mappingStatusSchema,
+  verify_name: z.string(),
+  verify_token: z.string(),
+  dns_automated: z.literal(true).optional(),
+  detail: z.string().optional(),
+});
+export type MappingView = z.output<typeof mappingSchema>;
+
+const INVALID_BODY = 'invalid request body';
+const NO_TOKEN = 'token is required';
+const INVALID_DOMAIN = 'invalid domain';
+const INVALID_PORT = 'port must be 80, 443, or 8000-8999';
+
+/** Longest provider token that is taken; the provider's own have 40 characters. */
+const MAX_PROVIDER_TOKEN = 512;
+
+const connectBody = z.object(
+  {
+    token: z
+      .string(NO_TOKEN)
+      .trim()
+      .min(1, NO_TOKEN)
+      // What cannot stand in a header is no token (RFC 9110, section 5.5).
+      .regex(new RegExp(`^[\\x21-\\x7e]{1,${MAX_PROVIDER_TOKEN}}$`), 'token invalid or lacks zone access'),
+  },
+  NO_TOKEN,
+);
+
+/** The fields are named in the order of their checks. */
+const mappingBody = z.object(
+  {
+    domain: z.string(INVALID_DOMAIN).min(1, INVALID_DOMAIN).max(1024, INVALID_DOMAIN),
+    target_port: z
+      .int(INVALID_PORT)
+      .refine((port) => port === 80 || port === 443 || (port >= 8000 && port <= 8999), INVALID_PORT),
+    container_id: z
+      .string('container_id is required')
+      .min(1, 'container_id is required')
+      .max(256, 'container not found'),
+  },
+  INVALID_BODY,
+);
+
+const common = { service: 'network', access: 'token' } as const;
+const byOwner = { kind: 'network/owner', key: 'caller' } as const;
+const byUser = { kind: 'network/user', key: 'caller' } as const;
+const byMapping = { kind: 'network/mapping', key: 'param', param: 'id' } as const;
+const params = z.object({ id: idSchema });
+
+const scope = (resource: string, action: string) => ({ key: (uid: string) => `networking.${uid}.${resource}`, action });
+const scopeOfId = (resource: string, action: string) => ({
+  key: (uid: string, { id = '' }: Readonly<Record<string, string>>) => `networking.${uid}.${resource}.${id}`,
+  action,
+});
+
+export const listOwnedDomains = endpoint({
+  ...common,
+  name: 'listOwnedDomains',
+  method: 'GET',
+  path: '/api/domains',
+  summary: 'Your connections to a DNS provider, with the zones each covers',
+  scope: scope('domains', 'read'),
+  reply: z.object({ connections: z.array(ownedDomainSchema) }),
+  refuses: ['not_configured'],
+  actor: byOwner,
+});
+
+export const connectDomain = endpoint({
+  ...common,
+  name: 'connectDomain',
+  method: 'POST',
+  path: '/api/domains',
+  summary: 'Connect a DNS provider by an API token: records in its zones are made for you from then on',
+  scope: scope('domains', 'create'),
+  body: connectBody,
+  reply: zonesSchema,
+  status: 201,
+  refuses: ['not_configured', 'limit_reached', 'bad_gateway'],
+  actor: byOwner,
+});
+
+export const disconnectDomain = endpoint({
+  ...common,
+  name: 'disconnectDomain',
+  method: 'DELETE',
+  path: '/api/domains/{id}',
+  summary: 'Forget a token; mappings and records stay as they are',
+  scope: scopeOfId('domains', 'delete'),
+  params,
+  status: 204,
+  refuses: ['not_configured', 'not_found'],
+  actor: byOwner,
+});
+
+export const refreshDomain = endpoint({
+  ...common,
+  name: 'refreshDomain',
+  method: 'POST',
+  path: '/api/domains/{id}/refresh',
+  summary: 'Read the zones of a token again',
+  scope: scopeOfId('domains', 'create'),
+  params,
+  reply: zonesSchema,
+  refuses: ['not_configured', 'not_found', 'conflict', 'bad_gateway'],
+  actor: byOwner,
+});
+
+export const listMappings = endpoint({
+  ...common,
+  name: 'listMappings',
+  method: 'GET',
+  path: '/api/domain-mappings',
+  summary: 'Your hostnames, and where each leads',
+  scope: scope('domain-mappings', 'read'),
+  reply: z.object({ domains: z.array(mappingSchema) }),
+  actor: byUser,
+});
+
+export const createMapping = endpoint({
+  ...common,
+  name: 'createMapping',
+  method: 'POST',
+  path: '/api/domain-mappings',
+  summary: 'Map a hostname to a port of a container of yours',
+  scope: scope('domain-mappings', 'create'),
+  body: mappingBody,
+  reply: mappingSchema,
+  status: 201,
+  refuses: ['forbidden', 'not_found', 'conflict', 'limit_reached'],
+  actor: byUser,
+});
+
+export const deleteMapping = endpoint({
+  ...common,
+  name: 'deleteMapping',
+  method: 'DELETE',
+  path: '/api/domain-mappings/{id}',
+  summary: 'Give a hostname up; the record that was made for it goes, too',
+  scope: scopeOfId('domain-mappings', 'delete'),
+  params,
+  status: 204,
+  refuses: ['not_found'],
+  actor: byMapping,
+});
+
+export const verifyMapping = endpoint({
+  ...common,
+  name: 'verifyMapping',
+  method: 'POST',
+  path: '/api/domain-mappings/{id}/verify',
+  summary: 'Look for the TXT record now',
+  scope: scopeOfId('domain-mappings', 'create'),
+  params,
+  reply: z.union([
+    z.object({ status: z.literal('verified') }),
+    z.object({ status: z.literal('pending'), detail: z.string() }),
+  ]),
+  refuses: ['not_found'],
+  actor: byMapping,
+});
+
+/** Those that need the integration with a DNS provider. */
+export const ownedDomainEndpoints = [listOwnedDomains, connectDomain, disconnectDomain, refreshDomain] as const;
+export const mappingEndpoints = [listMappings, createMapping, deleteMapping, verifyMapping] as const;
+
+/** All endpoints of the service. */
+export const networkEndpoints = [...ownedDomainEndpoints, ...mappingEndpoints] as const;
+
+/** Sentences of interface section 7 that handlers give themselves. */
+export const SAYS = {
+  invalidDomain: INVALID_DOMAIN,
+  badToken: 'token invalid or lacks zone access',
+  notConfigured: 'dns-provider integration not configured',
+  forbidden: 'forbidden',
+  noContainer: 'container not found',
+  taken: 'domain already in use',
+} as const;
+
+/** What stands for a refusal that has no sentence of its own. */
+const PLAIN: Readonly<Record<string, string>> = {
+  unauthorized: 'unauthorized',
+  forbidden: 'forbidden',
+  not_found: 'not found',
+  not_configured: SAYS.notConfigured,
+  invalid_json: INVALID_BODY,
+};
+
+/** The body of a refusal: this API answers with plain text (interface section 7). `endpointName` is '' when the path leads nowhere. */
+export function plainText(refusal: Refusal, endpointName: string): string {
+  if (refusal.code === 'invalid_json') return endpointName === connectDomain.name ? NO_TOKEN : INVALID_BODY;
+  const [field] = refusal.fields ?? [];
+  if (field !== undefined) return field.message;
+  return refusal.message === ERRORS[refusal.code].text ? (PLAIN[refusal.code] ?? refusal.message) : refusal.message;
+}

@@ -1,0 +1,303 @@
+/**
+ * SQL of the certificates of mapped hostnames. Times are the database's: nodes whose clocks differ must agree on leases and on when to try
+ * again.
+ */
+import type { KeyObject } from 'node:crypto';
+import { z } from 'zod';
+import type { CertificatePem } from '../../proto/certificates.ts';
+import type { Ending } from '../../proto/ports.ts';
+import type { Db, Queries } from '../db.ts';
+import { open, seal } from '../seal.ts';
+import { takeOrder } from './acme.ts';
+
+const CHANNEL = 'certificates';
+
+const keyContext = (hostname: string, serial: number) => `certificates/${hostname}/${serial}/key`;
+const orderContext = (hostname: string) => `certificates/${hostname}/order_key`;
+
+/** Whether a hostname is a verified mapping; in a transaction it stays one until that ends. */
+export async function isMapped(queries: Queries, hostname: string): Promise<boolean> {
+  return (
+    (await queries.run(`select from domain_mappings where domain = $1 and status = 'verified' for share`, [
+      hostname,
+    ])) === 1
+  );
+}
+
+/** An order that we hold. */
+export interface OrderLease {
+  readonly hostname: string;
+  readonly epoch: number;
+  readonly orderUrl: string | undefined;
+  /** Key of the certificate that is ordered, PEM; undefined when the order is new. */
+  readonly key: string | undefined;
+  readonly attempts: number;
+}
+
+/** Why there is nothing to order, or what is. `held`: somebody orders; `no_budget`: the account has to wait. */
+export type OrderStart = OrderLease | 'not_mapped' | 'held' | 'waiting' | 'fresh' | 'no_budget';
+
+const startRow = z.object({
+  epoch: z.number(),
+  order_url: z.string().nullable(),
+  order_key_sealed: z.instanceof(Buffer).nullable(),
+  attempts: z.number(),
+  is_held: z.boolean(),
+  is_waiting: z.boolean(),
+  is_fresh: z.boolean(),
+});
+
+/** Takes the order of a hostname for `leaseMs`, if it is a verified mapping, is due, and nobody else has it: of all that ask, one gets it. */
+export function startOrder(
+  db: Db,
+  hostname: string,
+  options: {
+    readonly directoryUrl: string;
+    readonly leaseMs: number;
+    readonly sealKey: KeyObject;
+  },
+): Promise<OrderStart> {
+  return db.tx(async (tx): Promise<OrderStart> => {
+    if (!(await isMapped(tx, hostname))) return 'not_mapped';
+    await tx.run('insert into certificates (hostname) values ($1) on conflict do nothing', [hostname]);
+    const row = await tx.one(
+      startRow,
+      `select epoch, order_url, order_key_sealed, attempts, coalesce(lease_until > clock_timestamp(), false) as is_held,
+         coalesce(next_try > clock_timestamp(), false) as is_waiting, coalesce(renew_at > clock_timestamp(), false) as is_fresh
+       from certificates where hostname = $1 for update`,
+      [hostname],
+    );
+    if (row === undefined || row.is_held) return 'held';
+    if (row.is_fresh) return 'fresh';
+    if (row.is_waiting) return 'waiting';
+    // An order that was placed is paid for.
+    if (row.order_url === null && !(await takeOrder(tx, options.directoryUrl))) return 'no_budget';
+    await tx.run(
+      `update certificates set epoch = epoch + 1, lease_until = clock_timestamp() + $2 * interval '1 ms' where hostname = $1`,
+      [hostname, options.leaseMs],
+    );
+    const { order_url, order_key_sealed, attempts } = row;
+    return {
+      hostname,
+      epoch: row.epoch + 1,
+      orderUrl: order_url ?? undefined,
+      key: order_key_sealed === null ? undefined : openOrNone(options.sealKey, hostname, order_key_sealed),
+      attempts,
+    };
+  });
+}
+
+/** A key that does not open any more (ENCRYPTION_KEY was changed) is as good as none: another order is placed. */
+function openOrNone(sealKey: KeyObject, hostname: string, sealed: Buffer): string | undefined {
+  try {
+    return open(sealKey, orderContext(hostname), sealed).toString();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Goes on holding it; false when another has it, or the mapping is gone. */
+export function renewOrder(db: Db, lease: OrderLease, leaseMs: number): Promise<boolean> {
+  return db.tx(async (tx) => {
+    if (!(await isMapped(tx, lease.hostname))) return false;
+    return (
+      (await tx.run(
+        `update certificates set lease_until = clock_timestamp() + $3 * interval '1 ms' where hostname = $1 and epoch = $2`,
+        [lease.hostname, lease.epoch, leaseMs],
+      )) === 1
+    );
+  });
+}
+
+/** Writes down where the order is, and its key; both undefined forget it. False when another holds the order. */
+export async function noteOrder(
+  db: Queries,
+  { hostname, epoch }: OrderLease,
+  sealKey: KeyObject,
+  order: { readonly url: string; readonly key: string } | undefined,
+): Promise<boolean> {
+  const sealed = order === undefined ? null : seal(sealKey, orderContext(hostname), Buffer.from(order.key));
+  return (
+    (await db.run('update certificates set order_url = $3, order_key_sealed = $4 where hostname = $1 and epoch = $2', [
+      hostname,
+      epoch,
+      order?.url ?? null,
+      sealed,
+    ])) === 1
+  );
+}
+
+/** When a certificate is to be renewed. */
+export type RenewAt = (certificate: { notBefore: Date; notAfter: Date }, now: Date) => Date;
+
+/** Puts a new certificate in place, tells all gateways, and gives the order back. False when another holds it or the mapping is gone. */
+export function storeCertificate(
+  db: Db,
+  lease: OrderLease,
+  certificate: CertificatePem & { readonly notBefore: Date; readonly notAfter: Date },
+  options: { readonly sealKey: KeyObject; readonly renewAt: RenewAt },
+): Promise<boolean> {
+  const { hostname, epoch } = lease;
+  return db.tx(async (tx) => {
+    if (!(await isMapped(tx, hostname))) return false;
+    const row = await tx.one(
+      z.object({ serial: z.number(), now: z.date() }),
+      'select serial, clock_timestamp() as now from certificates where hostname = $1 and epoch = $2 for update',
+      [hostname, epoch],
+    );
+    if (row === undefined) return false;
+    const serial = row.serial + 1;
+    const { cert, key, notBefore, notAfter } = certificate;
+    await tx.run(
+      `update certificates set chain = $2, key_sealed = $3, serial = $4, not_before = $5, not_after = $6, renew_at = $7,
+         lease_until = null, order_url = null, order_key_sealed = null, attempts = 0, next_try = null,
+         last_code = null, last_problem = null, last_error = null
+       where hostname = $1`,
+      [
+        hostname,
+        cert,
+        seal(options.sealKey, keyContext(hostname, serial), Buffer.from(key)),
+        serial,
+        notBefore,
+        notAfter,
+        options.renewAt({ notBefore, notAfter }, row.now),
+      ],
+    );
+    await tx.run('delete from acme_challenges where hostname = $1', [hostname]);
+    await tx.notify(CHANNEL, hostname);
+    return true;
+  });
+}
+
+/** Gives the order back after a failure, with why and when it is tried again. What is served goes on. */
+export async function failOrder(
+  db: Queries,
+  { hostname, epoch }: OrderLease,
+  failure: {
+    readonly inMs: number;
+    readonly code: string;
+    readonly problem: string | undefined;
+    readonly text: string;
+    /** Whether it counts: one that was only told to wait did nothing wrong. */
+    readonly counts: boolean;
+  },
+): Promise<void> {
+  await db.run(
+    `update certificates set lease_until = null, attempts = attempts + $3, next_try = clock_timestamp() + $4 * interval '1 ms',
+       last_code = $5, last_problem = $6, last_error = $7 where hostname = $1 and epoch = $2`,
+    [hostname, epoch, failure.counts ? 1 : 0, failure.inMs, failure.code, failure.problem ?? null, failure.text],
+  );
+  await db.run('delete from acme_challenges where hostname = $1', [hostname]);
+}
+
+/** Gives the order back as it is: whoever looks next takes it up. */
+export async function releaseOrder(db: Queries, { hostname, epoch }: OrderLease): Promise<void> {
+  await db.run('update certificates set lease_until = null where hostname = $1 and epoch = $2', [hostname, epoch]);
+}
+
+/** At most `limit` verified hostnames for which something is to be ordered now, the most urgent first. */
+export async function dueHostnames(db: Queries, limit: number): Promise<string[]> {
+  const rows = await db.many(
+    z.object({ hostname: z.string() }),
+    `select m.domain as hostname from domain_mappings m left join certificates c on c.hostname = m.domain
+     where m.status = 'verified' and coalesce(c.renew_at <= clock_timestamp(), true)
+       and coalesce(c.next_try <= clock_timestamp(), true) and coalesce(c.lease_until <= clock_timestamp(), true)
+     order by c.not_after nulls first, m.domain limit $1`,
+    [limit],
+  );
+  return rows.map(({ hostname }) => hostname);
+}
+
+const servedRow = z.object({ chain: z.string(), key_sealed: z.instanceof(Buffer), serial: z.number() });
+
+/** What is served for a hostname; undefined while there is none. Throws SealError when its key does not open. */
+export async function servedCertificate(
+  db: Queries,
+  hostname: string,
+  sealKey: KeyObject,
+): Promise<CertificatePem | undefined> {
+  const row = await db.one(
+    servedRow,
+    'select chain, key_sealed, serial from certificates where hostname = $1 and chain is not null',
+    [hostname],
+  );
+  if (row === undefined) return undefined;
+  return { cert: row.chain, key: open(sealKey, keyContext(hostname, row.serial), row.key_sealed).toString() };
+}
+
+const statusRow = z
+  .object({
+    hostname: z.string(),
+    not_after: z.date().nullable(),
+    is_held: z.boolean(),
+    attempts: z.number(),
+    next_try: z.date().nullable(),
+    last_problem: z.string().nullable(),
+    last_error: z.string().nullable(),
+  })
+  .transform((row) => ({
+    hostname: row.hostname,
+    notAfter: row.not_after ?? undefined,
+    isOrdering: row.is_held,
+    attempts: row.attempts,
+    nextTry: row.next_try ?? undefined,
+    problem: row.last_problem ?? undefined,
+    error: row.last_error ?? undefined,
+  }));
+
+/** How it stands with the certificate of a hostname. */
+export type CertificateStatus = z.output<typeof statusRow>;
+
+/** How it stands with a hostname's certificate; undefined when none was ever ordered. */
+export function certificateStatus(db: Queries, hostname: string): Promise<CertificateStatus | undefined> {
+  return db.one(
+    statusRow,
+    `select hostname, not_after, coalesce(lease_until > clock_timestamp(), false) as is_held, attempts, next_try, last_problem,
+       last_error from certificates where hostname = $1`,
+    [hostname],
+  );
+}
+
+const countsRow = z.object({
+  valid: z.number(),
+  expired: z.number(),
+  ordering: z.number(),
+  failing: z.number(),
+});
+
+/** How many certificates are in which state; one may be in several. */
+export async function certificateCounts(db: Queries): Promise<z.output<typeof countsRow>> {
+  const row = await db.one(
+    countsRow,
+    `select count(*) filter (where not_after > clock_timestamp()) as valid,
+       count(*) filter (where not_after <= clock_timestamp()) as expired,
+       count(*) filter (where lease_until > clock_timestamp()) as ordering,
+       count(*) filter (where last_error is not null) as failing from certificates`,
+  );
+  return row ?? { valid: 0, expired: 0, ordering: 0, failing: 0 };
+}
+
+/** Forgets certificates that are over and belong to no verified mapping, and challenges that nobody will ask for. */
+export async function purgeCertificates(db: Queries): Promise<void> {
+  // One that is still good is kept: whoever maps the name again would spend another of the few the authority gives.
+  await db.run(
+    `delete from certificates c where coalesce(not_after <= clock_timestamp(), true)
+       and coalesce(lease_until <= clock_timestamp(), true)
+       and not exists (select from domain_mappings m where m.domain = c.hostname and m.status = 'verified')`,
+  );
+  await db.run(`delete from acme_challenges where created_at < clock_timestamp() - interval '1 hour'`);
+}
+
+/** Says for every verified mapping of which nothing is said yet that there is no certificate for it. */
+export async function tellUncertified(db: Queries, detail: string): Promise<void> {
+  await db.run(
+    `update domain_mappings m set certificate_detail = $1 where status = 'verified' and certificate_detail <> $1
+       and not exists (select from certificates c where c.hostname = m.domain and c.not_after > clock_timestamp())`,
+    [detail],
+  );
+}
+
+/** Calls `onChange` with each hostname whose certificate was replaced, and with '' when some may have been missed. */
+export function watchCertificates(db: Db, onChange: (hostname: string) => void): Ending {
+  return db.listen(CHANNEL, onChange);
+}

@@ -1,0 +1,276 @@
+/** SQL of domain mappings. A hostname has one mapping at most on the whole platform: the table holds that under any race. */
+import { z } from 'zod';
+import { mappingStatusSchema } from '../../proto/network.ts';
+import type { Queries, Tx } from '../db.ts';
+import { tellNetwork } from './news.ts';
+
+/** Longest detail that is kept, in characters. */
+const MAX_DETAIL = 1000;
+
+const mappingRow = z
+  .object({
+    id: z.string(),
+    user_id: z.string(),
+    domain: z.string(),
+    container_id: z.string(),
+    target_port: z.number(),
+    status: mappingStatusSchema,
+    verify_token: z.string(),
+    detail: z.string(),
+    certificate_detail: z.string(),
+    pending_since: z.date(),
+    checks: z.number(),
+    next_check_at: z.date().nullable(),
+    record: z.enum(['wanted', 'made', 'found']).nullable(),
+    owned_domain_id: z.string().nullable(),
+    zone_id: z.string().nullable(),
+    record_id: z.string().nullable(),
+    created_at: z.date(),
+  })
+  .transform((row) => ({
+    id: row.id,
+    userId: row.user_id,
+    hostname: row.domain,
+    containerId: row.container_id,
+    targetPort: row.target_port,
+    status: row.status,
+    verifyToken: row.verify_token,
+    /** What the last check looked up and found, for the user; empty when there is nothing to say. */
+    detail: row.detail,
+    /** What its certificate waits for, for the user; empty when there is nothing to say. */
+    certificateDetail: row.certificate_detail,
+    pendingSince: row.pending_since,
+    /** Checks since it turned pending. */
+    checks: row.checks,
+    nextCheckAt: row.next_check_at,
+    /** The record at the DNS provider: `wanted`, `made` by us or `found` there; null when the user sees to DNS. */
+    record: row.record,
+    ownedDomainId: row.owned_domain_id,
+    zoneId: row.zone_id,
+    recordId: row.record_id,
+    createdAt: row.created_at,
+  }));
+
+/** A mapping as stored. */
+export type MappingRow = z.output<typeof mappingRow>;
+
+const COLUMNS = `id, user_id, domain, container_id, target_port, status, verify_token, detail, certificate_detail,
+  pending_since, checks, next_check_at, record, owned_domain_id, zone_id, record_id, created_at`;
+
+/** One mapping; undefined when there is none. */
+export function mappingById(db: Queries, id: string): Promise<MappingRow | undefined> {
+  return db.one(mappingRow, `select ${COLUMNS} from domain_mappings where id = $1`, [id]);
+}
+
+/** The user's mappings, oldest first. */
+export function mappingsOfUser(db: Queries, userId: string): Promise<MappingRow[]> {
+  return db.many(mappingRow, `select ${COLUMNS} from domain_mappings where user_id = $1 order by created_at, id`, [
+    userId,
+  ]);
+}
+
+/** What a new mapping needs. With `zone` its record is `wanted`. */
+export interface NewMapping {
+  readonly id: string;
+  readonly userId: string;
+  readonly hostname: string;
+  readonly containerId: string;
+  readonly targetPort: number;
+  readonly verifyToken: string;
+  readonly zone?: { readonly ownedDomainId: string; readonly zoneId: string } | undefined;
+}
+
+/**
+ * Adds a mapping, pending, to be checked at `nextCheckAt`: the mapping, `taken` when the hostname has one already, `full` when the user has
+ * `limit` of them. One that failed proves nothing and gives way.
+ */
+export async function insertMapping(
+  tx: Tx,
+  mapping: NewMapping,
+  { now, nextCheckAt, limit }: { readonly now: Date; readonly nextCheckAt: Date; readonly limit: number },
+): Promise<MappingRow | 'taken' | 'full'> {
+  // Two additions of one user at once must count each other.
+  await tx.run(`select pg_advisory_xact_lock(hashtextextended('domain_mappings/' || $1, 0))`, [mapping.userId]);
+  const { hostname } = mapping;
+  const failed = await tx.one(
+    z.object({ id: z.string() }),
+    `delete from domain_mappings where domain = $1 and status = 'failed' returning id`,
+    [hostname],
+  );
+  if (failed !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: failed.id, hostname });
+  const counted = await tx.one(
+    z.object({ count: z.number() }),
+    'select count(*)::int as count from domain_mappings where user_id = $1',
+    [mapping.userId],
+  );
+  if ((counted?.count ?? 0) >= limit) return 'full';
+  const { zone } = mapping;
+  const row = await tx.one(
+    mappingRow,
+    `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since,
+       next_check_at, record, owned_domain_id, zone_id, created_at)
+     values ($1, $2, $3, $4, $5, 'pending', $6, $7, $8, $9, $10, $11, $7)
+     on conflict (domain) do nothing returning ${COLUMNS}`,
+    [
+      ...[mapping.id, mapping.userId, hostname, mapping.containerId, mapping.targetPort, mapping.verifyToken],
+      ...[now, nextCheckAt, zone === undefined ? null : 'wanted', zone?.ownedDomainId ?? null, zone?.zoneId ?? null],
+    ],
+  );
+  return row ?? 'taken';
+}
+
+/** Turns a pending mapping verified; undefined when it is not pending any more. */
+export async function verifyMapping(tx: Tx, id: string, now: Date): Promise<MappingRow | undefined> {
+  const row = await tx.one(
+    mappingRow,
+    `update domain_mappings set status = 'verified', verified_at = $2, next_check_at = null, detail = ''
+     where id = $1 and status = 'pending' returning ${COLUMNS}`,
+    [id, now],
+  );
+  if (row !== undefined) await tellNetwork(tx, { kind: 'verified', mappingId: id, hostname: row.hostname });
+  return row;
+}
+
+/** Writes down what became of the record at the provider. */
+export async function setRecord(
+  tx: Queries,
+  id: string,
+  record: { readonly kind: 'made' | 'found'; readonly recordId: string } | 'refused',
+): Promise<void> {
+  await tx.run(
+    `update domain_mappings set record = $2, record_id = $3 where id = $1`,
+    record === 'refused' ? [id, null, null] : [id, record.kind, record.recordId],
+  );
+}
+
+/** Writes down a check that found no proof, and when the next is due; undefined when the mapping is not pending any more. */
+export function noteCheck(
+  db: Queries,
+  id: string,
+  { detail, checks, nextCheckAt }: { readonly detail: string; readonly checks: number; readonly nextCheckAt: Date },
+): Promise<MappingRow | undefined> {
+  return db.one(
+    mappingRow,
+    `update domain_mappings set detail = $2, checks = $3, next_check_at = $4
+     where id = $1 and status = 'pending' returning ${COLUMNS}`,
+    [id, detail.slice(0, MAX_DETAIL), checks, nextCheckAt],
+  );
+}
+
+/** Turns a pending mapping failed; undefined when it is not pending any more. */
+export function failMapping(db: Queries, id: string, detail: string): Promise<MappingRow | undefined> {
+  return db.one(
+    mappingRow,
+    `update domain_mappings set status = 'failed', next_check_at = null, detail = $2
+     where id = $1 and status = 'pending' returning ${COLUMNS}`,
+    [id, detail.slice(0, MAX_DETAIL)],
+  );
+}
+
+/** Turns a failed mapping pending again, from now on; undefined when it is not failed. */
+export function retryMapping(
+  db: Queries,
+  id: string,
+  { now, nextCheckAt }: { readonly now: Date; readonly nextCheckAt: Date },
+): Promise<MappingRow | undefined> {
+  return db.one(
+    mappingRow,
+    `update domain_mappings set status = 'pending', pending_since = $2, checks = 0, next_check_at = $3, detail = ''
+     where id = $1 and status = 'failed' returning ${COLUMNS}`,
+    [id, now, nextCheckAt],
+  );
+}
+
+/**
+ * Takes at most `limit` mappings whose check is due, and moves their next check to `until`, so that of several processes one checks. Whoever
+ * dies over it leaves it to the others from then on.
+ */
+export async function claimDue(db: Queries, now: Date, until: Date, limit: number): Promise<string[]> {
+  const rows = await db.many(
+    z.object({ id: z.string() }),
+    `update domain_mappings set next_check_at = $2 where id in (
+       select id from domain_mappings where next_check_at <= $1 order by next_check_at limit $3 for update skip locked)
+     returning id`,
+    [now, until, limit],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Removes a mapping, in whatever state; undefined when it was gone. */
+export async function deleteMapping(tx: Tx, id: string): Promise<MappingRow | undefined> {
+  const row = await tx.one(mappingRow, `delete from domain_mappings where id = $1 returning ${COLUMNS}`, [id]);
+  if (row !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: id, hostname: row.hostname });
+  return row;
+}
+
+/** Ids of at most `limit` mappings whose container is deleted or being deleted. */
+export async function orphanedMappings(db: Queries, limit: number): Promise<string[]> {
+  const rows = await db.many(
+    z.object({ id: z.string() }),
+    `select m.id from domain_mappings m
+     where not exists (select from containers c where c.id = m.container_id and c.desired <> 'deleted') limit $1`,
+    [limit],
+  );
+  return rows.map(({ id }) => id);
+}
+
+const servedRow = z
+  .object({
+    id: z.string(),
+    user_id: z.string(),
+    container_id: z.string(),
+    domain: z.string(),
+    target_port: z.number(),
+    certificate_detail: z.string(),
+  })
+  .transform((row) => ({
+    id: row.id,
+    userId: row.user_id,
+    containerId: row.container_id,
+    hostname: row.domain,
+    targetPort: row.target_port,
+    certificateDetail: row.certificate_detail,
+  }));
+
+/** A verified mapping, as the gateway serves it. */
+export type VerifiedMapping = z.output<typeof servedRow>;
+
+const SERVED = 'id, user_id, container_id, domain, target_port, certificate_detail';
+
+/** The verified mapping of a hostname (lower case, ASCII, without the last dot); null when there is none. */
+export async function verifiedMapping(db: Queries, hostname: string): Promise<VerifiedMapping | null> {
+  const row = await db.one(
+    servedRow,
+    `select ${SERVED} from domain_mappings where domain = $1 and status = 'verified'`,
+    [hostname],
+  );
+  return row ?? null;
+}
+
+/** At most `limit` verified hostnames that come after `after` ('' for the first), in the order of their bytes. */
+export async function verifiedHostnames(db: Queries, after: string, limit: number): Promise<string[]> {
+  const rows = await db.many(
+    z.object({ domain: z.string() }),
+    `select domain from domain_mappings where status = 'verified' and domain collate "C" > $1
+     order by domain collate "C" limit $2`,
+    [after, limit],
+  );
+  return rows.map(({ domain }) => domain);
+}
+
+/** All verified mappings: what the gateway routes by. */
+export function verifiedMappings(db: Queries): Promise<VerifiedMapping[]> {
+  return db.many(servedRow, `select ${SERVED} from domain_mappings where status = 'verified' order by domain`);
+}
+
+/**
+ * Says for the user of a verified mapping what its certificate waits for; '' when it stands. The mapping's `detail` shows it. Returns whether
+ * the hostname has a verified mapping.
+ */
+export async function setCertificateDetail(db: Queries, hostname: string, detail: string): Promise<boolean> {
+  const touched = await db.run(
+    `update domain_mappings set certificate_detail = $2 where domain = $1 and status = 'verified'`,
+    [hostname, detail.slice(0, MAX_DETAIL)],
+  );
+  return touched === 1;
+}

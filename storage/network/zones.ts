@@ -1,0 +1,115 @@
+/** SQL of owned domains: sealed provider tokens, and the zones they saw. */
+import { z } from 'zod';
+import type { Queries, Tx } from '../db.ts';
+
+/** A zone as its provider names it; `name` is as DNS has it: lower case, without the last dot. */
+export interface ZoneRow {
+  readonly zoneId: string;
+  readonly name: string;
+}
+
+const ownedRow = z
+  .object({
+    id: z.string(),
+    user_id: z.string(),
+    token: z.instanceof(Buffer),
+    zones_at: z.date().nullable(),
+    created_at: z.date(),
+    zones: z.array(z.string()),
+  })
+  .transform((row) => ({
+    id: row.id,
+    userId: row.user_id,
+    token: row.token,
+    /** Null when its zones were never read. */
+    zonesAt: row.zones_at,
+    createdAt: row.created_at,
+    /** Names, sorted. */
+    zones: row.zones,
+  }));
+
+/** An owned domain as stored. */
+export type OwnedRow = z.output<typeof ownedRow>;
+
+const SELECT = `select o.id, o.user_id, o.token, o.zones_at, o.created_at,
+  array(select z.name from owned_zones z where z.owned_domain_id = o.id order by z.name collate "C") as zones
+  from owned_domains o`;
+
+/** The user's owned domains, oldest first. */
+export function ownedDomains(db: Queries, userId: string): Promise<OwnedRow[]> {
+  return db.many(ownedRow, `${SELECT} where o.user_id = $1 order by o.created_at, o.id`, [userId]);
+}
+
+/** One of them; undefined when it is not this user's. */
+export function ownedDomain(db: Queries, userId: string, id: string): Promise<OwnedRow | undefined> {
+  return db.one(ownedRow, `${SELECT} where o.user_id = $1 and o.id = $2`, [userId, id]);
+}
+
+/** Adds an owned domain with the zones its token saw; false when the user has `limit` of them. */
+export async function insertOwned(
+  tx: Tx,
+  owned: {
+    readonly id: string;
+    readonly userId: string;
+    readonly token: Uint8Array;
+    readonly zones: readonly ZoneRow[];
+  },
+  now: Date,
+  limit: number,
+): Promise<boolean> {
+  // Two additions of one user at once must count each other.
+  await tx.run(`select pg_advisory_xact_lock(hashtextextended('owned_domains/' || $1, 0))`, [owned.userId]);
+  const added = await tx.run(
+    `insert into owned_domains (id, user_id, token, zones_at, created_at)
+     select $1, $2, $3, $4, $4 where (select count(*) from owned_domains where user_id = $2) < $5`,
+    [owned.id, owned.userId, Buffer.from(owned.token), now, limit],
+  );
+  if (added === 0) return false;
+  await writeZones(tx, owned.id, owned.zones);
+  return true;
+}
+
+/** Replaces the zones of an owned domain by what its token sees now; false when it is gone. */
+export async function replaceZones(tx: Tx, id: string, zones: readonly ZoneRow[], now: Date): Promise<boolean> {
+  const found = await tx.run('update owned_domains set zones_at = $2 where id = $1', [id, now]);
+  if (found === 0) return false;
+  await tx.run('delete from owned_zones where owned_domain_id = $1', [id]);
+  await writeZones(tx, id, zones);
+  return true;
+}
+
+async function writeZones(tx: Tx, id: string, zones: readonly ZoneRow[]): Promise<void> {
+  await tx.run(
+    `insert into owned_zones (owned_domain_id, zone_id, name)
+     select $1, zone_id, name from unnest($2::text[], $3::text[]) as g (zone_id, name)
+     on conflict do nothing`,
+    [id, zones.map(({ zoneId }) => zoneId), zones.map(({ name }) => name)],
+  );
+}
+
+/** Removes an owned domain of this user, token and all; its mappings and records stay. Returns the names of its zones, or undefined. */
+export async function deleteOwned(tx: Tx, userId: string, id: string): Promise<readonly string[] | undefined> {
+  const row = await ownedDomain(tx, userId, id);
+  if (row === undefined) return undefined;
+  const gone = await tx.run('delete from owned_domains where user_id = $1 and id = $2', [userId, id]);
+  return gone === 1 ? row.zones : undefined;
+}
+
+const coverRow = z
+  .object({ owned_domain_id: z.string(), zone_id: z.string(), name: z.string(), token: z.instanceof(Buffer) })
+  .transform((row) => ({ ownedDomainId: row.owned_domain_id, zoneId: row.zone_id, name: row.name, token: row.token }));
+
+/** A zone that covers a hostname, with the sealed token that sees it. */
+export type CoveringZone = z.output<typeof coverRow>;
+
+/** Of the user's zones named in `names` (a hostname and its parents) the longest; of several tokens for it, the one read last. */
+export function coveringZone(db: Queries, userId: string, names: readonly string[]): Promise<CoveringZone | undefined> {
+  return db.one(
+    coverRow,
+    `select z.owned_domain_id, z.zone_id, z.name, o.token from owned_zones z
+     join owned_domains o on o.id = z.owned_domain_id
+     where o.user_id = $1 and z.name = any($2::text[])
+     order by length(z.name) desc, o.zones_at desc nulls last, o.id limit 1`,
+    [userId, names],
+  );
+}

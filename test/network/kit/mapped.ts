@@ -1,0 +1,187 @@
+/** Gateways with mapped hosts on a real database, with a real authority if one is given; their containers are origins of the test. */
+
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import { Agent, request as httpsRequest } from 'node:https';
+import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
+import { Registry } from 'prom-client';
+import { openGateway, type RunningGateway } from '../../../cmd/gateway.ts';
+import { openMappedHosts } from '../../../cmd/mapped-hosts.ts';
+import type { CertificateAuthority } from '../../../proto/certificates.ts';
+import { newId } from '../../../proto/ids.ts';
+import { EngineError, type Log } from '../../../proto/ports.ts';
+import { type Db, openDb } from '../../../storage/db.ts';
+import { deleteMapping, verifiedMapping, verifyMapping } from '../../../storage/network/mappings.ts';
+import { parseSealKey } from '../../../storage/seal.ts';
+import { start, stop, stopped } from '../../../supervision/index.ts';
+import { generateKeyPair } from '../../../transports/ssh/keys.ts';
+import { certificateContext } from '../../../transports/tls/front.ts';
+import { certificates } from '../../gateway/listeners-kit.ts';
+import { silentLog, type TestDatabase, testDatabase } from '../../kit/database.ts';
+import { type Cleanup, freePort } from '../../kit/temp.ts';
+
+export const CONTAINER = 'abcdefghijk1';
+export const SEAL_KEY = parseSealKey('11'.repeat(32));
+
+export interface House {
+  readonly database: TestDatabase;
+  readonly db: Db;
+  /** Where an authority asks for challenges: the HTTPS port of the first gateway. */
+  readonly httpsPort: number;
+  /** A gateway; the first takes `httpsPort`. */
+  gateway(authority: CertificateAuthority | undefined, options?: { log?: Log; leaseMs?: number }): Promise<TestGateway>;
+  /** Another gateway in place of the first, which was stopped. */
+  again(authority: CertificateAuthority): Promise<TestGateway>;
+  /** Maps a hostname to a port of the container, verified at once; the mapping's id. */
+  map(hostname: string, targetPort?: number): Promise<string>;
+  unmap(id: string): Promise<void>;
+  detail(hostname: string): Promise<string>;
+}
+
+export interface TestGateway {
+  readonly ports: RunningGateway['ports'];
+  readonly gateway: RunningGateway;
+  readonly registry: Registry;
+  stop(): Promise<void>;
+  dial(hostname: string, options?: ConnectionOptions): Promise<TLSSocket>;
+  /** GET over TLS, or plainly; the certificate must be good. */
+  get(url: string, ca?: string): Promise<{ status: number; text: string; location: string | undefined }>;
+}
+
+/** A database with a container at 127.0.0.1 whose port 8080 is `origin`. */
+export async function openHouse(t: Cleanup, origin: number): Promise<House> {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const { db } = database;
+  await db.run(
+    `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
+  );
+  await db.run(
+    `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
+     values ($1, 'uuuuuuuuuuu1', 1, $1, 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'running', 'running')`,
+    [CONTAINER],
+  );
+  await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 8080, $2)', [
+    CONTAINER,
+    origin,
+  ]);
+  const httpsPort = await freePort();
+  const { own } = await certificates();
+  const { privateKey: sshKey } = generateKeyPair('test');
+  let isFirst = true;
+  const house: House = {
+    database,
+    db,
+    httpsPort,
+    again: (authority) => {
+      isFirst = true;
+      return house.gateway(authority);
+    },
+    gateway: async (authority, { log = silentLog, leaseMs } = {}) => {
+      const https = isFirst ? httpsPort : 0;
+      isFirst = false;
+      // As a process of its own has it.
+      const ownDb = openDb(database.connection, { log: silentLog, name: 'gateway', max: 4 });
+      const system = start({ name: 'gateway', log });
+      const registry = new Registry();
+      const mapped = await openMappedHosts({
+        ...{ system, db: ownDb, sealKey: SEAL_KEY, authority, log, registry, lookMs: 200 },
+        ...(leaseMs === undefined ? {} : { leaseMs }),
+      });
+      const engine = {
+        dial: async () => {
+          throw new EngineError('unavailable', 'Nothing is dialled here.');
+        },
+        list: async () => [
+          {
+            id: CONTAINER,
+            phase: 'running' as const,
+            address: '127.0.0.1',
+            exitCode: null,
+            oomKilled: false,
+            restarts: 0,
+            startedAt: 1,
+          },
+        ],
+      };
+      const gateway = await openGateway({
+        ...{ system, db: ownDb, engine, log, domain: 'cloud.test', host: '127.0.0.1', mapped },
+        ports: { http: 0, https, ssh: 0 },
+        certificate: { context: certificateContext(own) },
+        ...{
+          fileRoutes: [],
+          fallback: undefined,
+          accessLog: undefined,
+          proxies: undefined,
+          busProblem: () => undefined,
+        },
+        sshKeys: { host: [sshKey], platform: sshKey },
+        ...{ isCaching: false, processRegistry: registry },
+      });
+      let ending: Promise<void> | undefined;
+      const end = () => {
+        ending ??= (async () => {
+          await gateway.stop(0);
+          stop(system);
+          await stopped(system);
+          await mapped.close();
+          await ownDb.close();
+        })();
+        return ending;
+      };
+      t.after(end);
+      const { ports } = gateway;
+      return {
+        ...{ ports, gateway, registry, stop: end },
+        dial: async (servername, options = {}) => {
+          const socket = connect({ host: '127.0.0.1', port: ports.https, servername, ...options });
+          t.after(() => void socket.destroy());
+          await once(socket, 'secureConnect');
+          socket.on('error', () => {});
+          return socket;
+        },
+        get: (url, ca) => get(url, ports, ca),
+      };
+    },
+    map: async (hostname, targetPort = 8080) => {
+      const id = newId();
+      await db.tx(async (tx) => {
+        await tx.run(
+          `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since, next_check_at)
+           values ($1, 'uuuuuuuuuuu1', $2, $3, $4, 'pending', 'x', now(), now())`,
+          [id, hostname, CONTAINER, targetPort],
+        );
+        await verifyMapping(tx, id, new Date());
+      });
+      return id;
+    },
+    unmap: async (id) => {
+      await db.tx((tx) => deleteMapping(tx, id));
+    },
+    detail: async (hostname) => {
+      return (await verifiedMapping(db, hostname))?.certificateDetail ?? '';
+    },
+  };
+  return house;
+}
+
+function get(url: string, ports: RunningGateway['ports'], ca: string | undefined): ReturnType<TestGateway['get']> {
+  const { protocol, hostname, pathname } = new URL(url);
+  const common = { host: '127.0.0.1', path: pathname, headers: { host: hostname }, timeout: 10_000 };
+  return new Promise((resolve, reject) => {
+    const agent = protocol === 'https:' ? new Agent({ ca, servername: hostname, maxCachedSessions: 0 }) : undefined;
+    const outgoing =
+      agent === undefined
+        ? httpRequest({ ...common, port: ports.http, agent: false })
+        : httpsRequest({ ...common, port: ports.https, agent });
+    outgoing.on('error', reject).on('response', (response) => {
+      let text = '';
+      response.on('data', (chunk: Buffer) => (text += chunk));
+      response.on('end', () => {
+        agent?.destroy();
+        resolve({ status: response.statusCode ?? 0, text, location: response.headers.location });
+      });
+    });
+    outgoing.end();
+  });
+}

@@ -1,0 +1,209 @@
+/** A certificate authority by ACME (RFC 8555) with TLS-ALPN-01 (RFC 8737), on acme-client; our own times, schedule and errors. */
+import { createPublicKey, X509Certificate } from 'node:crypto';
+import { Agent } from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
+import acme, { type Authorization, type Order } from 'acme-client';
+import { CaError, type CaOrder, type CertificateAuthority } from '../../proto/certificates.ts';
+import { type CaAnswer, type CaCall, during } from './https.ts';
+import { caError, errorOf, problemOf, retryAfter } from './problems.ts';
+
+export interface AcmeOptions {
+  readonly directoryUrl: string;
+  /** Trusted besides nothing else for this authority (PEM); undefined: what the system trusts. */
+  readonly ca?: string | undefined;
+  readonly email?: string | undefined;
+  /** External account binding (RFC 8555, section 7.3.4), where the authority wants one. `hmacKey` in base64url. */
+  readonly binding?: { readonly kid: string; readonly hmacKey: string } | undefined;
+  /** For one request, ms. Default 15,000. */
+  readonly timeoutMs?: number;
+  /** For an order to get on, ms: validation, then issuance. Default 60,000. */
+  readonly patienceMs?: number;
+  readonly now?: () => number;
+}
+
+/** The library tries six times by itself; with nine of ten nonces refused, one call in two gets through. */
+const NONCE_TRIES = 12;
+const FIRST_POLL_MS = 50;
+const LAST_POLL_MS = 5000;
+
+/** Makes it. Connects when it is first used. */
+export function acmeAuthority(options: AcmeOptions): CertificateAuthority {
+  const { directoryUrl, ca, email, binding, timeoutMs = 15_000, patienceMs = 60_000, now = Date.now } = options;
+  const agent = new Agent({ keepAlive: true, maxSockets: 16, ...(ca === undefined ? {} : { ca }) });
+  const clientFor = (key: string, url?: string) =>
+    new acme.Client({
+      directoryUrl,
+      accountKey: key,
+      ...(url === undefined ? {} : { accountUrl: url }),
+      ...(binding === undefined ? {} : { externalAccountBinding: binding }),
+    });
+  let known: { readonly key: string; readonly url: string; readonly client: acme.Client } | undefined;
+
+  /** One call of the library; its failure as a CaError. */
+  async function ask<T>(
+    signal: AbortSignal,
+    work: () => Promise<T>,
+    isAtOrder = false,
+  ): Promise<[T, CaAnswer | undefined]> {
+    for (let tries = 1; ; tries++) {
+      const call: CaCall = { agent, timeoutMs, signal, last: undefined };
+      try {
+        return [await during(call, work), call.last];
+      } catch (cause) {
+        signal.throwIfAborted();
+        if (cause instanceof CaError) throw cause;
+        if (call.last === undefined) throw caError('bad_answer', textOf(cause), undefined, { cause });
+        // A good answer that the library could make nothing of.
+        if (call.last.status < 400) throw caError('bad_answer', textOf(cause), undefined, { cause });
+        const error = errorOf(call.last, now(), isAtOrder, cause);
+        if (error.problem !== 'badNonce' || tries >= NONCE_TRIES) throw error;
+      }
+    }
+  }
+
+  /** Looks at the order until it is in one of these states. */
+  async function settled(
+    client: acme.Client,
+    order: Order,
+    states: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Order> {
+    const deadline = performance.now() + patienceMs;
+    for (let pause = FIRST_POLL_MS; ; pause = Math.min(pause * 2, LAST_POLL_MS)) {
+      const [seen, answer] = await ask(signal, () => client.getOrder(order));
+      if (states.includes(seen.status)) return seen;
+      if (seen.status === 'invalid') throw await whyInvalid(client, seen, signal);
+      const wait = Math.max(pause, retryAfter(answer?.headers['retry-after'], now()) ?? 0);
+      if (performance.now() + wait > deadline)
+        throw new CaError('unavailable', `The certificate authority has left the order in the state "${seen.status}"`, {
+          retryAfterMs: wait,
+        });
+      await sleep(wait, undefined, { signal }).catch((error: unknown) => {
+        signal.throwIfAborted();
+        throw error;
+      });
+    }
+  }
+
+  async function whyInvalid(client: acme.Client, order: Order, signal: AbortSignal): Promise<CaError> {
+    const [authorizations] = await ask(signal, () => client.getAuthorizations(order));
+    const errors = [order.error, ...authorizations.flatMap(({ challenges }) => challenges.map(({ error }) => error))];
+    const problem = errors.map(problemOf).find((found) => found !== undefined);
+    return caError('refused', problem?.detail ?? 'The certificate authority gave the order up', problem?.type);
+  }
+
+  async function answerChallenge(
+    client: acme.Client,
+    authorization: Authorization,
+    { hostname, present, signal }: CaOrder,
+  ): Promise<void> {
+    if (authorization.status === 'valid') return;
+    if (authorization.identifier.value !== hostname)
+      throw new CaError('bad_answer', `The certificate authority asks about ${authorization.identifier.value}`);
+    const challenge = authorization.challenges.find(({ type }: { type: string }) => type === 'tls-alpn-01');
+    if (challenge === undefined)
+      throw new CaError('refused', 'The certificate authority does not offer TLS-ALPN-01 for this name');
+    const alpnKey = await acme.crypto.createPrivateEcdsaKey();
+    const keyAuthorization = await client.getChallengeKeyAuthorization(challenge);
+    const [key, cert] = await acme.crypto.createAlpnCertificate(authorization, keyAuthorization, alpnKey);
+    await present({ cert: cert.toString(), key: key.toString() });
+    // It may have been answered before, by whoever had the order then.
+    if (challenge.status === 'pending') await ask(signal, () => client.completeChallenge(challenge));
+  }
+
+  async function orderOf(client: acme.Client, { orderUrl, hostname, onOrder, signal }: CaOrder): Promise<Order> {
+    if (orderUrl !== undefined) {
+      const placed: Order = { url: orderUrl, status: 'pending', identifiers: [], authorizations: [], finalize: '' };
+      const [order] = await ask(signal, () => client.getOrder(placed));
+      if (order.status === 'invalid') throw new CaError('no_order', (await whyInvalid(client, order, signal)).message);
+      return order;
+    }
+    const [order] = await ask(
+      signal,
+      () => client.createOrder({ identifiers: [{ type: 'dns', value: hostname }] }),
+      true,
+    );
+    await onOrder(order.url);
+    return order;
+  }
+
+  return {
+    directoryUrl,
+    newKey: async () => (await acme.crypto.createPrivateEcdsaKey()).toString(),
+    register: async (key, signal) => {
+      const client = clientFor(key);
+      try {
+        await ask(signal, () =>
+          client.createAccount({
+            termsOfServiceAgreed: true,
+            ...(email === undefined ? {} : { contact: [`mailto:${email}`] }),
+          }),
+        );
+      } catch (error) {
+        // Of an account that is there already the library goes on to change nothing, which strict authorities refuse: it was found.
+        const url = addressOf(client);
+        if (url === undefined) throw error;
+        return url;
+      }
+      return client.getAccountUrl();
+    },
+    issue: async (request) => {
+      const { account, hostname, key, signal } = request;
+      // Kept for its copy of the directory.
+      if (known?.url !== account.url || known.key !== account.key)
+        known = { ...account, client: clientFor(account.key, account.url) };
+      const { client } = known;
+      let order = await orderOf(client, request);
+      if (order.status === 'pending') {
+        const [authorizations] = await ask(signal, () => client.getAuthorizations(order));
+        for (const authorization of authorizations) await answerChallenge(client, authorization, request);
+        order = await settled(client, order, ['ready', 'valid'], signal);
+      }
+      if (order.status === 'ready') {
+        const [, csr] = await acme.crypto.createCsr({ altNames: [hostname] }, key);
+        const ready = order;
+        [order] = await ask(signal, () => client.finalizeOrder(ready, csr));
+      }
+      if (order.status !== 'valid') order = await settled(client, order, ['valid'], signal);
+      const valid = order;
+      const [chain] = await ask(signal, () => client.getCertificate(valid));
+      checkChain(chain, key, hostname);
+      return chain;
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+/** Throws CaError `no_order` unless this is a chain, leaf first, for our key and this name: another order may give one. */
+export function checkChain(chain: string, key: string, hostname: string): void {
+  const wrong = (what: string, cause?: unknown) =>
+    new CaError('no_order', `The certificate authority sent a certificate that ${what}`, { cause });
+  let certificates: X509Certificate[];
+  try {
+    certificates = acme.crypto.splitPemChain(chain).map((pem) => new X509Certificate(pem));
+  } catch (cause) {
+    throw wrong('cannot be read', cause);
+  }
+  const [leaf] = certificates;
+  if (leaf === undefined) throw wrong('is empty');
+  if (!leaf.publicKey.equals(createPublicKey(key))) throw wrong('is for another key');
+  if (leaf.checkHost(hostname, { subject: 'never' }) === undefined) throw wrong(`is not for ${hostname}`);
+  for (const [i, certificate] of certificates.entries()) {
+    const issuer = certificates[i + 1];
+    if (issuer !== undefined && !(certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey)))
+      throw wrong('does not belong to its chain');
+  }
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Where the account is, as far as the library knows. */
+function addressOf(client: acme.Client): string | undefined {
+  try {
+    return client.getAccountUrl();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,56 @@
+/** Lets browsers read answers from pages of other origins (the Fetch standard, "CORS protocol"). */
+import type { HttpHandler, HttpReply, HttpRequest } from '../../proto/http.ts';
+import { isOwnPage } from './origin.ts';
+
+const METHODS = 'GET, POST, DELETE';
+const REQUEST_HEADERS = 'authorization, content-type';
+/** What a page may read besides the headers that it always may. */
+const EXPOSED = 'retry-after, x-request-id';
+const PREFLIGHT_SECONDS = '600';
+
+/**
+ * Which pages may: those of `domain` and its subdomains. Containers live below `compute.<domain>`, and their pages are their users', who must not
+ * act with the cookies of whoever looks at them.
+ */
+export function dashboardPages(domain: string): (origin: string | undefined) => boolean {
+  const tenants = `compute.${domain}`;
+  return (origin) => isOwnPage(origin, domain) && (origin === undefined || !isOwnPage(origin, tenants));
+}
+
+/** Answers preflights, and marks replies for the pages that may read them. `maySee`: whether pages of an origin may. */
+export function withCors(onRequest: HttpHandler, maySee: (origin: string | undefined) => boolean): HttpHandler {
+  return async (request) => {
+    const origin = request.header('origin');
+    const isAllowed = origin !== undefined && maySee(origin);
+    if (isPreflight(request)) return preflight(isAllowed ? origin : undefined);
+    const reply = await onRequest(request);
+    return { ...reply, headers: [...reply.headers, ...marks(isAllowed ? origin : undefined)] };
+  };
+}
+
+function isPreflight(request: HttpRequest): boolean {
+  return request.method === 'OPTIONS' && request.header('access-control-request-method') !== undefined;
+}
+
+function preflight(origin: string | undefined): HttpReply {
+  const allowed: readonly (readonly [string, string])[] =
+    origin === undefined
+      ? []
+      : [
+          ['access-control-allow-methods', METHODS],
+          ['access-control-allow-headers', REQUEST_HEADERS],
+          ['access-control-max-age', PREFLIGHT_SECONDS],
+        ];
+  return { status: 204, headers: [...marks(origin), ...allowed] };
+}
+
+/** `vary` stands always: an answer for one page must not be kept for another. */
+function marks(origin: string | undefined): (readonly [string, string])[] {
+  if (origin === undefined) return [['vary', 'origin']];
+  return [
+    ['vary', 'origin'],
+    ['access-control-allow-origin', origin],
+    ['access-control-allow-credentials', 'true'],
+    ['access-control-expose-headers', EXPOSED],
+  ];
+}
