@@ -352,13 +352,13 @@ test('an answer later than the ack wait: the message comes again, is acknowledge
 test('a server that hangs: appends are refused in time, and go through when it goes on', { skip }, async (t) => {
   const { server, bus } = await bench(t, { patienceMs: 500 });
   await bus.ensureStream(stream);
-  server.signal('SIGSTOP');
+  await server.freeze();
   await assert.rejects(bus.append('s.x', Buffer.from('1'), { msgId: '1' }), isUnavailable);
   await assert.rejects(
     bus.request('nobody', Buffer.from(''), 100),
     (error) => error instanceof BusError && error.code === 'timeout',
   );
-  server.signal('SIGCONT');
+  server.thaw();
   const again = await bus.append('s.x', Buffer.from('1'), { msgId: '1' });
   // It lay in the socket all the while.
   assert.deepEqual([again.seq, again.duplicate], [1, true]);

@@ -1,6 +1,7 @@
 /** A real nats-server (Debian's) with JetStream, as a child process that can be killed and started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
@@ -37,8 +38,10 @@ export interface TestNats {
   start(): Promise<void>;
   /** SIGKILL; resolves once it is gone. */
   kill(): Promise<void>;
-  /** SIGSTOP or SIGCONT. */
-  signal(name: 'SIGSTOP' | 'SIGCONT'): void;
+  /** SIGSTOP; resolves once all of its threads stand still. */
+  freeze(): Promise<void>;
+  /** SIGCONT. */
+  thaw(): void;
   /** Removes the store; only while it does not run. */
   empty(): Promise<void>;
 }
@@ -90,11 +93,21 @@ export async function startNats(t: Cleanup, options: NatsServerOptions = {}): Pr
     },
     start,
     kill,
-    signal: (name) => {
-      child?.kill(name);
+    freeze: async () => {
+      child?.kill('SIGSTOP');
+      await until(() => standsStill(child?.pid));
+    },
+    thaw: () => {
+      child?.kill('SIGCONT');
     },
     empty: () => rm(store, { recursive: true, force: true }),
   };
+}
+
+/** Whether every thread of a process is stopped: the signal reaches them one by one. */
+function standsStill(pid: number | undefined): boolean {
+  const threads = `/proc/${pid}/task`;
+  return readdirSync(threads).every((id) => /^State:\tT/m.test(readFileSync(`${threads}/${id}/status`, 'utf8')));
 }
 
 /** Whether a server says INFO on the port: it does once JetStream has recovered its store. */
