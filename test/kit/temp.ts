@@ -1,4 +1,5 @@
 /** Folders and ports of a test's own. */
+import { randomInt } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -16,18 +17,26 @@ export async function tempDir(t: Cleanup): Promise<string> {
   return path;
 }
 
+/** Ports given away by this process: none is given twice. */
+const given = new Set<number>();
+
 /**
- * A TCP port of 127.0.0.1 that was free just now, for programs that cannot take port 0. Another process may take it
- * first: let the caller notice when its program does not come up.
+ * A TCP port of 127.0.0.1 that was free just now, for programs that cannot take port 0. It is below those the system gives to
+ * connections, which would take it first; another process may do so: let the caller notice when its program does not come up.
  */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(20_000, 32_000);
+    if (given.has(port) || !(await isFree(port))) continue;
+    given.add(port);
+    return port;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }
