@@ -1,18 +1,15 @@
 /** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section 4.5). */
 import { readFileSync } from 'node:fs';
-import type { Log } from '../proto/ports.ts';
 import { type NewRoute, routesFileSchema } from '../proto/routes.ts';
-import { tokenDirectory } from '../storage/auth/token-directory.ts';
-import { type Db, openDb } from '../storage/db.ts';
+import { openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
-import { authenticator } from '../transports/api/authenticate.ts';
-import { OpenStreams } from '../transports/api/open-streams.ts';
 import { findDocker, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { useWires } from '../transports/tcp/wires.ts';
 import { openBus } from './bus.ts';
+import { callersOf } from './callers.ts';
 import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
@@ -101,10 +98,11 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       ...{ system, db, sealKey: encryptionKey, authority: authorityOf(environment), log, registry: processRegistry },
     });
     teardown.add('mapped hosts', () => mapped.close());
-    const callers = callersOf(db, jwtSecret, log, teardown);
+    const clock = { now: Date.now };
+    const callers = callersOf({ db, secret: jwtSecret, clock, log, teardown });
     const network = await openNetworkApi({
       ...{ system, db, log, environment, domain, installation, encryptionKey, ...callers },
-      ...{ clock: { now: Date.now }, port: options.netPort, onReply: onReply('network') },
+      ...{ clock, port: options.netPort, onReply: onReply('network') },
       pages: (service) => servicePages(service, processRegistry),
     });
     teardown.add('network listener', () => network.server.close(DRAIN_MS));
@@ -135,20 +133,6 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     await shipped.close();
     told.forget();
   }
-}
-
-/** Who calls the networking API, proven as the platform does it. */
-function callersOf(db: Db, secret: string, log: Log, teardown: Teardown) {
-  const directory = tokenDirectory(db);
-  const { authenticate, forget } = authenticator({ secret, clock: { now: Date.now }, directory });
-  const streams = new OpenStreams(directory, log);
-  teardown.add('open streams', async () => streams.close());
-  const news = directory.onNews((change) => {
-    forget(change);
-    streams.look(change);
-  });
-  teardown.add('token news', () => news.close());
-  return { authenticate, streams };
 }
 
 /** `<address>` or `<address>:<port>`; without a port 80. */

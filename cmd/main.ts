@@ -4,6 +4,8 @@ import { Refusal } from '../proto/errors.ts';
 import type { AuditOptions } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
+import { addDeadLetters } from './dead-letters-cli.ts';
+import { integer } from './integer.ts';
 import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
 
@@ -339,66 +341,7 @@ routes
     await routesRemove(id, { ...options, json: options.json === true });
   });
 
-const deadLetters = program
-  .command('dead-letters')
-  .description('messages that a service gave up after too many attempts (works while the platform runs)');
-const ofStream = ['--stream <name>', 'only those of this stream, such as NOTIFICATIONS'] as const;
-deadLetters
-  .command('list')
-  .description('list the newest')
-  .option(...ofStream)
-  .option('--limit <n>', 'at most so many', integer, 50)
-  .option(...data)
-  .option(...json)
-  .action(async (options: { data: string; json?: true; stream?: string; limit: number }) => {
-    const { deadLettersList } = await import('./dead-letters.ts');
-    await deadLettersList({ ...options, stream: options.stream, json: options.json === true });
-  });
-deadLetters
-  .command('show <id>')
-  .description('show one with its content')
-  .option(...data)
-  .option(...json)
-  .action(async (id: string, options: { data: string; json?: true }) => {
-    const { deadLettersShow } = await import('./dead-letters.ts');
-    await deadLettersShow(id, { ...options, json: options.json === true });
-  });
-interface Chosen {
-  data: string;
-  json?: true;
-  all?: true;
-  stream?: string;
-  again?: true;
-}
-deadLetters
-  .command('replay [ids...]')
-  .description('send them to their streams again; those replayed before are left alone')
-  .option(...ofStream)
-  .option('--all', 'all there are')
-  .option('--again', 'also those replayed before')
-  .option(...data)
-  .option(...json)
-  .action(async (ids: string[], { stream, ...options }: Chosen) => {
-    const { deadLettersReplay } = await import('./dead-letters.ts');
-    const [all, again, json] = [options.all === true, options.again === true, options.json === true];
-    await deadLettersReplay(ids, { ...options, stream, all, again, json });
-  });
-deadLetters
-  .command('discard [ids...]')
-  .description('delete them for good')
-  .option(...ofStream)
-  .option('--all', 'all there are')
-  .option(...data)
-  .option(...json)
-  .action(async (ids: string[], { stream, ...options }: Chosen) => {
-    const { deadLettersDiscard } = await import('./dead-letters.ts');
-    await deadLettersDiscard(ids, { ...options, stream, all: options.all === true, json: options.json === true });
-  });
-
-function integer(value: string): number {
-  if (!/^-?[0-9]{1,7}$/.test(value)) throw new InvalidArgumentError('must be a whole number.');
-  return Number(value);
-}
+addDeadLetters(program, { data, json });
 
 program
   .command('audit')

@@ -1,19 +1,17 @@
 /** `troupe monitor`: the cluster monitor alone, beside a platform on the same database and engine (interface section 4.6). */
 
-import { tokenDirectory } from '../storage/auth/token-directory.ts';
 import { openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { outboxStore } from '../storage/outbox.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
-import { authenticator } from '../transports/api/authenticate.ts';
-import { OpenStreams } from '../transports/api/open-streams.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { findDocker } from '../transports/docker/dockerd.ts';
 import { dockerMetrics } from '../transports/docker/metrics.ts';
 import { listen } from '../transports/http/index.ts';
 import { openBus } from './bus.ts';
+import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
 import { type Environment, readEnvironment } from './config.ts';
 import { nodeName, openMonitor } from './monitor.ts';
@@ -70,15 +68,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
       stop(system);
       await stopped(system);
     });
-    const directory = tokenDirectory(db);
-    const { authenticate, forget } = authenticator({ secret, clock, directory });
-    const streams = new OpenStreams(directory, log);
-    teardown.add('open streams', async () => streams.close());
-    const tokenNews = directory.onNews((news) => {
-      forget(news);
-      streams.look(news);
-    });
-    teardown.add('token news', () => tokenNews.close());
+    const { authenticate, streams } = callersOf({ db, secret, clock, log, teardown });
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
     const monitor = await openMonitor({

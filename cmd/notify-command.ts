@@ -2,18 +2,16 @@
 import { notifyNumbers } from '../actors/notify/deps.ts';
 import { startNotify } from '../actors/notify/service.ts';
 import { BusError } from '../proto/ports.ts';
-import { tokenDirectory } from '../storage/auth/token-directory.ts';
 import { openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { outboxStore } from '../storage/outbox.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
-import { authenticator } from '../transports/api/authenticate.ts';
-import { OpenStreams } from '../transports/api/open-streams.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
 import { openBus, withBusHealth } from './bus.ts';
+import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from './config.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
@@ -55,15 +53,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
       stop(system);
       await stopped(system);
     });
-    const directory = tokenDirectory(db);
-    const { authenticate, forget } = authenticator({ secret, clock, directory });
-    const streams = new OpenStreams(directory, log);
-    teardown.add('open streams', async () => streams.close());
-    const tokenNews = directory.onNews((news) => {
-      forget(news);
-      streams.look(news);
-    });
-    teardown.add('token news', () => tokenNews.close());
+    const { authenticate, streams } = callersOf({ db, secret, clock, log, teardown });
     const numbers = notifyNumbers();
     const service = withBusHealth(await startNotify(system, { db, bus, log, clock, numbers }), opened.problem);
     const relaying = new AbortController();
