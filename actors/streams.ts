@@ -2,17 +2,9 @@
  * What connections are told, and the frame they share: the actor of a connection hears control messages (open, close, the
  * token's end), while bytes go past it, straight between the socket and what it shows.
  */
-import type { Socket, SocketHandlers } from '../proto/http.ts';
-import {
-  ActorError,
-  type AnyRef,
-  type Context,
-  dispatch,
-  type Ref,
-  type SpawnOptions,
-  spawn,
-  stop,
-} from '../supervision/index.ts';
+import type { Socket, SocketFrame, SocketHandlers } from '../proto/http.ts';
+import { ActorError, type AnyRef, dispatch, type Ref, type SpawnOptions, spawn, stop } from '../supervision/index.ts';
+import { join, leave, NEVER, nextAttach, type Timed, tickIn } from './stream-clock.ts';
 
 /** What the actor of a connection understands; `News` is what only its kind does. */
 export type StreamMessage<News = never> =
@@ -22,6 +14,8 @@ export type StreamMessage<News = never> =
   | { readonly type: 'gone' }
   /** Send this text. */
   | { readonly type: 'send'; readonly text: string }
+  /** The connection could not begin. */
+  | { readonly type: 'failed'; readonly error: unknown }
   /** Time to say again that we are here. */
   | { readonly type: 'attach' }
   /** For the connection itself. */
@@ -33,18 +27,20 @@ export interface StreamEnd {
   readonly reason: string;
 }
 
-/** What one kind of connection does with its socket. All of it ends when `signal` aborts. */
+/** What one kind of connection does with its socket. All of it ends when the signal of `life` aborts, and then `ended` is called. */
 export interface Connection<News = never> {
-  /** The socket is open; `self` is this connection's actor. */
-  open(socket: Socket, self: Ref<StreamMessage<News>>, signal: AbortSignal): void;
+  /** The socket is open; `self` is this connection's actor. The signal is made when it is first asked for. */
+  open(socket: Socket, self: Ref<StreamMessage<News>>, life: { readonly signal: AbortSignal }): void;
   binary?(data: Uint8Array): void;
   text?(data: string): void;
   drain?(): void;
   /** The socket is gone, whoever closed it; 1006 when the connection was lost. */
   closed?(code: number): void;
-  /** Asked at the start and every `attachEveryMs`, for connections that subscribe to an actor. */
+  /** Asked at the start and every 20 s, for connections that subscribe to an actor. */
   attach?(self: Ref<StreamMessage<News>>): void;
   news?(news: News): void;
+  /** Its actor has ended. */
+  ended?(): void;
 }
 
 /** Unasked text or binary frames: closed with 1003, "cannot accept" (RFC 6455, section 7.4.1). */
@@ -54,10 +50,9 @@ const RESTART = 1012;
 /** Most bytes of a reason in a close frame (RFC 6455, section 5.5). */
 const MAX_REASON_BYTES = 123;
 
-/** How often a subscription is repeated, so that it outlives a restart of the actor it is with. */
-const ATTACH_EVERY_MS = 20_000;
-/** setTimeout's largest delay. */
-const MAX_DELAY_MS = 2 ** 31 - 1;
+const expired = { type: 'close', code: POLICY, reason: 'token expired' } as const;
+const attach = { type: 'attach' } as const;
+const gone = { type: 'gone' } as const;
 
 /** Makes the handlers of a socket: its actor is spawned under `parent` when the socket opens. */
 export function connect<News = never>(
@@ -66,72 +61,135 @@ export function connect<News = never>(
   expiresInMs: number,
   connection: Connection<News>,
 ): SocketHandlers {
-  let socket: Socket | undefined;
-  let self: Ref<StreamMessage<News>> | undefined;
-  const refuse = (reason: string) => socket?.close(UNSUPPORTED, reason);
+  return new Stream(parent, kind, expiresInMs, connection);
+}
 
-  return {
-    open: (opened) => {
-      socket = opened;
-      const handle = (
-        _state: undefined,
-        message: StreamMessage<News>,
-        ctx: Context<StreamMessage<News>>,
-      ): undefined => {
-        switch (message.type) {
-          case 'close':
-            opened.close(message.code, clip(message.reason));
-            stop(ctx.self);
-            return;
-          case 'gone':
-            stop(ctx.self);
-            return;
-          case 'send':
-            opened.send(message.text);
-            return;
-          case 'attach':
-            connection.attach?.(ctx.self);
-            return;
-          case 'news':
-            connection.news?.(message.news);
-            return;
-        }
-      };
-      const options: SpawnOptions<undefined, StreamMessage<News>> = {
-        kind,
-        initialStateFunc: (ctx) => {
-          // A token that outlasts every timer is looked at again when its client comes back.
-          if (expiresInMs <= MAX_DELAY_MS)
-            ctx.after(Math.max(0, expiresInMs), { type: 'close', code: POLICY, reason: 'token expired' });
-          if (connection.attach !== undefined) ctx.every(ATTACH_EVERY_MS, { type: 'attach' });
-          connection.open(opened, ctx.self, ctx.signal);
-          connection.attach?.(ctx.self);
-          return undefined;
-        },
-        // The service stops, or the actor failed: the client should come back.
-        afterStop: () => opened.close(RESTART, 'service restarts'),
-      };
-      try {
-        self = spawn(parent, handle, options);
-      } catch (error) {
-        // The service began to stop while the upgrade was under way.
-        if (!(error instanceof ActorError)) throw error;
-        opened.close(RESTART, 'service restarts');
-      }
-    },
-    message: (frame) => {
-      if ('text' in frame) {
-        if (connection.text === undefined) refuse('this stream takes no text frames');
-        else connection.text(frame.text);
-      } else if (connection.binary === undefined) refuse('this stream takes no binary frames');
-      else connection.binary(frame.binary);
-    },
-    drain: () => connection.drain?.(),
-    close: (code) => {
-      connection.closed?.(code);
-      if (self !== undefined) dispatch(self, { type: 'gone' });
-    },
-  };
+/** One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before it is needed. */
+class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, StreamMessage<News>> {
+  // The stream is also its actor's options, and its state: most of what an object would cost that only says so.
+  readonly kind: string;
+  place = -1;
+  readonly endsAt: number;
+  attachAt = NEVER;
+  readonly #connection: Connection<News>;
+  /** The actor's parent, until it is spawned. */
+  #above: AnyRef | undefined;
+  #socket: Socket | undefined;
+  #self: Ref<StreamMessage<News>> | undefined;
+  #controller: AbortController | undefined;
+
+  constructor(parent: AnyRef, kind: string, expiresInMs: number, connection: Connection<News>) {
+    this.#above = parent;
+    this.kind = kind;
+    this.endsAt = tickIn(expiresInMs);
+    this.#connection = connection;
+  }
+
+  get initialState(): this {
+    return this;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    return this.#controller.signal;
+  }
+
+  open(socket: Socket): void {
+    const parent = this.#above;
+    if (parent === undefined) return;
+    this.#above = undefined;
+    this.#socket = socket;
+    let self: Ref<StreamMessage<News>>;
+    try {
+      self = spawn<Stream<News>, StreamMessage<News>>(parent, handle, this);
+    } catch (error) {
+      // The service began to stop while the upgrade was under way.
+      if (!(error instanceof ActorError)) throw error;
+      socket.close(RESTART, 'service restarts');
+      return;
+    }
+    this.#self = self;
+    if (this.#connection.attach !== undefined) this.attachAt = nextAttach();
+    join(this);
+    try {
+      this.#connection.open(socket, self, this);
+      this.#connection.attach?.(self);
+    } catch (error) {
+      dispatch(self, { type: 'failed', error });
+    }
+  }
+
+  message(frame: SocketFrame): void {
+    const connection = this.#connection;
+    if ('text' in frame) {
+      if (connection.text === undefined) this.#socket?.close(UNSUPPORTED, 'this stream takes no text frames');
+      else connection.text(frame.text);
+    } else if (connection.binary === undefined) this.#socket?.close(UNSUPPORTED, 'this stream takes no binary frames');
+    else connection.binary(frame.binary);
+  }
+
+  drain(): void {
+    this.#connection.drain?.();
+  }
+
+  close(code: number): void {
+    this.#connection.closed?.(code);
+    if (this.#self !== undefined) dispatch(this.#self, gone);
+  }
+
+  expired(): void {
+    if (this.#self !== undefined) dispatch(this.#self, expired);
+  }
+
+  attach(): void {
+    if (this.#self !== undefined) dispatch(this.#self, attach);
+  }
+
+  /** What its actor was told. */
+  take(message: StreamMessage<News>): void {
+    switch (message.type) {
+      case 'news':
+        this.#connection.news?.(message.news);
+        return;
+      case 'close':
+        this.#socket?.close(message.code, clip(message.reason));
+        this.#stop();
+        return;
+      case 'gone':
+        this.#stop();
+        return;
+      case 'send':
+        this.#socket?.send(message.text);
+        return;
+      case 'attach':
+        if (this.#self !== undefined) this.#connection.attach?.(this.#self);
+        return;
+      case 'failed':
+        throw message.error;
+    }
+  }
+
+  /** Called without `this`, as options are. */
+  afterStop(stream: Stream<News>): void {
+    stream.#end();
+  }
+
+  /** The actor has ended: the service stops, or it failed, and the client should come back; or the socket is gone. */
+  #end(): void {
+    leave(this);
+    this.#socket?.close(RESTART, 'service restarts');
+    this.#controller?.abort();
+    this.#connection.ended?.();
+  }
+
+  #stop(): void {
+    if (this.#self !== undefined) stop(this.#self);
+  }
+}
+
+function handle<News>(stream: Stream<News>, message: StreamMessage<News>): Stream<News> {
+  stream.take(message);
+  return stream;
 }
 
 /** As much of a reason as fits into a close frame, in whole characters. */

@@ -5,8 +5,7 @@ import { CellContext, cellOf } from './context.ts';
 import * as decisions from './decisions.ts';
 import type { Entities, EntityContext, EntityKind } from './entity-kind.ts';
 import { ActorError } from './errors.ts';
-import { KEEP_AWAKE, SLEEPY } from './flags.ts';
-import { sleep } from './idle.ts';
+import { keepAwake, sleep } from './idle.ts';
 import type { AnyRef, Ref, SystemRef } from './ref.ts';
 import { spawnCell } from './spawning.ts';
 import { endOf, requestStop } from './stopping.ts';
@@ -55,8 +54,7 @@ class LocalEntityContext extends CellContext implements EntityContext<unknown> {
   }
 
   keepAwake(on: boolean): void {
-    if (on) this.cell.flags = (this.cell.flags | KEEP_AWAKE) & ~SLEEPY;
-    else this.cell.flags &= ~KEEP_AWAKE;
+    keepAwake(this.cell, on);
   }
 }
 

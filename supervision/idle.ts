@@ -19,7 +19,7 @@ function arm(cell: Cell, period: number, delay: number): void {
   const parts = cell.parts;
   parts.idleTimer = setTimeout(() => {
     touch();
-    if ((cell.flags & KEEP_AWAKE) !== 0 || !cell.parked) {
+    if (!cell.parked) {
       arm(cell, period, period);
       return;
     }
@@ -27,6 +27,24 @@ function arm(cell: Cell, period: number, delay: number): void {
     if (left <= 0) requestStop(cell, idle);
     else arm(cell, period, left);
   }, safeDelay(delay));
+}
+
+/** Whether the actor may be idle for as long as it likes. One that may has no timer: it costs what many small actors together do. */
+export function keepAwake(cell: Cell, on: boolean): void {
+  if (on === ((cell.flags & KEEP_AWAKE) !== 0)) return;
+  const period = cell.options.shutdownAfter;
+  if (on) {
+    cell.flags = (cell.flags | KEEP_AWAKE) & ~SLEEPY;
+    if (cell.rare === undefined) return;
+    clearTimeout(cell.rare.idleTimer);
+    cell.rare.idleTimer = undefined;
+  } else {
+    cell.flags &= ~KEEP_AWAKE;
+    if (period === undefined || !cell.taking) return;
+    touch();
+    cell.parts.idleSince = clock.ms;
+    arm(cell, period, period);
+  }
 }
 
 /** The mailbox ran empty. */

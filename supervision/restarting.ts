@@ -1,17 +1,8 @@
 import { isThenable } from './behaviour.ts';
 import type { Cell } from './cell.ts';
 import { ActorError } from './errors.ts';
-import {
-  CHILDREN_HOOK,
-  CHILDREN_TOLD,
-  ENDED,
-  HELD,
-  KEEP_AWAKE,
-  RESETTING,
-  RUNNING,
-  SLEEPY,
-  STOPPING,
-} from './flags.ts';
+import { CHILDREN_HOOK, CHILDREN_TOLD, ENDED, HELD, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';
+import { keepAwake } from './idle.ts';
 import { clock, touch } from './run-queue.ts';
 import { abandon, endGrace, quieten, requestStop, stopChildren, withGrace } from './stopping.ts';
 import type { Backoff, Intensity } from './types.ts';
@@ -98,7 +89,8 @@ export function requestReset(cell: Cell): boolean {
     return false;
   }
   cell.kind.restarts++;
-  cell.flags = (cell.flags | HELD | RESETTING) & ~(KEEP_AWAKE | SLEEPY | CHILDREN_TOLD);
+  keepAwake(cell, false);
+  cell.flags = (cell.flags | HELD | RESETTING) & ~(SLEEPY | CHILDREN_TOLD);
   quieten(cell);
   advanceReset(cell);
   return true;

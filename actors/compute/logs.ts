@@ -51,7 +51,7 @@ export function logConnection(
   }
 
   return {
-    open(socket: Socket, self: Ref<StreamMessage>, signal: AbortSignal) {
+    open(socket: Socket, self: Ref<StreamMessage>, { signal }) {
       void follow(socket, signal)
         .catch((error: unknown) => {
           if (!signal.aborted) deps.log.warn({ containerId, err: error }, 'log stream failed');

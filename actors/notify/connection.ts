@@ -3,7 +3,7 @@ import type { Socket } from '../../proto/http.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { Connection, StreamMessage } from '../streams.ts';
 import type { NotifyDeps } from './deps.ts';
-import { Follower, type Frame } from './follower.ts';
+import { Follower, type FollowerPorts, type Frame } from './follower.ts';
 import { PAGE, type Reader } from './reader.ts';
 import { notificationView } from './views.ts';
 
@@ -19,85 +19,124 @@ export type SocketNews =
 /** A socket as the user's actor knows it. */
 export type SocketRef = Ref<StreamMessage<SocketNews>>;
 
+/** What all sockets of a process share. */
+export interface SocketHouse {
+  readonly deps: NotifyDeps;
+  readonly reader: Reader;
+  /** Sockets of this process, by user. */
+  readonly present: Map<string, number>;
+  /** Tells the user's actor that a socket is there, or no more. */
+  attach(userId: string, socket: SocketRef): void;
+  detach(userId: string, socket: SocketRef): void;
+}
+
 const TOO_SLOW = { type: 'close', code: 1013, reason: 'too slow' } as const;
 const DEFAULT_SLOW_MS = 30_000;
 /** Pause after a read that failed: up to this many ms, at random, so that many clients do not come back at once. */
 const RETRY_MS = 3000;
 
-/** The socket of a user that has all up to the id `since`. `attach` says to the user's actor that it is there. */
-export function notificationConnection(
-  deps: NotifyDeps,
-  reader: Reader,
-  user: { readonly userId: string; readonly since: number },
-  attach: (self: SocketRef) => void,
-): Connection<SocketNews> {
-  const { log, numbers, slowMs = DEFAULT_SLOW_MS } = deps;
-  const { userId, since } = user;
-  let follower: Follower | undefined;
-  let slow: NodeJS.Timeout | undefined;
-  let retry: NodeJS.Timeout | undefined;
-  let isOpen = false;
-  let attached = false;
+/** The socket of a user that has all up to the id `since`. */
+export function notificationConnection(house: SocketHouse, userId: string, since: number): Connection<SocketNews> {
+  return new NotificationConnection(house, userId, since);
+}
 
-  const end = () => {
-    if (isOpen) numbers.sockets -= 1;
-    isOpen = false;
-    follower = undefined;
-    clearTimeout(slow);
-    clearTimeout(retry);
-  };
+class NotificationConnection implements Connection<SocketNews>, FollowerPorts {
+  readonly #house: SocketHouse;
+  readonly #userId: string;
+  /** Undefined once it is over. */
+  #follower: Follower | undefined;
+  #socket: Socket | undefined;
+  #self: SocketRef | undefined;
+  #slow: NodeJS.Timeout | undefined;
+  #retry: NodeJS.Timeout | undefined;
 
-  const read = async (above: number): Promise<void> => {
+  constructor(house: SocketHouse, userId: string, since: number) {
+    this.#house = house;
+    this.#userId = userId;
+    this.#follower = new Follower(since, this);
+  }
+
+  open(socket: Socket, self: SocketRef): void {
+    this.#socket = socket;
+    this.#self = self;
+    this.#count(1);
+  }
+
+  attach(self: SocketRef): void {
+    this.#house.attach(this.#userId, self);
+    // A message to us may have been lost: look from time to time.
+    if (this.#follower?.isAttached) this.#follower.look();
+  }
+
+  news(news: SocketNews): void {
+    if (news.type === 'arrived') this.#follower?.arrived(news.after, news.frames);
+    else if (news.type === 'look') this.#follower?.look();
+    else this.#follower?.attached();
+  }
+
+  drain(): void {
+    clearTimeout(this.#slow);
+    this.#slow = undefined;
+    this.#follower?.drained();
+  }
+
+  closed(): void {
+    this.ended();
+  }
+
+  ended(): void {
+    if (this.#follower === undefined) return;
+    this.#follower = undefined;
+    if (this.#self === undefined) return;
+    this.#count(-1);
+    clearTimeout(this.#slow);
+    clearTimeout(this.#retry);
+    this.#house.detach(this.#userId, this.#self);
+  }
+
+  send(frames: readonly Frame[]): { readonly taken: number; readonly isReady: boolean } {
+    const { numbers, slowMs = DEFAULT_SLOW_MS } = this.#house.deps;
+    const result = this.#socket === undefined ? nothingSent : sendAll(this.#socket, frames);
+    numbers.pushed += result.taken;
+    if (!result.isReady && this.#slow === undefined) this.#slow = setTimeout(() => this.#tooSlow(), slowMs);
+    return result;
+  }
+
+  read(above: number): void {
+    void this.#read(above);
+  }
+
+  async #read(above: number): Promise<void> {
+    const { deps, reader } = this.#house;
+    const userId = this.#userId;
     try {
       const rows = await reader.page({ userId, since: above });
       // An id that is still to come must not keep those before it away.
-      if (rows.length === 0 && above > 0) follower?.endsAt(await reader.head(userId));
+      if (rows.length === 0 && above > 0) this.#follower?.endsAt(await reader.head(userId));
       const frames = rows.map((row): Frame => ({ id: row.id, text: JSON.stringify(notificationView(row)) }));
-      follower?.page(frames, rows.length < PAGE);
+      this.#follower?.page(frames, rows.length < PAGE);
     } catch (error) {
-      if (follower === undefined) return;
-      log.debug({ userId, err: error }, 'notifications could not be read for a socket');
-      follower.failed();
-      retry = setTimeout(() => follower?.look(), RETRY_MS * (0.2 + 0.8 * Math.random()));
+      if (this.#follower === undefined) return;
+      deps.log.debug({ userId, err: error }, 'notifications could not be read for a socket');
+      this.#follower.failed();
+      this.#retry = setTimeout(() => this.#follower?.look(), RETRY_MS * (0.2 + 0.8 * Math.random()));
     }
-  };
+  }
 
-  return {
-    open(socket: Socket, self: SocketRef, signal: AbortSignal) {
-      isOpen = true;
-      numbers.sockets += 1;
-      signal.addEventListener('abort', end, { once: true });
-      follower = new Follower(since, {
-        read: (above) => void read(above),
-        send: (frames) => {
-          const result = sendAll(socket, frames);
-          numbers.pushed += result.taken;
-          if (!result.isReady && slow === undefined) slow = setTimeout(() => dispatch(self, TOO_SLOW), slowMs);
-          return result;
-        },
-      });
-    },
-    attach(self) {
-      attach(self);
-      // A message to us may have been lost: look from time to time.
-      if (attached) follower?.look();
-    },
-    news(news) {
-      if (news.type === 'arrived') follower?.arrived(news.after, news.frames);
-      else if (news.type === 'look') follower?.look();
-      else {
-        attached = true;
-        follower?.attached();
-      }
-    },
-    drain() {
-      clearTimeout(slow);
-      slow = undefined;
-      follower?.drained();
-    },
-    closed: end,
-  };
+  #count(change: 1 | -1): void {
+    const { deps, present } = this.#house;
+    deps.numbers.sockets += change;
+    const count = (present.get(this.#userId) ?? 0) + change;
+    if (count === 0) present.delete(this.#userId);
+    else present.set(this.#userId, count);
+  }
+
+  #tooSlow(): void {
+    if (this.#self !== undefined) dispatch(this.#self, TOO_SLOW);
+  }
 }
+
+const nothingSent = { taken: 0, isReady: false };
 
 /** Sends until the socket asks for a pause. Several frames leave together. */
 function sendAll(socket: Socket, frames: readonly Frame[]): { taken: number; isReady: boolean } {

@@ -22,6 +22,8 @@ export interface FollowerPorts {
   send(frames: readonly Frame[]): { readonly taken: number; readonly isReady: boolean };
 }
 
+const nothing: readonly Frame[] = [];
+
 export class Follower {
   readonly #ports: FollowerPorts;
   #sent: number;
@@ -33,13 +35,18 @@ export class Follower {
   /** Storage may have something above `#sent` and `#rest`. */
   #behind = false;
   /** What is left of a page. */
-  #rest: readonly Frame[] = [];
+  #rest: readonly Frame[] = nothing;
 
   /** Begins above the id `since`. */
   constructor(since: number, ports: FollowerPorts) {
     this.#sent = since;
     this.#since = since;
     this.#ports = ports;
+  }
+
+  /** Whether it was told of `attached`. */
+  get isAttached(): boolean {
+    return this.#attached;
   }
 
   /** The id sent last. */
@@ -97,7 +104,7 @@ export class Follower {
   #send(frames: readonly Frame[]): void {
     const [first] = frames;
     const fresh = first !== undefined && first.id > this.#sent ? frames : frames.filter(({ id }) => id > this.#sent);
-    this.#rest = [];
+    this.#rest = nothing;
     if (fresh.length === 0) return;
     const { taken, isReady } = this.#ports.send(fresh);
     this.#sent = fresh[taken - 1]?.id ?? this.#sent;

@@ -29,9 +29,10 @@ export async function startIntake(
   parent: AnyRef,
   deps: NotifyDeps,
   tell: (userId: string, message: UserMessage) => void,
+  tellOthers: (userIds: Iterable<string>) => void,
 ): Promise<AnyRef> {
   const stopping = new AbortController();
-  const intake = new Intake(deps, tell, stopping.signal);
+  const intake = new Intake(deps, tell, tellOthers, stopping.signal);
   await deps.bus.ensureStream(NOTIFICATIONS_STREAM);
   const consuming = await deps.bus.consume(NOTIFICATIONS_STREAM.name, NOTIFICATIONS_CONSUMER, (batch) =>
     intake.take(batch),
@@ -58,13 +59,20 @@ export async function startIntake(
 class Intake {
   readonly #deps: NotifyDeps;
   readonly #tell: (userId: string, message: UserMessage) => void;
+  readonly #tellOthers: (userIds: Iterable<string>) => void;
   readonly #stopping: AbortSignal;
   /** Answers to the bus of the batch before: they travel while the next batch is stored. */
   #answering: Promise<void> = Promise.resolve();
 
-  constructor(deps: NotifyDeps, tell: (userId: string, message: UserMessage) => void, stopping: AbortSignal) {
+  constructor(
+    deps: NotifyDeps,
+    tell: (userId: string, message: UserMessage) => void,
+    tellOthers: (userIds: Iterable<string>) => void,
+    stopping: AbortSignal,
+  ) {
     this.#deps = deps;
     this.#tell = tell;
+    this.#tellOthers = tellOthers;
     this.#stopping = stopping;
   }
 
@@ -153,6 +161,8 @@ class Intake {
     for (const [userId, stored] of rows)
       this.#tell(userId, { type: 'arrived', after: heads.get(userId) ?? 0, rows: stored });
     for (const userId of again) this.#tell(userId, { type: 'look' });
+    // Those delivered again too: whoever stored them may have ended before it told.
+    this.#tellOthers(new Set([...rows.keys(), ...again]));
     return answers;
   }
 

@@ -7,8 +7,9 @@ import { ASK_TIMEOUT, actorKey, callerOf, callOf, callThrough, refusalOf } from 
 import { databaseProblem, healthOf, lifeOf } from '../health.ts';
 import { connect } from '../streams.ts';
 import { family, startTree } from '../tree.ts';
-import { notificationConnection } from './connection.ts';
+import { notificationConnection, type SocketHouse } from './connection.ts';
 import type { NotifyDeps } from './deps.ts';
+import { type Hearsay, startHearsay } from './hearsay.ts';
 import { startIntake } from './intake.ts';
 import { startJanitor } from './janitor.ts';
 import { notificationReader } from './reader.ts';
@@ -18,8 +19,14 @@ import { type UserMessage, userKind } from './user.ts';
 export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Service> {
   let users: Entities<UserMessage> | undefined;
   let connections: AnyRef | undefined;
+  let others: Hearsay | undefined;
   const kind = userKind(deps);
   const reader = notificationReader(deps.db);
+  const house: SocketHouse = {
+    ...{ deps, reader, present: new Map<string, number>() },
+    attach: (userId, socket) => users?.tell(userId, { type: 'attach', socket }),
+    detach: (userId, socket) => users?.tell(userId, { type: 'detached', socket }),
+  };
   const headOf = (userId: string) =>
     reader.head(userId).catch((error: unknown) => {
       throw refusalOf(error);
@@ -34,8 +41,20 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
       connections = family(parent, 'notify', 'connections');
       return connections;
     },
+    hearsay: (parent) => {
+      others = startHearsay(parent, deps.bus, (userId) => {
+        if (house.present.has(userId)) users?.tell(userId, { type: 'look' });
+      });
+      return others.ref;
+    },
     // Stopped first: what is stored meanwhile is told at the next start.
-    intake: (parent) => startIntake(parent, deps, (userId, message) => users?.tell(userId, message)),
+    intake: (parent) =>
+      startIntake(
+        parent,
+        deps,
+        (userId, message) => users?.tell(userId, message),
+        (userIds) => others?.tell(userIds),
+      ),
     janitor: (parent) => startJanitor(parent, deps),
   });
   const stopProblem = lifeOf(supervisor);
@@ -54,9 +73,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
       if (parent === undefined) throw new Refusal('unavailable');
       // Read before the upgrade: whoever is connected misses nothing from then on.
       const { since = await headOf(userId) } = callOf(notificationSocket, call).query;
-      const connection = notificationConnection(deps, reader, { userId, since }, (socket) =>
-        users?.tell(userId, { type: 'attach', socket }),
-      );
+      const connection = notificationConnection(house, userId, since);
       const expiresInMs = expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000 - deps.clock.now();
       return connect(parent, 'notify/socket', expiresInMs, connection);
     },

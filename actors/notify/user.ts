@@ -25,7 +25,7 @@ import {
   markAllRead as setAllRead,
   markRead as setRead,
 } from '../../storage/notify/notifications.ts';
-import { dispatch, type EntityContext, type EntityKind } from '../../supervision/index.ts';
+import { dispatch, type EntityKind } from '../../supervision/index.ts';
 import { answer, type CallMessage, handlers, on } from '../door.ts';
 import type { SocketNews, SocketRef } from './connection.ts';
 import type { NotifyDeps } from './deps.ts';
@@ -35,7 +35,7 @@ import { muteView, notificationView } from './views.ts';
 /** What the actor understands. */
 export type UserMessage =
   | CallMessage
-  /** Repeated while the socket lives. */
+  /** Repeated every 20 s while the socket lives. */
   | { readonly type: 'attach'; readonly socket: SocketRef }
   | { readonly type: 'detached'; readonly socket: SocketRef }
   /** These were stored, in order; the user's last one before them was `after`. */
@@ -45,9 +45,14 @@ export type UserMessage =
 
 interface UserState {
   readonly userId: string;
-  readonly sockets: Set<SocketRef>;
+  /** At most MAX_SOCKETS. */
+  readonly sockets: SocketRef[];
+  /** When each of them said last that it is there, in whole seconds of performance.now. */
+  readonly seenAt: number[];
 }
 
+/** A socket that has not said for this long that it is there is gone: its process ended, or its farewell was lost. */
+const GONE_AFTER_SECONDS = 70;
 const SLEEP_AFTER_MS = 60_000;
 const POLICY = 1008;
 
@@ -86,7 +91,7 @@ export function userKind({ db }: NotifyDeps): EntityKind<UserMessage, UserState>
   return {
     kind: 'notify/user',
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: (userId) => ({ userId, sockets: new Set() }),
+    activate: (userId) => ({ userId, sockets: [], seenAt: [] }),
     handle: (state, message, ctx) => {
       switch (message.type) {
         case 'call': {
@@ -94,40 +99,59 @@ export function userKind({ db }: NotifyDeps): EntityKind<UserMessage, UserState>
           return answered === undefined ? state : answered.then(() => state);
         }
         case 'attach':
-          attach(state, ctx, message.socket);
+          attach(state, message.socket);
           break;
         case 'detached':
-          state.sockets.delete(message.socket);
+          drop(state, state.sockets.indexOf(message.socket));
           break;
         case 'arrived':
-          if (state.sockets.size > 0)
+          if (state.sockets.length > 0)
             tellAll(state, { type: 'arrived', after: message.after, frames: framesOf(message.rows) });
           break;
         case 'look':
           tellAll(state, { type: 'look' });
           break;
       }
-      ctx.keepAwake(state.sockets.size > 0);
+      ctx.keepAwake(state.sockets.length > 0);
       // Most arrivals are for people who are not there.
-      if (state.sockets.size === 0) ctx.sleep();
+      if (state.sockets.length === 0) ctx.sleep();
       return state;
     },
   };
 }
 
-function attach(state: UserState, ctx: EntityContext<UserMessage>, socket: SocketRef): void {
-  if (state.sockets.has(socket)) return;
-  if (state.sockets.size >= MAX_SOCKETS) {
+function attach(state: UserState, socket: SocketRef): void {
+  const { sockets, seenAt } = state;
+  const now = Math.floor(performance.now() / 1000);
+  const known = sockets.indexOf(socket);
+  if (known >= 0) {
+    seenAt[known] = now;
+    return;
+  }
+  if (sockets.length >= MAX_SOCKETS)
+    drop(
+      state,
+      seenAt.findIndex((seen) => now - seen > GONE_AFTER_SECONDS),
+    );
+  if (sockets.length >= MAX_SOCKETS) {
     dispatch(socket, { type: 'close', code: POLICY, reason: 'connection limit reached' });
     return;
   }
-  state.sockets.add(socket);
-  ctx.watch(socket, () => ({ type: 'detached', socket }));
+  sockets.push(socket);
+  seenAt.push(now);
   dispatch(socket, { type: 'news', news: { type: 'attached' } });
 }
 
-function tellAll(state: UserState, news: SocketNews): void {
-  for (const socket of state.sockets) dispatch(socket, { type: 'news', news });
+/** Forgets the socket at that place; -1 is none. */
+function drop({ sockets, seenAt }: UserState, at: number): void {
+  if (at < 0) return;
+  sockets.splice(at, 1);
+  seenAt.splice(at, 1);
+}
+
+function tellAll({ sockets }: UserState, news: SocketNews): void {
+  const message = { type: 'news', news } as const;
+  for (const socket of sockets) dispatch(socket, message);
 }
 
 function framesOf(rows: readonly NotificationRow[]): Frame[] {

@@ -3,7 +3,7 @@
  * (design.md, section 5: on every node, within a second).
  */
 import type { Caller } from '../../proto/endpoint.ts';
-import type { SocketHandlers } from '../../proto/http.ts';
+import type { Socket, SocketFrame, SocketHandlers } from '../../proto/http.ts';
 import type { Log } from '../../proto/ports.ts';
 import { grants } from '../../proto/scopes.ts';
 import type { NeededScope, TokenDirectory, TokenNews, TokenWatch } from '../../proto/tokens.ts';
@@ -18,15 +18,59 @@ interface Open {
   readonly caller: Caller;
   /** Undefined when none was needed. */
   readonly scope: NeededScope | undefined;
-  readonly onEnd: (reason: string) => void;
+  onEnd(reason: string): void;
+  /** Its neighbours of the same token. */
+  before: Open | undefined;
+  after: Open | undefined;
+}
+
+/** A socket that is known while it is open. */
+class Guarded implements SocketHandlers, Open {
+  readonly caller: Caller;
+  readonly scope: NeededScope | undefined;
+  before: Open | undefined = undefined;
+  after: Open | undefined = undefined;
+  readonly #streams: OpenStreams;
+  readonly #handlers: SocketHandlers;
+  #socket: Socket | undefined = undefined;
+
+  constructor(streams: OpenStreams, caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers) {
+    this.caller = caller;
+    this.scope = scope;
+    this.#streams = streams;
+    this.#handlers = handlers;
+  }
+
+  open(socket: Socket): void {
+    this.#socket = socket;
+    this.#streams.add(this);
+    this.#handlers.open(socket);
+  }
+
+  message(frame: SocketFrame): void {
+    this.#handlers.message(frame);
+  }
+
+  drain(): void {
+    this.#handlers.drain();
+  }
+
+  close(code: number, reason: string): void {
+    this.#streams.remove(this);
+    this.#handlers.close(code, reason);
+  }
+
+  onEnd(reason: string): void {
+    this.#socket?.close(POLICY, reason);
+  }
 }
 
 /** The open streams of one process. */
 export class OpenStreams implements TokenWatch {
   readonly #directory: TokenDirectory;
   readonly #log: Log;
-  /** By token id. */
-  readonly #open = new Map<string, Set<Open>>();
+  /** The first of each token, by its id: a list through the streams themselves. */
+  readonly #open = new Map<string, Open>();
   readonly #retries = new Set<NodeJS.Timeout>();
   #closed = false;
 
@@ -37,41 +81,47 @@ export class OpenStreams implements TokenWatch {
 
   /** Handlers that do what `handlers` do, and are known here while their socket is open. */
   guard(caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers): SocketHandlers {
-    let unwatch: (() => void) | undefined;
-    return {
-      open: (socket) => {
-        unwatch = this.watch(caller, scope, (reason) => socket.close(POLICY, reason));
-        handlers.open(socket);
-      },
-      message: (frame) => handlers.message(frame),
-      drain: () => handlers.drain(),
-      close: (code, reason) => {
-        unwatch?.();
-        handlers.close(code, reason);
-      },
-    };
+    return new Guarded(this, caller, scope, handlers);
   }
 
   watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void {
-    const entry: Open = { caller, scope, onEnd };
-    const streams = this.#open.get(caller.tokenId);
-    if (streams === undefined) this.#open.set(caller.tokenId, new Set([entry]));
-    else streams.add(entry);
-    return () => this.#remove(entry);
+    const entry: Open = { caller, scope, onEnd, before: undefined, after: undefined };
+    this.add(entry);
+    return () => this.remove(entry);
+  }
+
+  /** Knows a stream until `remove`. */
+  add(entry: Open): void {
+    const first = this.#open.get(entry.caller.tokenId);
+    entry.after = first;
+    if (first !== undefined) first.before = entry;
+    this.#open.set(entry.caller.tokenId, entry);
+  }
+
+  /** Again does nothing. */
+  remove(entry: Open): void {
+    const { before, after, caller } = entry;
+    if (before !== undefined) before.after = after;
+    else if (this.#open.get(caller.tokenId) === entry) {
+      if (after === undefined) this.#open.delete(caller.tokenId);
+      else this.#open.set(caller.tokenId, after);
+    }
+    if (after !== undefined) after.before = before;
+    entry.before = undefined;
+    entry.after = undefined;
   }
 
   /** How many streams are open. */
   get size(): number {
     let size = 0;
-    for (const streams of this.#open.values()) size += streams.size;
+    for (const first of this.#open.values()) for (const _ of listFrom(first)) size += 1;
     return size;
   }
 
   /** Looks at the streams that the news is about, and closes those whose token no longer opens them. */
   look(news: TokenNews): void {
-    for (const [tokenId, streams] of this.#open) {
-      const [first] = streams;
-      if (first !== undefined && concerns(news, first.caller)) void this.#check(tokenId, first.caller);
+    for (const [tokenId, first] of this.#open) {
+      if (concerns(news, first.caller)) void this.#check(tokenId, first.caller);
     }
   }
 
@@ -105,14 +155,14 @@ export class OpenStreams implements TokenWatch {
   }
 
   #end(tokenId: string, reasonOf: (stream: Open) => string | undefined): void {
-    for (const stream of this.#open.get(tokenId) ?? []) {
+    // A list of its own: streams leave when they are told.
+    for (const stream of [...listFrom(this.#open.get(tokenId))]) {
       const reason = reasonOf(stream);
       if (reason !== undefined) stream.onEnd(reason);
     }
   }
+}
 
-  #remove(entry: Open): void {
-    const streams = this.#open.get(entry.caller.tokenId);
-    if (streams?.delete(entry) && streams.size === 0) this.#open.delete(entry.caller.tokenId);
-  }
+function* listFrom(first: Open | undefined): Generator<Open> {
+  for (let stream = first; stream !== undefined; stream = stream.after) yield stream;
 }

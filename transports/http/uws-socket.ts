@@ -16,6 +16,7 @@ export class UwsSocket implements Socket {
   private readonly handlers: SocketHandlers;
   private readonly maxBuffered: number;
   private waiting = false;
+  place = -1;
   /** Ping periods in which the peer was not heard. */
   silent = 0;
 

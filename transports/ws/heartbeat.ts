@@ -3,13 +3,15 @@ const GROUPS = 8;
 
 /** What is asked for a sign of life once a period. */
 export interface Beating {
+  /** Where the heartbeat has it; the heartbeat's own. -1: nowhere. */
+  place: number;
   beat(): void;
 }
 
-/** The set of open sockets, each called once every `periodMs` by one timer until `stop`. */
+/** The open sockets, each called once every `periodMs` by one timer until `stop`. */
 export class Heartbeat<S extends Beating> {
-  private readonly groups: Set<S>[] = Array.from({ length: GROUPS }, () => new Set<S>());
-  private readonly home = new WeakMap<S, Set<S>>();
+  /** In `place`, a socket has its index here times GROUPS, and its group: lists take a fifth of the memory of sets. */
+  private readonly groups: S[][] = Array.from({ length: GROUPS }, () => []);
   private readonly timer: NodeJS.Timeout;
   private turn = 0;
   private next = 0;
@@ -19,23 +21,34 @@ export class Heartbeat<S extends Beating> {
   }
 
   add(socket: S): void {
-    const group = this.groups[this.next++ % GROUPS];
+    const at = this.next++ % GROUPS;
+    const group = this.groups[at];
     if (group === undefined) return;
-    group.add(socket);
-    this.home.set(socket, group);
+    socket.place = group.length * GROUPS + at;
+    group.push(socket);
   }
 
+  /** Again does nothing. */
   remove(socket: S): void {
-    this.home.get(socket)?.delete(socket);
+    const { place } = socket;
+    const group = this.groups[place % GROUPS];
+    const index = Math.floor(place / GROUPS);
+    if (group === undefined || group[index] !== socket) return;
+    const last = group.pop();
+    if (last !== undefined && last !== socket) {
+      group[index] = last;
+      last.place = place;
+    }
+    socket.place = -1;
   }
 
   /** Every open socket, in a list of its own: it may be walked while sockets close. */
   all(): S[] {
-    return this.groups.flatMap((group) => [...group]);
+    return this.groups.flat();
   }
 
   get size(): number {
-    return this.groups.reduce((sum, group) => sum + group.size, 0);
+    return this.groups.reduce((sum, group) => sum + group.length, 0);
   }
 
   stop(): void {

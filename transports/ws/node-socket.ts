@@ -21,6 +21,7 @@ export class NodeSocket implements Socket {
   private over = false;
   private waiting = false;
   private batching = false;
+  place = -1;
   private silent = 0;
   private closeTimer: NodeJS.Timeout | undefined;
 

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline';
 /** Sockets that are opened at once. */
 const AT_ONCE = 200;
 
-/** Opens `count` sockets, of five to a user, and says when as many frames have come as were asked for. */
-export async function clients(port: number, count: number): Promise<void> {
+/** Opens `count` sockets, `perUser` to a user, and says when as many frames have come as were asked for. */
+export async function clients(port: number, count: number, perUser: number): Promise<void> {
   let frames = 0;
   let expected = 0;
   const check = () => {
@@ -50,7 +50,7 @@ export async function clients(port: number, count: number): Promise<void> {
           process.exit(1);
         });
         socket.write(
-          `GET /ws/${Math.floor((opened + index) / 5)} HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`,
+          `GET /ws/${Math.floor((opened + index) / perUser)} HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`,
         );
         sockets.push(socket);
         return promise;

@@ -4,15 +4,17 @@ import type { WebSocket } from 'uWebSockets.js';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
-import { notificationConnection } from '../../actors/notify/connection.ts';
+import { notificationConnection, type SocketHouse } from '../../actors/notify/connection.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { type UserMessage, userKind } from '../../actors/notify/user.ts';
 import { connect } from '../../actors/streams.ts';
 import { family } from '../../actors/tree.ts';
 import type { StreamStore } from '../../proto/bus-store.ts';
+import type { Caller } from '../../proto/endpoint.ts';
 import { entities, start } from '../../supervision/index.ts';
 import { failingDb } from '../../test/compute/kit/world.ts';
 import { silentLog } from '../../test/kit/database.ts';
+import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { listen } from '../../transports/http/index.ts';
 
@@ -30,7 +32,7 @@ const sample = (id: number) => ({
 });
 const FIRST_ID = 100_000_000;
 /** Tells every user of one notification, again and again, through the actors. */
-export async function serveOurs(sockets: number): Promise<void> {
+export async function serveOurs(sockets: number, perUser: number): Promise<void> {
   process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
   const system = start({ log: silentLog });
   const numbers = notifyNumbers();
@@ -38,18 +40,33 @@ export async function serveOurs(sockets: number): Promise<void> {
   const users = entities<UserMessage, unknown>(system, userKind(deps));
   const connections = family(system, 'notify', 'connections');
   const reader = { head: async () => FIRST_ID, page: async () => [] };
+  const userIds = Array.from({ length: sockets / perUser }, (_, index) => String(index));
+  const house: SocketHouse = {
+    ...{ deps, reader, present: new Map<string, number>() },
+    attach: (userId, socket) => users.tell(userId, { type: 'attach', socket }),
+    detach: (userId, socket) => users.tell(userId, { type: 'detached', socket }),
+  };
+  const never = async () => undefined;
+  const directory = { grant: never, knowsUser: async () => true, onNews: () => ({ close: async () => {} }) };
+  const streams = new OpenStreams(directory, silentLog);
+  // The authenticator keeps one for all sockets of a token.
+  const callers = userIds.map(
+    (userId): Caller => ({
+      ...{ kind: 'session', userId, username: userId, isAdmin: false, tokenId: userId, expiresAt: 0 },
+    }),
+  );
   const server = await listen({
     ...{ host: '127.0.0.1', port: 0 },
     onRequest: () => ({ status: 404, headers: [] }),
     onUpgrade: ({ path }) => {
-      const userId = path.slice(4);
-      const connection = notificationConnection(deps, reader, { userId, since: FIRST_ID }, (socket) =>
-        users.tell(userId, { type: 'attach', socket }),
-      );
-      return { accept: connect(connections, 'notify/socket', Number.POSITIVE_INFINITY, connection) };
+      const caller = callers[Number(path.slice(4))];
+      if (caller === undefined) return { refuse: { status: 404, headers: [] } };
+      const { userId } = caller;
+      const connection = notificationConnection(house, userId, FIRST_ID);
+      const accept = connect(connections, 'notify/socket', Number.POSITIVE_INFINITY, connection);
+      return { accept: streams.guard(caller, undefined, accept) };
     },
   });
-  const userIds = Array.from({ length: sockets / 5 }, (_, index) => String(index));
   let id = FIRST_ID;
   await serve(server.port, () => {
     const row = sample(id + 1);
@@ -85,8 +102,13 @@ async function serve(port: number, round: () => void): Promise<void> {
   const lines = createInterface({ input: process.stdin });
   lines.on('line', async (line) => {
     if (line === 'collect') {
-      globalThis.gc?.();
-      process.stdout.write('{}\n');
+      // What came and went is given back over a few turns, not at the first collection.
+      for (let turn = 0; turn < 5; turn++) {
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        globalThis.gc?.();
+      }
+      const { heapUsed, external } = process.memoryUsage();
+      process.stdout.write(`${JSON.stringify({ live: heapUsed + external })}\n`);
       return;
     }
     for (let rounds = Number(line.split(' ')[1]); rounds > 0; rounds--) {

@@ -1,13 +1,10 @@
 /**
- * What do notifications cost: from the stream into rows, and from rows to sockets?
+ * What do sockets cost that hear of notifications: memory of each, and processor time of each message?
  *
- * `npm run bench -- notify [push|pipeline|all] [ROUNDS] [SOCKETS]`.
- * pipeline: 20,000 notifications to 1,000 users, on a PostgreSQL that syncs: through the embedded bus, which keeps its stream in the same
- * database; from a bus that costs nothing, which is what the service itself can do; and beside them bare inserts of the same columns by
- * batches of 500 on one connection, into the same table and into a plain one.
- * push: SOCKETS (10,000) sockets of SOCKETS / 5 users in one process, each sent every notification of its user, beside bare uWebSockets.js sending
- * texts of the same length. The server is held to core 0, the clients to core 1. Where the clients are the limit, the processor time of a message
- * tells more than the rate. Memory is that of the process, over what it has without connections.
+ * `npm run bench -- push [ROUNDS] [SOCKETS] [SOCKETS A USER]`. SOCKETS (10,000) sockets in one process, five to a user, each sent every
+ * notification of its user through the service's actors, beside bare uWebSockets.js sending texts of the same length. The server is held to core 0,
+ * the clients to core 1. Where the clients are the limit, the processor time of a message tells more than the rate. Memory is what the process has
+ * over what it had without connections, as the kernel counts it (with the room that the heap made while they came), and what JavaScript holds.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,9 +13,8 @@ import { cpus } from 'node:os';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { clients } from './notify/clients.ts';
-import { pipeline } from './notify/pipeline.ts';
-import { serveBare, serveOurs } from './notify/servers.ts';
+import { clients } from './push/clients.ts';
+import { serveBare, serveOurs } from './push/servers.ts';
 
 const self = fileURLToPath(import.meta.url);
 const SECONDS = 3;
@@ -38,12 +34,13 @@ interface Pair {
   readonly load: ChildProcess;
   readonly loadLines: Interface;
   readonly memoryKb: number;
+  readonly liveKb: number;
   readonly rates: number[];
   readonly micros: number[];
 }
 
-async function push(rounds: number, sockets: number): Promise<Row[]> {
-  const pairs = { ours: await pair('serve-ours', sockets), bare: await pair('serve-bare', sockets) };
+async function push(rounds: number, sockets: number, perUser: number): Promise<Row[]> {
+  const pairs = { ours: await pair('serve-ours', sockets, perUser), bare: await pair('serve-bare', sockets, perUser) };
   try {
     for (const one of [...Object.values(pairs), ...Array(rounds).fill(Object.values(pairs)).flat()])
       await run(one, sockets);
@@ -63,22 +60,32 @@ async function push(rounds: number, sockets: number): Promise<Row[]> {
   return [
     { row: 'push', unit: 'messages/s', ...value(({ rates }) => median(rates.slice(1)), 0) },
     { row: 'push processor time', unit: 'us/message', ...value(({ micros }) => median(micros.slice(1)), 2) },
-    { row: 'memory', unit: 'KB/socket', ...value(({ memoryKb }) => memoryKb, 2) },
+    { row: 'resident memory', unit: 'KB/socket', ...value(({ memoryKb }) => memoryKb, 2) },
+    { row: 'live JavaScript memory', unit: 'KB/socket', ...value(({ liveKb }) => liveKb, 2) },
   ];
 }
 
-async function pair(mode: string, sockets: number): Promise<Pair> {
-  const server = pinned(0, [mode, String(sockets)]);
+async function pair(mode: string, sockets: number, perUser: number): Promise<Pair> {
+  const server = pinned(0, [mode, String(sockets), String(perUser)]);
   const serverLines = createInterface({ input: server.stdout ?? process.stdin });
   const { port } = z.object({ port: z.number() }).parse(await answer(serverLines));
-  const before = residentKb(server);
-  const load = pinned(1, ['clients', String(port), String(sockets)]);
-  const loadLines = createInterface({ input: load.stdout ?? process.stdin });
-  z.object({ connected: z.literal(sockets) }).parse(await answer(loadLines));
-  server.stdin?.write('collect\n');
-  await answer(serverLines);
-  const memoryKb = (residentKb(server) - before) / sockets;
-  return { server, serverLines, load, loadLines, memoryKb, rates: [], micros: [] };
+  const connected = async () => {
+    const load = pinned(1, ['clients', String(port), String(sockets), String(perUser)]);
+    const loadLines = createInterface({ input: load.stdout ?? process.stdin });
+    z.object({ connected: z.literal(sockets) }).parse(await answer(loadLines));
+    return { load, loadLines };
+  };
+  const collected = async () => {
+    server.stdin?.write('collect\n');
+    const { live } = z.object({ live: z.number() }).parse(await answer(serverLines));
+    return { live: live / 1024, resident: residentKb(server) };
+  };
+  const before = await collected();
+  const { load, loadLines } = await connected();
+  const after = await collected();
+  const memoryKb = (after.resident - before.resident) / sockets;
+  const liveKb = (after.live - before.live) / sockets;
+  return { server, serverLines, load, loadLines, memoryKb, liveKb, rates: [], micros: [] };
 }
 
 /** Sends to every socket, a few rounds at a time, so that what is on its way fits into the kernel's buffers. */
@@ -132,18 +139,12 @@ function report(rows: readonly Row[]): void {
     process.stdout.write(`${row.padEnd(24)} ${String(ours).padStart(10)} ${unit.padEnd(12)} ${beside.join(', ')}\n`);
   }
   const machine = `${cpus()[0]?.model ?? 'unknown'} x${cpus().length}, node ${process.version}`;
-  process.stdout.write(`${JSON.stringify({ bench: 'notify', machine, rows })}\n`);
+  process.stdout.write(`${JSON.stringify({ bench: 'push', machine, rows })}\n`);
 }
 
-const [mode = 'all', ...args] = process.argv.slice(2);
-const [first = Number.NaN, second = Number.NaN] = args.map(Number);
-if (mode === 'serve-ours') await serveOurs(first);
+const [mode = '', ...args] = process.argv.slice(2);
+const [first = 0, second = 0, third = 0] = args.map(Number);
+if (mode === 'serve-ours') await serveOurs(first, second);
 else if (mode === 'serve-bare') await serveBare();
-else if (mode === 'clients') await clients(first, second);
-else {
-  const rounds = first || 5;
-  const rows: Row[] = [];
-  if (mode === 'pipeline' || mode === 'all') rows.push(...(await pipeline(rounds)));
-  if (mode === 'push' || mode === 'all') rows.push(...(await push(rounds, second || 10_000)));
-  report(rows);
-}
+else if (mode === 'clients') await clients(first, second, third);
+else report(await push(Number(mode) || 5, first || 10_000, second || 5));

@@ -1,0 +1,51 @@
+/**
+ * What was stored in one process, told to the others over the bus: their users' sockets look into storage then. A message that is lost
+ * costs time, not a notification: sockets look by themselves from time to time.
+ */
+import { z } from 'zod';
+import { newId } from '../../proto/ids.ts';
+import type { Bus } from '../../proto/ports.ts';
+import { type AnyRef, spawn } from '../../supervision/index.ts';
+
+/** A core subject, outside of every stream: at most once is enough. */
+const SUBJECT = 'notifications.stored';
+
+const newsSchema = z.object({ from: z.string(), users: z.array(z.string()) });
+
+/** The actor that hears the others, and what it is told itself. */
+export interface Hearsay {
+  readonly ref: AnyRef;
+  /** Tells the other processes that something was stored for these users. */
+  tell(userIds: Iterable<string>): void;
+}
+
+/** Joins the processes on `bus`. `look` is called with each user for whom another process has stored something. */
+export function startHearsay(parent: AnyRef, bus: Bus, look: (userId: string) => void): Hearsay {
+  const self = newId();
+  const subscription = bus.subscribe(SUBJECT, ({ data }) => {
+    for (const userId of usersOf(data, self)) look(userId);
+  });
+  const ref = spawn<null, never>(parent, (state) => state, {
+    name: 'hearsay',
+    kind: 'notify/hearsay',
+    initialState: null,
+    afterStop: () => subscription.close(),
+  });
+  return {
+    ref,
+    tell: (userIds) => {
+      const users = [...userIds];
+      if (users.length > 0) bus.publish(SUBJECT, Buffer.from(JSON.stringify({ from: self, users })));
+    },
+  };
+}
+
+/** The users that another process tells of. Anybody on the bus may publish: what is no such message is nothing. */
+function usersOf(data: Uint8Array, self: string): readonly string[] {
+  try {
+    const news = newsSchema.parse(JSON.parse(Buffer.from(data).toString()));
+    return news.from === self ? [] : news.users;
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * The times of open streams: when their token ends, and when they say again that they are there. One timer looks at all of them: a
+ * timer each would weigh more than the stream.
+ */
+
+/** A stream as the clock sees it. */
+export interface Timed {
+  /** Its place in the clock's list; the clock's own. */
+  place: number;
+  /** The tick of its end, and the one of its next attach. */
+  readonly endsAt: number;
+  attachAt: number;
+  expired(): void;
+  attach(): void;
+}
+
+/** How late a time may be. */
+const TICK_MS = 250;
+/** A tick that never comes: the largest number that the engine keeps without a box. */
+export const NEVER = 2 ** 30;
+/** How often a subscription is repeated, so that it outlives a restart of the actor it is with. */
+const ATTACH_TICKS = 20_000 / TICK_MS;
+
+const timed: Timed[] = [];
+let timer: NodeJS.Timeout | undefined;
+
+const now = () => Math.floor(performance.now() / TICK_MS);
+
+/** The tick after `ms`; NEVER for what is years away. */
+export function tickIn(ms: number): number {
+  return Math.min(NEVER, Math.ceil((performance.now() + Math.max(0, ms)) / TICK_MS));
+}
+
+/** The tick of the attach after the one that is made now. */
+export function nextAttach(): number {
+  return now() + ATTACH_TICKS;
+}
+
+/** Takes a stream into care until `leave`. */
+export function join(stream: Timed): void {
+  stream.place = timed.length;
+  timed.push(stream);
+  timer ??= setInterval(tick, TICK_MS);
+}
+
+/** Lets go of a stream; the timer ends with the last one. Again does nothing. */
+export function leave(stream: Timed): void {
+  if (timed[stream.place] !== stream) return;
+  const last = timed.pop();
+  if (last !== undefined && last !== stream) {
+    timed[stream.place] = last;
+    last.place = stream.place;
+  }
+  stream.place = -1;
+  if (timed.length > 0) return;
+  clearInterval(timer);
+  timer = undefined;
+}
+
+function tick(): void {
+  const at = now();
+  // What is called only sends messages: nobody joins or leaves meanwhile.
+  for (const stream of timed) {
+    if (at >= stream.endsAt) stream.expired();
+    else if (at >= stream.attachAt) {
+      stream.attachAt = at + ATTACH_TICKS;
+      stream.attach();
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { z } from 'zod';
+import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { newId } from '../../proto/ids.ts';
+import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notification.ts';
+import { insertUser } from '../../storage/auth/users.ts';
+import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
+import { natsBus } from '../../transports/bus/nats.ts';
+import { silentLog, testDatabase } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { skipWithoutNats, startNats } from '../kit/nats.ts';
+import { spawnTroupe } from '../kit/platform.ts';
+import { type TestSocket, websocket } from '../kit/websocket.ts';
+import { nextOf } from './kit/house.ts';
+
+failOnLeaks();
+
+const SECRET = 'a secret of the tests, 32 bytes or more';
+/** Well below the 20 s after which a socket looks into storage by itself. */
+const SOON_MS = 8000;
+const COUNT = 20;
+
+test('sockets of two processes hear at once of what either of them stored', {
+  skip: skipWithoutNats(),
+  timeout: 120_000,
+}, async (t) => {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const nats = await startNats(t);
+  const deadLetters = deadLetterSink(database.db);
+  const bus = natsBus({ address: { servers: [nats.server] }, name: 'test', deadLetters, log: silentLog });
+  t.after(() => bus.close());
+  await bus.ensureStream(NOTIFICATIONS_STREAM);
+  const person = { id: newId(), username: 'ann', isAdmin: false };
+  assert.ok(await insertUser(database.db, { ...person, passwordHash: 'none' }));
+  const { token } = await sessionTokens(SECRET, 3600, { now: Date.now })(person);
+
+  const start = async () => {
+    const env = { DATABASE_URL: database.url, JWT_SECRET: SECRET, NATS_URL: nats.url, LOG_LEVEL: 'error' };
+    const child = spawnTroupe(['notify', '-addr', '127.0.0.1:0', '--json'], env);
+    const ended = once(child, 'exit');
+    t.after(async () => {
+      child.kill('SIGTERM');
+      await ended;
+    });
+    child.stderr.pipe(process.stderr);
+    const [line] = await once(createInterface({ input: child.stdout }), 'line');
+    const { port } = z.object({ port: z.number() }).parse(JSON.parse(String(line)));
+    return websocket(t, `ws://127.0.0.1:${port}/ws/notifications?token=${token}&since=0`);
+  };
+  const sockets = [await start(), await start()];
+  const soon = AbortSignal.timeout(SOON_MS);
+  const late = new Promise<never>((_, reject) => {
+    soon.addEventListener('abort', () => reject(new Error('a socket was told too late')));
+  });
+  late.catch(() => undefined);
+  const take = async (socket: TestSocket) => {
+    const titles: string[] = [];
+    while (titles.length < COUNT) titles.push((await Promise.race([nextOf(socket), late])).title);
+    return titles.sort();
+  };
+  const wanted: string[] = [];
+  // One after the other: each goes to whichever process asks first.
+  const told = Promise.all(sockets.map(take));
+  for (let n = 0; n < COUNT; n++) {
+    wanted.push(`n${n}`);
+    const fields = { userId: person.id, title: `n${n}`, message: 'm', link: '', category: 'compute', scope: '' };
+    const { subject, data, msgId } = notificationEvent('test', Date.now(), fields);
+    await bus.append(subject, data, { msgId });
+  }
+  assert.deepEqual(await told, [wanted.sort(), wanted]);
+});
