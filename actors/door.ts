@@ -4,9 +4,11 @@
  */
 import type { AnyEndpoint, Call, CallOf, Endpoint, ReplyOf } from '../proto/endpoint.ts';
 import { Refusal } from '../proto/errors.ts';
+import { isFenced } from '../proto/placement.ts';
 import { EngineError } from '../proto/ports.ts';
 import { StorageError } from '../storage/db.ts';
 import { ActorError, dispatch, type Ref } from '../supervision/index.ts';
+import { RemoteError } from '../supervision/placement/index.ts';
 
 /** How long a caller waits for an actor, ms. Longer than any handler takes that does not hang. */
 export const ASK_TIMEOUT = 30_000;
@@ -71,6 +73,8 @@ export function answer<C>(table: Handlers<C>, context: C, message: CallMessage):
 }
 
 function fail(message: CallMessage, error: unknown): void {
+  // Nothing was written, and somebody else owns the entity: its door asks there.
+  if (isFenced(error)) throw error;
   const refused = refusalOf(error);
   dispatch(message.replyTo, { refused });
   if (refused.code === 'internal') throw error;
@@ -79,16 +83,14 @@ function fail(message: CallMessage, error: unknown): void {
 /** The refusal that tells an outsider about any error. A part that is down is `unavailable`, a fault of ours `internal`. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
-  if (
-    error instanceof StorageError &&
-    (error.code === 'unavailable' || error.code === 'timeout' || error.code === 'conflict')
-  ) {
+  if (isFenced(error)) return new Refusal('unavailable', { cause: error });
+  if (isPassing(error, 'StorageError', StorageError, ['unavailable', 'timeout', 'conflict'])) {
     return new Refusal('unavailable', {
       message: 'The database is not available at the moment: try again soon.',
       cause: error,
     });
   }
-  if (error instanceof EngineError && error.code === 'unavailable') {
+  if (isPassing(error, 'EngineError', EngineError, ['unavailable'])) {
     return new Refusal('unavailable', {
       message: 'The container engine is not available at the moment: try again soon.',
       cause: error,
@@ -105,6 +107,17 @@ export function refusalOf(error: unknown): Refusal {
     return new Refusal('unavailable', { cause: error });
   }
   return new Refusal('internal', { cause: error });
+}
+
+/** Whether it is an error of that class with one of these codes, thrown here or on another node. */
+function isPassing(
+  error: unknown,
+  name: string,
+  type: typeof StorageError | typeof EngineError,
+  codes: readonly string[],
+): boolean {
+  if (error instanceof RemoteError) return error.name === name && codes.includes(error.code ?? '');
+  return error instanceof type && codes.includes(error.code);
 }
 
 /** Asks with a call message: how each actor of a service is reached. */

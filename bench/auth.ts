@@ -194,14 +194,17 @@ async function addUsers(db: Db): Promise<string[]> {
 
 async function loginContenders(db: Db): Promise<{ contenders: Contender[]; end: () => Promise<void> }> {
   const { silentLog: log } = await import('../test/kit/database.ts');
+  const { testHome } = await import('../test/kit/home.ts');
   const passwordHash = await hashPassword(PASSWORD);
   const bus = embeddedBus({ store: streamStore(db), log });
   const system = start();
+  const home = testHome({ system, db, bus, log });
   const service = await startAuth(system, {
-    ...{ db, bus, log, clock, jwtSecret: SECRET, sessionTtlSeconds: 3600, adminUsername: 'admin' },
+    ...{ db, bus, home, log, clock, jwtSecret: SECRET, sessionTtlSeconds: 3600, adminUsername: 'admin' },
     ...{ authenticate: () => undefined, tokensChanged: () => {} },
     relyingParty: { id: 'localhost', origins: [], tenants: 'compute.localhost' },
   });
+  await home.join();
   /** A user logs in from an address of theirs; four share a network. */
   const logIn = (i: number, network: string) =>
     service.call(login, {
@@ -226,6 +229,7 @@ async function loginContenders(db: Db): Promise<{ contenders: Contender[]; end: 
     ),
   ];
   const end = async () => {
+    await home.leave();
     stop(system);
     await stopped(system);
     await bus.close();

@@ -36,6 +36,7 @@ import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
 import { authorityOf, openMappedHosts } from './mapped-hosts.ts';
+import { openMembership } from './membership.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { withOperations } from './operations.ts';
@@ -48,6 +49,8 @@ export interface PlatformOptions {
   readonly environment: Environment;
   readonly secrets: Secrets;
   readonly database: DbConnection;
+  /** Where the process keeps its name in the cluster for the next start: membership.ts. */
+  readonly nodeFile?: string | undefined;
   /** Makes the engine; `installation` labels what belongs to this database. */
   readonly engine: (installation: string) => Promise<Engine>;
   /** Makes what measures its containers; without it only the machine is measured. */
@@ -154,6 +157,12 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const tokenNews = directory.onNews(tokensChanged);
     teardown.add('token news', () => tokenNews.close());
 
+    const membership = await openMembership({
+      ...{ database: options.database, nodeFile: options.nodeFile, system, bus, log, onProgress },
+      ...{ isShared: environment.NATS_URL !== undefined, isLeaving: options.isLeaving },
+    });
+    teardown.add('membership', () => membership.leave());
+
     await bus.ensureStream(NOTIFICATIONS_STREAM);
     const registryKey = environment.REGISTRY_SIGNING_KEY;
     const registry = {
@@ -165,6 +174,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const auth = await startAuth(system, {
       db,
       bus,
+      home: membership.home,
       log: log.child({ service: 'auth' }),
       clock,
       ...credentials,
@@ -196,6 +206,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 
     const numbers = notifyNumbers();
     const notify = await startNotify(system, { db, bus, clock, numbers, log: log.child({ service: 'notify' }) });
+    await membership.join();
 
     const relaying = new AbortController();
     const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });

@@ -1,4 +1,5 @@
 /** `troupe up`: everything in one process. */
+import { join } from 'node:path';
 import { BusError, EngineError } from '../proto/ports.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
@@ -77,6 +78,7 @@ export async function up(options: UpOptions): Promise<void> {
       environment,
       secrets,
       database: database.connection,
+      nodeFile: join(dataDir, 'node-id'),
       engine: (installation) =>
         dockerEngine({
           host: dockerHost,

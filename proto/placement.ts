@@ -90,6 +90,8 @@ export class PlacementError extends Error {
 export function isFenced(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
     if (at instanceof PlacementError && at.code === 'fenced') return true;
+    // Thrown on another node.
+    if (at.name === 'PlacementError' && 'code' in at && at.code === 'fenced') return true;
   }
   return false;
 }

@@ -14,24 +14,26 @@ import { audit } from '../../storage/audit.ts';
 import { type ApiTokenRow, deleteApiToken, insertApiToken, listApiTokens } from '../../storage/auth/api-tokens.ts';
 import { serviceAccount } from '../../storage/auth/service-accounts.ts';
 import { holdUser } from '../../storage/auth/users.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { did } from '../audit.ts';
 import { callerOf, type Handler, on } from '../door.ts';
+import type { Leased } from '../home.ts';
 import { acceptScopes, expiryOf } from './api-token-rules.ts';
 import type { AuthDeps } from './deps.ts';
 import { apiTokens } from './issue-tokens.ts';
 
 /** The handlers. */
-export function apiTokenHandlers(deps: AuthDeps): readonly Handler<unknown>[] {
+export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
   const { db, clock } = deps;
   const issue = apiTokens(deps.jwtSecret, clock);
 
   return [
-    on(createToken, async (_: unknown, call) => {
+    on(createToken, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
       const made = { id: newId(), name: call.body.name, expiresAt: expiryOf(call.body.expires_in, clock.now()) };
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
-      await db.tx(async (tx) => {
+      await fenced(db, lease, async (tx) => {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
         if (!(await insertApiToken(tx, { ...made, userId, grants: { scopes }, max: MAX_TOKENS }))) throw tooMany();
         await audit(tx, did(call, 'token.create', made.id, { name: made.name, scopes }));
@@ -39,7 +41,7 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<unknown>[] {
       return { ...fresh(made), scopes: writable(scopes), token };
     }),
 
-    on(listTokens, async (_: unknown, call) =>
+    on(listTokens, async (_: Leased, call) =>
       (await listApiTokens(db, callerOf(call).userId)).map((row) => ({
         ...view(row),
         scopes: row.scopes,
@@ -47,9 +49,9 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<unknown>[] {
       })),
     ),
 
-    on(deleteToken, async (_: unknown, call) => {
+    on(deleteToken, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
-      await db.tx(async (tx) => {
+      await fenced(db, lease, async (tx) => {
         const name = await deleteApiToken(tx, userId, call.params.id);
         if (name === undefined) throw new Refusal('not_found', { message: 'You have no API token with this id.' });
         await audit(tx, did(call, 'token.delete', call.params.id, { name }));
@@ -58,11 +60,11 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<unknown>[] {
       return { status: 'ok' as const };
     }),
 
-    on(createServiceAccountToken, async (_: unknown, call) => {
+    on(createServiceAccountToken, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
       const made = { id: newId(), name: call.body.name, expiresAt: expiryOf(call.body.expires_in, clock.now()) };
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
-      await db.tx(async (tx) => {
+      await fenced(db, lease, async (tx) => {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
         const account = await serviceAccount(tx, userId, call.params.id);
         if (account === undefined) throw noAccount();
@@ -73,7 +75,7 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<unknown>[] {
       return { ...fresh(made), token };
     }),
 
-    on(listServiceAccountTokens, async (_: unknown, call) => {
+    on(listServiceAccountTokens, async (_: Leased, call) => {
       const { userId } = callerOf(call);
       if ((await serviceAccount(db, userId, call.params.id)) === undefined) throw noAccount();
       return (await listApiTokens(db, userId, call.params.id)).map(view);

@@ -2,12 +2,14 @@
 import type { Bus, Clock, Log } from '../../proto/ports.ts';
 import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
+import type { Home } from '../home.ts';
 import type { RegistrySigner } from './registry-key.ts';
 import type { RelyingParty } from './webauthn-rules.ts';
 
 export interface AuthDeps {
   readonly db: Db;
   readonly bus: Bus;
+  readonly home: Home;
   readonly log: Log;
   readonly clock: Clock;
   readonly jwtSecret: string;

@@ -6,16 +6,19 @@ import { purgeNetworks } from '../../storage/auth/login-networks.ts';
 import { purgeSpentTokens } from '../../storage/auth/spent-tokens.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
 import type { AuthDeps } from './deps.ts';
+import { AUTH_USER } from './user.ts';
 
 const EVERY_MS = 3_600_000;
 /** How long the audit trail is kept. */
 const AUDIT_DAYS = 400;
 
 /** The actor that does it, every hour. A database that is away is left for the next time. */
-export function startJanitor(parent: AnyRef, { db, log }: AuthDeps): AnyRef {
+export function startJanitor(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
   return spawn<null, 'purge'>(
     parent,
     async () => {
+      // One in the cluster is enough: the node that would hold a user of this name.
+      if (!home.holds(AUTH_USER, 'janitor')) return null;
       await purgeAttempts(db);
       await purgeNetworks(db);
       await purgeSpentTokens(db);

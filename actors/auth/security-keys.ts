@@ -18,8 +18,10 @@ import {
 } from '../../storage/auth/security-keys.ts';
 import { spendToken } from '../../storage/auth/spent-tokens.ts';
 import { holdUser, userById } from '../../storage/auth/users.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { did } from '../audit.ts';
 import { callerOf, type Handler, on } from '../door.ts';
+import type { Leased } from '../home.ts';
 import { unixSeconds } from './api-tokens.ts';
 import { KeyRejected, userHandleOf, verifyNewKey } from './ceremonies.ts';
 import type { AuthDeps } from './deps.ts';
@@ -30,17 +32,11 @@ import { webauthnStates } from './webauthn-states.ts';
 const RP_NAME = 'Troupe';
 
 /** The handlers. */
-export function securityKeyHandlers({
-  db,
-  log,
-  jwtSecret,
-  clock,
-  relyingParty,
-}: AuthDeps): readonly Handler<unknown>[] {
+export function securityKeyHandlers({ db, log, jwtSecret, clock, relyingParty }: AuthDeps): readonly Handler<Leased>[] {
   const states = webauthnStates(jwtSecret, relyingParty.id, clock);
 
   return [
-    on(listKeys, async (_: unknown, call) => ({
+    on(listKeys, async (_: Leased, call) => ({
       keys: (await listSecurityKeys(db, callerOf(call).userId)).map((row) => ({
         id: row.id,
         name: row.name,
@@ -49,7 +45,7 @@ export function securityKeyHandlers({
       })),
     })),
 
-    on(beginAddKey, async (_: unknown, call) => {
+    on(beginAddKey, async (_: Leased, call) => {
       const { userId } = callerOf(call);
       const user = await userById(db, userId);
       if (user === undefined) throw new Refusal('unauthorized');
@@ -67,39 +63,47 @@ export function securityKeyHandlers({
       };
     }),
 
-    on(finishAddKey, async (_: unknown, call) => {
+    on(finishAddKey, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
       const { state: given, credential, name } = call.body;
       const state = await states.open(given, 'add');
       // Somebody else's state is not spent: it is still good for them.
       if (state === undefined || state.userId !== userId) throw notVerified();
-      if (!(await spendToken(db, state.challenge, state.expiresAt))) throw notVerified();
       const made = await verifyNewKey(credential, state.challenge, relyingParty).catch((error: unknown) => {
         if (!(error instanceof KeyRejected)) throw error;
-        log.info({ userId, address: call.address, reason: error.code, err: error }, 'new security key refused');
-        throw notVerified(error);
+        return error;
       });
-      const key = {
-        ...{ ...made, name },
-        transports: knownTransports(credential.response.transports),
-        authenticatorType: authenticatorType(credential.authenticatorAttachment),
-      };
-      await db.tx(async (tx) => {
-        if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
-        if ((await countSecurityKeys(tx, userId)) >= MAX_SECURITY_KEYS) throw tooMany();
+      // The state is spent whatever is refused, so refusals do not roll back; a fenced write does, and the owner begins anew.
+      const refusal = await fenced(db, lease, async (tx): Promise<Refusal | undefined> => {
+        if (!(await spendToken(tx, state.challenge, state.expiresAt))) return notVerified();
+        if (made instanceof KeyRejected) return notVerified(made);
+        if (!(await holdUser(tx, userId))) return new Refusal('unauthorized');
+        if ((await countSecurityKeys(tx, userId)) >= MAX_SECURITY_KEYS) return tooMany();
+        const key = {
+          ...{ ...made, name },
+          transports: knownTransports(credential.response.transports),
+          authenticatorType: authenticatorType(credential.authenticatorAttachment),
+        };
         if (!(await insertSecurityKey(tx, userId, key))) {
-          throw new Refusal('conflict', { message: 'This security key is registered already.' });
+          return new Refusal('conflict', { message: 'This security key is registered already.' });
         }
         const { userVerified: user_verified, authenticatorType: authenticator_type } = key;
         await audit(tx, did(call, 'security_key.add', key.id, { name, authenticator_type, user_verified }));
+        return undefined;
       });
+      if (refusal !== undefined) {
+        if (made instanceof KeyRejected) {
+          log.info({ userId, address: call.address, reason: made.code, err: made }, 'new security key refused');
+        }
+        throw refusal;
+      }
       log.info({ userId, address: call.address }, 'security key added');
       return undefined;
     }),
 
-    on(deleteKey, async (_: unknown, call) => {
+    on(deleteKey, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
-      await db.tx(async (tx) => {
+      await fenced(db, lease, async (tx) => {
         const name = await deleteSecurityKey(tx, userId, call.body.id);
         if (name === undefined) throw noKey();
         await audit(tx, did(call, 'security_key.delete', call.body.id, { name }));
@@ -108,9 +112,9 @@ export function securityKeyHandlers({
       return undefined;
     }),
 
-    on(renameKey, async (_: unknown, call) => {
+    on(renameKey, async ({ lease }: Leased, call) => {
       const { id, name } = call.body;
-      await db.tx(async (tx) => {
+      await fenced(db, lease, async (tx) => {
         if (!(await renameSecurityKey(tx, callerOf(call).userId, id, name))) throw noKey();
         await audit(tx, did(call, 'security_key.rename', id, { name }));
       });

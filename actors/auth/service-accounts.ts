@@ -21,9 +21,11 @@ import {
   setServiceAccountScopes as setScopes,
 } from '../../storage/auth/service-accounts.ts';
 import { holdUser } from '../../storage/auth/users.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { append } from '../../storage/outbox.ts';
 import { did } from '../audit.ts';
 import { callerOf, type Handler, on } from '../door.ts';
+import type { Leased } from '../home.ts';
 import { acceptScopes } from './api-token-rules.ts';
 import { noAccount, unixSeconds, writable } from './api-tokens.ts';
 import type { AuthDeps } from './deps.ts';
@@ -32,16 +34,16 @@ import type { AuthDeps } from './deps.ts';
 const LINK = '/settings/service-accounts';
 
 /** The handlers. */
-export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): readonly Handler<unknown>[] {
+export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): readonly Handler<Leased>[] {
   const news = (userId: string, title: string, message: string) =>
     notificationEvent('auth', clock.now(), { userId, title, message, link: LINK, category: 'auth', scope: '' });
 
   return [
-    on(createServiceAccount, async (_: unknown, call) => {
+    on(createServiceAccount, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
       const account = { id: newId(), userId, name: call.body.name, scopes, max: MAX_SERVICE_ACCOUNTS };
-      return db.tx(async (tx) => {
+      return fenced(db, lease, async (tx) => {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
         const row = await insertServiceAccount(tx, account);
         if (row === undefined) {
@@ -55,18 +57,18 @@ export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): 
       });
     }),
 
-    on(listServiceAccounts, async (_: unknown, call) => (await rowsOf(db, callerOf(call).userId)).map(view)),
+    on(listServiceAccounts, async (_: Leased, call) => (await rowsOf(db, callerOf(call).userId)).map(view)),
 
-    on(getServiceAccount, async (_: unknown, call) => {
+    on(getServiceAccount, async (_: Leased, call) => {
       const row = await serviceAccount(db, callerOf(call).userId, call.params.id);
       if (row === undefined) throw noAccount();
       return view(row);
     }),
 
-    on(setServiceAccountScopes, async (_: unknown, call) => {
+    on(setServiceAccountScopes, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
-      await db.tx(async (tx) => {
+      await fenced(db, lease, async (tx) => {
         if (!(await setScopes(tx, userId, call.params.id, scopes))) throw noAccount();
         await audit(tx, did(call, 'service_account.set_scopes', call.params.id, { scopes }));
       });
@@ -74,9 +76,9 @@ export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): 
       return { status: 'ok' as const };
     }),
 
-    on(deleteServiceAccount, async (_: unknown, call) => {
+    on(deleteServiceAccount, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
-      await db.tx(async (tx) => {
+      await fenced(db, lease, async (tx) => {
         const name = await deleteRow(tx, userId, call.params.id);
         if (name === undefined) throw noAccount();
         await audit(tx, did(call, 'service_account.delete', call.params.id, { name }));

@@ -20,7 +20,7 @@ import { loginHandlers } from './login.ts';
 import { startNews } from './news.ts';
 import { HASH_QUEUE } from './passwords.ts';
 import { passwordProver } from './prove-password.ts';
-import { type UserMessage, userKind } from './user.ts';
+import { AUTH_USER, type UserMessage, userKind } from './user.ts';
 
 /** Logins worked on at once: more than hashes can wait, so that those who need none (the throttled) do not wait behind them. */
 const LOGIN_CONCURRENCY = HASH_QUEUE + 64;
@@ -46,7 +46,7 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
       return logins;
     },
     users: (parent) => {
-      users = entities(parent, kind);
+      users = deps.home.place(AUTH_USER, entities(parent, kind));
       return users.ref;
     },
     news: (parent) => startNews(parent, deps, (userId) => users?.tell(userId, { type: 'changed' })),

@@ -5,14 +5,18 @@
  *   asleep -- first message --> awake (row read) -- idle --> asleep
  *                                 | changed: row read again; gone: asleep, and asking finds nobody
  */
-import { changePassword, listSessions, session, updateProfile } from '../../proto/auth.ts';
+import { authEndpoints, changePassword, listSessions, session, updateProfile } from '../../proto/auth.ts';
 import { Refusal } from '../../proto/errors.ts';
+import type { ShardLease } from '../../proto/placement.ts';
 import { audit } from '../../storage/audit.ts';
 import { forgetNetworks } from '../../storage/auth/login-networks.ts';
 import { listSessions as sessionsOf } from '../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../storage/auth/users.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { dispatch, type EntityKind } from '../../supervision/index.ts';
+import { field, type PlacedKind } from '../../supervision/placement/index.ts';
 import { did } from '../audit.ts';
+import { callCodec } from '../call-codec.ts';
 import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
 import { apiTokenHandlers } from './api-tokens.ts';
 import type { AuthDeps } from './deps.ts';
@@ -24,6 +28,8 @@ import { networkOf } from './throttle-rules.ts';
 
 /** What the actor keeps. */
 interface UserState {
+  /** From before the row was read: what it may write by. */
+  readonly lease: ShardLease;
   row: UserRow;
   /** The row was deleted: whoever still asks is told so. */
   gone: boolean;
@@ -31,6 +37,18 @@ interface UserState {
 
 /** What it understands. */
 export type UserMessage = CallMessage | { readonly type: 'changed' };
+
+const calls = callCodec(authEndpoints.filter(({ actor }) => actor.kind === 'auth/user'));
+
+/** Users, wherever they are awake. */
+export const AUTH_USER: PlacedKind<UserMessage> = {
+  kind: 'auth/user',
+  service: 'auth',
+  codec: {
+    encode: (message, refs) => (message.type === 'call' ? calls.encode(message, refs) : { type: message.type }),
+    decode: (wire, refs) => (field(wire, 'type') === 'changed' ? { type: 'changed' } : calls.decode(wire, refs)),
+  },
+};
 
 const SLEEP_AFTER_MS = 60_000;
 
@@ -46,7 +64,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       is_admin: callerOf(call).isAdmin,
     })),
     on(updateProfile, async (state: UserState, call) => {
-      state.row = await db.tx(async (tx) => {
+      state.row = await fenced(db, state.lease, async (tx) => {
         await audit(tx, did(call, 'profile.update', state.row.id, { display_name: call.body.display_name }));
         return present(await setDisplayName(tx, state.row.id, call.body.display_name));
       });
@@ -65,7 +83,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       // The name was given to somebody new meanwhile.
       if (proven.id !== id) throw new Refusal('unauthorized');
       const passwordHash = await hashPassword(body.new_password, networkOf(address));
-      state.row = await db.tx(async (tx) => {
+      state.row = await fenced(db, state.lease, async (tx) => {
         await audit(tx, did(call, 'password.change', id));
         await forgetNetworks(tx, id, networkOf(address));
         return present(await setPasswordHash(tx, id, passwordHash));
@@ -87,11 +105,12 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
   );
 
   return {
-    kind: 'auth/user',
+    kind: AUTH_USER.kind,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: async (id) => {
+      const lease = deps.home.lease(AUTH_USER, id);
       const row = await userById(db, id);
-      return row === undefined ? undefined : { row, gone: false };
+      return row === undefined ? undefined : { lease, row, gone: false };
     },
     handle: (state, message, ctx) => {
       if (message.type === 'call') {

@@ -41,10 +41,9 @@ export function metricsConnection(
     hub.remove(client);
   };
   return {
-    open(opened, _self, signal) {
+    open(opened) {
       socket = opened;
       numbers.sockets += 1;
-      signal.addEventListener('abort', end, { once: true });
       send();
       hub.add(client);
     },
@@ -55,5 +54,6 @@ export function metricsConnection(
       send();
     },
     closed: end,
+    ended: end,
   };
 }

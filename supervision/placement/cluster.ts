@@ -51,6 +51,7 @@ export class Cluster implements Post {
   readonly #answered = new Answered(() => performance.now());
   readonly #home: AnyRef;
   readonly #post: Ending;
+  readonly #acquired = new Map<string, Set<() => void>>();
   readonly #complaints = new Map<string, number>();
   readonly #echoMs: number;
   #echoed = performance.now();
@@ -74,7 +75,11 @@ export class Cluster implements Post {
       isWell: () => this.#isWell(),
       hooks: {
         stopEntities: (given) => this.#stopEntities(given),
-        onAcquired: () => this.#flush(),
+        onAcquired: (leases) => {
+          this.#flush();
+          for (const service of new Set(leases.map((lease) => lease.service)))
+            for (const handler of this.#acquired.get(service) ?? []) handler();
+        },
         onFreed: (ids) => {
           for (const id of ids) this.send(id, 'look', new Uint8Array());
         },
@@ -116,6 +121,18 @@ export class Cluster implements Post {
     const epoch = this.node.epochOf(service, shard);
     if (epoch === undefined) throw new PlacementError('fenced', `this node does not hold shard ${service}/${shard}`);
     return { service, shard, epoch };
+  }
+
+  /** Whether this node serves that entity now: how work that must happen once in the cluster finds the one who does it. */
+  holds({ service, kind }: { readonly service: string; readonly kind: string }, id: string): boolean {
+    return this.node.serves(service, shardOf(kind, id, this.node.shards));
+  }
+
+  /** Calls `handler`, which must not throw, whenever this node took shards of the service. Returns how to end that. */
+  onAcquired(service: string, handler: () => void): () => void {
+    const handlers = this.#acquired.get(service) ?? new Set();
+    this.#acquired.set(service, handlers.add(handler));
+    return () => handlers.delete(handler);
   }
 
   /** Hands over all shards; resolves when nothing is held. */
@@ -165,7 +182,9 @@ export class Cluster implements Post {
   }
 
   #isWell(): boolean {
-    return performance.now() - this.#echoed <= this.#echoMs && this.#options.isWell?.() !== false;
+    if (this.#options.isWell?.() === false) return false;
+    // A node alone in the cluster has nobody to reach, nor to give its shards to.
+    return this.node.view.nodes.size === 0 || performance.now() - this.#echoed <= this.#echoMs;
   }
 
   /** Whether what others send would reach us: we are one of those who send. */

@@ -30,6 +30,19 @@ export function jsonCodec<Msg extends Wire>(parse: (value: unknown) => Msg): Cod
   return { encode: (message) => message, decode: (wire) => parse(wire) };
 }
 
+/** What JSON makes of a value. Throws TypeError for what it cannot say at all (undefined, a function, a circle, a bigint). */
+export function toWire(value: unknown): Wire {
+  const text: string | undefined = JSON.stringify(value);
+  if (text === undefined) throw new TypeError('JSON cannot say this value');
+  const wire: unknown = JSON.parse(text);
+  return isWire(wire) ? wire : null;
+}
+
+/** Whatever JSON.parse made is one. */
+function isWire(value: unknown): value is Wire {
+  return value !== undefined && typeof value !== 'function';
+}
+
 /** A property of something that crossed; undefined when it has none of that name. */
 export function field(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;

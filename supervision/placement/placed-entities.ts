@@ -53,6 +53,8 @@ const MAX_PARKED = 1000;
 const PARKED_MS = 10_000;
 /** A tell that finds its entity moved is passed on so often. */
 const MAX_HOPS = 2;
+/** An ask waits so long for an owner, ms: longer than a take-over takes. */
+const OWNERLESS_MS = 10_000;
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 /** Added to the deadline of an ask at its owner: the asker's own deadline decides. */
@@ -276,10 +278,13 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
   ): Promise<Reply> {
     const { node } = this.#cluster;
     const journey: Journey = { ask: this.#cluster.nextAsk(), deadline, sent: undefined, unanswered: undefined };
+    let owned = performance.now();
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-      const left = deadline - performance.now();
-      if (left <= 0 || this.#closed) throw this.#tooLate(id, journey);
+      const now = performance.now();
+      const left = deadline - now;
       const place = node.ownerOf(this.#kind.service, shard);
+      if (place !== undefined) owned = now;
+      if (left <= 0 || now - owned > OWNERLESS_MS || this.#closed) throw this.#tooLate(id, journey);
       const { unanswered } = journey;
       if (unanswered !== undefined && (place?.node !== unanswered.node || place.epoch !== unanswered.epoch)) {
         throw lostOnTheWay();

@@ -180,7 +180,7 @@ describe('when a part is down', () => {
     const house = await openHouse(t);
     const [system, bus] = [start(), embeddedBus({ store: streamStore(house.outside), log: silentLog })];
     await bus.close();
-    const parts = { db: house.db, bus, log: silentLog, clock: house.clock, jwtSecret: SECRET };
+    const parts = { db: house.db, bus, home: house.home, log: silentLog, clock: house.clock, jwtSecret: SECRET };
     const deps = { ...parts, authenticate: () => undefined, tokensChanged: () => {}, relyingParty: RELYING_PARTY };
     t.after(async () => {
       stop(system);

@@ -288,3 +288,31 @@ test('a node without the role sends, and holds nothing', async (t) => {
   assert.deepEqual(accountsOf(outside), []);
   assert.equal(a.cluster.node.holding, SHARDS);
 });
+
+test('what must happen once is done by the node that holds its id; it hears when that is another', async (t) => {
+  const { add, settled } = await town(t);
+  const one = await add('one');
+  await settled(one);
+  const job = { service: 'bank', kind: 'bank/job' };
+  const jobs = Array.from({ length: 40 }, (_, n) => `job-${n}`);
+  assert.ok(jobs.every((id) => one.cluster.holds(job, id)));
+  const two = await add('two');
+  await settled(one, two);
+  for (const id of jobs) assert.notEqual(one.cluster.holds(job, id), two.cluster.holds(job, id), id);
+  let told = 0;
+  let others = 0;
+  const forget = one.cluster.onAcquired('bank', () => told++);
+  one.cluster.onAcquired('mint', () => others++);
+  await two.leave();
+  await settled(one);
+  assert.ok(jobs.every((id) => one.cluster.holds(job, id)));
+  assert.ok(told > 0);
+  assert.equal(others, 0);
+  forget();
+  const before = told;
+  const three = await add('three');
+  await settled(one, three);
+  await three.leave();
+  await settled(one);
+  assert.equal(told, before);
+});

@@ -14,6 +14,7 @@ import { streamStore } from '../../../storage/bus/store.ts';
 import { openDb } from '../../../storage/db.ts';
 import { outboxStore } from '../../../storage/outbox.ts';
 import { type SystemRef, start, stop, stopped } from '../../../supervision/index.ts';
+import type { Cluster } from '../../../supervision/placement/index.ts';
 import { authenticator } from '../../../transports/api/authenticate.ts';
 import { embeddedBus } from '../../../transports/bus/embedded.ts';
 import { relayOutbox } from '../../../transports/bus/relay.ts';
@@ -28,6 +29,7 @@ import {
   movableClock,
 } from '../../compute/kit/world.ts';
 import { silentLog, testDatabase } from '../../kit/database.ts';
+import { testHome } from '../../kit/home.ts';
 
 export const SECRET = 'a secret of the tests, 32 bytes or more';
 export const RELYING_PARTY = { id: 'troupe.test', origins: undefined, tenants: 'compute.troupe.test' };
@@ -40,6 +42,7 @@ export interface House {
   readonly service: Service;
   readonly system: SystemRef;
   readonly bus: Bus;
+  readonly home: Cluster;
   readonly clock: MovableClock;
   readonly log: KeptLog;
   call<E extends Endpoint>(endpoint: E, caller: Caller | undefined, input?: Input): Promise<ReplyOf<E>>;
@@ -71,9 +74,11 @@ export async function openHouse(t: TestContext, { registry = {} }: HouseOptions 
   const [clock, log, relaying] = [movableClock(), keptLog(), new AbortController()];
   const system = start({ log });
   const bus = embeddedBus({ store: streamStore(database.db), log: silentLog });
+  const home = testHome({ system, db: database.db, bus, log: silentLog });
   const relayed = relayOutbox({ store: outboxStore(database.db), bus, log: silentLog, signal: relaying.signal });
   t.after(async () => {
     db.failure = undefined;
+    await home.leave();
     stop(system);
     await stopped(system);
     relaying.abort();
@@ -89,13 +94,14 @@ export async function openHouse(t: TestContext, { registry = {} }: HouseOptions 
     forget(change);
   };
   const service = await startAuth(system, {
-    ...{ db, bus, log, clock, jwtSecret: SECRET, authenticate, tokensChanged },
+    ...{ db, bus, home, log, clock, jwtSecret: SECRET, authenticate, tokensChanged },
     ...{ sessionTtlSeconds: 3600, adminUsername: 'admin', registry, relyingParty: RELYING_PARTY },
   });
+  await home.join();
   await addUser(outside, 'ann', PASSWORD);
   const prove = async (token: string) => authenticate(token);
   const house: House = {
-    ...{ db, bus, outside, service, system, clock, log, prove, news },
+    ...{ db, bus, home, outside, service, system, clock, log, prove, news },
     call: (endpoint, caller, input) => call(service, endpoint, caller, input),
     login: async (username, password, address = '192.0.2.1') =>
       identitySchema.parse(await call(service, login, undefined, { body: { username, password }, address })),

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { CliError } from '../../cmd/cli-error.ts';
+import { type MembershipOptions, openMembership } from '../../cmd/membership.ts';
+import { newId } from '../../proto/ids.ts';
+import type { NodeInfo } from '../../proto/placement.ts';
+import { streamStore } from '../../storage/bus/store.ts';
+import { leaseStore } from '../../storage/placement/leases.ts';
+import { listNodes, listServiceShards } from '../../storage/placement/nodes.ts';
+import { start, stop, stopped } from '../../supervision/index.ts';
+import { embeddedBus } from '../../transports/bus/embedded.ts';
+import { silentLog, testDatabase } from '../kit/database.ts';
+import { tempDir } from '../kit/temp.ts';
+
+const SERVICE = [{ service: 'auth', count: 256, held: 256 }];
+const UNKNOWN = { stamp: '', mark: '' };
+/** Another process on the database, as its lease shows it. */
+const other: NodeInfo = { id: newId(), roles: ['auth'], version: '0', address: 'elsewhere:7', draining: false };
+
+async function setting(t: TestContext) {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const { db } = database;
+  const store = leaseStore(db);
+  /** A process that has not joined yet, and the lines it shows. */
+  const open = async (options: Partial<MembershipOptions> = {}) => {
+    const system = start({ log: silentLog });
+    const bus = embeddedBus({ store: streamStore(db), log: silentLog });
+    const lines: string[] = [];
+    t.after(async () => {
+      stop(system);
+      await stopped(system);
+      await bus.close();
+    });
+    const membership = await openMembership({
+      ...{ database: database.connection, system, bus, isShared: false, log: silentLog },
+      onProgress: (line) => lines.push(line),
+      ...options,
+    });
+    let left: Promise<void> | undefined;
+    const leave = () => (left ??= membership.leave());
+    t.after(leave);
+    return { join: () => membership.join(), leave, lines };
+  };
+  const ids = async () => (await listNodes(db)).map(({ id }) => id);
+  return { db, store, open, ids };
+}
+
+function needsNats(error: unknown): boolean {
+  assert.ok(error instanceof CliError, String(error));
+  assert.match(error.message, /^Another Troupe \(.+\) runs on this database.*set NATS_URL/);
+  return true;
+}
+
+test('a process alone holds everything once it has joined, and nothing is left of it when it has gone', async (t) => {
+  const { db, open } = await setting(t);
+  const one = await open();
+  await one.join();
+  assert.deepEqual(await listServiceShards(db), SERVICE);
+  await one.leave();
+  assert.deepEqual(await listNodes(db), []);
+  assert.deepEqual(await listServiceShards(db), [{ ...SERVICE[0], held: 0 }]);
+  // The next one is not told to wait.
+  const next = await open();
+  await next.join();
+  assert.deepEqual([next.lines, await listServiceShards(db)], [[], SERVICE]);
+});
+
+test('a start on the folder of a process that was killed ends its lease and waits for nothing', async (t) => {
+  const { db, store, open, ids } = await setting(t);
+  const nodeFile = join(await tempDir(t), 'node-id');
+  await store.beat(other, 600_000, UNKNOWN);
+  const all = Array.from({ length: 256 }, (_, shard) => ({ service: 'auth', shard }));
+  assert.equal((await store.take(other.id, all, 256)).length, 256);
+  await writeFile(nodeFile, `${other.id}\n`);
+
+  const next = await open({ nodeFile });
+  await next.join();
+  assert.deepEqual([next.lines, await listServiceShards(db)], [[], SERVICE]);
+  assert.deepEqual(await ids(), [(await readFile(nodeFile, 'utf8')).trim()]);
+});
+
+test('without a broker a start waits out the lease of a process that died', async (t) => {
+  const { db, store, open } = await setting(t);
+  await store.beat(other, 500, UNKNOWN);
+  const nodeFile = join(await tempDir(t), 'node-id');
+  await writeFile(nodeFile, 'cut o');
+  const next = await open({ nodeFile });
+  await next.join();
+  assert.deepEqual(next.lines, ['waiting: elsewhere:7 ran on this database a moment ago, or still does']);
+  assert.deepEqual(await listServiceShards(db), SERVICE);
+});
+
+test('without a broker a second process is refused with what to do, and the first one goes on', async (t) => {
+  const { store, open, ids } = await setting(t);
+  await store.beat(other, 600_000, UNKNOWN);
+  const timings = { ttlMs: 300, beatMs: 100 };
+  await assert.rejects(open({ timings }), needsNats);
+  await assert.rejects(open({ isLeaving: () => true }), /^CliError: Stopped while waiting/);
+  assert.deepEqual(await ids(), [other.id]);
+});
+
+test('of two without a broker that start at once, at least one is refused', async (t) => {
+  const { open } = await setting(t);
+  const both = [await open(), await open()];
+  const results = await Promise.allSettled(both.map(({ join }) => join()));
+  const refused = results.filter((result) => result.status === 'rejected');
+  assert.ok(refused.length >= 1, 'two processes that cannot talk serve one database');
+  for (const { reason } of refused) needsNats(reason);
+});
+
+test('with a broker several share the entities', async (t) => {
+  const { db, open, ids } = await setting(t);
+  const [one, two] = [await open({ isShared: true }), await open({ isShared: true })];
+  await one.join();
+  await two.join();
+  assert.equal((await ids()).length, 2);
+  await one.leave();
+  await two.leave();
+  assert.deepEqual(await listNodes(db), []);
+});

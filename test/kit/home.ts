@@ -1,0 +1,22 @@
+/** A cluster of one node, for services under test. */
+import { newId } from '../../proto/ids.ts';
+import type { Bus, Log } from '../../proto/ports.ts';
+import type { Db } from '../../storage/db.ts';
+import { leaseStore } from '../../storage/placement/leases.ts';
+import type { SystemRef } from '../../supervision/index.ts';
+import { Cluster, type Timings } from '../../supervision/placement/index.ts';
+
+/** What the node is made of; `db` is for its leases. */
+export interface HomeParts {
+  readonly system: SystemRef;
+  readonly db: Db;
+  readonly bus: Bus;
+  readonly log: Log;
+  readonly timings?: Partial<Timings>;
+}
+
+/** A node that has not joined yet: `join` once the services stand, `leave` before the system stops. */
+export function testHome({ system, db, bus, log, timings = {} }: HomeParts): Cluster {
+  const self = { id: newId(), roles: ['auth'], version: 'test', address: 'test' };
+  return new Cluster({ parent: system, self, store: leaseStore(db), bus, log, shards: 16, timings });
+}
