@@ -451,7 +451,7 @@ test('a login can be ended from here, and says why', real, async (t) => {
   const [code] = await once(child, 'close');
   assert.equal(code, 255);
   assert.match(stderr, /SSH is off\./);
-  assert.equal(world.open.size, 0);
+  await until(() => world.open.size === 0, { what: 'the gateway has seen the connection close' });
 });
 
 test('too many logins of a user are refused with a sentence', real, async (t) => {
