@@ -1,23 +1,22 @@
 /** Password hashing: argon2id off the event loop, no more at once than there are cores (design.md, section 9). */
 import { availableParallelism } from 'node:os';
-import { hash, verify } from '@node-rs/argon2';
 import { HashRoom } from './hash-room.ts';
+import { HashThreads } from './hash-threads.ts';
 
 /** OWASP's second choice: 19 MiB, two passes, one lane. argon2id is the library's default algorithm. */
 export const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
 const CURRENT = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/;
 
-/** libuv's pool, in which hashes run, has four threads unless told otherwise; one is left for files and names. */
-const POOL_THREADS = 3;
-/** More hashes at once than cores only make each of them slower. */
-const SEATS = Math.max(1, Math.min(availableParallelism(), POOL_THREADS));
-/** About two seconds of work. */
-const PER_SEAT = 64;
+/** More hashes at once than cores only make each of them slower; and on a large machine others live, too. */
+const THREADS = Math.min(availableParallelism(), 8);
+/** One that waits for each one at work: its thread goes on without waiting for the event loop. */
+const SEATS = THREADS * 2;
 
-/** Hashes that wait at most, before the answer is `overloaded`. */
-export const HASH_QUEUE = SEATS * PER_SEAT;
+/** Hashes that wait at most, before the answer is `overloaded`: about a second of work. */
+export const HASH_QUEUE = THREADS * 64;
 
 const room = new HashRoom({ seats: SEATS, capacity: HASH_QUEUE, perLane: HASH_QUEUE / 2 });
+const threads = new HashThreads({ threads: THREADS });
 
 /** Whether a hash for this network would be refused as `overloaded` now. */
 export function hashesOverloaded(network: string): boolean {
@@ -28,13 +27,18 @@ export function hashesOverloaded(network: string): boolean {
 const normal = (password: string) => password.normalize('NFC');
 
 /** The PHC string of a password. `network`: who waits for it; networks take turns. Refuses `overloaded`. */
-export function hashPassword(password: string, network = ''): Promise<string> {
-  return room.run(network, () => hash(normal(password), PARAMETERS));
+export async function hashPassword(password: string, network = ''): Promise<string> {
+  return `${await inThread(network, { password })}`;
 }
 
 /** Whether the password is the hashed one. A malformed hash matches nothing. Refuses `overloaded`. */
-export function verifyPassword(stored: string, password: string, network = ''): Promise<boolean> {
-  return room.run(network, () => verify(stored, normal(password)).catch(() => false));
+export async function verifyPassword(stored: string, password: string, network = ''): Promise<boolean> {
+  return (await inThread(network, { stored, password })) === true;
+}
+
+function inThread(network: string, { password, stored }: { readonly password: string; readonly stored?: string }) {
+  const job = { password: normal(password), parameters: PARAMETERS, ...(stored === undefined ? {} : { stored }) };
+  return room.run(network, () => threads.run(job));
 }
 
 /** Whether a hash was made with other parameters than today's. */

@@ -6,6 +6,8 @@ import { USER_COLUMNS, type UserRow, userRow } from './users.ts';
 /** How long a network is known after the last login from there. */
 const KNOWN_DAYS = 90;
 
+const atNetworkRow = z.object({ known: z.boolean(), counted: z.boolean(), has_keys: z.boolean() }).and(userRow);
+
 /** A user as somebody at a network finds them. */
 export interface UserAtNetwork {
   readonly user: UserRow;
@@ -28,7 +30,7 @@ export async function userAtNetwork(
   attemptKey: string,
 ): Promise<UserAtNetwork | undefined> {
   const row = await db.one(
-    z.object({ known: z.boolean(), counted: z.boolean(), has_keys: z.boolean() }).and(userRow),
+    atNetworkRow,
     `with found as (
        select ${USER_COLUMNS}, exists (select from login_networks n where n.user_id = users.id and n.network = $2
          and n.last_at > now() - make_interval(days => ${KNOWN_DAYS})) as known,
