@@ -5,6 +5,7 @@ import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
 import { valuesOf } from './fields.ts';
+import type { LoopGuard } from './loop.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
 
@@ -36,6 +37,8 @@ export interface ClientContext {
   readonly isEncrypted: boolean;
   /** Peers whose X-Forwarded-For is believed; undefined: nobody's is. */
   readonly isTrusted: IsTrusted | undefined;
+  /** Knows requests that come back; undefined: nobody does. */
+  readonly loop?: LoopGuard | undefined;
 }
 
 /** Who a request comes from: `peer`, or who a trusted peer says. */
@@ -52,6 +55,14 @@ const MISDIRECTED: ProxyDecision = {
   reply: { status: 421, body: 'This connection was opened for another host name.\n' },
 };
 
+/** It would only come back again (hazard N05). */
+const LOOP: ProxyDecision = {
+  reply: {
+    status: 508,
+    body: 'This request has been here before: the service behind this address sends it back here.\n',
+  },
+};
+
 /**
  * What becomes of a request from `address` over a connection to `serverName` (undefined: without TLS). A route that throws or
  * rejects costs its own request a 500, and nobody else anything.
@@ -63,6 +74,7 @@ export function decisionOf(
   serverName: string | undefined,
 ): ProxyDecision | Promise<ProxyDecision> {
   if (serverName !== undefined && head.host !== serverName) return MISDIRECTED;
+  if (context.loop?.isLoop(head)) return LOOP;
   try {
     const decision = context.route(new Asked(head, context, address));
     return decision instanceof Promise ? decision.catch(() => FAILED) : decision;

@@ -177,7 +177,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.fail(answer.status, answer.reason);
       return;
     }
-    const client = { address: this.#address, isEncrypted: this.#context.isEncrypted, vouch };
+    const { isEncrypted, loop } = this.#context;
+    const client = { address: this.#address, isEncrypted, vouch, mark: loop?.line(head.host) };
     const forward = { head, address, target, client, keepAlive, sink: answer.sink };
     const exchange = new Exchange(this, this.#context.upstreams, forward);
     this.#exchange = exchange;
