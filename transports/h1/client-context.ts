@@ -8,6 +8,7 @@ import { valuesOf } from './fields.ts';
 import type { LoopGuard } from './loop.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
+import type { Forwarded } from './write-heads.ts';
 
 export interface ClientTimeouts {
   /** From the first byte of a head (or the connection's start) to its end, ms. */
@@ -44,6 +45,16 @@ export interface ClientContext {
 /** Who a request comes from: `peer`, or who a trusted peer says. */
 export function clientOf(head: RequestHead, { isTrusted }: ClientContext, peer: string): string {
   return isTrusted === undefined ? peer : clientBehind(peer, valuesOf(head.fields, 'x-forwarded-for'), isTrusted);
+}
+
+/** What an origin is told of the client at `address`. */
+export function forwardedOf(
+  head: RequestHead,
+  { isEncrypted, loop }: ClientContext,
+  address: string,
+  vouch: string | undefined,
+): Forwarded {
+  return { address, isEncrypted, vouch, mark: loop?.line(head.host) };
 }
 
 const FAILED: ProxyDecision = {

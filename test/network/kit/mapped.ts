@@ -1,10 +1,12 @@
 /** Gateways with mapped hosts on a real database, with a real authority if one is given; their containers are origins of the test. */
 
+import type { KeyObject } from 'node:crypto';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { Registry } from 'prom-client';
+import type { DnsView } from '../../../actors/network/certificate-deps.ts';
 import { openGateway, type RunningGateway } from '../../../cmd/gateway.ts';
 import { openMappedHosts } from '../../../cmd/mapped-hosts.ts';
 import type { CertificateAuthority } from '../../../proto/certificates.ts';
@@ -29,13 +31,20 @@ export interface House {
   /** Where an authority asks for challenges: the HTTPS port of the first gateway. */
   readonly httpsPort: number;
   /** A gateway; the first takes `httpsPort`. */
-  gateway(authority: CertificateAuthority | undefined, options?: { log?: Log; leaseMs?: number }): Promise<TestGateway>;
+  gateway(authority: CertificateAuthority | undefined, options?: GatewayParts): Promise<TestGateway>;
   /** Another gateway in place of the first, which was stopped. */
-  again(authority: CertificateAuthority): Promise<TestGateway>;
+  again(authority: CertificateAuthority, options?: GatewayParts): Promise<TestGateway>;
   /** Maps a hostname to a port of the container, verified at once; the mapping's id. */
   map(hostname: string, targetPort?: number): Promise<string>;
   unmap(id: string): Promise<void>;
   detail(hostname: string): Promise<string>;
+}
+
+export interface GatewayParts {
+  readonly log?: Log;
+  readonly leaseMs?: number;
+  readonly dns?: DnsView;
+  readonly sealKey?: KeyObject;
 }
 
 export interface TestGateway {
@@ -45,7 +54,11 @@ export interface TestGateway {
   stop(): Promise<void>;
   dial(hostname: string, options?: ConnectionOptions): Promise<TLSSocket>;
   /** GET over TLS, or plainly; the certificate must be good. */
-  get(url: string, ca?: string): Promise<{ status: number; text: string; location: string | undefined }>;
+  get(
+    url: string,
+    ca?: string,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; text: string; location: string | undefined }>;
 }
 
 /** A database with a container at 127.0.0.1 whose port 8080 is `origin`. */
@@ -73,11 +86,11 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
     database,
     db,
     httpsPort,
-    again: (authority) => {
+    again: (authority, options) => {
       isFirst = true;
-      return house.gateway(authority);
+      return house.gateway(authority, options);
     },
-    gateway: async (authority, { log = silentLog, leaseMs } = {}) => {
+    gateway: async (authority, { log = silentLog, leaseMs, dns, sealKey = SEAL_KEY } = {}) => {
       const https = isFirst ? httpsPort : 0;
       isFirst = false;
       // As a process of its own has it.
@@ -85,7 +98,7 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
       const system = start({ name: 'gateway', log });
       const registry = new Registry();
       const mapped = await openMappedHosts({
-        ...{ system, db: ownDb, sealKey: SEAL_KEY, authority, log, registry, lookMs: 200 },
+        ...{ system, db: ownDb, sealKey, authority, log, registry, dns, lookMs: 200 },
         ...(leaseMs === undefined ? {} : { leaseMs }),
       });
       const engine = {
@@ -116,7 +129,7 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
           busProblem: () => undefined,
         },
         sshKeys: { host: [sshKey], platform: sshKey },
-        ...{ isCaching: false, processRegistry: registry },
+        ...{ isCaching: false, processRegistry: registry, installation: 'abcdefghijkl' },
       });
       let ending: Promise<void> | undefined;
       const end = () => {
@@ -140,7 +153,7 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
           socket.on('error', () => {});
           return socket;
         },
-        get: (url, ca) => get(url, ports, ca),
+        get: (url, ca, headers) => get(url, ports, ca, headers),
       };
     },
     map: async (hostname, targetPort = 8080) => {
@@ -165,9 +178,14 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
   return house;
 }
 
-function get(url: string, ports: RunningGateway['ports'], ca: string | undefined): ReturnType<TestGateway['get']> {
+function get(
+  url: string,
+  ports: RunningGateway['ports'],
+  ca: string | undefined,
+  headers: Record<string, string> = {},
+): ReturnType<TestGateway['get']> {
   const { protocol, hostname, pathname } = new URL(url);
-  const common = { host: '127.0.0.1', path: pathname, headers: { host: hostname }, timeout: 10_000 };
+  const common = { host: '127.0.0.1', path: pathname, headers: { host: hostname, ...headers }, timeout: 60_000 };
   return new Promise((resolve, reject) => {
     const agent = protocol === 'https:' ? new Agent({ ca, servername: hostname, maxCachedSessions: 0 }) : undefined;
     const outgoing =
