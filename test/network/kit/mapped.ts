@@ -61,11 +61,8 @@ export interface TestGateway {
   ): Promise<{ status: number; text: string; location: string | undefined }>;
 }
 
-/** A database with a container at 127.0.0.1 whose port 8080 is `origin`. */
-export async function openHouse(t: Cleanup, origin: number): Promise<House> {
-  const database = await testDatabase();
-  t.after(() => database.close());
-  const { db } = database;
+/** A user with a container, whose port 8080 leads to `origin` if that is given. */
+export async function addContainer(db: Db, origin: number | undefined): Promise<void> {
   await db.run(
     `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
   );
@@ -74,10 +71,32 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
      values ($1, 'uuuuuuuuuuu1', 1, $1, 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'running', 'running')`,
     [CONTAINER],
   );
+  if (origin === undefined) return;
   await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 8080, $2)', [
-    CONTAINER,
-    origin,
+    ...[CONTAINER, origin],
   ]);
+}
+
+/** Maps a hostname to the container, verified at once; the mapping's id. */
+export async function mapHostname(db: Db, hostname: string, targetPort = 8080): Promise<string> {
+  const id = newId();
+  await db.tx(async (tx) => {
+    await tx.run(
+      `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since, next_check_at)
+       values ($1, 'uuuuuuuuuuu1', $2, $3, $4, 'pending', 'x', now(), now())`,
+      [id, hostname, CONTAINER, targetPort],
+    );
+    await verifyMapping(tx, id, new Date());
+  });
+  return id;
+}
+
+/** A database with a container at 127.0.0.1 whose port 8080 is `origin`. */
+export async function openHouse(t: Cleanup, origin: number): Promise<House> {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const { db } = database;
+  await addContainer(db, origin);
   const httpsPort = await freePort();
   const { own } = await certificates();
   const { privateKey: sshKey } = generateKeyPair('test');
@@ -156,18 +175,7 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
         get: (url, ca, headers) => get(url, ports, ca, headers),
       };
     },
-    map: async (hostname, targetPort = 8080) => {
-      const id = newId();
-      await db.tx(async (tx) => {
-        await tx.run(
-          `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since, next_check_at)
-           values ($1, 'uuuuuuuuuuu1', $2, $3, $4, 'pending', 'x', now(), now())`,
-          [id, hostname, CONTAINER, targetPort],
-        );
-        await verifyMapping(tx, id, new Date());
-      });
-      return id;
-    },
+    map: (hostname, targetPort) => mapHostname(db, hostname, targetPort),
     unmap: async (id) => {
       await db.tx((tx) => deleteMapping(tx, id));
     },

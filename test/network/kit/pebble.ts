@@ -31,6 +31,8 @@ export interface Pebble {
   /** The directory's own certificate authority, PEM, and as a file. */
   readonly ca: string;
   readonly caFile: string;
+  /** `host:port` of the DNS server it asks. */
+  readonly dns: string;
   /** The root of what it issues. */
   root(): Promise<string>;
   /** All it has written. */
@@ -132,6 +134,7 @@ export async function startPebble(t: Cleanup, options: PebbleOptions): Promise<P
     directoryUrl: `https://localhost:${port}/dir`,
     ca: authority.cert,
     caFile: file('ca.pem'),
+    dns: options.dns ?? `127.0.0.1:${dns}`,
     root: () => page(management, '/roots/0'),
     log: () => log,
     orders: () => (log.match(/Added order "/g) ?? []).length,
