@@ -17,7 +17,7 @@ import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway, serviceRoutes } from './gateway.ts';
 import { keepCertificate } from './live-certificate.ts';
-import { authorityOf, openMappedHosts } from './mapped-hosts.ts';
+import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
@@ -96,6 +96,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     shipped.metrics(processRegistry);
     const mapped = await openMappedHosts({
       ...{ system, db, sealKey: encryptionKey, authority: authorityOf(environment), log, registry: processRegistry },
+      dns: dnsOf(environment, domain),
     });
     teardown.add('mapped hosts', () => mapped.close());
     const clock = { now: Date.now };
@@ -111,6 +112,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const ownRoutes = serviceRoutes(domain, [{ name: 'net', endpoints: network.service.endpoints, target: net }]);
     const gateway = await openGateway({
       mapped,
+      installation,
       fileRoutes: [...fileRoutes, ...ownRoutes],
       ...{ system, db, engine, log, domain, certificate, sshKeys, fallback, proxies, busProblem },
       host: options.listen,

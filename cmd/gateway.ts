@@ -47,6 +47,8 @@ export interface GatewayOptions {
   readonly processRegistry: Registry;
   /** Proxies in front of the gateway. */
   readonly proxies: FrontProxies | undefined;
+  /** Of the platform: marks requests that were sent on, so that those that come back are known. */
+  readonly installation?: string | undefined;
   /** Services of this platform, as `host:port`, and what they know the gateway by. */
   readonly own?: { readonly targets: readonly string[]; readonly secret: string };
   /** Mapped hosts and their certificates; undefined: there are none. */
@@ -94,6 +96,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     ssh,
     ports: options.ports,
     log,
+    loopId: options.installation === undefined ? undefined : `troupe-${options.installation}`,
     proxies,
     route: (request) => {
       if (gateway === undefined) return { reply: { status: 503, headers: [['Retry-After', '1']] } };

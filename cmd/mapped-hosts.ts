@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
 import type { MappingSource } from '../actors/gateway/deps.ts';
-import { certificateNumbers } from '../actors/network/certificate-deps.ts';
+import { certificateNumbers, type DnsView } from '../actors/network/certificate-deps.ts';
 import { startCertificates } from '../actors/network/certificates.ts';
 import { startTree } from '../actors/tree.ts';
 import type { CertificateAuthority } from '../proto/certificates.ts';
@@ -13,6 +13,7 @@ import { verifiedMappings } from '../storage/network/mappings.ts';
 import { networkNews } from '../storage/network/news.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { acmeAuthority } from '../transports/acme/authority.ts';
+import { findAddresses } from '../transports/dns/addresses.ts';
 import { certificateMetrics } from './certificate-metrics.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
@@ -30,6 +31,11 @@ export function authorityOf(environment: Environment): CertificateAuthority | un
   if (directoryUrl === undefined) return undefined;
   const binding = kid === undefined || hmacKey === undefined ? undefined : { kid, hmacKey };
   return acmeAuthority({ directoryUrl, email, binding, ca: caFile === undefined ? undefined : read(caFile) });
+}
+
+/** DNS as the environment's resolvers see it. */
+export function dnsOf({ DNS_RESOLVERS: servers = [], INGRESS_HOST }: Environment, domain: string): DnsView {
+  return { find: findAddresses({ servers }), ingressHost: INGRESS_HOST ?? domain.toLowerCase() };
 }
 
 function read(file: string): string {
@@ -56,10 +62,12 @@ export async function openMappedHosts(options: {
   readonly log: Log;
   /** Shown on the gateway's `/metrics`. */
   readonly registry: Registry;
+  /** DNS as it is seen from here; undefined: certificates are ordered without a look at it. */
+  readonly dns?: DnsView | undefined;
   readonly leaseMs?: number;
   readonly lookMs?: number;
 }): Promise<MappedHosts> {
-  const { system, db, sealKey, authority, log, registry, leaseMs, lookMs } = options;
+  const { system, db, sealKey, authority, log, registry, dns, leaseMs, lookMs } = options;
   const news = networkNews(db);
   const numbers = certificateNumbers();
   certificateMetrics(registry, { db, numbers, directoryUrl: authority?.directoryUrl });
@@ -69,7 +77,7 @@ export async function openMappedHosts(options: {
     ...(lookMs === undefined ? {} : { lookMs }),
   };
   await startTree(system, 'network-certificates', {
-    certificates: (parent) => startCertificates(parent, { db, log, sealKey, authority, news, numbers, ...own }),
+    certificates: (parent) => startCertificates(parent, { db, log, sealKey, authority, news, numbers, dns, ...own }),
   });
   return {
     mappings: {

@@ -3,7 +3,8 @@ import type { KeyObject } from 'node:crypto';
 import type { Ending, Log } from '../proto/ports.ts';
 import type { Db } from '../storage/db.ts';
 import { pendingChallenges } from '../storage/network/acme.ts';
-import { servedCertificate, watchCertificates } from '../storage/network/certificates.ts';
+import { discardCertificate, servedCertificate, watchCertificates } from '../storage/network/certificates.ts';
+import { SealError } from '../storage/seal.ts';
 import type { NameDecision } from '../transports/gateway/listeners.ts';
 import { PendingChallenges, ServedCertificates } from '../transports/tls/served-certificates.ts';
 
@@ -25,6 +26,8 @@ export function mappedTls(db: Db, sealKey: KeyObject, log: Log): MappedTls {
   const watching: Ending = watchCertificates(db, (hostname) => served.forget(hostname));
   const unreadable = (hostname: string) => (error: unknown) => {
     log.warn({ err: error, hostname }, 'a certificate could not be read');
+    // Damaged, or sealed with a key that nobody has any more: no reading will help.
+    if (error instanceof SealError) discardCertificate(db, hostname, sealKey).catch(() => {});
     return NONE_YET;
   };
   return {

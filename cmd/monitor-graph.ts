@@ -20,8 +20,8 @@ export interface GraphParts {
   /** Requests answered by a service, and messages published by the monitor, since the start. */
   readonly requests?: (service: string) => number;
   readonly published: () => number;
-  /** Domain mappings, if the platform has them. */
-  readonly mappings?: () => Promise<readonly { id: string; status: string; containerId: string }[]>;
+  /** Domain mappings of all users. */
+  readonly mappings: () => Promise<readonly { id: string; status: string; containerId: string }[]>;
 }
 
 /** Services that use the engine. */
@@ -78,11 +78,7 @@ async function servicesOf(parts: GraphParts): Promise<Part> {
 
 /** Platform nodes, routes and mappings, as the database has them. */
 async function storedOf(parts: GraphParts): Promise<Part> {
-  const [platform, routes, mappings] = await Promise.all([
-    listNodes(parts.db),
-    listRoutes(parts.db),
-    parts.mappings?.() ?? [],
-  ]);
+  const [platform, routes, mappings] = await Promise.all([listNodes(parts.db), listRoutes(parts.db), parts.mappings()]);
   const services = parts.services();
   return {
     nodes: [

@@ -6,6 +6,7 @@ import { type MonitorService, startMonitor } from '../actors/monitor/service.ts'
 import { CORE_NAMESPACE } from '../proto/monitor.ts';
 import type { Bus, Clock, Log, MetricsSource } from '../proto/ports.ts';
 import type { Db } from '../storage/db.ts';
+import { allMappings } from '../storage/network/overview.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { hostMetrics } from '../transports/host/metrics.ts';
 import { ownProcess } from '../transports/host/own-process.ts';
@@ -14,6 +15,9 @@ import { monitorMetrics } from './monitor-metrics.ts';
 
 /** How often everything is measured unless told otherwise, ms (interface section 4.6). */
 export const DEFAULT_REFRESH_MS = 5000;
+
+/** Mappings in the graph, which only the administrator sees: more would be no picture. */
+const MAX_MAPPINGS_DRAWN = 1000;
 
 /** What it is built from. */
 export interface MonitorParts {
@@ -30,7 +34,7 @@ export interface MonitorParts {
   readonly registry: Registry;
   /** Name of this process among the platform's own. */
   readonly processName: string;
-  readonly graph: Pick<GraphParts, 'services' | 'hasGateway' | 'requests' | 'mappings'> & {
+  readonly graph: Pick<GraphParts, 'services' | 'hasGateway' | 'requests'> & {
     readonly bus: GraphParts['bus'];
     readonly engineKind: string;
   };
@@ -55,7 +59,7 @@ export async function openMonitor(parts: MonitorParts): Promise<{ service: Monit
     graph: graphOfProcess({
       ...{ db, system, services: graph.services, hasGateway: graph.hasGateway, bus: graph.bus },
       ...(graph.requests === undefined ? {} : { requests: graph.requests }),
-      ...(graph.mappings === undefined ? {} : { mappings: graph.mappings }),
+      mappings: () => allMappings(db, MAX_MAPPINGS_DRAWN),
       engine: {
         kind: graph.engineKind,
         isWell: () => clock.now() - numbers.podsAt < 3 * refreshMs,

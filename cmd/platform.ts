@@ -35,7 +35,7 @@ import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
-import { authorityOf, openMappedHosts } from './mapped-hosts.ts';
+import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { openMembership } from './membership.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
@@ -283,12 +283,14 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
     const mapped = await openMappedHosts({
       ...{ system, db, sealKey: secrets.encryptionKey, authority: authorityOf(environment) },
+      dns: dnsOf(environment, domain),
       ...{ log: log.child({ service: 'network' }), registry: metrics.registry },
     });
     teardown.add('mapped hosts', () => mapped.close());
     const gateway = await openGateway({
       sshKeys,
       mapped,
+      installation,
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
       ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
       ...{ isCaching: options.isCaching, processRegistry: metrics.registry, busProblem },

@@ -42,13 +42,21 @@ export interface CertificateAuthority {
 
 /**
  * - `unavailable`: not reached, too slow, or 5xx
+ * - `stuck`: the order is there, and does not get on
  * - `rate_limited`: asked to wait
  * - `no_account`: the account is unknown, deactivated or revoked: another has to be made
  * - `no_order`: the order is gone or has failed: another has to be placed
  * - `refused`: the authority says no to this hostname or could not verify it
  * - `bad_answer`: what it says makes no sense
  */
-export type CaErrorCode = 'unavailable' | 'rate_limited' | 'no_account' | 'no_order' | 'refused' | 'bad_answer';
+export type CaErrorCode =
+  | 'unavailable'
+  | 'stuck'
+  | 'rate_limited'
+  | 'no_account'
+  | 'no_order'
+  | 'refused'
+  | 'bad_answer';
 
 /** The one error a CertificateAuthority rejects with. `message` is in the authority's own words where it had some. */
 export class CaError extends Error {

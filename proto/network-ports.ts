@@ -63,6 +63,18 @@ export type TxtAnswer =
   /** It did not answer, or with an error: `reason` is a few words. */
   | { readonly kind: 'failed'; readonly reason: string };
 
+/** What all resolvers together say about the addresses of a name, aliases followed. */
+export type HostAddresses =
+  /** At least one, as text. */
+  | { readonly kind: 'found'; readonly addresses: readonly string[] }
+  /** All answered that the name has none. */
+  | { readonly kind: 'none' }
+  /** Not all answered, and those that did know of none. */
+  | { readonly kind: 'unknown' };
+
+/** Looks addresses up. Never rejects, and ends within seconds. Nothing is ever connected to by them. */
+export type FindAddresses = (hostname: string) => Promise<HostAddresses>;
+
 /** Resolvers, asked all at once. */
 export interface TxtResolvers {
   /** What each says, by its address; at least one. Never rejects, and ends within seconds. */

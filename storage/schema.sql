@@ -151,6 +151,7 @@ create table certificates (
   last_code text,
   last_problem text,
   last_error text,
+  tried_at timestamp with time zone,
   constraint certificates_pkey PRIMARY KEY (hostname),
   constraint certificates_whole CHECK ((((chain IS NULL) = (key_sealed IS NULL)) AND ((chain IS NULL) = (not_after IS NULL))))
 );

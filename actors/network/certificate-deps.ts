@@ -2,6 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { CertificateAuthority } from '../../proto/certificates.ts';
 import type { NetworkNewsSource } from '../../proto/network-news.ts';
+import type { FindAddresses } from '../../proto/network-ports.ts';
 import type { Log } from '../../proto/ports.ts';
 import type { Db } from '../../storage/db.ts';
 
@@ -14,10 +15,19 @@ export interface CertificateDeps {
   /** Says when a mapping was verified or removed. */
   readonly news: NetworkNewsSource;
   readonly numbers: CertificateNumbers;
-  /** How long an order is held without a sign of life, ms. Default 30,000. */
+  /** Where hostnames lead, so that none is ordered for one that leads nowhere; undefined: nobody looks. */
+  readonly dns?: DnsView | undefined;
+  /** How long an order is held without a sign of life, ms. Default 10,000. */
   readonly leaseMs?: number;
   /** Between two looks for what is due, ms. Default 5,000. */
   readonly lookMs?: number;
+}
+
+/** DNS as it is seen from here. */
+export interface DnsView {
+  readonly find: FindAddresses;
+  /** Where mapped hostnames are to lead. */
+  readonly ingressHost: string;
 }
 
 /** Counted since the process began. */

@@ -16,6 +16,7 @@ import {
   isMapped,
   noteOrder,
   type OrderLease,
+  postponeOrder,
   releaseOrder,
   renewOrder,
   startOrder,
@@ -23,9 +24,19 @@ import {
 } from '../../storage/network/certificates.ts';
 import { setCertificateDetail } from '../../storage/network/mappings.ts';
 import { type CertificateDeps, countOutcome } from './certificate-deps.ts';
-import { certificateDetail, concernsAccount, renewAt, retryIn } from './certificate-rules.ts';
+import {
+  certificateDetail,
+  concernsAccount,
+  isGivenUp,
+  leadsNowhere,
+  NO_ADDRESS,
+  renewAt,
+  retryIn,
+  whatToCheck,
+} from './certificate-rules.ts';
 
-const LEASE_MS = 30_000;
+/** What a node leaves behind that dies is taken up within this and a look for what is due. */
+const LEASE_MS = 10_000;
 
 /** Why an order ends without a failure of anybody: another node holds it, or its mapping is gone. */
 class LostOrder extends Error {}
@@ -40,6 +51,10 @@ export async function orderCertificate(
   const { db, sealKey, log, numbers } = deps;
   const { directoryUrl } = authority;
   const leaseMs = deps.leaseMs ?? LEASE_MS;
+  if (await isNowhere(deps, hostname)) {
+    await tellDetail(deps, authority, hostname);
+    return;
+  }
   const lease = await startOrder(db, hostname, { directoryUrl, leaseMs, sealKey });
   if (typeof lease === 'string') {
     if (lease === 'no_budget' || lease === 'fresh') await tellDetail(deps, authority, hostname);
@@ -62,6 +77,7 @@ export async function orderCertificate(
     );
   }, leaseMs / 4);
   try {
+    await tellDetail(deps, authority, hostname);
     const key = lease.key ?? (await authority.newKey());
     const account = await accountAt(deps, authority, ends);
     const chain = await issue(deps, authority, lease, account, key, ends);
@@ -83,6 +99,16 @@ export async function orderCertificate(
     await renewing;
     await tellDetail(deps, authority, hostname);
   }
+}
+
+/** Whether the hostname has no address yet: an authority would only count a failure. That is written down with the next look. */
+async function isNowhere({ db, dns, log }: CertificateDeps, hostname: string): Promise<boolean> {
+  if (dns === undefined || (await dns.find(hostname)).kind !== 'none') return false;
+  const { attempts = 0 } = (await certificateStatus(db, hostname)) ?? {};
+  const inMs = retryIn({ code: NO_ADDRESS }, attempts + 1, Math.random());
+  const text = leadsNowhere(hostname, dns.ingressHost);
+  if (await postponeOrder(db, hostname, { inMs, code: NO_ADDRESS, text })) log.info({ hostname, inMs }, text);
+  return true;
 }
 
 /** Says in the mapping what its certificate waits for. */
@@ -127,7 +153,7 @@ async function issue(
 
 /** The account of this installation at the authority; made when it is first needed. */
 async function accountAt(
-  { db, sealKey }: CertificateDeps,
+  { db, log, sealKey }: CertificateDeps,
   authority: CertificateAuthority,
   signal: AbortSignal,
 ): Promise<CaAccount> {
@@ -138,15 +164,21 @@ async function accountAt(
     await addAcmeAccount(db, directoryUrl, sealKey, await authority.newKey());
     account = await acmeAccount(db, directoryUrl, sealKey);
   }
-  if (account === undefined) throw new CaError('no_account', 'The account is gone.');
-  if (account.url !== undefined) return { key: account.key, url: account.url };
-  const url = await authority.register(account.key, signal);
+  if (account?.key === undefined && account !== undefined) {
+    log.warn({ directoryUrl }, 'the key of the account at the certificate authority does not open: another is made');
+    await replaceAcmeAccount(db, directoryUrl, sealKey, account.url, await authority.newKey());
+    account = await acmeAccount(db, directoryUrl, sealKey);
+  }
+  if (account?.key === undefined) throw new CaError('no_account', 'The account is gone');
+  const { key } = account;
+  if (account.url !== undefined) return { key, url: account.url };
+  const url = await authority.register(key, signal);
   await setAcmeAccountUrl(db, directoryUrl, url);
-  return { key: account.key, url };
+  return { key, url };
 }
 
 async function failed(
-  { db, log, numbers, sealKey }: CertificateDeps,
+  { db, dns, log, numbers, sealKey }: CertificateDeps,
   authority: CertificateAuthority,
   lease: OrderLease,
   error: CaError,
@@ -161,13 +193,19 @@ async function failed(
   );
   const isForAll = concernsAccount(error, hostname);
   if (isForAll) await holdAccount(db, authority.directoryUrl, inMs, error.message);
-  // An order that failed or is gone is of no use; one whose authority is away is taken up again.
-  if (error.code !== 'unavailable' && error.code !== 'rate_limited') await noteOrder(db, lease, sealKey, undefined);
+  const isOver = isGivenUp(error, attempts);
+  if (isOver) await noteOrder(db, lease, sealKey, undefined);
+  let text = error.message;
+  if (error.code === 'stuck' && isOver) text += ', so it was given up: the next try places another';
+  if (error.code === 'refused' && dns !== undefined) {
+    const found = await Promise.all([dns.find(hostname), dns.find(dns.ingressHost)]);
+    text = `${text.replace(/[.!?]?$/, '.')} ${whatToCheck(hostname, found[0], dns.ingressHost, found[1])}`;
+  }
   await failOrder(db, lease, {
     inMs,
     code: error.code,
     problem: error.problem,
-    text: error.message,
+    text,
     counts: !isForAll,
   });
 }

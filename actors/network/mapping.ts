@@ -14,6 +14,7 @@ import {
   verifyMapping as verifyEndpoint,
 } from '../../proto/network.ts';
 import { audit } from '../../storage/audit.ts';
+import { hastenOrder } from '../../storage/network/certificates.ts';
 import {
   deleteMapping,
   failMapping,
@@ -24,10 +25,12 @@ import {
   setRecord,
   verifyMapping,
 } from '../../storage/network/mappings.ts';
+import { tellNetwork } from '../../storage/network/news.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { did } from '../audit.ts';
 import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../door.ts';
 import { makeRecord, removeRecord } from './automation.ts';
+import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
 import { detailOf, EXPIRY_MS, isProven, nextCheck } from './check-rules.ts';
 import type { NetworkDeps } from './deps.ts';
 import { verifyName } from './hostname-rules.ts';
@@ -150,7 +153,10 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
     }),
     on(verifyEndpoint, async ({ id }: MappingState, call): Promise<ReplyOf<typeof verifyEndpoint>> => {
       const row = await own(id, call);
-      if (row.status === 'verified') return { status: 'verified' };
+      if (row.status === 'verified') {
+        await hasten(row);
+        return { status: 'verified' };
+      }
       const now = clock.now();
       if (row.status === 'failed') {
         await retryMapping(db, id, { now: new Date(now), nextCheckAt: new Date(now) });
@@ -166,6 +172,13 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
       return { status: 'pending', detail: seen.detail };
     }),
   );
+
+  /** Whoever asks has perhaps mended what its certificate waits for. */
+  const hasten = (row: MappingRow) =>
+    db.tx(async (tx) => {
+      if (await hastenOrder(tx, row.hostname, PAUSE_BEFORE_HASTE_MS))
+        await tellNetwork(tx, { kind: 'verified', mappingId: row.id, hostname: row.hostname });
+    });
 
   const begin = async (id: string, replyTo: Ref<MappingView>) => {
     let row = await mappingById(db, id);

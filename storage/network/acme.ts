@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import type { CertificatePem } from '../../proto/certificates.ts';
 import type { Queries } from '../db.ts';
-import { open, seal } from '../seal.ts';
+import { open, SealError, seal } from '../seal.ts';
 
 /**
  * New orders an account may place at once, and how fast they come back: below what the largest public authority allows, 300 in three
@@ -16,18 +16,26 @@ const challengeContext = (hostname: string) => `acme_challenges/${hostname}/key`
 
 const accountRow = z.object({ key_sealed: z.instanceof(Buffer), url: z.string().nullable() });
 
-/** The account's key, and where it is once it was made; undefined when there is none. Throws SealError when the key does not open. */
+/** The account's key (undefined when it does not open), and where it is once it was made; undefined when there is none. */
 export async function acmeAccount(
   db: Queries,
   directoryUrl: string,
   sealKey: KeyObject,
-): Promise<{ key: string; url: string | undefined } | undefined> {
+): Promise<{ key: string | undefined; url: string | undefined } | undefined> {
   const row = await db.one(accountRow, 'select key_sealed, url from acme_accounts where directory_url = $1', [
     directoryUrl,
   ]);
   if (row === undefined) return undefined;
-  const key = open(sealKey, accountContext(directoryUrl), row.key_sealed).toString();
-  return { key, url: row.url ?? undefined };
+  return { key: openedKey(sealKey, directoryUrl, row.key_sealed), url: row.url ?? undefined };
+}
+
+function openedKey(sealKey: KeyObject, directoryUrl: string, sealed: Uint8Array): string | undefined {
+  try {
+    return open(sealKey, accountContext(directoryUrl), sealed).toString();
+  } catch (error) {
+    if (error instanceof SealError) return undefined;
+    throw error;
+  }
 }
 
 /** Writes a key down before the account is made with it, for the order that needs it; when there is one already, that stays. */

@@ -151,7 +151,7 @@ export function storeCertificate(
     await tx.run(
       `update certificates set chain = $2, key_sealed = $3, serial = $4, not_before = $5, not_after = $6, renew_at = $7,
          lease_until = null, order_url = null, order_key_sealed = null, attempts = 0, next_try = null,
-         last_code = null, last_problem = null, last_error = null
+         tried_at = null, last_code = null, last_problem = null, last_error = null
        where hostname = $1`,
       [
         hostname,
@@ -183,11 +183,45 @@ export async function failOrder(
   },
 ): Promise<void> {
   await db.run(
-    `update certificates set lease_until = null, attempts = attempts + $3, next_try = clock_timestamp() + $4 * interval '1 ms',
+    `update certificates set lease_until = null, tried_at = clock_timestamp(), attempts = attempts + $3, next_try = clock_timestamp() + $4 * interval '1 ms',
        last_code = $5, last_problem = $6, last_error = $7 where hostname = $1 and epoch = $2`,
     [hostname, epoch, failure.counts ? 1 : 0, failure.inMs, failure.code, failure.problem ?? null, failure.text],
   );
   await db.run('delete from acme_challenges where hostname = $1', [hostname]);
+}
+
+/** Puts off what is due and nobody does, without asking any authority. False when there is nothing to put off. */
+export function postponeOrder(
+  db: Db,
+  hostname: string,
+  { inMs, code, text }: { readonly inMs: number; readonly code: string; readonly text: string },
+): Promise<boolean> {
+  return db.tx(async (tx) => {
+    if (!(await isMapped(tx, hostname))) return false;
+    await tx.run('insert into certificates (hostname) values ($1) on conflict do nothing', [hostname]);
+    const put = await tx.run(
+      `update certificates set attempts = attempts + 1, next_try = clock_timestamp() + $2 * interval '1 ms',
+         tried_at = null, last_code = $3, last_problem = null, last_error = $4
+       where hostname = $1 and coalesce(lease_until <= clock_timestamp(), true)
+         and coalesce(next_try <= clock_timestamp(), true) and coalesce(renew_at <= clock_timestamp(), true)`,
+      [hostname, inMs, code, text],
+    );
+    return put === 1;
+  });
+}
+
+/**
+ * The user says that all is right now: the next try is not waited for, but for `pauseMs` since the last that an authority counted. One that
+ * was asked to wait, waits. Returns whether anything was waited for.
+ */
+export async function hastenOrder(db: Queries, hostname: string, pauseMs: number): Promise<boolean> {
+  const hastened = await db.run(
+    `update certificates set next_try = greatest(clock_timestamp(), tried_at + $2 * interval '1 ms')
+     where hostname = $1 and next_try > greatest(clock_timestamp(), tried_at + $2 * interval '1 ms')
+       and last_code is distinct from 'rate_limited'`,
+    [hostname, pauseMs],
+  );
+  return hastened === 1;
 }
 
 /** Gives the order back as it is: whoever looks next takes it up. */
@@ -206,6 +240,31 @@ export async function dueHostnames(db: Queries, limit: number): Promise<string[]
     [limit],
   );
   return rows.map(({ hostname }) => hostname);
+}
+
+/** A certificate whose key does not open is of no use to anybody: another is ordered, and nothing is served until then. */
+export async function discardCertificate(db: Queries, hostname: string, sealKey: KeyObject): Promise<boolean> {
+  const row = await db.one(
+    servedRow,
+    'select chain, key_sealed, serial from certificates where hostname = $1 and chain is not null',
+    [hostname],
+  );
+  if (row === undefined || opens(sealKey, keyContext(hostname, row.serial), row.key_sealed)) return false;
+  const gone = await db.run(
+    `update certificates set chain = null, key_sealed = null, not_before = null, not_after = null, renew_at = null
+     where hostname = $1 and serial = $2`,
+    [hostname, row.serial],
+  );
+  return gone === 1;
+}
+
+function opens(sealKey: KeyObject, context: string, sealed: Uint8Array): boolean {
+  try {
+    open(sealKey, context, sealed);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const servedRow = z.object({ chain: z.string(), key_sealed: z.instanceof(Buffer), serial: z.number() });
@@ -232,6 +291,7 @@ const statusRow = z
     is_held: z.boolean(),
     attempts: z.number(),
     next_try: z.date().nullable(),
+    last_code: z.string().nullable(),
     last_problem: z.string().nullable(),
     last_error: z.string().nullable(),
   })
@@ -241,6 +301,7 @@ const statusRow = z
     isOrdering: row.is_held,
     attempts: row.attempts,
     nextTry: row.next_try ?? undefined,
+    code: row.last_code ?? undefined,
     problem: row.last_problem ?? undefined,
     error: row.last_error ?? undefined,
   }));
@@ -252,8 +313,8 @@ export type CertificateStatus = z.output<typeof statusRow>;
 export function certificateStatus(db: Queries, hostname: string): Promise<CertificateStatus | undefined> {
   return db.one(
     statusRow,
-    `select hostname, not_after, coalesce(lease_until > clock_timestamp(), false) as is_held, attempts, next_try, last_problem,
-       last_error from certificates where hostname = $1`,
+    `select hostname, not_after, coalesce(lease_until > clock_timestamp(), false) as is_held, attempts, next_try, last_code,
+       last_problem, last_error from certificates where hostname = $1`,
     [hostname],
   );
 }

@@ -6,6 +6,7 @@ import { type AddressInfo, connect, createServer as createRaw, type Socket } fro
 import type { AccessEntry, ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
 import type { CacheHook } from '../../transports/h1/cache-hook.ts';
 import type { ClientTimeouts } from '../../transports/h1/client-context.ts';
+import type { LoopGuard } from '../../transports/h1/loop.ts';
 import { HttpProxy } from '../../transports/h1/server.ts';
 import { type UpstreamLimits, Upstreams } from '../../transports/h1/upstreams.ts';
 import { Admission } from '../../transports/tcp/admission.ts';
@@ -32,6 +33,7 @@ export async function openProxy(
     admission?: Admission;
     cache?: CacheHook;
     isTrusted?: IsTrusted;
+    loop?: LoopGuard;
   } = {},
 ): Promise<TestProxy> {
   const upstreams = new Upstreams(options.limits);
@@ -40,6 +42,7 @@ export async function openProxy(
   const proxy = new HttpProxy({
     upstreams,
     isTrusted: options.isTrusted,
+    loop: options.loop,
     route:
       typeof route === 'function' ? route : ({ target }) => ({ forward: { host: '127.0.0.1', port: route }, target }),
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

@@ -27,7 +27,7 @@ async function world(t: TestContext, options: Partial<PebbleOptions> = {}) {
     ca: pebble.ca,
     email: 'ops@example.com',
     binding: options.binding,
-    patienceMs: 10_000,
+    patienceMs: 60_000,
   });
   t.after(() => authority.close());
   const account = async () => {
@@ -44,7 +44,7 @@ async function world(t: TestContext, options: Partial<PebbleOptions> = {}) {
   return { pebble, authority, account, order, challenges };
 }
 
-describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 60_000 }, () => {
+describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
   test('is issued by TLS-ALPN-01 for the key and the name, with its chain', async (t) => {
     const { pebble, authority, account, order } = await world(t);
     const key = await authority.newKey();
@@ -165,7 +165,7 @@ async function odd(t: TestContext, status: number, headers: Record<string, strin
     server.close();
     await once(server, 'close');
   });
-  const authority = acmeAuthority({ directoryUrl: `https://localhost:${port}/dir`, ca: own.cert, timeoutMs: 500 });
+  const authority = acmeAuthority({ directoryUrl: `https://localhost:${port}/dir`, ca: own.cert, timeoutMs: 30_000 });
   t.after(() => authority.close());
   return authority;
 }

@@ -8,42 +8,20 @@ import { describe, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { CaError, type CaOrder, type CertificateAuthority } from '../../proto/certificates.ts';
-import { acmeAuthority } from '../../transports/acme/authority.ts';
 import { issueCertificate, makeAuthority, type Pem } from '../../transports/tls/local-ca.ts';
 import { httpOrigin } from '../gateway/kit.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
+import { issuingWorld } from './kit/issuing.ts';
 import { openHouse } from './kit/mapped.ts';
-import { type PebbleOptions, skipWithoutPebble, startPebble } from './kit/pebble.ts';
+import { skipWithoutPebble } from './kit/pebble.ts';
 
 failOnLeaks();
 
-async function world(t: TestContext, options: Partial<PebbleOptions> = {}) {
-  const origin = await httpOrigin(t, (incoming, response) => response.end(`the container of ${incoming.headers.host}`));
-  const house = await openHouse(t, origin);
-  const pebble = await startPebble(t, { tlsPort: house.httpsPort, ...options });
-  const authority = () => {
-    const made = acmeAuthority({
-      directoryUrl: pebble.directoryUrl,
-      ca: pebble.ca,
-      timeoutMs: 3000,
-      patienceMs: 10_000,
-    });
-    t.after(() => made.close());
-    return made;
-  };
-  const issued = (hostname: string) =>
-    until(() => house.db.run('select from certificates where hostname = $1 and chain is not null', [hostname]), {
-      what: `a certificate for ${hostname}`,
-      timeoutMs: 20_000,
-    });
-  return { house, pebble, authority, issued };
-}
-
-describe('a mapped host with a real authority', { skip: skipWithoutPebble(), timeout: 120_000 }, () => {
+describe('a mapped host with a real authority', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
   test('has its certificate before its first visitor, and curl believes it', async (t) => {
-    const { house, pebble, authority, issued } = await world(t);
+    const { house, pebble, authority, issued } = await issuingWorld(t);
     const gateway = await house.gateway(authority());
     const began = performance.now();
     await house.map('shop.example.com');
@@ -68,7 +46,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('T21: asked for on three gateways at once, it is ordered once', async (t) => {
-    const { house, pebble, authority, issued } = await world(t);
+    const { house, pebble, authority, issued } = await issuingWorld(t);
     const gateways = await Promise.all([
       house.gateway(authority()),
       house.gateway(authority()),
@@ -88,7 +66,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('T19: the challenge is never shown to an ordinary client, and only a pending one is answered', async (t) => {
-    const { house, pebble, authority, issued } = await world(t);
+    const { house, pebble, authority, issued } = await issuingWorld(t);
     const gateway = await house.gateway(authority());
     await house.map('alpn.example.com');
     await issued('alpn.example.com');
@@ -120,7 +98,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('T17: random server names cause no order and leave nothing behind', async (t) => {
-    const { house, pebble, authority, issued } = await world(t);
+    const { house, pebble, authority, issued } = await issuingWorld(t);
     const gateway = await house.gateway(authority());
     await house.map('known.example.com');
     await issued('known.example.com');
@@ -143,7 +121,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('T20: an authority that is down is said so, and waited for', async (t) => {
-    const { house, pebble, authority, issued } = await world(t);
+    const { house, pebble, authority, issued } = await issuingWorld(t);
     await house.gateway(authority());
     await pebble.stop();
     await house.map('down.example.com');
@@ -156,7 +134,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('T20: an account that the authority has forgotten is made anew', async (t) => {
-    const { house, pebble, authority, issued } = await world(t);
+    const { house, pebble, authority, issued } = await issuingWorld(t);
     await house.gateway(authority());
     await house.map('first.example.com');
     await issued('first.example.com');
@@ -167,7 +145,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('T22: a node that dies in the middle of an order leaves it to another, which places none of its own', async (t) => {
-    const { house, pebble, authority, issued } = await world(t);
+    const { house, pebble, authority, issued } = await issuingWorld(t);
     const real = authority();
     let isPlaced = false;
     const dying: CertificateAuthority = {
@@ -228,7 +206,7 @@ async function fake(issue: (order: CaOrder, sign: (hostname: string) => Promise<
   return { authority, orders, ca };
 }
 
-describe('an authority that says wait', { timeout: 60_000 }, () => {
+describe('an authority that says wait', { timeout: 600_000 }, () => {
   const house = async (t: TestContext) =>
     openHouse(t, await httpOrigin(t, (_incoming, response) => response.end('here')));
 

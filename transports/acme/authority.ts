@@ -75,7 +75,7 @@ export function acmeAuthority(options: AcmeOptions): CertificateAuthority {
       if (seen.status === 'invalid') throw await whyInvalid(client, seen, signal);
       const wait = Math.max(pause, retryAfter(answer?.headers['retry-after'], now()) ?? 0);
       if (performance.now() + wait > deadline)
-        throw new CaError('unavailable', `The certificate authority has left the order in the state "${seen.status}"`, {
+        throw new CaError('stuck', `The certificate authority has left the order in the state "${seen.status}"`, {
           retryAfterMs: wait,
         });
       await sleep(wait, undefined, { signal }).catch((error: unknown) => {

@@ -8,6 +8,7 @@ import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts
 import type { Log } from '../../proto/ports.ts';
 import type { CacheHook } from '../h1/cache-hook.ts';
 import type { ClientTimeouts } from '../h1/client-context.ts';
+import { LoopGuard } from '../h1/loop.ts';
 import { HttpProxy } from '../h1/server.ts';
 import { Upstreams } from '../h1/upstreams.ts';
 import type { SshGateway } from '../ssh/gateway.ts';
@@ -62,6 +63,8 @@ export interface GatewayListenerOptions {
   readonly timeouts?: Partial<ClientTimeouts>;
   /** How long first bytes, a hello or a handshake may be waited for, ms. */
   readonly firstBytesMs?: number;
+  /** What marks requests that were sent on, a token: those that come back get 508. Undefined: none are known again. */
+  readonly loopId?: string | undefined;
   /** Proxies in front of us. */
   readonly proxies?: FrontProxies | undefined;
 }
@@ -94,7 +97,7 @@ export class GatewayListeners {
 
   private constructor(options: GatewayListenerOptions) {
     this.#options = options;
-    const { proxies } = options;
+    const { proxies, loopId } = options;
     this.#admission = new Admission(options.limits, proxies?.isTrusted);
     this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined };
     this.#proxy = new HttpProxy({
@@ -103,6 +106,7 @@ export class GatewayListeners {
       ...(options.cache === undefined ? {} : { cache: options.cache }),
       onAccess: options.onAccess,
       isTrusted: proxies?.sendHeader ? undefined : proxies?.isTrusted,
+      loop: loopId === undefined ? undefined : new LoopGuard(loopId),
       ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
       onSwitch: (client, origin, about) => this.#join(client, origin, { kind: 'upgrade', ...about }),
     });

@@ -5,8 +5,10 @@ import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
 import { valuesOf } from './fields.ts';
+import type { LoopGuard } from './loop.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
+import type { Forwarded } from './write-heads.ts';
 
 export interface ClientTimeouts {
   /** From the first byte of a head (or the connection's start) to its end, ms. */
@@ -36,11 +38,23 @@ export interface ClientContext {
   readonly isEncrypted: boolean;
   /** Peers whose X-Forwarded-For is believed; undefined: nobody's is. */
   readonly isTrusted: IsTrusted | undefined;
+  /** Knows requests that come back; undefined: nobody does. */
+  readonly loop?: LoopGuard | undefined;
 }
 
 /** Who a request comes from: `peer`, or who a trusted peer says. */
 export function clientOf(head: RequestHead, { isTrusted }: ClientContext, peer: string): string {
   return isTrusted === undefined ? peer : clientBehind(peer, valuesOf(head.fields, 'x-forwarded-for'), isTrusted);
+}
+
+/** What an origin is told of the client at `address`. */
+export function forwardedOf(
+  head: RequestHead,
+  { isEncrypted, loop }: ClientContext,
+  address: string,
+  vouch: string | undefined,
+): Forwarded {
+  return { address, isEncrypted, vouch, mark: loop?.line(head.host) };
 }
 
 const FAILED: ProxyDecision = {
@@ -50,6 +64,14 @@ const FAILED: ProxyDecision = {
 /** The certificate that the client checked vouches for one name only (hazard T16; RFC 9110, section 15.5.20). */
 const MISDIRECTED: ProxyDecision = {
   reply: { status: 421, body: 'This connection was opened for another host name.\n' },
+};
+
+/** It would only come back again (hazard N05). */
+const LOOP: ProxyDecision = {
+  reply: {
+    status: 508,
+    body: 'This request has been here before: the service behind this address sends it back here.\n',
+  },
 };
 
 /**
@@ -63,6 +85,7 @@ export function decisionOf(
   serverName: string | undefined,
 ): ProxyDecision | Promise<ProxyDecision> {
   if (serverName !== undefined && head.host !== serverName) return MISDIRECTED;
+  if (context.loop?.isLoop(head)) return LOOP;
   try {
     const decision = context.route(new Asked(head, context, address));
     return decision instanceof Promise ? decision.catch(() => FAILED) : decision;

@@ -8,7 +8,7 @@ import { Ahead } from './ahead.ts';
 import { BodyReader } from './body.ts';
 import { type CacheAnswer, FORWARD } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
-import { type ClientContext, clientOf, decisionOf, entryOf } from './client-context.ts';
+import { type ClientContext, clientOf, decisionOf, entryOf, forwardedOf } from './client-context.ts';
 import type { Timed } from './deadlines.ts';
 import { Exchange, type ExchangeClient } from './exchange.ts';
 import { Replay } from './replay.ts';
@@ -177,7 +177,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.fail(answer.status, answer.reason);
       return;
     }
-    const client = { address: this.#address, isEncrypted: this.#context.isEncrypted, vouch };
+    const client = forwardedOf(head, this.#context, this.#address, vouch);
     const forward = { head, address, target, client, keepAlive, sink: answer.sink };
     const exchange = new Exchange(this, this.#context.upstreams, forward);
     this.#exchange = exchange;

@@ -141,6 +141,7 @@ const KEPT = new Set([
   'authorization',
   'cookie',
   'set-cookie',
+  'cdn-loop',
   'x-forwarded-for',
   'x-forwarded-proto',
   'x-forwarded-host',

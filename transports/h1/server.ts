@@ -8,6 +8,7 @@ import type { CacheHook } from './cache-hook.ts';
 import { ClientConnection } from './client.ts';
 import { CLIENT_TIMEOUTS, type ClientContext, type ClientTimeouts } from './client-context.ts';
 import { Deadlines } from './deadlines.ts';
+import type { LoopGuard } from './loop.ts';
 import type { Upstreams } from './upstreams.ts';
 
 export interface ProxyOptions {
@@ -19,6 +20,8 @@ export interface ProxyOptions {
   readonly onAccess?: (entry: AccessEntry) => void;
   /** Peers whose X-Forwarded-For is believed. */
   readonly isTrusted?: IsTrusted | undefined;
+  /** Knows requests that come back. */
+  readonly loop?: LoopGuard | undefined;
   /** Takes both wires of a connection that switched protocols. */
   readonly onSwitch: ClientContext['onSwitch'];
 }
@@ -72,9 +75,9 @@ export class HttpProxy {
     const key = `${port}/${isEncrypted}`;
     let context = this.#contexts.get(key);
     if (context === undefined) {
-      const { route, upstreams, cache, timeouts, onAccess, onSwitch, isTrusted } = this.#options;
+      const { route, upstreams, cache, timeouts, onAccess, onSwitch, isTrusted, loop } = this.#options;
       context = {
-        ...{ route, upstreams, cache, onSwitch, port, isEncrypted, isTrusted, deadlines: this.#deadlines },
+        ...{ route, upstreams, cache, onSwitch, port, isEncrypted, isTrusted, loop, deadlines: this.#deadlines },
         timeouts: { ...CLIENT_TIMEOUTS, ...timeouts },
         onAccess: onAccess ?? (() => {}),
         onDone: (connection) => {

@@ -14,13 +14,15 @@ export interface Forwarded {
   readonly isEncrypted: boolean;
   /** Said in `GATEWAY_FIELD`: tells a service of the platform that the rest can be believed. */
   readonly vouch?: string | undefined;
+  /** A line that marks the request as having been here (loop.ts), with its end. */
+  readonly mark?: string | undefined;
 }
 
 /** The request's head for the origin. `upgrade`: the protocol that may be switched to. */
 export function requestFor(
   head: RequestHead,
   target: string,
-  { address, isEncrypted, vouch }: Forwarded,
+  { address, isEncrypted, vouch, mark = '' }: Forwarded,
   upgrade: string | undefined,
 ): string {
   let text = `${head.method} ${target} HTTP/1.1\r\n`;
@@ -42,7 +44,7 @@ export function requestFor(
   if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
   if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
-  return `${text}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
+  return `${text}${mark}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
 }
 
 /** How a body reaches the client. */

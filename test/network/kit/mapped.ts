@@ -1,10 +1,12 @@
 /** Gateways with mapped hosts on a real database, with a real authority if one is given; their containers are origins of the test. */
 
+import type { KeyObject } from 'node:crypto';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { Registry } from 'prom-client';
+import type { DnsView } from '../../../actors/network/certificate-deps.ts';
 import { openGateway, type RunningGateway } from '../../../cmd/gateway.ts';
 import { openMappedHosts } from '../../../cmd/mapped-hosts.ts';
 import type { CertificateAuthority } from '../../../proto/certificates.ts';
@@ -29,13 +31,20 @@ export interface House {
   /** Where an authority asks for challenges: the HTTPS port of the first gateway. */
   readonly httpsPort: number;
   /** A gateway; the first takes `httpsPort`. */
-  gateway(authority: CertificateAuthority | undefined, options?: { log?: Log; leaseMs?: number }): Promise<TestGateway>;
+  gateway(authority: CertificateAuthority | undefined, options?: GatewayParts): Promise<TestGateway>;
   /** Another gateway in place of the first, which was stopped. */
-  again(authority: CertificateAuthority): Promise<TestGateway>;
+  again(authority: CertificateAuthority, options?: GatewayParts): Promise<TestGateway>;
   /** Maps a hostname to a port of the container, verified at once; the mapping's id. */
   map(hostname: string, targetPort?: number): Promise<string>;
   unmap(id: string): Promise<void>;
   detail(hostname: string): Promise<string>;
+}
+
+export interface GatewayParts {
+  readonly log?: Log;
+  readonly leaseMs?: number;
+  readonly dns?: DnsView;
+  readonly sealKey?: KeyObject;
 }
 
 export interface TestGateway {
@@ -45,14 +54,15 @@ export interface TestGateway {
   stop(): Promise<void>;
   dial(hostname: string, options?: ConnectionOptions): Promise<TLSSocket>;
   /** GET over TLS, or plainly; the certificate must be good. */
-  get(url: string, ca?: string): Promise<{ status: number; text: string; location: string | undefined }>;
+  get(
+    url: string,
+    ca?: string,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; text: string; location: string | undefined }>;
 }
 
-/** A database with a container at 127.0.0.1 whose port 8080 is `origin`. */
-export async function openHouse(t: Cleanup, origin: number): Promise<House> {
-  const database = await testDatabase();
-  t.after(() => database.close());
-  const { db } = database;
+/** A user with a container, whose port 8080 leads to `origin` if that is given. */
+export async function addContainer(db: Db, origin: number | undefined): Promise<void> {
   await db.run(
     `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
   );
@@ -61,10 +71,32 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
      values ($1, 'uuuuuuuuuuu1', 1, $1, 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'running', 'running')`,
     [CONTAINER],
   );
+  if (origin === undefined) return;
   await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 8080, $2)', [
-    CONTAINER,
-    origin,
+    ...[CONTAINER, origin],
   ]);
+}
+
+/** Maps a hostname to the container, verified at once; the mapping's id. */
+export async function mapHostname(db: Db, hostname: string, targetPort = 8080): Promise<string> {
+  const id = newId();
+  await db.tx(async (tx) => {
+    await tx.run(
+      `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since, next_check_at)
+       values ($1, 'uuuuuuuuuuu1', $2, $3, $4, 'pending', 'x', now(), now())`,
+      [id, hostname, CONTAINER, targetPort],
+    );
+    await verifyMapping(tx, id, new Date());
+  });
+  return id;
+}
+
+/** A database with a container at 127.0.0.1 whose port 8080 is `origin`. */
+export async function openHouse(t: Cleanup, origin: number): Promise<House> {
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const { db } = database;
+  await addContainer(db, origin);
   const httpsPort = await freePort();
   const { own } = await certificates();
   const { privateKey: sshKey } = generateKeyPair('test');
@@ -73,11 +105,11 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
     database,
     db,
     httpsPort,
-    again: (authority) => {
+    again: (authority, options) => {
       isFirst = true;
-      return house.gateway(authority);
+      return house.gateway(authority, options);
     },
-    gateway: async (authority, { log = silentLog, leaseMs } = {}) => {
+    gateway: async (authority, { log = silentLog, leaseMs, dns, sealKey = SEAL_KEY } = {}) => {
       const https = isFirst ? httpsPort : 0;
       isFirst = false;
       // As a process of its own has it.
@@ -85,7 +117,7 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
       const system = start({ name: 'gateway', log });
       const registry = new Registry();
       const mapped = await openMappedHosts({
-        ...{ system, db: ownDb, sealKey: SEAL_KEY, authority, log, registry, lookMs: 200 },
+        ...{ system, db: ownDb, sealKey, authority, log, registry, dns, lookMs: 200 },
         ...(leaseMs === undefined ? {} : { leaseMs }),
       });
       const engine = {
@@ -116,7 +148,7 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
           busProblem: () => undefined,
         },
         sshKeys: { host: [sshKey], platform: sshKey },
-        ...{ isCaching: false, processRegistry: registry },
+        ...{ isCaching: false, processRegistry: registry, installation: 'abcdefghijkl' },
       });
       let ending: Promise<void> | undefined;
       const end = () => {
@@ -140,21 +172,10 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
           socket.on('error', () => {});
           return socket;
         },
-        get: (url, ca) => get(url, ports, ca),
+        get: (url, ca, headers) => get(url, ports, ca, headers),
       };
     },
-    map: async (hostname, targetPort = 8080) => {
-      const id = newId();
-      await db.tx(async (tx) => {
-        await tx.run(
-          `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since, next_check_at)
-           values ($1, 'uuuuuuuuuuu1', $2, $3, $4, 'pending', 'x', now(), now())`,
-          [id, hostname, CONTAINER, targetPort],
-        );
-        await verifyMapping(tx, id, new Date());
-      });
-      return id;
-    },
+    map: (hostname, targetPort) => mapHostname(db, hostname, targetPort),
     unmap: async (id) => {
       await db.tx((tx) => deleteMapping(tx, id));
     },
@@ -165,9 +186,14 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
   return house;
 }
 
-function get(url: string, ports: RunningGateway['ports'], ca: string | undefined): ReturnType<TestGateway['get']> {
+function get(
+  url: string,
+  ports: RunningGateway['ports'],
+  ca: string | undefined,
+  headers: Record<string, string> = {},
+): ReturnType<TestGateway['get']> {
   const { protocol, hostname, pathname } = new URL(url);
-  const common = { host: '127.0.0.1', path: pathname, headers: { host: hostname }, timeout: 10_000 };
+  const common = { host: '127.0.0.1', path: pathname, headers: { host: hostname, ...headers }, timeout: 60_000 };
   return new Promise((resolve, reject) => {
     const agent = protocol === 'https:' ? new Agent({ ca, servername: hostname, maxCachedSessions: 0 }) : undefined;
     const outgoing =

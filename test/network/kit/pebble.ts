@@ -1,4 +1,4 @@
-/** A real ACME authority (Debian's pebble, strict) with a DNS server that says 127.0.0.1 to everything. */
+/** A real ACME authority (Debian's pebble, strict) with a DNS server that says 127.0.0.1 to everything, or one of the test's own. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -20,8 +20,10 @@ export interface PebbleOptions {
   readonly nonceReject?: number;
   /** It wants an external account binding. */
   readonly binding?: { readonly kid: string; readonly hmacKey: string };
-  /** Answers challenges with yes, without looking. */
-  readonly alwaysValid?: boolean;
+  /** Most seconds that it takes before it looks at a challenge. Default 0. */
+  readonly sleepSeconds?: number;
+  /** `host:port` of the DNS server it asks. */
+  readonly dns?: string;
 }
 
 export interface Pebble {
@@ -29,6 +31,8 @@ export interface Pebble {
   /** The directory's own certificate authority, PEM, and as a file. */
   readonly ca: string;
   readonly caFile: string;
+  /** `host:port` of the DNS server it asks. */
+  readonly dns: string;
   /** The root of what it issues. */
   root(): Promise<string>;
   /** All it has written. */
@@ -38,6 +42,7 @@ export interface Pebble {
   stop(): Promise<void>;
   /** Again, on the same port; it remembers nothing. */
   start(): Promise<void>;
+  /** It stands still until the second is sent. */
   signal(name: 'SIGSTOP' | 'SIGCONT'): void;
 }
 
@@ -98,31 +103,38 @@ export async function startPebble(t: Cleanup, options: PebbleOptions): Promise<P
   t.after(async () => {
     await Promise.all([...children].map(end));
   });
-  run('pebble-challtestsrv', [
-    ...['-dns01', `127.0.0.1:${dns}`, '-management', `127.0.0.1:${dnsManagement}`],
-    ...['-http01', '', '-https01', '', '-tlsalpn01', '', '-defaultIPv4', '127.0.0.1', '-defaultIPv6', ''],
-  ]);
+  if (options.dns === undefined)
+    run('pebble-challtestsrv', [
+      ...['-dns01', `127.0.0.1:${dns}`, '-management', `127.0.0.1:${dnsManagement}`],
+      ...['-http01', '', '-https01', '', '-tlsalpn01', '', '-defaultIPv4', '127.0.0.1', '-defaultIPv6', ''],
+    ]);
   let pebble: ChildProcess | undefined;
   const page = (at: number, path: string) => fetchWith(authority.cert, `https://localhost:${at}${path}`);
   const start = async () => {
-    const child = run('pebble', ['-strict', '-config', file('pebble.json'), '-dnsserver', `127.0.0.1:${dns}`], {
-      PEBBLE_VA_NOSLEEP: '1',
-      PEBBLE_WFE_NONCEREJECT: String(options.nonceReject ?? 20),
-      PEBBLE_AUTHZREUSE: '0',
-      ...(options.alwaysValid === true ? { PEBBLE_VA_ALWAYS_VALID: '1' } : {}),
-    });
+    const child = run(
+      'pebble',
+      ['-strict', '-config', file('pebble.json'), '-dnsserver', options.dns ?? `127.0.0.1:${dns}`],
+      {
+        ...(options.sleepSeconds === undefined
+          ? { PEBBLE_VA_NOSLEEP: '1' }
+          : { PEBBLE_VA_SLEEPTIME: String(options.sleepSeconds) }),
+        PEBBLE_WFE_NONCEREJECT: String(options.nonceReject ?? 20),
+        PEBBLE_AUTHZREUSE: '0',
+      },
+    );
     pebble = child;
     const serves = async () => {
       if (child.exitCode !== null) throw new Error(`pebble ended before it served:\n${log}`);
       return (await page(port, '/dir').catch(() => '')).includes('newOrder');
     };
-    await until(serves, { what: 'pebble serves', everyMs: 20 });
+    await until(serves, { what: 'pebble serves', everyMs: 20, timeoutMs: 60_000 });
   };
   await start();
   return {
     directoryUrl: `https://localhost:${port}/dir`,
     ca: authority.cert,
     caFile: file('ca.pem'),
+    dns: options.dns ?? `127.0.0.1:${dns}`,
     root: () => page(management, '/roots/0'),
     log: () => log,
     orders: () => (log.match(/Added order "/g) ?? []).length,

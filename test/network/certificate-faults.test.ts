@@ -1,0 +1,201 @@
+/** Certificate authorities on bad days, names that do not lead here, and keys that are lost, through real gateways (hazards T18, T20, N07). */
+import assert from 'node:assert/strict';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { describe, test } from 'node:test';
+import { PAUSE_BEFORE_HASTE_MS } from '../../actors/network/certificate-rules.ts';
+import { hastenOrder } from '../../storage/network/certificates.ts';
+import { parseSealKey } from '../../storage/seal.ts';
+import { findAddresses } from '../../transports/dns/addresses.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { skipWithout } from '../kit/require.ts';
+import { until } from '../kit/until.ts';
+import { openCaFront } from './kit/ca-front.ts';
+import { dnsServer } from './kit/dns.ts';
+import { issuingWorld, PATIENT } from './kit/issuing.ts';
+import { skipWithoutPebble } from './kit/pebble.ts';
+
+failOnLeaks();
+
+const skip = skipWithoutPebble();
+
+/** Refuses as an authority does. */
+function refuse(response: ServerResponse, status: number, type: string, detail: string, headers = {}): true {
+  response.writeHead(status, {
+    ...{ 'content-type': 'application/problem+json', 'replay-nonce': 'bm9uY2U' },
+    ...headers,
+  });
+  response.end(JSON.stringify({ type: `urn:ietf:params:acme:error:${type}`, detail, status }));
+  return true;
+}
+
+const isNewOrder = ({ method, url = '' }: IncomingMessage) => method === 'POST' && url.startsWith('/order-plz');
+
+describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
+  test('T20: that refuses nine of ten nonces gives a certificate all the same', async (t) => {
+    const { house, authority, issued, told } = await issuingWorld(t, { nonceReject: 90 });
+    await house.gateway(authority());
+    await house.map('nonces.example.com');
+    await issued('nonces.example.com');
+    await told('nonces.example.com', /^$/);
+  });
+
+  test('T20: that stands still is said so, and its order goes on when it moves again', async (t) => {
+    const { house, pebble, authority, issued, told } = await issuingWorld(t);
+    const gateway = await house.gateway(authority({ timeoutMs: 1000 }));
+    pebble.signal('SIGSTOP');
+    t.after(() => pebble.signal('SIGCONT'));
+    await house.map('slow.example.com');
+    const detail = await told('slow.example.com', /next try at/);
+    assert.match(detail, /^The certificate authority did not answer within 1 s\. Tried .*; next try at [\dT:.-]+Z\.$/);
+    const metrics = await gateway.registry.metrics();
+    assert.match(metrics, /troupe_acme_orders_total\{outcome="unavailable"\} [1-9]/);
+    assert.match(metrics, /troupe_certificates\{state="failing"\} 1/);
+    pebble.signal('SIGCONT');
+    await issued('slow.example.com');
+    await told('slow.example.com', /^$/);
+  });
+
+  test('T20: that says 429 with an hour is left alone for that hour, then served as before', async (t) => {
+    const { house, pebble, authority, issued, told } = await issuingWorld(t);
+    const front = await openCaFront(t, pebble);
+    let asked = 0;
+    front.answer = (request, response) =>
+      isNewOrder(request) &&
+      ++asked > 0 &&
+      refuse(response, 429, 'rateLimited', 'too many new orders recently', { 'retry-after': '3600' });
+    const gateway = await house.gateway(authority({ directoryUrl: front.directoryUrl, ca: front.ca }));
+    await house.map('one.example.com');
+    assert.match(
+      await told('one.example.com', /too many new orders recently/),
+      /takes no more orders of this platform until [\dT:.-]+Z: too many new orders recently\./,
+    );
+    await house.map('two.example.com');
+    await told('two.example.com', /takes no more orders of this platform until/);
+    assert.equal(asked, 1);
+    assert.match(await gateway.registry.metrics(), /troupe_acme_hold_seconds 3[5-9][0-9]{2}/);
+    // The hour is over.
+    front.answer = undefined;
+    await house.db.run(`update acme_accounts set hold_until = now()`);
+    await house.db.run(`update certificates set next_try = now()`);
+    for (const name of ['one.example.com', 'two.example.com']) {
+      await issued(name);
+      await told(name, /^$/);
+    }
+    assert.match(await gateway.registry.metrics(), /troupe_acme_hold_seconds 0/);
+  });
+
+  test('T20: that leaves an order in "processing" is waited for, the same order, and at last another is placed', async (t) => {
+    const { house, pebble, authority, issued, told } = await issuingWorld(t);
+    const front = await openCaFront(t, pebble);
+    front.change = (path, body) =>
+      /^\/(my-order|finalize-order)\//.test(path) ? body.replace(/"status": "valid"/, '"status": "processing"') : body;
+    await house.gateway(authority({ directoryUrl: front.directoryUrl, ca: front.ca, patienceMs: 500 }));
+    await house.map('stuck.example.com');
+    assert.match(
+      await told('stuck.example.com', /next try at/),
+      /^The certificate authority has left the order in the state "processing"\. Tried .*; next try at/,
+    );
+    // Looked at again: no other is placed.
+    const looked = async (attempts: number) =>
+      await house.db.run('select from certificates where attempts >= $1 and lease_until is null', [attempts]);
+    await until(() => looked(2), { ...PATIENT, what: 'a second look' });
+    assert.equal(pebble.orders(), 1);
+    await house.db.run(`update certificates set attempts = 9, next_try = now()`);
+    await told('stuck.example.com', /"processing", so it was given up: the next try places another/);
+    assert.equal(pebble.orders(), 1);
+    front.change = undefined;
+    await house.db.run(`update certificates set next_try = now()`);
+    await issued('stuck.example.com');
+    assert.equal(pebble.orders(), 2);
+    await told('stuck.example.com', /^$/);
+  });
+
+  test('T20: whose limits are reached is not asked; the next orders follow when there is room', async (t) => {
+    const { house, pebble, authority, issued, told } = await issuingWorld(t);
+    const gateway = await house.gateway(authority());
+    await house.map('first.example.com');
+    await issued('first.example.com');
+    await house.db.run('update acme_accounts set budget = -10, budget_at = now()');
+    await house.map('second.example.com');
+    await told('second.example.com', /has placed as many orders as it may; the next follow within the hour/);
+    assert.equal(pebble.orders(), 1);
+    assert.match(await gateway.registry.metrics(), /troupe_acme_budget 0/);
+    await house.db.run('update acme_accounts set budget = 5, budget_at = now()');
+    await issued('second.example.com');
+    await told('second.example.com', /^$/);
+  });
+});
+
+describe('T18: a hostname that does not lead here', { skip: skip || skipWithout('knotd'), timeout: 600_000 }, () => {
+  test('T18: is not ordered for while it leads nowhere, and refused by the authority with what to do while it leads elsewhere', async (t) => {
+    const dns = await dnsServer(t, 'example.org');
+    const { house, pebble, authority, issued, told } = await issuingWorld(t, { dns: dns.address });
+    await dns.set('ingress A 127.0.0.1');
+    const find = findAddresses({ servers: [dns.address] });
+    await house.gateway(authority(), { dns: { find, ingressHost: 'ingress.example.org' } });
+    await house.map('shop.example.org');
+    assert.match(
+      await told('shop.example.org', /no address in DNS/),
+      /^shop\.example\.org has no address in DNS yet\. Make it a CNAME of ingress\.example\.org; then HTTPS follows by itself, at once after a verify\. Looked .*; next try at/,
+    );
+    assert.equal(pebble.orders(), 0);
+    // To another machine, where nobody answers.
+    await dns.set('ingress A 127.0.0.1', 'shop A 127.0.0.2');
+    assert.match(
+      await told('shop.example.org', /leads to/),
+      /^The certificate authority says: .* shop\.example\.org leads to 127\.0\.0\.2, and not to ingress\.example\.org \(127\.0\.0\.1\): make it a CNAME of ingress\.example\.org\. Tried .*, or sooner after a verify\.$/,
+    );
+    assert.equal(pebble.orders(), 1);
+    await dns.set('ingress A 127.0.0.1', 'shop CNAME ingress');
+    // Authorities count what they could not verify: so soon not even whoever mended it is heard.
+    assert.equal(await hastenOrder(house.db, 'shop.example.org', PAUSE_BEFORE_HASTE_MS), false);
+    await house.db.run(
+      `update certificates set tried_at = now() - interval '15 minutes', next_try = now() + interval '1 h'`,
+    );
+    assert.equal(await hastenOrder(house.db, 'shop.example.org', PAUSE_BEFORE_HASTE_MS), true);
+    await issued('shop.example.org');
+    await told('shop.example.org', /^$/);
+    assert.equal(pebble.orders(), 2);
+  });
+
+  test('T18: resolvers that are down stop no order', async (t) => {
+    const { house, authority, issued } = await issuingWorld(t);
+    const find = findAddresses({ servers: ['127.0.0.1:9'], timeoutMs: 100 });
+    await house.gateway(authority(), { dns: { find, ingressHost: 'ingress.example.org' } });
+    await house.map('shop.example.org');
+    await issued('shop.example.org');
+  });
+});
+
+describe('N07: keys that do not open any more', { skip, timeout: 600_000 }, () => {
+  test('N07: of the account, of a certificate and of an order are replaced, not stumbled over for ever', async (t) => {
+    const { house, pebble, authority, issued, told } = await issuingWorld(t);
+    const first = await house.gateway(authority());
+    await house.map('old.example.com');
+    await issued('old.example.com');
+    await first.stop();
+    // As after a change of ENCRYPTION_KEY. The order that lies there was begun under the old one, too.
+    const other = await house.again(authority(), { sealKey: parseSealKey('22'.repeat(32)) });
+    await house.map('new.example.com');
+    await issued('new.example.com');
+    const ca = await pebble.root();
+    await until(async () => (await other.get('https://old.example.com/', ca).catch(() => undefined))?.status === 200, {
+      ...PATIENT,
+      what: 'the old hostname is served with another certificate',
+    });
+    assert.equal(await house.db.run(`select from certificates where hostname = 'old.example.com' and serial = 2`), 1);
+    assert.equal(pebble.orders(), 3);
+    await told('old.example.com', /^$/);
+    // A bit of it flips on the disk.
+    await house.db.run(
+      `update certificates set key_sealed = set_byte(key_sealed, 40, get_byte(key_sealed, 40) # 1) where hostname = 'new.example.com'`,
+    );
+    await other.stop();
+    const third = await house.again(authority(), { sealKey: parseSealKey('22'.repeat(32)) });
+    await until(async () => (await third.get('https://new.example.com/', ca).catch(() => undefined))?.status === 200, {
+      ...PATIENT,
+      what: 'the damaged one was replaced',
+    });
+    assert.equal(pebble.orders(), 4);
+  });
+});

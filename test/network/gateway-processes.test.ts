@@ -1,0 +1,92 @@
+/** Certificates in a cluster of real gateway processes that are killed on purpose (hazards T17, T19, T21, T22). */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { describe, test } from 'node:test';
+import { connect } from 'node:tls';
+import { skipWithoutDocker } from '../kit/docker.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { runCertificateTrial } from './certificate-trial.ts';
+import { openTown } from './kit/gateways.ts';
+import { PATIENT } from './kit/issuing.ts';
+import { skipWithoutPebble } from './kit/pebble.ts';
+
+failOnLeaks();
+
+const skip = skipWithoutPebble() || skipWithoutDocker();
+
+/** Does a handshake; the subject of the certificate, which must be good. */
+async function visit(port: number, servername: string, ca: string): Promise<string> {
+  const socket = connect({ port, host: '127.0.0.1', servername, ca });
+  try {
+    await once(socket, 'secureConnect');
+    return socket.getPeerCertificate().subjectaltname ?? '';
+  } finally {
+    socket.destroy();
+  }
+}
+
+describe('three gateway processes', { skip, timeout: 900_000 }, () => {
+  test('T21: asked for one hostname at once place one order, and whichever the authority reaches answers', async (t) => {
+    const town = await openTown(t);
+    const gateways = await Promise.all([town.start(), town.start(), town.start()]);
+    const names = ['one.example.com', 'two.example.com', 'three.example.com'];
+    for (const name of names) {
+      const visits = gateways.flatMap(({ https }) => [1, 2, 3].map(() => visit(https, name, '').catch(() => '')));
+      await town.map(name);
+      await Promise.all(visits);
+    }
+    await town.issued(...names);
+    assert.equal(town.pebble.orders(), names.length);
+    // The authority came by the balancer, and so to all of them; only one of them had ordered.
+    for (const { https } of gateways) assert.ok((town.balancer.taken.get(https) ?? 0) > 0, `${https} was never asked`);
+    const ca = await town.pebble.root();
+    for (const { https } of gateways)
+      for (const name of names)
+        await until(async () => (await visit(https, name, ca).catch(() => '')) === `DNS:${name}`, {
+          ...{ ...PATIENT, what: `${name} at every gateway` },
+        });
+    const outcomes = await Promise.all(gateways.map((gateway) => gateway.metrics()));
+    const issued = outcomes.map((text) => Number(/orders_total\{outcome="issued"\} (\d+)/.exec(text)?.[1] ?? 0));
+    assert.equal(
+      issued.reduce((sum, n) => sum + n, 0),
+      names.length,
+    );
+    assert.equal(town.pebble.orders(), names.length);
+    for (const gateway of gateways) assert.equal(await gateway.stop(), 0);
+  });
+
+  test('T22: killed in the middle of orders, wherever each of them stood, another finishes them and places none', async (t) => {
+    const town = await openTown(t);
+    const { front } = town;
+    const first = await town.start();
+    // The authority takes the words of these orders, and never answers: before the challenge, before issuance, before the chain.
+    const held = new Set<string>();
+    const reached = new Set<string>();
+    front.answer = ({ url = '' }) => {
+      const kind = [...held].find((prefix) => url.startsWith(prefix));
+      if (kind !== undefined) reached.add(kind);
+      return kind !== undefined;
+    };
+    const names = ['chain.example.com', 'issuance.example.com', 'challenge.example.com'];
+    for (const [n, prefix] of ['/certZ/', '/finalize-order/', '/authZ/'].entries()) {
+      held.add(prefix);
+      await town.map(names[n] ?? '');
+      await until(() => reached.has(prefix), { ...PATIENT, what: `an order at ${prefix}` });
+    }
+    await first.kill();
+    assert.equal(town.pebble.orders(), names.length);
+    assert.equal(await town.db.run('select from certificates where order_url is not null'), names.length);
+    front.answer = undefined;
+    await Promise.all([town.start(), town.start()]);
+    await town.issued(...names);
+    assert.equal(town.pebble.orders(), names.length);
+    const ca = await town.pebble.root();
+    for (const name of names) assert.equal(await visit(town.balancer.port, name, ca), `DNS:${name}`);
+  });
+
+  test('T17, T22: strangers by the hundred cause no order, after gateways were killed while many hostnames were ordered', async () => {
+    const report = await runCertificateTrial({ seed: 7, names: 6, kills: 1, strangers: 600, atOnce: 16 });
+    assert.equal(report.refused, 600);
+  });
+});
