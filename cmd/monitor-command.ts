@@ -15,6 +15,7 @@ import { openBus } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
 import { readEnvironment } from './config.ts';
+import { diskPathsOf } from './disk-paths.ts';
 import { nodeName, openMonitor } from './monitor.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
@@ -72,7 +73,9 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
     const monitor = await openMonitor({
-      ...{ system, db, bus: opened.bus, log, clock, refreshMs, registry: metrics.registry, diskPath: '/' },
+      ...{ system, db, bus: opened.bus, log, clock, refreshMs, registry: metrics.registry },
+      diskPaths: await diskPathsOf({ environment, dataDir: undefined, dockerHost: host }),
+      adminUsername: environment.ADMIN_USERNAME,
       containers: dockerMetrics({ host, installation, node: nodeName(), log }),
       processName: 'monitor',
       graph: {

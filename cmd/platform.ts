@@ -56,8 +56,8 @@ export interface PlatformOptions {
   readonly onMetrics?: (registry: Registry) => void;
   /** Time between two measurements, ms. Default 5 s. */
   readonly refreshMs?: number;
-  /** A folder on the disk that holds the containers. Default `/`. */
-  readonly diskPath?: string;
+  /** Folders on the disks that the monitor measures. Default `/`. */
+  readonly diskPaths?: readonly string[];
   readonly domain: string;
   readonly host: string;
   readonly ports: Ports;
@@ -211,7 +211,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const monitor = await openMonitor({
       ...{ system, db, bus, clock, log: log.child({ service: 'monitor' }), registry: metrics.registry },
       containers: options.metrics?.(installation),
-      diskPath: options.diskPath ?? '/',
+      diskPaths: options.diskPaths ?? ['/'],
+      adminUsername: environment.ADMIN_USERNAME,
       refreshMs: options.refreshMs ?? DEFAULT_REFRESH_MS,
       processName: 'troupe',
       graph: {
