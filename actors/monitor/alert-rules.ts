@@ -9,7 +9,7 @@ export const ALERT_KINDS: readonly AlertKind[] = ['crash_loop', 'out_of_memory',
 /** So many ends that nobody asked for, within the window, are a crash loop. */
 const CRASHES = 3;
 const WINDOW_MS = 10 * 60_000;
-/** An episode is over when this long nothing of it was seen. */
+/** An episode lasts this long at least, and is over when nothing of it was seen for as long. */
 export const QUIET_MS = 10 * 60_000;
 /** Shares of the disk between which an episode goes on. */
 const DISK_FULL = 0.9;
@@ -25,7 +25,8 @@ export function stateOfAlert(kind: AlertKind, pod: PodSample, now: number): 'yes
     case 'out_of_memory':
       return pod.oomAt !== undefined && now - pod.oomAt < QUIET_MS ? 'yes' : 'no';
     case 'disk_nearly_full':
-      return stateOfDisk(pod.diskBytes, pod.diskCapacityBytes ?? 0);
+      // What it wrote is counted seldom: a monitor that has just started knows nothing yet.
+      return pod.diskBytes === 0 ? 'maybe' : stateOfDisk(pod.diskBytes, pod.diskCapacityBytes ?? 0);
   }
 }
 

@@ -78,9 +78,8 @@ async function lookAtPods({ db, clock, numbers }: MonitorDeps, { pods, facts }: 
       });
       if (told) numbers.alerts += 1;
     }
-    // A monitor that has just started does not know what was before.
-    const isQuiet = kind === 'disk_nearly_full' || (openedAt !== undefined && now - openedAt >= QUIET_MS);
-    if (state === 'no' && openedAt !== undefined && isQuiet) await closeAlert(db, containerId, kind);
+    // A monitor that has just started does not know what was before, and of two monitors one looks later than the other.
+    if (state === 'no' && openedAt !== undefined && now - openedAt >= QUIET_MS) await closeAlert(db, containerId, kind);
   }
 }
 
@@ -89,16 +88,18 @@ async function lookAtDisks(deps: MonitorDeps, { nodes }: AlertsMessage): Promise
   const disks = nodes.flatMap(({ name, disks = [] }) =>
     disks.map((disk) => ({ node: name, disk, state: stateOfDisk(disk.usedBytes, disk.capacityBytes) })),
   );
-  const open = new Set((await openDiskAlerts(db)).map(({ node, path }) => `${node} ${path}`));
+  const now = clock.now();
+  const open = new Map((await openDiskAlerts(db)).map((row) => [`${row.node} ${row.path}`, row.openedAt.getTime()]));
   for (const { node, disk, state } of disks) {
-    const isOpen = open.has(`${node} ${disk.path}`);
-    if (state === 'no' && isOpen) await closeDiskAlert(db, node, disk.path);
-    if (state !== 'yes' || isOpen) continue;
+    const openedAt = open.get(`${node} ${disk.path}`);
+    if (state === 'no' && openedAt !== undefined && now - openedAt >= QUIET_MS)
+      await closeDiskAlert(db, node, disk.path);
+    if (state !== 'yes' || openedAt !== undefined) continue;
     const told = await db.tx(async (tx) => {
       const userId = await administratorId(tx, adminUsername);
       if (userId === undefined || !(await openDiskAlert(tx, node, disk.path))) return false;
       const notice = { userId, link: '', ...diskText(node, disk) };
-      await append(tx, notificationEvent('monitor', clock.now(), notice));
+      await append(tx, notificationEvent('monitor', now, notice));
       return true;
     });
     if (told) numbers.alerts += 1;

@@ -27,14 +27,14 @@ export async function closeAlert(db: Queries, containerId: string, kind: string)
   await db.run('delete from container_alerts where container_id = $1 and kind = $2', [containerId, kind]);
 }
 
-const diskAlertRow = z.object({ node: z.string(), path: z.string() });
+const diskAlertRow = z.object({ node: z.string(), path: z.string(), openedAt: z.date() });
 
 /** A machine's file system that is nearly full. */
 export type DiskAlertRow = z.output<typeof diskAlertRow>;
 
 /** All that are. */
 export function openDiskAlerts(db: Queries): Promise<DiskAlertRow[]> {
-  return db.many(diskAlertRow, 'select node, path from disk_alerts');
+  return db.many(diskAlertRow, 'select node, path, opened_at as "openedAt" from disk_alerts');
 }
 
 /** Whether this began it: false when it goes on already. */
