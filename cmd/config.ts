@@ -112,6 +112,14 @@ const environmentSchema = z.object({
   DEFAULT_IMAGE: text,
   COMPUTE_ENGINE: z.enum(['docker']).default('docker'),
   DOCKER_HOST: url('unix', 'tcp'),
+  DISK_PATHS: z
+    .string()
+    .transform((value) => value.split(',').map((path) => path.trim()))
+    .refine(
+      (paths) => paths.every((path) => path.startsWith('/')),
+      'must be absolute paths of folders, separated by commas',
+    )
+    .optional(),
   CONTAINER_SUBNETS: z
     .string()
     .refine(isSubnetPool, 'must be private addresses in the form 10.192.0.0/10, /29 at the smallest')

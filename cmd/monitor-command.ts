@@ -10,12 +10,13 @@ import { relayOutbox } from '../transports/bus/relay.ts';
 import { findDocker } from '../transports/docker/dockerd.ts';
 import { dockerMetrics } from '../transports/docker/metrics.ts';
 import { listen } from '../transports/http/index.ts';
+import { listenAddress, sharedWithPlatform } from './alone.ts';
 import { openBus } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
-import { type Environment, readEnvironment } from './config.ts';
+import { readEnvironment } from './config.ts';
+import { diskPathsOf } from './disk-paths.ts';
 import { nodeName, openMonitor } from './monitor.ts';
-import { addressOf } from './notify-command.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
@@ -42,8 +43,8 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     ...(options.nats === undefined ? {} : { NATS_URL: options.nats }),
     ...(options.apiServer === undefined ? {} : { DOCKER_HOST: options.apiServer }),
   });
-  const { connectionString, secret } = required(environment);
-  const address = addressOf(options.addr);
+  const { connectionString, secret } = sharedWithPlatform('The cluster monitor', environment);
+  const address = listenAddress(options.addr);
   const refreshMs = parseRefresh(options.refresh);
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'cluster-monitor');
   const { log } = shipped;
@@ -72,7 +73,9 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
     const monitor = await openMonitor({
-      ...{ system, db, bus: opened.bus, log, clock, refreshMs, registry: metrics.registry, diskPath: '/' },
+      ...{ system, db, bus: opened.bus, log, clock, refreshMs, registry: metrics.registry },
+      diskPaths: await diskPathsOf({ environment, dataDir: undefined, dockerHost: host }),
+      adminUsername: environment.ADMIN_USERNAME,
       containers: dockerMetrics({ host, installation, node: nodeName(), log }),
       processName: 'monitor',
       graph: {
@@ -107,15 +110,6 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     await shipped.close();
     told.forget();
   }
-}
-
-function required({ DATABASE_URL, JWT_SECRET }: Environment): { connectionString: string; secret: string } {
-  const missing = Object.entries({ DATABASE_URL, JWT_SECRET }).flatMap(([name, value]) =>
-    value === undefined ? [name] : [],
-  );
-  if (DATABASE_URL === undefined || JWT_SECRET === undefined)
-    throw new CliError(`The cluster monitor needs ${missing.join(' and ')}, the same as the platform has.`);
-  return { connectionString: DATABASE_URL, secret: JWT_SECRET };
 }
 
 /** `5s`, `500ms` or `1m` in ms; from 100 ms to an hour. Throws CliError for anything else. */

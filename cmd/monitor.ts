@@ -28,8 +28,10 @@ export interface MonitorParts {
   readonly clock: Clock;
   /** Measures containers; undefined: there is nothing that does. */
   readonly containers: MetricsSource | undefined;
-  /** A folder on the disk that counts. */
-  readonly diskPath: string;
+  /** Folders on the disks that count. */
+  readonly diskPaths: readonly string[];
+  /** Who is told of machines. */
+  readonly adminUsername: string;
   readonly refreshMs: number;
   readonly registry: Registry;
   /** Name of this process among the platform's own. */
@@ -48,13 +50,13 @@ export async function openMonitor(parts: MonitorParts): Promise<{ service: Monit
   const { system, db, bus, log, clock, containers, refreshMs, graph } = parts;
   const node = nodeName();
   const sources = [
-    hostMetrics({ name: node, path: parts.diskPath }),
+    hostMetrics({ name: node, paths: parts.diskPaths }),
     ...(containers === undefined ? [] : [containers]),
   ];
   const numbers = monitorNumbers();
   monitorMetrics(parts.registry, numbers, sources);
   const service = await startMonitor(system, {
-    ...{ db, bus, log, clock, sources, refreshMs, numbers },
+    ...{ db, bus, log, clock, sources, refreshMs, numbers, adminUsername: parts.adminUsername },
     own: ownProcess({ name: parts.processName, namespace: CORE_NAMESPACE, node }),
     graph: graphOfProcess({
       ...{ db, system, services: graph.services, hasGateway: graph.hasGateway, bus: graph.bus },

@@ -10,10 +10,11 @@ import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
+import { listenAddress, sharedWithPlatform } from './alone.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
-import { DEFAULT_DOMAIN, type Environment, readEnvironment } from './config.ts';
+import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
@@ -31,8 +32,8 @@ const DRAIN_MS = 5000;
 /** Runs until it is told to stop. */
 export async function runNotify(options: NotifyCommandOptions): Promise<void> {
   const environment = readEnvironment(process.env);
-  const { connectionString, secret } = required(environment);
-  const address = addressOf(options.addr);
+  const { connectionString, secret } = sharedWithPlatform('The notification service', environment);
+  const address = listenAddress(options.addr);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'notify');
   const { log } = shipped;
@@ -84,22 +85,4 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     await shipped.close();
     told.forget();
   }
-}
-
-function required({ DATABASE_URL, JWT_SECRET }: Environment): { connectionString: string; secret: string } {
-  const missing = Object.entries({ DATABASE_URL, JWT_SECRET }).flatMap(([name, value]) =>
-    value === undefined ? [name] : [],
-  );
-  if (DATABASE_URL === undefined || JWT_SECRET === undefined)
-    throw new CliError(`The notification service needs ${missing.join(' and ')}, the same as the platform has.`);
-  return { connectionString: DATABASE_URL, secret: JWT_SECRET };
-}
-
-/** `:port` on all addresses, `host:port`, or `[address]:port`. Throws CliError for anything else. */
-export function addressOf(text: string): { host: string; port: number } {
-  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):([0-9]{1,5})$/.exec(text) ?? [];
-  const port = Number(digits);
-  if (digits === undefined || port > 65_535)
-    throw new CliError(`--addr is ${text}, but must be host:port, or :port for all addresses.`);
-  return { host: bracketed ?? (plain || '0.0.0.0'), port };
 }

@@ -15,22 +15,19 @@ import type { HttpServer } from '../proto/http.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log, MetricsSource } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
-import type { TokenNews } from '../proto/tokens.ts';
-import { tokenDirectory } from '../storage/auth/token-directory.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { outboxStore } from '../storage/outbox.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
-import { authenticator } from '../transports/api/authenticate.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
-import { OpenStreams } from '../transports/api/open-streams.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import type { FrontProxies } from '../transports/gateway/listeners.ts';
 import { listen } from '../transports/http/index.ts';
 import { registryCatalog } from '../transports/registry/catalog.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
 import { openBus, withBusHealth } from './bus.ts';
+import { callersOf } from './callers.ts';
 import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway } from './gateway.ts';
@@ -59,8 +56,8 @@ export interface PlatformOptions {
   readonly onMetrics?: (registry: Registry) => void;
   /** Time between two measurements, ms. Default 5 s. */
   readonly refreshMs?: number;
-  /** A folder on the disk that holds the containers. Default `/`. */
-  readonly diskPath?: string;
+  /** Folders on the disks that the monitor measures. Default `/`. */
+  readonly diskPaths?: readonly string[];
   readonly domain: string;
   readonly host: string;
   readonly ports: Ports;
@@ -140,22 +137,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       stop(system);
       await stopped(system);
     });
-    const directory = tokenDirectory(db);
     const lastUse = startLastUse(system, { db, log });
-    const { authenticate, forget } = authenticator({
-      secret: secrets.jwtSecret,
-      clock,
-      directory,
+    const { authenticate, streams, tokensChanged } = callersOf({
+      ...{ db, secret: secrets.jwtSecret, clock, log, teardown },
       onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
     });
-    const streams = new OpenStreams(directory, log);
-    teardown.add('open streams', async () => streams.close());
-    const tokensChanged = (news: TokenNews) => {
-      forget(news);
-      streams.look(news);
-    };
-    const tokenNews = directory.onNews(tokensChanged);
-    teardown.add('token news', () => tokenNews.close());
 
     const membership = await openMembership({
       ...{ database: options.database, nodeFile: options.nodeFile, system, bus, log, onProgress },
@@ -225,7 +211,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const monitor = await openMonitor({
       ...{ system, db, bus, clock, log: log.child({ service: 'monitor' }), registry: metrics.registry },
       containers: options.metrics?.(installation),
-      diskPath: options.diskPath ?? '/',
+      diskPaths: options.diskPaths ?? ['/'],
+      adminUsername: environment.ADMIN_USERNAME,
       refreshMs: options.refreshMs ?? DEFAULT_REFRESH_MS,
       processName: 'troupe',
       graph: {

@@ -11,6 +11,7 @@ import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, portsWith, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
+import { diskPathsOf } from './disk-paths.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
 import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
 import { nodeName } from './monitor.ts';
@@ -87,6 +88,7 @@ export async function up(options: UpOptions): Promise<void> {
           ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
         }),
       onMetrics: (registry) => shipped.metrics(registry),
+      diskPaths: await diskPathsOf({ environment, dataDir, dockerHost }),
       metrics: (installation) => dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
       domain,
       host: options.listen,

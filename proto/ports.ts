@@ -341,10 +341,20 @@ export interface NodeSample {
   readonly cpuCapacityMillis: number;
   readonly memoryBytes: number;
   readonly memoryCapacityBytes: number;
+  /** Of the fullest of its disks. */
   readonly diskBytes: number;
   readonly diskCapacityBytes: number;
+  /** All file systems that count, if the source knows them. */
+  readonly disks?: readonly DiskSample[];
   /** Named as Kubernetes names them: `MemoryPressure`, `DiskPressure`, `Ready`; status `True`, `False` or `Unknown`. */
   readonly conditions: readonly { readonly type: string; readonly status: string }[];
+}
+
+/** A file system: where it is mounted, and what ordinary processes used and could use of it. */
+export interface DiskSample {
+  readonly path: string;
+  readonly usedBytes: number;
+  readonly capacityBytes: number;
 }
 
 /** How a workload does at one moment, in the units of `NodeSample`. */

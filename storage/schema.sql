@@ -216,6 +216,13 @@ create table deleted_containers (
   constraint deleted_containers_pkey PRIMARY KEY (id)
 );
 
+create table disk_alerts (
+  node text not null,
+  path text not null,
+  opened_at timestamp with time zone not null default now(),
+  constraint disk_alerts_pkey PRIMARY KEY (node, path)
+);
+
 create table domain_mappings (
   id text not null,
   user_id text not null,

@@ -1,5 +1,6 @@
 /** When a container's user is told that something is wrong with it, as pure functions of what was measured. */
-import type { PodSample } from '../../proto/ports.ts';
+import { CORE_NAMESPACE } from '../../proto/monitor.ts';
+import type { DiskSample, PodSample } from '../../proto/ports.ts';
 
 /** What users are told of, once for each time it happens. */
 export type AlertKind = 'crash_loop' | 'out_of_memory' | 'disk_nearly_full';
@@ -8,7 +9,7 @@ export const ALERT_KINDS: readonly AlertKind[] = ['crash_loop', 'out_of_memory',
 /** So many ends that nobody asked for, within the window, are a crash loop. */
 const CRASHES = 3;
 const WINDOW_MS = 10 * 60_000;
-/** An episode is over when this long nothing of it was seen. */
+/** An episode lasts this long at least, and is over when nothing of it was seen for as long. */
 export const QUIET_MS = 10 * 60_000;
 /** Shares of the disk between which an episode goes on. */
 const DISK_FULL = 0.9;
@@ -23,11 +24,16 @@ export function stateOfAlert(kind: AlertKind, pod: PodSample, now: number): 'yes
     }
     case 'out_of_memory':
       return pod.oomAt !== undefined && now - pod.oomAt < QUIET_MS ? 'yes' : 'no';
-    case 'disk_nearly_full': {
-      const share = pod.diskCapacityBytes ? pod.diskBytes / pod.diskCapacityBytes : 0;
-      return share >= DISK_FULL ? 'yes' : share < DISK_WELL ? 'no' : 'maybe';
-    }
+    case 'disk_nearly_full':
+      // What it wrote is counted seldom: a monitor that has just started knows nothing yet.
+      return pod.diskBytes === 0 ? 'maybe' : stateOfDisk(pod.diskBytes, pod.diskCapacityBytes ?? 0);
   }
+}
+
+/** Whether a disk is nearly full, of a container or of a machine. */
+export function stateOfDisk(usedBytes: number, capacityBytes: number): 'yes' | 'no' | 'maybe' {
+  const share = capacityBytes > 0 ? usedBytes / capacityBytes : 0;
+  return share >= DISK_FULL ? 'yes' : share < DISK_WELL ? 'no' : 'maybe';
 }
 
 /** What the user reads; of the disk under the category `storage`, whose scope is the namespace (interface section 6.1). */
@@ -56,4 +62,14 @@ export function alertText(kind: AlertKind, name: string, pod: PodSample) {
       };
     }
   }
+}
+
+/** What the administrator reads of a machine's disk. */
+export function diskText(node: string, { path, usedBytes, capacityBytes }: DiskSample) {
+  return {
+    category: 'storage',
+    scope: CORE_NAMESPACE,
+    title: 'Disk nearly full',
+    message: `The disk at ${path} of ${node} is ${Math.round((usedBytes / capacityBytes) * 100)} % full.`,
+  };
 }

@@ -17,6 +17,7 @@ import type { PodSample } from '../../proto/ports.ts';
 import { type ContainerFacts, containerFacts } from '../../storage/monitor/containers.ts';
 import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
 import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import type { AlertsMessage } from './alerts.ts';
 import type { MonitorDeps } from './deps.ts';
 import { graphOf } from './graph.ts';
 import type { Hub } from './hub.ts';
@@ -34,8 +35,8 @@ export interface CollectorParts {
   readonly publisher: Publisher;
   /** Containers as promised to their users, by id. */
   facts: ReadonlyMap<string, ContainerFacts>;
-  /** Told of every new snapshot of pods. */
-  readonly onPods: (pods: readonly PodSample[], facts: ReadonlyMap<string, ContainerFacts>) => void;
+  /** Told of the last snapshots when there is a new one. */
+  readonly onSnapshot: (snapshot: AlertsMessage) => void;
 }
 
 const GIGABYTE = 2 ** 30;
@@ -70,8 +71,13 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       numbers.podsAt = pods.at;
       hub.tell('pods');
       publisher.pods(all, pods.at);
-      parts.onPods(all, parts.facts);
     }
+    const known = { pods: readings.pods()?.items ?? [], nodes: readings.nodes()?.items ?? [] };
+    parts.onSnapshot({
+      facts: parts.facts,
+      nodes: known.nodes,
+      pods: known.pods.map((pod) => withCapacity(pod, parts.facts)),
+    });
   };
 
   const refresh = async (): Promise<void> => {

@@ -13,6 +13,8 @@ export interface MonitorDeps {
   readonly own: () => readonly PodSample[];
   /** What is connected, besides containers. */
   readonly graph: () => Promise<Pick<Graph, 'nodes' | 'edges'>>;
+  /** Who is told of machines. */
+  readonly adminUsername: string;
   /** Time between two refreshes, ms. */
   readonly refreshMs: number;
   /** Time between two pings on an event stream. Default 15 s. */

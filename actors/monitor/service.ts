@@ -41,8 +41,8 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
   let connections: AnyRef | undefined;
   const parts: CollectorParts = {
     ...{ hub, readings, publisher, facts: new Map() },
-    onPods: (pods, facts) => {
-      if (alerts !== undefined) dispatch(alerts, { pods, facts });
+    onSnapshot: (snapshot) => {
+      if (alerts !== undefined) dispatch(alerts, snapshot);
     },
   };
   void publisher.prepare();

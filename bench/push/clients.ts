@@ -68,7 +68,7 @@ export async function clients(port: number, count: number, perUser: number): Pro
 }
 
 /** Counts whole frames of a server: not masked, below 64 KiB. A ping counts as none. */
-class FrameCounter {
+export class FrameCounter {
   #missing = 0;
   #head: number[] = [];
 

@@ -26,3 +26,32 @@ export async function openAlert(db: Queries, containerId: string, kind: string):
 export async function closeAlert(db: Queries, containerId: string, kind: string): Promise<void> {
   await db.run('delete from container_alerts where container_id = $1 and kind = $2', [containerId, kind]);
 }
+
+const diskAlertRow = z.object({ node: z.string(), path: z.string(), openedAt: z.date() });
+
+/** A machine's file system that is nearly full. */
+export type DiskAlertRow = z.output<typeof diskAlertRow>;
+
+/** All that are. */
+export function openDiskAlerts(db: Queries): Promise<DiskAlertRow[]> {
+  return db.many(diskAlertRow, 'select node, path, opened_at as "openedAt" from disk_alerts');
+}
+
+/** Whether this began it: false when it goes on already. */
+export async function openDiskAlert(db: Queries, node: string, path: string): Promise<boolean> {
+  const added = await db.run('insert into disk_alerts (node, path) values ($1, $2) on conflict do nothing', [
+    node,
+    path,
+  ]);
+  return added === 1;
+}
+
+/** It is over. */
+export async function closeDiskAlert(db: Queries, node: string, path: string): Promise<void> {
+  await db.run('delete from disk_alerts where node = $1 and path = $2', [node, path]);
+}
+
+/** Who is told of machines: the id of the user with this name, if there is one yet. */
+export async function administratorId(db: Queries, username: string): Promise<string | undefined> {
+  return (await db.one(z.object({ id: z.string() }), 'select id from users where username = $1', [username]))?.id;
+}

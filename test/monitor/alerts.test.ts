@@ -28,6 +28,7 @@ test('alerts: three crashes in ten minutes are a loop, which ends after ten with
 test('alerts: a disk is nearly full from nine tenths, and well again below eight', () => {
   const disk = (diskBytes: number) => stateOfAlert('disk_nearly_full', pod({ diskBytes }), NOW);
   assert.deepEqual([disk(79), disk(80), disk(89), disk(90), disk(120)], ['no', 'maybe', 'maybe', 'yes', 'yes']);
+  assert.equal(disk(0), 'maybe', 'nothing was counted yet');
   const text = alertText('disk_nearly_full', 'web', pod({ diskBytes: 95 }));
   assert.deepEqual(
     [text.category, text.scope, text.message],

@@ -1,10 +1,9 @@
 /** The monitor on the running platform, with real containers that do real work, and NATS beside it. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { get as getHttps } from 'node:https';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { jetstream } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
@@ -15,15 +14,7 @@ import { startBox } from '../kit/containers.ts';
 import { testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
 import { skipWithoutNats, startNats, type TestNats } from '../kit/nats.ts';
-import {
-  deleteAll,
-  logIn,
-  type RunningPlatform,
-  request,
-  spawnTroupe,
-  startPlatform,
-  troupe,
-} from '../kit/platform.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
 import { projectRoot } from '../kit/project.ts';
 import { findProgram, skipWithout } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';
@@ -332,96 +323,62 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
   });
 
   test('promtool finds nothing wrong with the numbers of any service', { skip: skipWithout('promtool') }, async () => {
-    const { urls } = platform.ready;
-    const gateway = `http://127.0.0.1:${new URL(urls.http).port}`;
-    for (const base of [urls.auth, urls.compute, urls.monitor, urls.notify, gateway]) {
-      const response = await fetch(`${base}/metrics`);
-      assert.equal(response.status, 200, base);
-      const checked = await promtool(await response.text());
+    for (const [base, text] of await numbers(platform)) {
+      const checked = await promtool(text);
       assert.deepEqual(checked, { code: 0, output: '' }, base);
     }
   });
 
-  test('alone, with the flags of the interface: a refresh costs as many engine calls with 1 client as with 300', async (t) => {
-    const flags = ['-addr', '127.0.0.1:0', '-refresh', '500ms', '-nats', nats.url];
-    const child = spawnTroupe(['monitor', ...flags, '--json'], { ...env, NATS_URL: '' });
-    const ended = once(child, 'close');
-    t.after(async () => {
-      child.kill('SIGTERM');
-      assert.equal((await ended)[0], 0);
-    });
-    child.stderr.resume();
-    const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
-    const { port } = z.object({ ready: z.literal(true), port: z.number() }).parse(JSON.parse(String(first.value)));
-    const alone = `http://127.0.0.1:${port}`;
-    const counts = async () => {
-      const text = await (await fetch(`${alone}/metrics`)).text();
-      const of = (name: string) =>
-        Number(
-          text
-            .split('\n')
-            .find((line) => line.startsWith(`${name} `))
-            ?.split(' ')[1],
-        );
-      return {
-        calls: of('troupe_monitor_source_calls_total{source="docker"}'),
-        refreshes: of('troupe_monitor_refreshes_total'),
-        clients: of('troupe_monitor_event_streams') + of('troupe_monitor_sockets'),
-      };
-    };
-    const callsPerRefresh = async () => {
-      const from = await counts();
-      const to = await until(
-        async () => {
-          const now = await counts();
-          return now.refreshes >= from.refreshes + 6 ? now : undefined;
-        },
-        { everyMs: 100, timeoutMs: 20_000 },
-      );
-      // Once a minute the disks are added up: one call among many refreshes.
-      return Math.floor((to.calls - from.calls) / (to.refreshes - from.refreshes));
-    };
-    const stream = await sse(t, `${alone}/sse/pod-metrics`, { token: ann });
-    await until(() => JSON.stringify(stream.events.at(-1)?.data)?.includes('"memory_capacity":5368'), {
-      timeoutMs: 20_000,
-    });
-    const withOne = await callsPerRefresh();
-    const headers = { authorization: `Bearer ${ann}` };
-    for (let client = 0; client < 150; client++) {
-      await sse(t, `${alone}/sse/pod-metrics`, { token: ann });
-      await websocket(t, `${alone.replace('http', 'ws')}/ws/pod-metrics`, { headers });
-    }
-    assert.equal((await counts()).clients, 301);
-    assert.deepEqual([withOne, await callsPerRefresh()], [1, 1]);
-  });
-
-  test('out of memory: the user is told once, and cluster.pods says so', async () => {
-    const hog = 'tail -c 900000000 /dev/zero';
-    await runIn(bobsBox, `${hog}; ${hog}`);
-    const told = async () => {
-      const { json } = await request('GET', `${platform.ready.urls.notify}/api/notifications`, { token: bob });
-      return z
-        .array(z.object({ title: z.string(), category: z.string() }))
-        .parse(json.list)
-        .filter(({ title }) => title === 'Container out of memory');
-    };
-    await until(async () => (await told()).length > 0, { timeoutMs: 60_000, everyMs: 250, what: 'bob is told' });
-    const { object } = await latest('cluster.pods', 'troupe.ClusterPods');
-    const pod = z
-      .array(z.looseObject({ name: z.string(), oomKilled: z.boolean().default(false) }))
-      .parse(object.pods)
-      .find(({ name }) => name === bobsBox);
-    assert.equal(pod?.oomKilled, true);
-    await runIn(bobsBox, hog);
-    const before = (await get('/pod-metrics', bob)).json.timestamp;
-    await until(async () => (await get('/pod-metrics', bob)).json.timestamp !== before, { timeoutMs: 20_000 });
-    await until(async () => (await told()).length === 1, { timeoutMs: 5000 });
-    assert.deepEqual(
-      (await told()).map(({ category }) => category),
-      ['compute'],
-    );
+  test('the Grafana dashboard asks only for numbers that the services show, and by labels that they have', async () => {
+    await get('/cluster-info', admin);
+    const shown = new Map<string, Set<string>>();
+    for (const [, text] of await numbers(platform))
+      for (const line of text.split('\n')) {
+        const [, name, labels = ''] = /^([a-z_][a-z0-9_]*)(?:\{(.*)\})? /.exec(line) ?? [];
+        if (name === undefined) continue;
+        const known = shown.get(name) ?? new Set();
+        for (const [, label = ''] of labels.matchAll(/([a-z_]+)="/g)) known.add(label);
+        shown.set(name, known);
+      }
+    const dashboard = JSON.parse(await readFile(join(projectRoot, 'deploy/grafana/troupe.json'), 'utf8'));
+    const panel = z.object({ title: z.string(), targets: z.array(z.object({ expr: z.string() })) });
+    const panels = z.object({ panels: z.array(panel) }).parse(dashboard).panels;
+    const names = panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => askedOf(expr).names));
+    assert.ok(new Set(names).size >= 10);
+    for (const { title, targets } of panels)
+      for (const { expr } of targets) {
+        const { names, labels } = askedOf(expr);
+        assert.ok(names.length > 0, expr);
+        for (const name of names) {
+          const known = shown.get(name);
+          // A counter by labels has no line before its first event.
+          if (known === undefined) assert.fail(`${title}: nothing shows ${name}`);
+          for (const label of labels) assert.ok(known.has(label), `${title}: ${name} has no label ${label}`);
+        }
+      }
   });
 });
+
+/** What each service shows at `/metrics`, by its address. */
+async function numbers({ ready: { urls } }: RunningPlatform): Promise<(readonly [string, string])[]> {
+  const gateway = `http://127.0.0.1:${new URL(urls.http).port}`;
+  const bases = [urls.auth, urls.compute, urls.net, urls.monitor, urls.notify, gateway];
+  return Promise.all(
+    bases.map(async (base) => {
+      const response = await fetch(`${base}/metrics`);
+      assert.equal(response.status, 200, base);
+      return [base, await response.text()] as const;
+    }),
+  );
+}
+
+/** The numbers of a PromQL expression, and the labels by which it tells their series apart. */
+function askedOf(expr: string): { names: string[]; labels: string[] } {
+  const names = expr.match(/\b(?:troupe|process|nodejs)_[a-z0-9_]+/g) ?? [];
+  const grouped = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list = '']) => list.split(/, */));
+  const matched = [...expr.matchAll(/([a-z_]+) ?(?:=~|!~|!=|=)"/g)].map(([, label = '']) => label);
+  return { names, labels: [...grouped, ...matched] };
+}
 
 async function promtool(text: string): Promise<{ code: number | null; output: string }> {
   const child = spawn(findProgram('promtool') ?? 'promtool', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });

@@ -1,16 +1,17 @@
-/** How this machine does: processors and memory by systeminformation, the disk that holds the containers by statfs. */
-import { statfs } from 'node:fs/promises';
+/** How this machine does: processors and memory by systeminformation, the file systems that hold its data by statfs. */
 import { cpus } from 'node:os';
 import { currentLoad, mem } from 'systeminformation';
-import type { MetricsSource, NodeSample } from '../../proto/ports.ts';
+import type { DiskSample, MetricsSource, NodeSample } from '../../proto/ports.ts';
+import { disksOf } from './disks.ts';
 
-/** Available below this share of memory is pressure; of the disk, the share at which Kubernetes evicts. */
+/** Available below this share of memory is pressure; of a disk, the share at which Kubernetes evicts. */
 const MEMORY_PRESSURE = 0.05;
 const DISK_PRESSURE = 0.1;
+const NO_DISK: DiskSample = { path: '', usedBytes: 0, capacityBytes: 0 };
 
-/** The machine as a node called `name`; `path` is on the disk that counts. The first read tells the load since the source was made. */
-export function hostMetrics(options: { readonly name: string; readonly path: string }): MetricsSource {
-  const { name, path } = options;
+/** The machine as a node called `name`; `paths` are on the file systems that count. The first read tells the load since the source was made. */
+export function hostMetrics(options: { readonly name: string; readonly paths: readonly string[] }): MetricsSource {
+  const { name, paths } = options;
   let calls = 0;
   // The library counts from its last call on.
   const primed = currentLoad().catch(() => undefined);
@@ -22,28 +23,32 @@ export function hostMetrics(options: { readonly name: string; readonly path: str
     async read() {
       calls += 1;
       await primed;
-      const [load, memory, disk] = await Promise.all([currentLoad(), mem(), statfs(path)]);
+      const [load, memory, disks] = await Promise.all([currentLoad(), mem(), disksOf(paths)]);
       const capacity = Math.max(1, load.cpus.length || cpus().length);
-      const diskTotal = disk.blocks * disk.bsize;
-      const diskFree = disk.bavail * disk.bsize;
+      const fullest = disks.toSorted((one, other) => shareOf(other) - shareOf(one))[0] ?? NO_DISK;
       const node: NodeSample = {
         name,
         cpuMillis: (load.currentLoad / 100) * capacity * 1000,
         cpuCapacityMillis: capacity * 1000,
         memoryBytes: memory.total - memory.available,
         memoryCapacityBytes: memory.total,
-        diskBytes: diskTotal - disk.bfree * disk.bsize,
-        diskCapacityBytes: diskTotal,
+        diskBytes: fullest.usedBytes,
+        diskCapacityBytes: fullest.capacityBytes,
+        disks,
         conditions: [
           { type: 'Ready', status: 'True' },
           { type: 'MemoryPressure', status: truth(memory.available < memory.total * MEMORY_PRESSURE) },
-          { type: 'DiskPressure', status: truth(diskFree < diskTotal * DISK_PRESSURE) },
+          { type: 'DiskPressure', status: truth(shareOf(fullest) > 1 - DISK_PRESSURE) },
         ],
       };
       return { nodes: [node] };
     },
     close: async () => {},
   };
+}
+
+function shareOf({ usedBytes, capacityBytes }: DiskSample): number {
+  return capacityBytes > 0 ? usedBytes / capacityBytes : 0;
 }
 
 function truth(value: boolean): string {
