@@ -10,7 +10,7 @@ import type { Cut, Place } from './network.ts';
 
 const compiled = import.meta.url.endsWith('.js');
 const main = fileURLToPath(new URL(`../../../cmd/main.${compiled ? 'js' : 'ts'}`, import.meta.url));
-const nodeArguments = compiled ? ['--enable-source-maps', main] : ['--import', 'tsx', main];
+const loader = compiled ? ['--enable-source-maps'] : ['--import', 'tsx'];
 /** Lines of the log that are kept. */
 const MAX_LOG = 4 << 20;
 const START_MS = 120_000;
@@ -20,7 +20,7 @@ const STOP_MS = 60_000;
 export interface Program {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** More arguments of node, in front: a test may plant a bug. */
+  /** More arguments of node: a test may plant a bug. */
   readonly nodeArgs?: readonly string[];
 }
 
@@ -65,7 +65,7 @@ export class Member {
     if (this.#child !== undefined) throw new Error(`member ${this.number} runs already`);
     const [enter = '', ...rest] = this.#place.enter;
     const { args, env, nodeArgs = [] } = this.#program;
-    const command = [...rest, '--', process.execPath, ...nodeArgs, ...nodeArguments, ...args];
+    const command = [...rest, '--', process.execPath, ...loader, ...nodeArgs, main, ...args];
     const child = spawn(enter, command, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     child.stderr.on('data', (chunk: Buffer) => {
