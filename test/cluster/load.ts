@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { addUser } from '../../actors/auth/users.ts';
 import type { Db } from '../../storage/db.ts';
-import { type Front, NoAnswer, type Target } from '../kit/cluster/front.ts';
+import { type Front, type FrontReply, type FrontRequest, NoAnswer, type Target } from '../kit/cluster/front.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type History, judge, type Operation, type Verdict } from './history.ts';
 
@@ -47,12 +47,18 @@ export interface LoadOptions {
   readonly pauseMs?: number;
   /** Default 4,000. */
   readonly timeoutMs?: number;
+  /** Requests whose connection was reset are sent again, as HTTP clients do. Default false: their end is unknown. */
+  readonly retries?: boolean;
 }
 
-/** Users at work. Nothing is tried again: each request is an operation of its own, whose end may be unknown. */
+/** Users at work. Unless told otherwise nothing is tried again: each request is an operation of its own, whose end may be unknown. */
 export class Load {
   readonly clients: readonly Client[];
   readonly operations: Operation[] = [];
+  /** What came instead of a good answer. */
+  readonly failures: string[] = [];
+  /** Requests that were sent again. */
+  resets = 0;
   readonly #options: LoadOptions;
   readonly #initial: ReadonlyMap<string, string>;
   readonly #lanes: Promise<void>[] = [];
@@ -126,23 +132,23 @@ export class Load {
     entity: string,
     written: string | undefined,
     { among, timeoutMs = this.#options.timeoutMs ?? 4000 }: CallOptions,
-    send: (call: {
-      readonly timeoutMs: number;
-      readonly retries: false;
-      readonly among?: readonly Target[];
-    }) => Promise<{ readonly status: number; readonly json: Record<string, unknown> }>,
+    send: (call: Pick<FrontRequest, 'timeoutMs' | 'retries' | 'among'>) => Promise<FrontReply>,
   ): Promise<Operation> {
     const called = performance.now();
     let outcome: Operation['outcome'] = 'unknown';
     let value = written;
     try {
-      const { status, json } = await send({ timeoutMs, retries: false, ...(among === undefined ? {} : { among }) });
+      const retries = this.#options.retries ?? false;
+      const { status, json, resets } = await send({ timeoutMs, retries, ...(among === undefined ? {} : { among }) });
+      this.resets += resets;
+      if (status !== 200) this.failures.push(`${type}: ${status} ${JSON.stringify(json)}`);
       if (status === 200) outcome = 'ok';
       else if (status >= 400 && status < 500) outcome = 'refused';
       if (type === 'read' && status === 200) value = profileSchema.parse(json).display_name;
     } catch (error) {
       if (!(error instanceof NoAnswer)) throw error;
       if (error.unsent) outcome = 'refused';
+      this.failures.push(`${type}: ${error.message}`);
     }
     const operation: Operation = { entity, type, value, called, returned: performance.now(), outcome };
     this.operations.push(operation);

@@ -7,6 +7,7 @@
  * storage took is judged at the end. Fails when a finding is left, or p99 of an entity's recovery is above 10 s after a kill, 15 s else.
  */
 import { cpus, loadavg } from 'node:os';
+import { seeded } from '../chaos/chaos.ts';
 import { startChronicle } from '../cluster/chronicle.ts';
 import { percentile, type Verdict } from '../cluster/history.ts';
 import { addClients, Load } from '../cluster/load.ts';
@@ -27,21 +28,10 @@ const out = (line: string) => process.stdout.write(`${line}\n`);
 const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
 const load1 = () => `load ${(loadavg()[0] ?? 0).toFixed(1)}`;
 
-/** mulberry32: the choices of a trial, the same for the same seed. What meets what in time is not. */
-function randomFrom(start: number): () => number {
-  let state = start >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 out(
   `${size} processes, ${count} trials, ${stopSeconds} s stops, seed ${seed}; ${cpus().length} processors, ${load1()}`,
 );
-const random = randomFrom(seed);
+const random = seeded(seed);
 const ends: (() => Promise<void> | void)[] = [];
 let interrupted = false;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void end().then(() => process.exit(1)));
