@@ -44,10 +44,10 @@ export interface TestServer {
 const variable = 'TROUPE_TEST_PG';
 
 /**
- * Starts a server. The runner puts its `socketDir` into TROUPE_TEST_PG of the test processes, so that they share it. When
- * this process dies, however, the server and its folder go too.
+ * Starts a server, with `more` settings if given. The runner puts its `socketDir` into TROUPE_TEST_PG of the test processes, so that they
+ * share it. When this process dies, however, the server and its folder go too.
  */
-export async function startTestServer(): Promise<TestServer> {
+export async function startTestServer(more: Readonly<Record<string, string>> = {}): Promise<TestServer> {
   const dir = await mkdtemp(join(tmpdir(), 'troupe-pg-'));
   const endGuard = guard(
     [
@@ -59,7 +59,7 @@ export async function startTestServer(): Promise<TestServer> {
   const server = await startEmbedded({
     dataDir: dir,
     log: silentLog,
-    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', logging_collector: 'off' },
+    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', logging_collector: 'off', ...more },
   });
   return {
     socketDir: server.connection.socketDir,

@@ -1,12 +1,12 @@
 /** A real nats-server (Debian's) with JetStream, as a child process that can be killed and started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { guard } from './guard.ts';
 import { findProgram, skipWithout } from './require.ts';
+import { standsStill } from './stands-still.ts';
 import { type Cleanup, freePort, tempDir } from './temp.ts';
 import { until } from './until.ts';
 
@@ -22,14 +22,16 @@ export interface NatsServerOptions {
   readonly jetStream?: false;
   /** Do not start it yet. */
   readonly stopped?: boolean;
+  /** Address it listens on. Default 127.0.0.1. */
+  readonly host?: string;
 }
 
 /** A server on one port, whether it runs or not. */
 export interface TestNats {
   readonly port: number;
-  /** `127.0.0.1:<port>` */
+  /** `<host>:<port>` */
   readonly server: string;
-  /** `nats://127.0.0.1:<port>` */
+  /** `nats://<host>:<port>` */
   readonly url: string;
   readonly pid: number | undefined;
   /** What it has written so far. */
@@ -51,10 +53,11 @@ export async function startNats(t: Cleanup, options: NatsServerOptions = {}): Pr
   const folder = await tempDir(t);
   const store = options.store ?? join(folder, 'store');
   const port = await freePort();
+  const host = options.host ?? '127.0.0.1';
   const file = join(folder, 'nats.conf');
   const jetStream =
     options.jetStream === false ? '' : `jetstream { store_dir: ${JSON.stringify(store)}, max_file_store: 8GB }`;
-  await writeFile(file, ['host: 127.0.0.1', `port: ${port}`, jetStream, options.configuration ?? '', ''].join('\n'));
+  await writeFile(file, [`host: ${host}`, `port: ${port}`, jetStream, options.configuration ?? '', ''].join('\n'));
   let child: ChildProcess | undefined;
   let log = '';
 
@@ -75,7 +78,7 @@ export async function startNats(t: Cleanup, options: NatsServerOptions = {}): Pr
     for (const output of [started.stdout, started.stderr]) output.on('data', (chunk: Buffer) => (log += chunk));
     const serves = () => {
       if (started.exitCode !== null) throw new Error(`nats-server ended before it served:\n${log}`);
-      return greets(port);
+      return greets(host, port);
     };
     await until(serves, { what: 'nats-server serves', everyMs: 20 });
   };
@@ -83,8 +86,8 @@ export async function startNats(t: Cleanup, options: NatsServerOptions = {}): Pr
   if (options.stopped !== true) await start();
   return {
     port,
-    server: `127.0.0.1:${port}`,
-    url: `nats://127.0.0.1:${port}`,
+    server: `${host}:${port}`,
+    url: `nats://${host}:${port}`,
     get pid() {
       return child?.pid;
     },
@@ -104,16 +107,10 @@ export async function startNats(t: Cleanup, options: NatsServerOptions = {}): Pr
   };
 }
 
-/** Whether every thread of a process is stopped: the signal reaches them one by one. */
-function standsStill(pid: number | undefined): boolean {
-  const threads = `/proc/${pid}/task`;
-  return readdirSync(threads).every((id) => /^State:\tT/m.test(readFileSync(`${threads}/${id}/status`, 'utf8')));
-}
-
 /** Whether a server says INFO on the port: it does once JetStream has recovered its store. */
-function greets(port: number): Promise<boolean> {
+function greets(host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connectSocket(port, '127.0.0.1');
+    const socket = connectSocket(port, host);
     const end = (greeted: boolean) => {
       socket.destroy();
       resolve(greeted);
