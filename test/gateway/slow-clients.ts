@@ -46,7 +46,7 @@ export async function slowClients(
     child = spawn(
       'slowhttptest',
       [
-        ...[`-${kind}`, '-c', `${connections}`, '-r', `${Math.ceil(connections / 4)}`, '-l', `${seconds}`, '-p', '10'],
+        ...[`-${kind}`, '-c', `${connections}`, '-r', `${Math.ceil(connections / 2)}`, '-l', `${seconds}`, '-p', '10'],
         ...['-u', `http://127.0.0.1:${gateway.port}/slow`, '-v', '0'],
         ...(kind === 'X' ? ['-w', '16384', '-y', '32768', '-n', '5', '-z', '32'] : ['-i', '2', '-s', '8192']),
       ],

@@ -33,27 +33,31 @@ async function join(t: TestContext, near: 'handle' | 'stream', far: 'handle' | '
   const origins: Socket[] = [];
   const port = await rawOrigin(t, (socket) => origins.push(socket.pause()));
   const pairs: { near: Wire; far: Wire }[] = [];
+  const wires: Wire[] = [];
   useWires(near);
   const admission = new Admission();
   const listener = await listenWires('127.0.0.1', 0, admission, (wire) => {
+    wires.push(wire);
     useWires(far);
     dial('127.0.0.1', port, {
       onOpen: (to) => {
         pairs.push({ near: wire, far: to });
-        const end = splice(wire, to, { idleMs: 60_000, onEnd: (a, b) => ended.push([a, b]) });
-        t.after(end);
+        wires.push(to);
+        splice(wire, to, { idleMs: 60_000, onEnd: (a, b) => ended.push([a, b]) });
       },
       onError: (error) => assert.fail(error),
       onClosed: () => {},
     });
   });
-  t.after(async () => {
-    useWires('handle');
-    await listener.close();
-  });
   const client = connect({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
   client.on('error', () => {});
-  t.after(() => void client.destroy());
+  t.after(async () => {
+    useWires('handle');
+    // A listener is closed once its connections are, and a client that has not read to the end keeps its own open.
+    client.destroy();
+    for (const wire of wires) wire.destroy();
+    await listener.close();
+  });
   await once(client, 'connect');
   await until(() => pairs.length === 1 && origins.length === 1, { what: 'both sides are there' });
   const [pair] = pairs;

@@ -98,6 +98,8 @@ function login<T>(options: ContainerLoginOptions, attempt: Attempt<T>): Promise<
   return new Promise((resolve, reject) => {
     const client = new ssh2.Client();
     let settled = false;
+    /** The key that the server proved first. */
+    let accepted: Buffer | undefined;
     const settle = (): boolean => {
       if (settled) return false;
       settled = true;
@@ -146,7 +148,13 @@ function login<T>(options: ContainerLoginOptions, attempt: Attempt<T>): Promise<
       authHandler: [publicKey],
       username: options.username,
       hostVerifier: (key: Buffer, verify: (known: boolean) => void) => {
-        void verifyHost(options, attempt.containerId, key).then(verify);
+        // Asked at each exchange of keys. An answer that comes later would let ssh2 send what may not be sent before NEWKEYS.
+        if (accepted !== undefined) return verify(accepted.equals(key));
+        const copy = Buffer.from(key);
+        void verifyHost(options, attempt.containerId, copy).then((isKnown) => {
+          if (isKnown) accepted = copy;
+          verify(isKnown);
+        });
       },
     });
     if (signal.aborted) onAbort();

@@ -45,6 +45,8 @@ const CHANNELS = 100;
 const KEEPALIVE_MS = 15_000;
 /** What the person was told, and what is still under way, may take so long at the end, ms. */
 const GOODBYE_MS = 500;
+/** Made once: without a reason each abort makes an exception with a stack. */
+const GONE = new Error('The client is gone.');
 /** A reason of RFC 4253 section 11.1 that OpenSSH shows with its text. */
 const PROTOCOL_ERROR = 2;
 
@@ -129,7 +131,7 @@ export class SshGateway {
         this.#guests.delete(socket);
         clearTimeout(loginTimer);
         visitor.leave();
-        gone.abort();
+        gone.abort(GONE);
       });
     // A peer that says goodbye and stays would keep the socket half open.
     socket.once('end', () => setTimeout(() => socket.destroy(), GOODBYE_MS));

@@ -14,6 +14,8 @@ export interface SweeperLimits {
   readonly rekeyBytes: number;
   /** How long an exchange of keys may take, ms. */
   readonly rekeyMs: number;
+  /** Between two looks, ms. */
+  readonly sweepMs: number;
 }
 
 export const SWEEPER_LIMITS: SweeperLimits = {
@@ -21,9 +23,8 @@ export const SWEEPER_LIMITS: SweeperLimits = {
   unsentBytes: 8 * 1024 * 1024,
   rekeyBytes: 1024 ** 3,
   rekeyMs: 30_000,
+  sweepMs: 1000,
 };
-
-const EVERY_MS = 1000;
 
 interface Watched {
   readonly sides: Sides;
@@ -39,7 +40,7 @@ interface Exchange {
   since: number | undefined;
 }
 
-/** Looks every second while there is a connection. */
+/** Looks now and then while there is a connection. */
 export class Sweeper {
   readonly #limits: SweeperLimits;
   readonly #watched = new Set<Watched>();
@@ -54,7 +55,7 @@ export class Sweeper {
     const exchange = (side: Side): Exchange => ({ side, passed: 0, since: undefined });
     const watched: Watched = { sides, end, exchanges: [exchange(sides.client), exchange(sides.container)] };
     this.#watched.add(watched);
-    this.#timer ??= setInterval(() => this.#sweep(), EVERY_MS);
+    this.#timer ??= setInterval(() => this.#sweep(), this.#limits.sweepMs);
     return () => {
       this.#watched.delete(watched);
       if (this.#watched.size === 0) this.close();
