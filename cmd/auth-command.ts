@@ -11,12 +11,12 @@ import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
 import { ListenError, listen } from '../transports/http/index.ts';
+import { listenAddress, sharedWithPlatform } from './alone.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
-import { DEFAULT_DOMAIN, type Environment, readEnvironment } from './config.ts';
+import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
 import { openMembership } from './membership.ts';
-import { addressOf } from './notify-command.ts';
 import { withOperations } from './operations.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { proxiesOf } from './proxies.ts';
@@ -37,9 +37,9 @@ const DRAIN_MS = 5000;
 /** Runs until it is told to stop. Several share the users: each user is awake in one of them. */
 export async function runAuth(options: AuthCommandOptions): Promise<void> {
   const environment = readEnvironment(process.env);
-  const { connectionString, secret } = required(environment);
+  const { connectionString, secret } = sharedWithPlatform('The authentication service', environment);
   const database = { connectionString };
-  const address = addressOf(options.addr);
+  const address = listenAddress(options.addr);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   const proxies = proxiesOf({ trustedProxies: undefined, proxyProtocol: false }, environment);
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'auth');
@@ -119,13 +119,4 @@ export async function runAuth(options: AuthCommandOptions): Promise<void> {
     await shipped.close();
     told.forget();
   }
-}
-
-function required({ DATABASE_URL, JWT_SECRET }: Environment): { connectionString: string; secret: string } {
-  const missing = Object.entries({ DATABASE_URL, JWT_SECRET }).flatMap(([name, value]) =>
-    value === undefined ? [name] : [],
-  );
-  if (DATABASE_URL === undefined || JWT_SECRET === undefined)
-    throw new CliError(`The authentication service needs ${missing.join(' and ')}, the same in all of its processes.`);
-  return { connectionString: DATABASE_URL, secret: JWT_SECRET };
 }
