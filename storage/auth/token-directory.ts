@@ -6,6 +6,8 @@ import { z } from 'zod';
 import type { TokenDirectory, TokenNews } from '../../proto/tokens.ts';
 import type { Db, Queries } from '../db.ts';
 
+const anyRow = z.object({});
+
 const CHANNEL = 'tokens';
 
 const grantRow = z
@@ -46,8 +48,7 @@ export function tokenDirectory(db: Db): TokenDirectory {
          where t.id = $1 and (t.expires_at is null or t.expires_at > now())`,
         [tokenId],
       ),
-    knowsUser: async (userId) =>
-      (await db.one(z.object({}), 'select from users where id = $1', [userId])) !== undefined,
+    knowsUser: async (userId) => (await db.one(anyRow, 'select from users where id = $1', [userId])) !== undefined,
     onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),
   };
 }

@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import { isConstraint, type Queries } from '../db.ts';
 
+const anyRow = z.object({});
+
 /** The columns of USER_COLUMNS. */
 export const userRow = z
   .object({
@@ -36,7 +38,7 @@ export function userById(db: Queries, id: string): Promise<UserRow | undefined> 
 
 /** Holds the user's row until the transaction ends, so that what is counted of the user stays so. False when there is none. */
 export async function holdUser(tx: Queries, id: string): Promise<boolean> {
-  return (await tx.one(z.object({}), 'select from users where id = $1 for no key update', [id])) !== undefined;
+  return (await tx.one(anyRow, 'select from users where id = $1 for no key update', [id])) !== undefined;
 }
 
 /** All users by name. */

@@ -6,6 +6,9 @@ import { storableReason } from './dead-letters.ts';
 import { noStream } from './errors.ts';
 import { subjectRegex } from './subject-filter.ts';
 
+const msRow = z.object({ ms: z.number().nullable() });
+const countRow = z.object({ count: z.number() });
+
 /** Most payload bytes handed out at once (one message may be larger). */
 const maxFetchBytes = 8 << 20;
 /** Messages looked at in one fetch when few match the filter. */
@@ -74,7 +77,7 @@ export function fetch(db: Db, stream: string, durable: string): Promise<Fetched>
     const again = await redeliver(tx, stream, durable, consumer);
     const fresh = again.full ? { deliveries: [], more: true } : await deliverNew(tx, stream, durable, consumer);
     const due = await tx.one(
-      z.object({ ms: z.number().nullable() }),
+      msRow,
       `select ceil(extract(epoch from min(due) - clock_timestamp()) * 1000)::float8 as ms
        from bus_deliveries where stream = $1 and durable = $2`,
       [stream, durable],
@@ -134,7 +137,7 @@ const scanned = z.object({ seq: z.number(), hit: z.boolean() });
 
 async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Consumer) {
   const pending = await tx.one(
-    z.object({ count: z.number() }),
+    countRow,
     'select count(*) as count from bus_deliveries where stream = $1 and durable = $2',
     [stream, durable],
   );

@@ -3,6 +3,8 @@ import { z } from 'zod';
 import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
 
+const idRow = z.object({ id: z.string() });
+
 const desiredSchema = z.enum(['running', 'stopped', 'deleted']);
 
 const containerRow = z
@@ -290,9 +292,7 @@ export async function forgetContainer(db: Queries, id: string): Promise<void> {
 
 /** Which of `ids` were deleted for certain. */
 export async function deletedAmong(db: Queries, ids: readonly string[]): Promise<string[]> {
-  const rows = await db.many(z.object({ id: z.string() }), 'select id from deleted_containers where id = any($1)', [
-    ids,
-  ]);
+  const rows = await db.many(idRow, 'select id from deleted_containers where id = any($1)', [ids]);
   return rows.map(({ id }) => id);
 }
 

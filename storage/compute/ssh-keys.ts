@@ -2,6 +2,12 @@
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
 
+const fingerprintRow = z.object({ fingerprint: z.string() });
+const containerIdRow = z.object({ id: z.string() });
+const namedKeyRow = z.object({ name: z.string(), fingerprint: z.string() });
+const keysRow = z.object({ keys: z.array(z.string()), keys_revision: z.number() });
+const keyIdRow = z.object({ id: z.number() });
+
 const keyRow = z
   .object({ id: z.number(), name: z.string(), public_key: z.string(), created_at: z.date() })
   .transform((row) => ({ id: row.id, name: row.name, publicKey: row.public_key, createdAt: row.created_at }));
@@ -16,11 +22,10 @@ export function listKeys(db: Queries, userId: string): Promise<SshKeyRow[]> {
 
 /** Which of `ids` are keys of this user. */
 export async function ownedKeys(db: Queries, userId: string, ids: readonly number[]): Promise<number[]> {
-  const rows = await db.many(
-    z.object({ id: z.number() }),
-    'select id from ssh_keys where user_id = $1 and id = any($2::int[])',
-    [userId, ids],
-  );
+  const rows = await db.many(keyIdRow, 'select id from ssh_keys where user_id = $1 and id = any($2::int[])', [
+    userId,
+    ids,
+  ]);
   return rows.map((row) => row.id);
 }
 
@@ -39,11 +44,7 @@ export async function insertKey(
       [key.userId, key.name, key.publicKey, key.fingerprint],
     );
     if (row !== undefined) return row;
-    const present = await db.many(
-      z.object({ fingerprint: z.string() }),
-      'select fingerprint from ssh_keys where user_id = $1',
-      [key.userId],
-    );
+    const present = await db.many(fingerprintRow, 'select fingerprint from ssh_keys where user_id = $1', [key.userId]);
     if (present.some(({ fingerprint }) => fingerprint === key.fingerprint)) return 'duplicate';
     if (present.length >= 10) return 'full';
     // Another insert took the slot between our look and our write.
@@ -60,14 +61,14 @@ export interface DeletedKey {
 /** Deletes a key of this user; its containers are to be told (`keysRevision` rises). Undefined when it was not there. */
 export async function deleteKey(tx: Tx, userId: string, id: number): Promise<DeletedKey | undefined> {
   const changed = await tx.many(
-    z.object({ id: z.string() }),
+    containerIdRow,
     `update containers set keys_revision = keys_revision + 1
      where user_id = $1 and id in (select container_id from container_keys where key_id = $2::bigint) returning id`,
     [userId, id],
   );
   // Compared as bigint, since an id from outside may be larger than any that was given out.
   const deleted = await tx.one(
-    z.object({ name: z.string(), fingerprint: z.string() }),
+    namedKeyRow,
     'delete from ssh_keys where user_id = $1 and id = $2::bigint returning name, fingerprint',
     [userId, id],
   );
@@ -85,7 +86,7 @@ export async function keysOfContainer(
   containerId: string,
 ): Promise<{ keys: readonly string[]; revision: number }> {
   const row = await db.one(
-    z.object({ keys: z.array(z.string()), keys_revision: z.number() }),
+    keysRow,
     // One statement, so that keys and revision belong together.
     `select c.keys_revision, array(select k.public_key from ssh_keys k join container_keys on key_id = k.id
        where container_id = c.id and c.ssh_enabled order by k.id) as keys

@@ -4,6 +4,8 @@ import type { Ending } from '../../proto/ports.ts';
 import type { NewRoute } from '../../proto/routes.ts';
 import { type Db, isConstraint, type Queries } from '../db.ts';
 
+const idRow = z.object({ id: z.number() });
+
 const CHANNEL = 'static_routes';
 
 const routeRow = z.object({
@@ -30,7 +32,7 @@ export function listRoutes(db: Queries): Promise<RouteRow[]> {
 export async function insertRoute(db: Queries, route: NewRoute): Promise<number | undefined> {
   try {
     const row = await db.one(
-      z.object({ id: z.number() }),
+      idRow,
       `insert into static_routes (host, path_prefix, target, strip_prefix, priority) values ($1, $2, $3, $4, $5) returning id`,
       [route.host, route.path_prefix, route.target, route.strip_prefix, route.priority],
     );

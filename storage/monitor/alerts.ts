@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import type { Queries } from '../queries.ts';
 
+const idRow = z.object({ id: z.string() });
+
 const alertRow = z.object({ containerId: z.string(), kind: z.string(), openedAt: z.date() });
 
 /** An episode that goes on. */
@@ -53,5 +55,5 @@ export async function closeDiskAlert(db: Queries, node: string, path: string): P
 
 /** Who is told of machines: the id of the user with this name, if there is one yet. */
 export async function administratorId(db: Queries, username: string): Promise<string | undefined> {
-  return (await db.one(z.object({ id: z.string() }), 'select id from users where username = $1', [username]))?.id;
+  return (await db.one(idRow, 'select id from users where username = $1', [username]))?.id;
 }

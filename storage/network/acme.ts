@@ -5,6 +5,9 @@ import type { CertificatePem } from '../../proto/certificates.ts';
 import type { Queries } from '../db.ts';
 import { open, SealError, seal } from '../seal.ts';
 
+const openRow = z.object({ is_open: z.boolean() });
+const sealedCertificateRow = z.object({ hostname: z.string(), cert: z.string(), key_sealed: z.instanceof(Buffer) });
+
 /**
  * New orders an account may place at once, and how fast they come back: below what the largest public authority allows, 300 in three
  * hours, so that it never has to refuse.
@@ -75,7 +78,7 @@ const FULL = `least(${ORDER_BUDGET.most}, budget + extract(epoch from clock_time
 /** Takes one order of the account's budget; false when there is none, or the account has been asked to wait. Without an account: true. */
 export async function takeOrder(db: Queries, directoryUrl: string): Promise<boolean> {
   const known = await db.one(
-    z.object({ is_open: z.boolean() }),
+    openRow,
     `select coalesce(hold_until <= clock_timestamp(), true) and ${FULL} >= 1 as is_open from acme_accounts
      where directory_url = $1 for update`,
     [directoryUrl],
@@ -139,7 +142,7 @@ export async function pendingChallenges(
   sealKey: KeyObject,
 ): Promise<Map<string, CertificatePem>> {
   const rows = await db.many(
-    z.object({ hostname: z.string(), cert: z.string(), key_sealed: z.instanceof(Buffer) }),
+    sealedCertificateRow,
     'select hostname, cert, key_sealed from acme_challenges where hostname = any($1)',
     [hostnames],
   );

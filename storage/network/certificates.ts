@@ -10,6 +10,9 @@ import type { Db, Queries } from '../db.ts';
 import { open, seal } from '../seal.ts';
 import { takeOrder } from './acme.ts';
 
+const serialRow = z.object({ serial: z.number(), now: z.date() });
+const hostnameRow = z.object({ hostname: z.string() });
+
 const CHANNEL = 'certificates';
 
 const keyContext = (hostname: string, serial: number) => `certificates/${hostname}/${serial}/key`;
@@ -141,7 +144,7 @@ export function storeCertificate(
   return db.tx(async (tx) => {
     if (!(await isMapped(tx, hostname))) return false;
     const row = await tx.one(
-      z.object({ serial: z.number(), now: z.date() }),
+      serialRow,
       'select serial, clock_timestamp() as now from certificates where hostname = $1 and epoch = $2 for update',
       [hostname, epoch],
     );
@@ -232,7 +235,7 @@ export async function releaseOrder(db: Queries, { hostname, epoch }: OrderLease)
 /** At most `limit` verified hostnames for which something is to be ordered now, the most urgent first. */
 export async function dueHostnames(db: Queries, limit: number): Promise<string[]> {
   const rows = await db.many(
-    z.object({ hostname: z.string() }),
+    hostnameRow,
     `select m.domain as hostname from domain_mappings m left join certificates c on c.hostname = m.domain
      where m.status = 'verified' and coalesce(c.renew_at <= clock_timestamp(), true)
        and coalesce(c.next_try <= clock_timestamp(), true) and coalesce(c.lease_until <= clock_timestamp(), true)

@@ -4,6 +4,10 @@ import { mappingStatusSchema } from '../../proto/network.ts';
 import type { Queries, Tx } from '../db.ts';
 import { tellNetwork } from './news.ts';
 
+const countRow = z.object({ count: z.number() });
+const idRow = z.object({ id: z.string() });
+const domainRow = z.object({ domain: z.string() });
+
 /** Longest detail that is kept, in characters. */
 const MAX_DETAIL = 1000;
 
@@ -93,16 +97,14 @@ export async function insertMapping(
   await tx.run(`select pg_advisory_xact_lock(hashtextextended('domain_mappings/' || $1, 0))`, [mapping.userId]);
   const { hostname } = mapping;
   const failed = await tx.one(
-    z.object({ id: z.string() }),
+    idRow,
     `delete from domain_mappings where domain = $1 and status = 'failed' returning id`,
     [hostname],
   );
   if (failed !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: failed.id, hostname });
-  const counted = await tx.one(
-    z.object({ count: z.number() }),
-    'select count(*)::int as count from domain_mappings where user_id = $1',
-    [mapping.userId],
-  );
+  const counted = await tx.one(countRow, 'select count(*)::int as count from domain_mappings where user_id = $1', [
+    mapping.userId,
+  ]);
   if ((counted?.count ?? 0) >= limit) return 'full';
   const { zone } = mapping;
   const row = await tx.one(
@@ -187,7 +189,7 @@ export function retryMapping(
  */
 export async function claimDue(db: Queries, now: Date, until: Date, limit: number): Promise<string[]> {
   const rows = await db.many(
-    z.object({ id: z.string() }),
+    idRow,
     `update domain_mappings set next_check_at = $2 where id in (
        select id from domain_mappings where next_check_at <= $1 order by next_check_at limit $3 for update skip locked)
      returning id`,
@@ -206,7 +208,7 @@ export async function deleteMapping(tx: Tx, id: string): Promise<MappingRow | un
 /** Ids of at most `limit` mappings whose container is deleted or being deleted. */
 export async function orphanedMappings(db: Queries, limit: number): Promise<string[]> {
   const rows = await db.many(
-    z.object({ id: z.string() }),
+    idRow,
     `select m.id from domain_mappings m
      where not exists (select from containers c where c.id = m.container_id and c.desired <> 'deleted') limit $1`,
     [limit],
@@ -250,7 +252,7 @@ export async function verifiedMapping(db: Queries, hostname: string): Promise<Ve
 /** At most `limit` verified hostnames that come after `after` ('' for the first), in the order of their bytes. */
 export async function verifiedHostnames(db: Queries, after: string, limit: number): Promise<string[]> {
   const rows = await db.many(
-    z.object({ domain: z.string() }),
+    domainRow,
     `select domain from domain_mappings where status = 'verified' and domain collate "C" > $1
      order by domain collate "C" limit $2`,
     [after, limit],

@@ -2,6 +2,8 @@
 import { z } from 'zod';
 import type { Db, Queries } from '../db.ts';
 
+const mutesRow = z.object({ count: z.number(), present: z.boolean() });
+
 const muteRow = z
   .object({ id: z.number(), user_id: z.string(), category: z.string(), scope: z.string(), created_at: z.date() })
   .transform(({ user_id, created_at, ...row }) => ({ ...row, userId: user_id, createdAt: created_at }));
@@ -29,7 +31,7 @@ export function addMute(
     // Two at once must not both find the last free place.
     await tx.run('select from users where id = $1 for no key update', [userId]);
     const row = await tx.one(
-      z.object({ count: z.number(), present: z.boolean() }),
+      mutesRow,
       `select count(*) as count, coalesce(bool_or(category = $2 and scope = $3), false) as present
        from notification_mutes where user_id = $1`,
       [userId, category, scope],

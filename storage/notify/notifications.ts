@@ -2,6 +2,10 @@
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
 
+const countRow = z.object({ count: z.number() });
+const headRow = z.object({ head: z.number() });
+const anyRow = z.object({});
+
 const columns = z.object({
   id: z.number(),
   user_id: z.string(),
@@ -43,11 +47,9 @@ export function listNotifications(
 
 /** How many a user has not read. */
 export async function countUnread(db: Queries, userId: string): Promise<number> {
-  const row = await db.one(
-    z.object({ count: z.number() }),
-    'select count(*) as count from notifications where user_id = $1 and not read',
-    [userId],
-  );
+  const row = await db.one(countRow, 'select count(*) as count from notifications where user_id = $1 and not read', [
+    userId,
+  ]);
   return row?.count ?? 0;
 }
 
@@ -57,9 +59,7 @@ export async function markRead(db: Queries, userId: string, id: number): Promise
     (await db.run('update notifications set read = true where user_id = $1 and id = $2 and not read', [userId, id])) > 0
   )
     return true;
-  return (
-    (await db.one(z.object({}), 'select from notifications where user_id = $1 and id = $2', [userId, id])) !== undefined
-  );
+  return (await db.one(anyRow, 'select from notifications where user_id = $1 and id = $2', [userId, id])) !== undefined;
 }
 
 /** Marks all of a user's as read. Returns how many were not. */
@@ -96,7 +96,7 @@ export async function notificationsAfter(
 /** For each user, in order: the highest id of a notification of theirs, 0 without any. */
 export async function headsOf(db: Queries, userIds: readonly string[]): Promise<number[]> {
   const rows = await db.many(
-    z.object({ head: z.number() }),
+    headRow,
     `select coalesce((select max(id) from notifications where user_id = wanted.user_id), 0) as head
      from unnest($1::text[]) with ordinality as wanted (user_id, place) order by place`,
     [userIds],
