@@ -3,7 +3,16 @@
  * token's end), while bytes go past it, straight between the socket and what it shows.
  */
 import type { Socket, SocketFrame, SocketHandlers } from '../proto/http.ts';
-import { ActorError, type AnyRef, dispatch, type Ref, type SpawnOptions, spawn, stop } from '../supervision/index.ts';
+import {
+  ActorError,
+  type AnyRef,
+  type Context,
+  dispatch,
+  type Ref,
+  type SpawnOptions,
+  spawn,
+  stop,
+} from '../supervision/index.ts';
 import { join, leave, NEVER, nextAttach, type Timed, tickIn } from './stream-clock.ts';
 
 /** What the actor of a connection understands; `News` is what only its kind does. */
@@ -18,6 +27,8 @@ export type StreamMessage<News = never> =
   | { readonly type: 'failed'; readonly error: unknown }
   /** Time to say again that we are here. */
   | { readonly type: 'attach' }
+  /** That actor knows us. When it ends, because it moves to another node or its node died, it is time to say so again. */
+  | { readonly type: 'attached'; readonly by: AnyRef }
   /** For the connection itself. */
   | { readonly type: 'news'; readonly news: News };
 
@@ -53,6 +64,7 @@ const MAX_REASON_BYTES = 123;
 const expired = { type: 'close', code: POLICY, reason: 'token expired' } as const;
 const attach = { type: 'attach' } as const;
 const gone = { type: 'gone' } as const;
+const again = () => attach;
 
 /** Makes the handlers of a socket: its actor is spawned under `parent` when the socket opens. */
 export function connect<News = never>(
@@ -146,7 +158,7 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
   }
 
   /** What its actor was told. */
-  take(message: StreamMessage<News>): void {
+  take(message: StreamMessage<News>, ctx: Context<StreamMessage<News>>): void {
     switch (message.type) {
       case 'news':
         this.#connection.news?.(message.news);
@@ -163,6 +175,9 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
         return;
       case 'attach':
         if (this.#self !== undefined) this.#connection.attach?.(this.#self);
+        return;
+      case 'attached':
+        ctx.watch(message.by, again);
         return;
       case 'failed':
         throw message.error;
@@ -187,8 +202,12 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
   }
 }
 
-function handle<News>(stream: Stream<News>, message: StreamMessage<News>): Stream<News> {
-  stream.take(message);
+function handle<News>(
+  stream: Stream<News>,
+  message: StreamMessage<News>,
+  ctx: Context<StreamMessage<News>>,
+): Stream<News> {
+  stream.take(message, ctx);
   return stream;
 }
 

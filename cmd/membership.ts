@@ -15,7 +15,7 @@ import { isCode } from './data-dir.ts';
 import { version } from './package-root.ts';
 
 /** Services whose entities are placed. */
-const ROLES = ['auth'];
+const ROLES = ['auth', 'compute'];
 
 /** A beat that waits behind other work is a lost lease: it has connections of its own, and gives up before the lease is over. */
 const LEASE_DB = { name: 'leases', max: 2, limits: { connectMs: 2000, statementMs: 2000 } };

@@ -192,6 +192,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       registryHost === undefined ? {} : partsOfRegistry({ db, clock, ...credentials }, registryHost);
     const compute = await startCompute(system, {
       db,
+      home: membership.home,
       engine,
       shells,
       tokens: streams,

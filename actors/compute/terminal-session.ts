@@ -184,6 +184,9 @@ export class TerminalSession {
       case 'abandoned':
         if (this.#viewer === undefined) this.end();
         return;
+      case 'attached':
+        this.#ctx?.watch(message.by, () => ({ type: 'attach' }));
+        return;
       case 'attach':
         if (this.#self !== undefined) this.#options.attach(this.#self);
         return;

@@ -17,6 +17,6 @@ export interface HomeParts {
 
 /** A node that has not joined yet: `join` once the services stand, `leave` before the system stops. */
 export function testHome({ system, db, bus, log, timings = {} }: HomeParts): Cluster {
-  const self = { id: newId(), roles: ['auth'], version: 'test', address: 'test' };
+  const self = { id: newId(), roles: ['auth', 'compute'], version: 'test', address: 'test' };
   return new Cluster({ parent: system, self, store: leaseStore(db), bus, log, shards: 16, timings });
 }
