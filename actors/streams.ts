@@ -13,7 +13,7 @@ import {
   spawn,
   stop,
 } from '../supervision/index.ts';
-import { join, leave, NEVER, nextAttach, type Timed, tickIn } from './stream-clock.ts';
+import { join, leave, NEVER, nextAttach, soonAttach, type Timed, tickIn } from './stream-clock.ts';
 
 /** What the actor of a connection understands; `News` is what only its kind does. */
 export type StreamMessage<News = never> =
@@ -49,6 +49,8 @@ export interface Connection<News = never> {
   closed?(code: number): void;
   /** Asked at the start and every 20 s, for connections that subscribe to an actor. */
   attach?(self: Ref<StreamMessage<News>>): void;
+  /** Whoever it attaches to says `attached` each time: without that word it is repeated soon. */
+  readonly isAnswered?: true;
   news?(news: News): void;
   /** Its actor has ended. */
   ended?(): void;
@@ -125,7 +127,7 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
     join(this);
     try {
       this.#connection.open(socket, self, this);
-      this.#connection.attach?.(self);
+      this.#attach(self);
     } catch (error) {
       dispatch(self, { type: 'failed', error });
     }
@@ -174,14 +176,20 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
         this.#socket?.send(message.text);
         return;
       case 'attach':
-        if (this.#self !== undefined) this.#connection.attach?.(this.#self);
+        if (this.#self !== undefined) this.#attach(this.#self);
         return;
       case 'attached':
+        this.attachAt = nextAttach();
         ctx.watch(message.by, again);
         return;
       case 'failed':
         throw message.error;
     }
+  }
+
+  #attach(self: Ref<StreamMessage<News>>): void {
+    if (this.#connection.isAnswered === true) this.attachAt = soonAttach();
+    this.#connection.attach?.(self);
   }
 
   /** Called without `this`, as options are. */

@@ -19,13 +19,11 @@ import type { TokenNews } from '../proto/tokens.ts';
 import { tokenDirectory } from '../storage/auth/token-directory.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
-import { outboxStore } from '../storage/outbox.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { authenticator } from '../transports/api/authenticate.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
 import { OpenStreams } from '../transports/api/open-streams.ts';
-import { relayOutbox } from '../transports/bus/relay.ts';
 import type { FrontProxies } from '../transports/gateway/listeners.ts';
 import { listen } from '../transports/http/index.ts';
 import { registryCatalog } from '../transports/registry/catalog.ts';
@@ -42,6 +40,7 @@ import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { withOperations } from './operations.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
+import { relayOnce } from './relay.ts';
 import { Teardown } from './teardown.ts';
 
 /** What the platform is built from. */
@@ -207,14 +206,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 
     const numbers = notifyNumbers();
     const notify = await startNotify(system, { db, bus, clock, numbers, log: log.child({ service: 'notify' }) });
+    relayOnce(system, { db, bus, home: membership.home, log });
     await membership.join();
-
-    const relaying = new AbortController();
-    const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
-    teardown.add('outbox relay', async () => {
-      relaying.abort();
-      await relayed;
-    });
 
     // Made for this run: services and gateway live and end together.
     const gatewaySecret = randomBytes(32).toString('base64url');

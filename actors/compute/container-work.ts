@@ -7,7 +7,6 @@ import { type ContainerRow, containerById, noteKeysApplied } from '../../storage
 import { keysOfContainer } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './container-rules.ts';
-import type { ContainerActorState } from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
 import { COMPUTE_CONTAINER } from './placed.ts';
 import { hostnameOf } from './views.ts';
@@ -70,13 +69,12 @@ function ownEngine({ engine, home }: ComputeDeps, { id }: ContainerRow, lease: S
 /** Does one piece of work and returns its last report. Rejects with EngineError, StorageError, PlacementError `fenced` or the signal's reason. */
 export async function work(
   deps: ComputeDeps,
-  state: Pick<ContainerActorState, 'row' | 'lease'>,
+  { row, lease }: { readonly row: ContainerRow; readonly lease: ShardLease },
   what: Work,
   signal: AbortSignal,
   progress: (report: Report) => void,
 ): Promise<Report> {
   const { db } = deps;
-  const { row, lease } = state;
   const engine = ownEngine(deps, row, lease);
   switch (what) {
     case 'observe': {

@@ -80,6 +80,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       if (endpoint.name === computeSocket.name) {
         return connect(connections, 'compute/updates', expiresInMs, {
           open() {},
+          isAnswered: true,
           attach: (self) => users.tell(caller.userId, { type: 'attach', connection: self }),
         });
       }

@@ -240,7 +240,7 @@ export class World {
   async start(): Promise<void> {
     this.#system = start({ log: this.log });
     this.#bus = embeddedBus({ store: streamStore(this.#realDb), log: silentLog });
-    const parts = { system: this.#system, db: this.#realDb, bus: this.#bus, log: silentLog };
+    const parts = { system: this.#system, db: this.#realDb, bus: this.#bus, log: silentLog, roles: ['compute'] };
     this.#home = testHome(parts);
     this.#service = await startCompute(this.#system, {
       db: this.db,
