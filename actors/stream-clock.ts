@@ -20,6 +20,7 @@ const TICK_MS = 250;
 export const NEVER = 2 ** 30;
 /** How often a subscription is repeated, so that it outlives a restart of the actor it is with. */
 const ATTACH_TICKS = 20_000 / TICK_MS;
+const UNANSWERED_TICKS = 2000 / TICK_MS;
 
 const timed: Timed[] = [];
 let timer: NodeJS.Timeout | undefined;
@@ -34,6 +35,11 @@ export function tickIn(ms: number): number {
 /** The tick of the attach after the one that is made now. */
 export function nextAttach(): number {
   return now() + ATTACH_TICKS;
+}
+
+/** The same, when nothing comes back: whoever it was meant for may have ended meanwhile. */
+export function soonAttach(): number {
+  return now() + UNANSWERED_TICKS;
 }
 
 /** Takes a stream into care until `leave`. */

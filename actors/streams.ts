@@ -3,8 +3,17 @@
  * token's end), while bytes go past it, straight between the socket and what it shows.
  */
 import type { Socket, SocketFrame, SocketHandlers } from '../proto/http.ts';
-import { ActorError, type AnyRef, dispatch, type Ref, type SpawnOptions, spawn, stop } from '../supervision/index.ts';
-import { join, leave, NEVER, nextAttach, type Timed, tickIn } from './stream-clock.ts';
+import {
+  ActorError,
+  type AnyRef,
+  type Context,
+  dispatch,
+  type Ref,
+  type SpawnOptions,
+  spawn,
+  stop,
+} from '../supervision/index.ts';
+import { join, leave, NEVER, nextAttach, soonAttach, type Timed, tickIn } from './stream-clock.ts';
 
 /** What the actor of a connection understands; `News` is what only its kind does. */
 export type StreamMessage<News = never> =
@@ -18,6 +27,8 @@ export type StreamMessage<News = never> =
   | { readonly type: 'failed'; readonly error: unknown }
   /** Time to say again that we are here. */
   | { readonly type: 'attach' }
+  /** That actor knows us. When it ends, because it moves to another node or its node died, it is time to say so again. */
+  | { readonly type: 'attached'; readonly by: AnyRef }
   /** For the connection itself. */
   | { readonly type: 'news'; readonly news: News };
 
@@ -38,6 +49,8 @@ export interface Connection<News = never> {
   closed?(code: number): void;
   /** Asked at the start and every 20 s, for connections that subscribe to an actor. */
   attach?(self: Ref<StreamMessage<News>>): void;
+  /** Whoever it attaches to says `attached` each time: without that word it is repeated soon. */
+  readonly isAnswered?: true;
   news?(news: News): void;
   /** Its actor has ended. */
   ended?(): void;
@@ -53,6 +66,7 @@ const MAX_REASON_BYTES = 123;
 const expired = { type: 'close', code: POLICY, reason: 'token expired' } as const;
 const attach = { type: 'attach' } as const;
 const gone = { type: 'gone' } as const;
+const again = () => attach;
 
 /** Makes the handlers of a socket: its actor is spawned under `parent` when the socket opens. */
 export function connect<News = never>(
@@ -113,7 +127,7 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
     join(this);
     try {
       this.#connection.open(socket, self, this);
-      this.#connection.attach?.(self);
+      this.#attach(self);
     } catch (error) {
       dispatch(self, { type: 'failed', error });
     }
@@ -146,7 +160,7 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
   }
 
   /** What its actor was told. */
-  take(message: StreamMessage<News>): void {
+  take(message: StreamMessage<News>, ctx: Context<StreamMessage<News>>): void {
     switch (message.type) {
       case 'news':
         this.#connection.news?.(message.news);
@@ -162,11 +176,20 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
         this.#socket?.send(message.text);
         return;
       case 'attach':
-        if (this.#self !== undefined) this.#connection.attach?.(this.#self);
+        if (this.#self !== undefined) this.#attach(this.#self);
+        return;
+      case 'attached':
+        this.attachAt = nextAttach();
+        ctx.watch(message.by, again);
         return;
       case 'failed':
         throw message.error;
     }
+  }
+
+  #attach(self: Ref<StreamMessage<News>>): void {
+    if (this.#connection.isAnswered === true) this.attachAt = soonAttach();
+    this.#connection.attach?.(self);
   }
 
   /** Called without `this`, as options are. */
@@ -187,8 +210,12 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
   }
 }
 
-function handle<News>(stream: Stream<News>, message: StreamMessage<News>): Stream<News> {
-  stream.take(message);
+function handle<News>(
+  stream: Stream<News>,
+  message: StreamMessage<News>,
+  ctx: Context<StreamMessage<News>>,
+): Stream<News> {
+  stream.take(message, ctx);
   return stream;
 }
 

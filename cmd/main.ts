@@ -5,6 +5,7 @@ import type { AuditOptions } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
 import { addDeadLetters } from './dead-letters-cli.ts';
+import { addDrain } from './drain-cli.ts';
 import { integer } from './integer.ts';
 import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
@@ -160,15 +161,16 @@ program
     await showTree({ ...options, json: options.json === true });
   });
 
-program
+const nodes = program
   .command('nodes')
-  .description('show the nodes of the cluster: roles, shards, leases, versions (works whatever they do)')
+  .description('show the nodes of the cluster: roles, shards, leases, versions (works whatever they do); or drain one')
   .option(...data)
   .option(...json)
   .action(async (options: { data: string; json?: true }) => {
     const { showNodes } = await import('./nodes.ts');
     await showNodes({ ...options, json: options.json === true });
   });
+addDrain(nodes);
 
 const users = program
   .command('users')

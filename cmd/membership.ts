@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Home } from '../actors/home.ts';
 import { newId } from '../proto/ids.ts';
+import { NODE_FORMAT } from '../proto/placement.ts';
 import type { Bus, Log } from '../proto/ports.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { leaseStore } from '../storage/placement/leases.ts';
@@ -14,8 +15,8 @@ import { CliError } from './cli-error.ts';
 import { isCode } from './data-dir.ts';
 import { version } from './package-root.ts';
 
-/** Services whose entities are placed. */
-const ROLES = ['auth'];
+/** What processes hold unless told otherwise: the services whose entities are placed, and publishing the outbox. */
+const ROLES = ['auth', 'compute', 'outbox'];
 
 /** A beat that waits behind other work is a lost lease: it has connections of its own, and gives up before the lease is over. */
 const LEASE_DB = { name: 'leases', max: 2, limits: { connectMs: 2000, statementMs: 2000 } };
@@ -34,6 +35,8 @@ export interface MembershipOptions {
    */
   readonly nodeFile?: string | undefined;
   readonly log: Log;
+  /** Services whose entities it may hold, of which all kinds are placed before it joins. Default: all. */
+  readonly roles?: readonly string[];
   readonly timings?: Partial<Timings>;
   /** Whether the start was told to stop. */
   readonly isLeaving?: (() => boolean) | undefined;
@@ -53,7 +56,7 @@ export interface Membership {
 
 /**
  * Prepares it, holding nothing yet. Throws CliError when the bus ends at this process and another one lives on the database: that one's
- * lease, which may be of a process that died, is waited for.
+ * lease, which may be of a process that died, is waited for. And when a node that lives speaks a format that this version does not read.
  */
 export async function openMembership(options: MembershipOptions): Promise<Membership> {
   const { system, bus, log, nodeFile, isShared } = options;
@@ -67,9 +70,10 @@ export async function openMembership(options: MembershipOptions): Promise<Member
       if (former !== undefined) await store.leave(former);
       writeFileSync(nodeFile, `${id}\n`, { mode: 0o600 });
     }
+    await refuseUnreadable();
     if (!isShared) await untilAlone();
 
-    const self = { id, roles: ROLES, version, address: `${hostname()}:${process.pid}` };
+    const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}` };
     const cluster = new Cluster({ parent: system, self, store, bus, log, timings });
     return {
       home: cluster,
@@ -90,6 +94,16 @@ export async function openMembership(options: MembershipOptions): Promise<Member
   } catch (error) {
     await db.close();
     throw error;
+  }
+
+  async function refuseUnreadable(): Promise<void> {
+    const odd = (await listNodes(db)).find(({ leaseMs, format }) => leaseMs > 0 && format !== NODE_FORMAT);
+    if (odd === undefined) return;
+    log.error({ node: odd.id, address: odd.address, version: odd.version, format: odd.format }, 'refused to join');
+    throw new CliError(
+      `The node at ${odd.address} (version ${odd.version}) speaks format ${odd.format} with other nodes, this version (${version}) only ${NODE_FORMAT}: ` +
+        'run a version that speaks both, or stop all others first (docs/operations.md).',
+    );
   }
 
   async function untilAlone(): Promise<void> {

@@ -58,7 +58,9 @@ export function drawNodes({ nodes, services }: Found): string {
   return [...lines, ...missing].join('\n');
 }
 
-function stateOf({ leaseMs, draining }: NodeRow): 'serving' | 'draining' | 'gone' {
+/** `drained`: it gave everything away, and can be stopped. */
+function stateOf({ leaseMs, draining, shards }: NodeRow): 'serving' | 'draining' | 'drained' | 'gone' {
   if (leaseMs <= 0) return 'gone';
-  return draining ? 'draining' : 'serving';
+  if (!draining) return 'serving';
+  return Object.keys(shards).length === 0 ? 'drained' : 'draining';
 }

@@ -17,11 +17,9 @@ import type { Clock, Engine, Log, MetricsSource } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
-import { outboxStore } from '../storage/outbox.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
-import { relayOutbox } from '../transports/bus/relay.ts';
 import type { FrontProxies } from '../transports/gateway/listeners.ts';
 import { listen } from '../transports/http/index.ts';
 import { registryCatalog } from '../transports/registry/catalog.ts';
@@ -39,6 +37,7 @@ import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { withOperations } from './operations.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
+import { relayOnce } from './relay.ts';
 import { Teardown } from './teardown.ts';
 
 /** What the platform is built from. */
@@ -178,6 +177,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       registryHost === undefined ? {} : partsOfRegistry({ db, clock, ...credentials }, registryHost);
     const compute = await startCompute(system, {
       db,
+      home: membership.home,
       engine,
       shells,
       tokens: streams,
@@ -192,14 +192,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 
     const numbers = notifyNumbers();
     const notify = await startNotify(system, { db, bus, clock, numbers, log: log.child({ service: 'notify' }) });
+    relayOnce(system, { db, bus, home: membership.home, log });
     await membership.join();
-
-    const relaying = new AbortController();
-    const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
-    teardown.add('outbox relay', async () => {
-      relaying.abort();
-      await relayed;
-    });
 
     // Made for this run: services and gateway live and end together.
     const gatewaySecret = randomBytes(32).toString('base64url');

@@ -3,6 +3,12 @@
  * the entities of one service; a lease makes one node its owner; the epoch of the lease is what its writes are checked by.
  */
 
+/**
+ * The version of the format of messages between nodes. It rises with a change that a node of the version before could not read; additions that
+ * may be absent do not change it (docs/operations.md, upgrades).
+ */
+export const NODE_FORMAT = 1;
+
 /** One process of the cluster. `id` is new with each start of a process. */
 export interface NodeInfo {
   /** Letters, digits, `-` and `_`: part of a bus subject. */
@@ -48,6 +54,8 @@ export interface View {
   /** At least those shards that changed since the view with the mark that was given; without one, all. */
   readonly shards: readonly ShardState[];
   readonly mark: string;
+  /** An operator asked this node to give its shards away. */
+  readonly drainAsked?: boolean;
 }
 
 /**

@@ -372,6 +372,8 @@ create table placement_nodes (
   draining boolean not null,
   started_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null,
+  drain_asked boolean not null default false,
+  format integer not null default 1,
   constraint placement_nodes_pkey PRIMARY KEY (id)
 );
 

@@ -2,8 +2,10 @@
  * How the container's actor gets from what is wanted to what is. It re-reads the world at every look, works on one difference
  * at a time, and writes each change of status to the row before anybody hears of it.
  */
+import { isFenced } from '../../proto/placement.ts';
 import { type ContainerState, EngineError } from '../../proto/ports.ts';
 import { type ContainerRow, clearRestart, forgetContainer, setStatus } from '../../storage/compute/containers.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { append } from '../../storage/outbox.ts';
 import { dispatch } from '../../supervision/index.ts';
 import { refusalOf } from '../door.ts';
@@ -48,12 +50,12 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     state.timer = undefined;
     state.resting = false;
     state.lookAgain = false;
-    const job: Job = { what, row: state.row, abort: new AbortController() };
+    const job: Job = { what, row: state.row, abort: new AbortController(), done: Promise.resolve() };
     state.job = job;
     const report = (report: Report) => dispatch(ctx.self, { type: 'report', job, report });
-    work(deps, state.row, what, AbortSignal.any([job.abort.signal, ctx.signal]), report).then(
-      report,
-      (error: unknown) => report({ type: 'failed', error }),
+    const signal = AbortSignal.any([job.abort.signal, ctx.signal]);
+    job.done = work(deps, state, what, signal, report).then(report, (error: unknown) =>
+      report({ type: 'failed', error }),
     );
   }
 
@@ -85,7 +87,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       : next === 'failed' || (ended && row.status === 'running')
         ? stoppedNotice(row, clock.now(), reason ?? 'it ended')
         : undefined;
-    const written = await db.tx(async (tx) => {
+    const written = await fenced(db, state.lease, async (tx) => {
       const { keysApplied } = row;
       const to = { from: row.status, status: next, reason, address, announced, keysApplied };
       const changed = await setStatus(tx, row.id, to);
@@ -123,7 +125,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     if (state.row.status === 'pending') state.countedStart = actual?.startedAt ?? state.countedStart;
     const runs = actual?.phase === 'running';
     if (state.row.restart && state.row.desired === 'running' && !runs) {
-      const cleared = await clearRestart(db, state.row.id);
+      const cleared = await fenced(db, state.lease, (tx) => clearRestart(tx, state.row.id));
       if (cleared !== undefined) adopt(state, cleared);
     }
     if (runs) noteDrift(state, actual);
@@ -261,7 +263,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
         state.lookAgain = true;
         return;
       case 'removed':
-        await forgetContainer(db, row.id);
+        await fenced(db, state.lease, (tx) => forgetContainer(tx, row.id));
         state.lookAgain = false;
         return ctx.sleep();
       case 'failed':
@@ -274,7 +276,8 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     try {
       await heed(state, ctx, job, report);
     } catch (error) {
-      if (refusalOf(error).code !== 'unavailable') throw error;
+      // Another node looks after it: to go on would be to fight with that.
+      if (isFenced(error) || refusalOf(error).code !== 'unavailable') throw error;
       log.warn({ containerId: state.row.id, err: error }, 'the status of a container could not be written');
       lookIn(state, ctx, REWRITE_AFTER_MS);
     }

@@ -1,6 +1,7 @@
 /** What can be changed about a container after its creation: SSH access, mounts, pull policy. */
 import { getMounts, getSsh, setMounts, setPullPolicy, setSsh } from '../../proto/compute.ts';
 import { Refusal } from '../../proto/errors.ts';
+import type { ShardLease } from '../../proto/placement.ts';
 import { audit } from '../../storage/audit.ts';
 import {
   type ContainerRow,
@@ -10,6 +11,7 @@ import {
 } from '../../storage/compute/containers.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
 import type { Tx } from '../../storage/db.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { did } from '../audit.ts';
 import { type Handler, on } from '../door.ts';
 import type { reconciler } from './container-reconciler.ts';
@@ -22,8 +24,8 @@ export function settingsHandlers(
   reconcile: ReturnType<typeof reconciler>,
 ): readonly Handler<Own>[] {
   /** Writes in one transaction; the container may be going meanwhile. */
-  const write = (work: (tx: Tx) => Promise<ContainerRow | undefined>): Promise<ContainerRow> =>
-    db.tx(async (tx) => {
+  const write = (lease: ShardLease, work: (tx: Tx) => Promise<ContainerRow | undefined>): Promise<ContainerRow> =>
+    fenced(db, lease, async (tx) => {
       const row = await work(tx);
       if (row === undefined) throw new Refusal('not_found');
       return row;
@@ -36,7 +38,7 @@ export function settingsHandlers(
       const { id, sshEnabled } = own(state, call);
       const { ssh_enabled } = call.body;
       if (ssh_enabled === sshEnabled) return { ssh_enabled };
-      const written = await write(async (tx) => {
+      const written = await write(state.lease, async (tx) => {
         const row = await setSshEnabled(tx, id, ssh_enabled);
         await audit(tx, did(call, 'container.ssh', id, { ssh_enabled }));
         await tellCompute(tx, { kind: 'ssh', containerId: id });
@@ -52,7 +54,7 @@ export function settingsHandlers(
       const { id, status } = own(state, call);
       const { mount_paths } = call.body;
       const restarted = status === 'running';
-      const written = await write(async (tx) => {
+      const written = await write(state.lease, async (tx) => {
         const row = await setMountPaths(tx, id, mount_paths, restarted);
         await audit(tx, did(call, 'container.mounts', id, { mount_paths, restarted }));
         return row;
@@ -65,7 +67,7 @@ export function settingsHandlers(
       const { id, pullPolicy } = own(state, call);
       const { pull_policy } = call.body;
       if (pull_policy === pullPolicy) return { pull_policy };
-      const written = await write(async (tx) => {
+      const written = await write(state.lease, async (tx) => {
         const row = await setPolicy(tx, id, pull_policy);
         await audit(tx, did(call, 'container.pull_policy', id, { pull_policy }));
         return row;

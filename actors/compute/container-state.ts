@@ -1,22 +1,22 @@
 /** What the container's actor is told and what it keeps. */
 import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
+import type { ShardLease } from '../../proto/placement.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../supervision/index.ts';
-import { type CallMessage, callerOf } from '../door.ts';
+import { callerOf } from '../door.ts';
 import type { StreamMessage } from '../streams.ts';
 import type { Report, Work } from './container-work.ts';
+import type { ContainerMail } from './placed.ts';
 
 /** What the actor understands. */
 export type ContainerMessage =
-  | CallMessage
-  | { readonly type: 'look' }
+  | ContainerMail
   /** The pause after a crash is over. */
   | { readonly type: 'rested' }
   /** From the work beside the mailbox. */
   | { readonly type: 'report'; readonly job: Job; readonly report: Report }
-  /** A terminal that depends on this container. */
-  | { readonly type: 'attach'; readonly stream: Ref<StreamMessage> }
+  /** A terminal is gone. */
   | { readonly type: 'detached'; readonly stream: Ref<StreamMessage> };
 
 /** Work under way. */
@@ -25,10 +25,14 @@ export interface Job {
   /** The row it was begun with. */
   readonly row: ContainerRow;
   readonly abort: AbortController;
+  /** Resolves when it has ended, whatever it came to. */
+  done: Promise<void>;
 }
 
 /** What the actor keeps of its container. */
 export interface ContainerActorState {
+  /** From before the row was read: what it may write by. */
+  readonly lease: ShardLease;
   row: ContainerRow;
   job: Job | undefined;
   /** Somebody said "look" while work was under way. */
@@ -76,8 +80,9 @@ export function own(state: ContainerActorState, call: Call): ContainerRow {
 }
 
 /** The state of an actor that just woke up. */
-export function freshState(row: ContainerRow): ContainerActorState {
+export function freshState(lease: ShardLease, row: ContainerRow): ContainerActorState {
   return {
+    lease,
     row,
     job: undefined,
     lookAgain: false,

@@ -1,11 +1,14 @@
 /** The pieces of work on the engine, run beside the mailbox of the container's actor. Each is safe to repeat. */
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type ContainerState, EngineError, type EnsureImageOptions } from '../../proto/ports.ts';
+import { PlacementError, type ShardLease } from '../../proto/placement.ts';
+import { type ContainerState, type Engine, EngineError, type EnsureImageOptions } from '../../proto/ports.ts';
 import { type ContainerRow, containerById, noteKeysApplied } from '../../storage/compute/containers.ts';
 import { keysOfContainer } from '../../storage/compute/ssh-keys.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './container-rules.ts';
 import type { ComputeDeps } from './deps.ts';
+import { COMPUTE_CONTAINER } from './placed.ts';
 import { hostnameOf } from './views.ts';
 
 /** A piece of work: a step, or a first look at what there is. */
@@ -34,22 +37,52 @@ const PROBE_FOR_MS = 1000;
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
 
-/** Does one piece of work and returns its last report. Rejects with EngineError, StorageError or the signal's reason. */
+type OwnEngine = Pick<
+  Engine,
+  'create' | 'start' | 'stop' | 'remove' | 'renewKeys' | 'inspect' | 'ensureImage' | 'baseImage'
+>;
+
+/**
+ * The engine, whose changes throw PlacementError `fenced` once another node may look after the container. It cannot check that itself: a
+ * process that was frozen must find out before it goes on with what it was about to do.
+ */
+function ownEngine({ engine, home }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
+  const ours = <A extends unknown[], R>(change: (...args: A) => Promise<R>) => {
+    return async (...args: A): Promise<R> => {
+      if (home.lease(COMPUTE_CONTAINER, id).epoch !== lease.epoch)
+        throw new PlacementError('fenced', `container ${id} was with another node meanwhile`);
+      return change.apply(engine, args);
+    };
+  };
+  return {
+    create: ours(engine.create),
+    start: ours(engine.start),
+    stop: ours(engine.stop),
+    remove: ours(engine.remove),
+    renewKeys: ours(engine.renewKeys),
+    inspect: engine.inspect.bind(engine),
+    ensureImage: engine.ensureImage.bind(engine),
+    baseImage: engine.baseImage,
+  };
+}
+
+/** Does one piece of work and returns its last report. Rejects with EngineError, StorageError, PlacementError `fenced` or the signal's reason. */
 export async function work(
   deps: ComputeDeps,
-  row: ContainerRow,
+  { row, lease }: { readonly row: ContainerRow; readonly lease: ShardLease },
   what: Work,
   signal: AbortSignal,
   progress: (report: Report) => void,
 ): Promise<Report> {
-  const { engine, db } = deps;
+  const { db } = deps;
+  const engine = ownEngine(deps, row, lease);
   switch (what) {
     case 'observe': {
       const [actual, now] = await Promise.all([engine.inspect(row.id), containerById(db, row.id)]);
       return { type: 'observed', actual, row: now };
     }
     case 'launch':
-      return launch(deps, row, signal, progress);
+      return launch(deps, engine, row, signal, progress);
     case 'probe':
       return probe(deps, row, signal);
     case 'resume': {
@@ -65,7 +98,7 @@ export async function work(
     case 'keys': {
       const { keys, revision } = await keysOf(deps, row);
       await engine.renewKeys(row.id, keys);
-      await noteKeysApplied(db, row.id, revision);
+      await fenced(db, lease, (tx) => noteKeysApplied(tx, row.id, revision));
       return { type: 'keyed', keysRevision: revision };
     }
     case 'restart':
@@ -92,11 +125,12 @@ function spec(deps: ComputeDeps, row: ContainerRow, authorizedKeys: readonly str
 
 async function launch(
   deps: ComputeDeps,
+  engine: OwnEngine,
   row: ContainerRow,
   signal: AbortSignal,
   progress: (report: Report) => void,
 ): Promise<Report> {
-  const { engine, log } = deps;
+  const { log } = deps;
   const image = imageOf(deps, row);
   const pullsAlways = row.pullPolicy === 'Always' && image !== engine.baseImage;
   const auth = authFor(deps, row, image);

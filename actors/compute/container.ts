@@ -9,12 +9,14 @@
  *      +-- cannot be done, 10 min, 5 crashes --> failed --start--> pending
  *      any -- delete --> (hidden) -- engine has nothing left --> row forgotten, asleep
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { deleteContainer, getContainer, logs, startContainer, stopContainer, terminal } from '../../proto/compute.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { audit } from '../../storage/audit.ts';
 import { type ContainerRow, containerById, type Desired, setDesired } from '../../storage/compute/containers.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { append } from '../../storage/outbox.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { did } from '../audit.ts';
@@ -27,16 +29,20 @@ import {
   type ContainerContext,
   type ContainerMessage,
   freshState,
+  type Job,
   type Own,
   own,
 } from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
+import { COMPUTE_CONTAINER } from './placed.ts';
 import { containerView, createdView } from './views.ts';
 import type { EngineHealth } from './watcher.ts';
 
 const SLEEP_AFTER_MS = 60_000;
+/** How long a container that goes to another node waits for its work to end. */
+const LET_GO_MS = 1000;
 
 /** The kind, for the service's tree. `onStatus` hears of every change of status after it is written. */
 export function containerKind(
@@ -51,7 +57,7 @@ export function containerKind(
   async function want({ state, ctx }: Own, call: Call, desired: Desired): Promise<void> {
     const { id } = state.row;
     const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
-    const written = await db.tx(async (tx) => {
+    const written = await fenced(db, state.lease, async (tx) => {
       const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped');
       if (row === undefined) throw new Refusal('not_found');
       await audit(tx, did(call, `container.${verb}`, id, { name: row.name }));
@@ -97,12 +103,14 @@ export function containerKind(
   );
 
   return {
-    kind: 'compute/container',
+    kind: COMPUTE_CONTAINER.kind,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: async (id) => {
+      const lease = deps.home.lease(COMPUTE_CONTAINER, id);
       const row = await containerById(deps.db, id);
-      return row === undefined ? undefined : freshState(row);
+      return row === undefined ? undefined : freshState(lease, row);
     },
+    onSleep: ({ job }) => letGo(job),
     handle: async (state, message, ctx) => {
       switch (message.type) {
         case 'call':
@@ -140,12 +148,22 @@ function mustRun(row: ContainerRow): undefined {
     throw new Refusal('not_running', { message: `The container is ${row.status}: start it and wait until it runs.` });
 }
 
+/** Ends work whose container goes to another node, so that two do not work on it at once. What takes too long is idempotent. */
+async function letGo(job: Job | undefined): Promise<void> {
+  if (job === undefined) return;
+  job.abort.abort(new Error('another node looks after the container'));
+  const waiting = new AbortController();
+  await Promise.race([job.done, delay(LET_GO_MS, undefined, { signal: waiting.signal }).catch(() => {})]);
+  waiting.abort();
+}
+
 function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<StreamMessage>): void {
   if (state.row.status !== 'running') {
     // It stopped between the permission and the connection.
     dispatch(stream, { type: 'close', ...farewell(state.row.status) });
     return;
   }
+  dispatch(stream, { type: 'attached', by: ctx.self });
   state.streams.add(stream);
   ctx.watch(stream, () => ({ type: 'detached', stream }));
 }

@@ -2,9 +2,11 @@
 import type { Clock, Engine, ImageCatalog, Log, RegistryAuth, Shells } from '../../proto/ports.ts';
 import type { TokenWatch } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
+import type { Home } from '../home.ts';
 
 export interface ComputeDeps {
   readonly db: Db;
+  readonly home: Home;
   readonly engine: Engine;
   readonly shells: Shells;
   /** For shells that wait without a connection. */

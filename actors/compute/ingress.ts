@@ -4,6 +4,7 @@ import { Refusal } from '../../proto/errors.ts';
 import { audit } from '../../storage/audit.ts';
 import { deleteRule, type IngressRow, insertRule, listRules } from '../../storage/compute/ingress.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { did } from '../audit.ts';
 import { type Handler, on } from '../door.ts';
 import { type ContainerActorState, type Own, own } from './container-state.ts';
@@ -19,7 +20,7 @@ export function ingressHandlers({ db }: ComputeDeps): readonly Handler<Own>[] {
     on(addIngress, async ({ state }: Own, call) => {
       const { id } = own(state, call);
       const { port, target_port } = call.body;
-      const rule = await db.tx(async (tx) => {
+      const rule = await fenced(db, state.lease, async (tx) => {
         const row = await insertRule(tx, id, { port, targetPort: target_port });
         if (row === undefined) throw new Refusal('not_found');
         if (row === 'duplicate') {
@@ -36,7 +37,7 @@ export function ingressHandlers({ db }: ComputeDeps): readonly Handler<Own>[] {
     on(deleteIngress, async ({ state }: Own, call) => {
       const { id } = own(state, call);
       const { port } = call.params;
-      await db.tx(async (tx) => {
+      await fenced(db, state.lease, async (tx) => {
         if (!(await deleteRule(tx, id, port))) {
           throw new Refusal('not_found', { message: `There is no rule for port ${port}.` });
         }

@@ -8,18 +8,18 @@ import { databaseProblem, healthOf, lifeOf } from '../health.ts';
 import { connect, type StreamEnd } from '../streams.ts';
 import { family, startTree } from '../tree.ts';
 import { containerKind } from './container.ts';
-import type { ContainerMessage } from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
 import { logConnection } from './logs.ts';
+import { COMPUTE_CONTAINER, COMPUTE_USER, type ContainerMail, type UserMail } from './placed.ts';
 import { terminalConnection } from './terminal.ts';
 import { Terminals } from './terminals.ts';
-import { type UserMessage, userKind } from './user.ts';
+import { userKind } from './user.ts';
 import { type EngineHealth, startWatcher } from './watcher.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {
-  let users: Entities<UserMessage> | undefined;
-  let containers: Entities<ContainerMessage> | undefined;
+  let users: Entities<UserMail> | undefined;
+  let containers: Entities<ContainerMail> | undefined;
   let terminals: Terminals | undefined;
   let connections: AnyRef | undefined;
   const engine: EngineHealth = { problem: undefined, connections: 0 };
@@ -27,17 +27,17 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
   const look = (containerId: string) => containers?.tell(containerId, { type: 'look' });
   const kinds = {
     user: userKind(deps, look),
-    container: containerKind(deps, (row) => users?.tell(row.userId, { type: 'status', row }), engine),
+    container: containerKind(deps, (row) => users?.tell(row.userId, { type: 'status', container: row }), engine),
   };
 
   // Stopped in reverse: connections close first, and nothing wakes a container that is being put to sleep.
   const supervisor = await startTree(system, 'compute', {
     users: (parent) => {
-      users = entities(parent, kinds.user);
+      users = deps.home.place(COMPUTE_USER, entities(parent, kinds.user));
       return users.ref;
     },
     containers: (parent) => {
-      containers = entities(parent, kinds.container);
+      containers = deps.home.place(COMPUTE_CONTAINER, entities(parent, kinds.container));
       return containers.ref;
     },
     watcher: (parent) => startWatcher(parent, deps, look, engine),
@@ -80,6 +80,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       if (endpoint.name === computeSocket.name) {
         return connect(connections, 'compute/updates', expiresInMs, {
           open() {},
+          isAnswered: true,
           attach: (self) => users.tell(caller.userId, { type: 'attach', connection: self }),
         });
       }

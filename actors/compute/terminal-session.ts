@@ -27,6 +27,8 @@ const UNSEEN_BYTES = REPLAY_BYTES / 2;
 const FRAME_BYTES = 64 * 1024;
 /** How often it tells the container's actor of itself, so that it outlives a restart of that. */
 const ATTACH_EVERY_MS = 20_000;
+/** The same, when it does not say that it knows of it: it may have ended meanwhile, with its node. */
+const UNANSWERED_MS = 2000;
 
 /** Another connection came with the same session id. */
 const TAKEN_OVER: StreamEnd = { code: 4000, reason: 'session taken over' };
@@ -77,6 +79,7 @@ export class TerminalSession {
   leftAt: number | undefined;
   /** Ends what was begun when the client left. */
   #cancelWait: (() => void) | undefined;
+  #cancelAttach: (() => void) | undefined;
 
   constructor(deps: ComputeDeps, options: SessionOptions) {
     this.#deps = deps;
@@ -91,8 +94,7 @@ export class TerminalSession {
       kind: 'compute/terminal-session',
       initialStateFunc: (ctx) => {
         this.#ctx = ctx;
-        ctx.every(ATTACH_EVERY_MS, { type: 'attach' });
-        this.#options.attach(ctx.self);
+        this.#attach(ctx);
         this.#open(ctx);
         return undefined;
       },
@@ -185,9 +187,23 @@ export class TerminalSession {
         if (this.#viewer === undefined) this.end();
         return;
       case 'attach':
-        if (this.#self !== undefined) this.#options.attach(this.#self);
+        if (this.#ctx !== undefined) this.#attach(this.#ctx);
+        return;
+      case 'attached':
+        this.#ctx?.watch(message.by, () => ({ type: 'attach' }));
+        this.#attachIn(ATTACH_EVERY_MS);
         return;
     }
+  }
+
+  #attach({ self }: Context<SessionMessage>): void {
+    this.#options.attach(self);
+    this.#attachIn(UNANSWERED_MS);
+  }
+
+  #attachIn(ms: number): void {
+    this.#cancelAttach?.();
+    this.#cancelAttach = this.#ctx?.after(ms, { type: 'attach' });
   }
 
   #open({ self, signal }: Context<SessionMessage>): void {
@@ -255,6 +271,7 @@ export class TerminalSession {
     const viewer = this.#viewer;
     this.#viewer = undefined;
     this.#cancelWait?.();
+    this.#cancelAttach?.();
     this.#options.onOver();
     this.#shell?.close();
     if (viewer !== undefined) dispatch(viewer.connection, { type: 'close', code: end.code, reason: end.reason });

@@ -19,35 +19,32 @@ import {
 } from '../../proto/compute.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
+import type { ShardLease } from '../../proto/placement.ts';
 import { parseImage } from '../../proto/repositories.ts';
 import { parsePublicKey } from '../../proto/ssh-key.ts';
 import { audit } from '../../storage/audit.ts';
-import {
-  allContainers,
-  type ContainerRow,
-  containersOfUser,
-  insertContainer,
-} from '../../storage/compute/containers.ts';
+import { allContainers, containersOfUser, insertContainer } from '../../storage/compute/containers.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
 import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
+import { fenced } from '../../storage/fenced.ts';
 import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { did } from '../audit.ts';
-import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../door.ts';
+import { answer, callerOf, handlers, on, refusalOf } from '../door.ts';
 import type { StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
+import { COMPUTE_USER, type ContainerStatus, type UserMail } from './placed.ts';
 import { adminView, containerView, createdView, keyView } from './views.ts';
 
 /** What the actor understands. */
 export type UserMessage =
-  | CallMessage
-  /** Repeated while the connection lives; a new one gets the whole list first. */
-  | { readonly type: 'attach'; readonly connection: Ref<StreamMessage> }
-  | { readonly type: 'detached'; readonly connection: Ref<StreamMessage> }
-  /** A container of this user changed its status. */
-  | { readonly type: 'status'; readonly row: ContainerRow };
+  | UserMail
+  /** A connection is gone. */
+  | { readonly type: 'detached'; readonly connection: Ref<StreamMessage> };
 
 interface UserState {
+  /** What it may write by. */
+  readonly lease: ShardLease;
   readonly userId: string;
   readonly connections: Set<Ref<StreamMessage>>;
 }
@@ -77,7 +74,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       const problem = image === null ? undefined : await problemOf(image, callerOf(call).username);
       if (problem !== undefined) throw invalid('image', problem);
       const wanted = [...new Set(body.ssh_key_ids)];
-      const row = await db.tx(async (tx) => {
+      const row = await fenced(db, state.lease, async (tx) => {
         const owned = new Set(await ownedKeys(tx, state.userId, wanted));
         const missing = wanted.find((id) => !owned.has(id));
         if (missing !== undefined) throw invalid('ssh_key_ids', `you have no SSH key ${missing}`);
@@ -119,7 +116,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
         );
       }
       const publicKey = [key.type, key.base64, key.comment].filter((part) => part !== '').join(' ');
-      const row = await db.tx(async (tx) => {
+      const row = await fenced(db, state.lease, async (tx) => {
         const { fingerprint } = key;
         const inserted = await insertKey(tx, { userId: state.userId, name: body.name, publicKey, fingerprint });
         if (inserted === 'full') {
@@ -137,7 +134,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
     }),
     on(deleteSshKey, async (state: UserState, call) => {
       const { id } = call.params;
-      const deleted = await db.tx(async (tx) => {
+      const deleted = await fenced(db, state.lease, async (tx) => {
         const key = await deleteKey(tx, state.userId, id);
         if (key === undefined) throw new Refusal('not_found', { message: 'You have no SSH key with this id.' });
         const { name, fingerprint } = key;
@@ -180,6 +177,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
     ctx: EntityContext<UserMessage>,
     connection: Ref<StreamMessage>,
   ): Promise<void> {
+    dispatch(connection, { type: 'attached', by: ctx.self });
     if (state.connections.has(connection)) return;
     let data: Awaited<ReturnType<typeof list>>;
     try {
@@ -196,9 +194,9 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
   }
 
   return {
-    kind: 'compute/user',
+    kind: COMPUTE_USER.kind,
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: async (userId) => ({ userId, connections: new Set() }),
+    activate: async (userId) => ({ lease: deps.home.lease(COMPUTE_USER, userId), userId, connections: new Set() }),
     handle: async (state, message, ctx) => {
       switch (message.type) {
         case 'call':
@@ -211,7 +209,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
           state.connections.delete(message.connection);
           break;
         case 'status':
-          push(state, statusEvent(message.row));
+          push(state, statusEvent(message.container));
           break;
       }
       ctx.keepAwake(state.connections.size > 0);
@@ -227,15 +225,8 @@ function invalid(path: string, message: string): Refusal {
   });
 }
 
-function statusEvent(row: ContainerRow): ComputeEvent {
-  return {
-    type: 'container_status',
-    data: {
-      container_id: row.id,
-      status: row.status,
-      external_ip: row.address ?? '',
-    },
-  };
+function statusEvent({ id, status, address }: ContainerStatus): ComputeEvent {
+  return { type: 'container_status', data: { container_id: id, status, external_ip: address ?? '' } };
 }
 
 function push(state: UserState, event: ComputeEvent): void {

@@ -1,12 +1,14 @@
 /**
  * The actor that notices: the engine's events as they come, and every few seconds a comparison of all rows with all that the
- * engine has, since events can be missed. It decides nothing; it tells containers' actors to look.
+ * engine has, since events can be missed. It decides nothing; it tells containers' actors to look. Each node watches over the containers that
+ * it holds, and looks at all of these when it takes some.
  */
 import type { ContainerState, Ending } from '../../proto/ports.ts';
 import { containerOutlines, deletedAmong, purgeDeleted } from '../../storage/compute/containers.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn } from '../../supervision/index.ts';
 import { driftOf, nextStep } from './container-rules.ts';
 import type { ComputeDeps } from './deps.ts';
+import { COMPUTE_CONTAINER, SERVICE } from './placed.ts';
 
 export type WatcherMessage =
   | { readonly type: 'changed'; readonly id: string }
@@ -24,6 +26,8 @@ export interface EngineHealth {
 
 const SWEEP_EVERY_MS = 5000;
 const PURGE_EVERY_MS = 6 * 3600_000;
+/** No container's: whoever holds it forgets what was deleted, for all nodes. */
+const PURGE_ID = 'purge';
 /** A creation that outlasts its deletion does so by minutes. */
 const REMEMBER_DELETED_DAYS = 30;
 
@@ -34,7 +38,8 @@ export function startWatcher(
   look: (containerId: string) => void,
   health: EngineHealth,
 ): Ref<WatcherMessage> {
-  const { db, engine, log } = deps;
+  const { db, engine, home, log } = deps;
+  const isOurs = (id: string) => home.holds(COMPUTE_CONTAINER, id);
   const strangers = new Set<string>();
   /** Differences that an actor was told of, and may have found to be there for good. */
   const told = new Map<string, string>();
@@ -51,8 +56,9 @@ export function startWatcher(
     }
     if (health.problem !== undefined) log.info({}, 'the container engine answers again');
     health.problem = undefined;
-    const actual = new Map(found.map((state) => [state.id, state]));
+    const actual = new Map(found.filter(({ id }) => isOurs(id)).map((state) => [state.id, state]));
     for (const row of await containerOutlines(db)) {
+      if (!isOurs(row.id)) continue;
       const state = actual.get(row.id);
       actual.delete(row.id);
       const drift = state?.phase === 'running' ? driftOf(row, state) : undefined;
@@ -79,18 +85,27 @@ export function startWatcher(
     }
   }
 
-  const watching = (ctx: Context<WatcherMessage>): Ending =>
-    engine.watch((id) => {
+  const watching = (ctx: Context<WatcherMessage>): Ending => {
+    const acquiring = home.onAcquired(SERVICE, () => dispatch(ctx.self, { type: 'sweep' }));
+    const events = engine.watch((id) => {
       if (id === undefined) health.connections++;
       dispatch(ctx.self, id === undefined ? { type: 'sweep' } : { type: 'changed', id });
     });
+    return {
+      close: () => {
+        acquiring();
+        return events.close();
+      },
+    };
+  };
 
   return spawn<Ending, WatcherMessage>(
     parent,
     async (ending, message) => {
-      if (message.type === 'changed') look(message.id);
-      else if (message.type === 'sweep') await sweep();
-      else await purgeDeleted(db, REMEMBER_DELETED_DAYS);
+      if (message.type === 'changed') {
+        if (isOurs(message.id)) look(message.id);
+      } else if (message.type === 'sweep') await sweep();
+      else if (isOurs(PURGE_ID)) await purgeDeleted(db, REMEMBER_DELETED_DAYS);
       return ending;
     },
     {

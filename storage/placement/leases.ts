@@ -3,6 +3,7 @@ import { z } from 'zod';
 import {
   type Known,
   type LeaseStore,
+  NODE_FORMAT,
   type NodeInfo,
   PlacementError,
   type Shard,
@@ -30,6 +31,7 @@ const nodeRow = z.object({
 const viewRow = z.object({
   stamp: z.string(),
   mark: z.string(),
+  drainAsked: z.boolean(),
   nodes: z.array(nodeRow).nullable(),
   shards: z
     .array(z.tuple([z.string(), z.int(), z.string().nullable(), z.int()]))
@@ -44,9 +46,10 @@ const takenRow = leaseRow.extend({ count: z.int() });
 // whatever a reader did not see then has a `changed` of at least that xmin. No clock, no gap.
 const BEAT = `
   with mine as (
-    insert into placement_nodes as n (id, roles, version, address, draining, expires_at)
-    values ($1, $2, $3, $4, $5, now() + $6 * interval '1 millisecond')
+    insert into placement_nodes as n (id, roles, version, address, draining, expires_at, format)
+    values ($1, $2, $3, $4, $5, now() + $6 * interval '1 millisecond', ${NODE_FORMAT})
     on conflict (id) do update set draining = excluded.draining, expires_at = excluded.expires_at
+    returning drain_asked
   ), forgotten as (
     delete from placement_nodes where id <> $1 and expires_at < now() - ${FORGET_AFTER}
   ), live as materialized (
@@ -57,7 +60,8 @@ const BEAT = `
   select stamp, pg_snapshot_xmin(pg_current_snapshot())::text as mark,
     case when stamp <> $7 then coalesce((select json_agg(live) from live), '[]') end as nodes,
     coalesce((select json_agg(json_build_array(service, shard, owner, epoch)) from placement_shards
-      where changed >= $8::text::xid8), '[]') as shards
+      where changed >= $8::text::xid8), '[]') as shards,
+    (select drain_asked from mine) as "drainAsked"
   from seen`;
 
 // The lease of an owner is judged at now(), which lies before the snapshot it is read from: one that is being renewed meanwhile never

@@ -6,7 +6,10 @@ const nodeRow = z.object({
   roles: z.array(z.string()),
   version: z.string(),
   address: z.string(),
+  /** It gives its shards away, or is asked to. */
   draining: z.boolean(),
+  /** Of its messages to other nodes. */
+  format: z.int(),
   startedAt: z.date(),
   /** What is left of its lease, ms; 0 or less: it is over. */
   leaseMs: z.number(),
@@ -26,7 +29,8 @@ export type ServiceShards = z.output<typeof serviceRow>;
 export function listNodes(db: Queries): Promise<NodeRow[]> {
   return db.many(
     nodeRow,
-    `select id, roles, version, address, draining, started_at as "startedAt",
+    `select id, roles, version, address, draining or drain_asked as draining, format,
+       started_at as "startedAt",
        (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leaseMs",
        coalesce((select json_object_agg(service, held) from
          (select service, count(*) as held from placement_shards where owner = n.id group by service) s), '{}') as shards
@@ -42,4 +46,9 @@ export function listServiceShards(db: Queries): Promise<ServiceShards[]> {
      from placement_shards s left join placement_nodes n on n.id = s.owner and n.expires_at > clock_timestamp()
      group by service order by service`,
   );
+}
+
+/** Asks a node to give its shards away, or takes that back. Resolves with whether there is such a node. */
+export async function askDrain(db: Queries, id: string, asked: boolean): Promise<boolean> {
+  return (await db.run('update placement_nodes set drain_asked = $2 where id = $1', [id, asked])) === 1;
 }

@@ -8,6 +8,7 @@ import { PlacementNode, type Timings } from './node.ts';
 import { type Door, PlacedEntities, type PlacedKind, type Post } from './placed-entities.ts';
 import { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
+import { pause } from './waiting.ts';
 import { packAnswer, readLetter, readQuestion, readRefNews } from './wire.ts';
 
 export interface ClusterOptions {
@@ -31,6 +32,8 @@ export interface ClusterOptions {
 /** Problems with messages of others are logged once a minute for each sender. */
 const COMPLAIN_EVERY_MS = 60_000;
 const MAX_COMPLAINTS = 1000;
+/** What a beat that was asked for takes, with its pause before, and some. */
+const LEARN_MS = 500;
 
 /**
  * A process as a member of the cluster: its shards (node.ts), the entities placed by them (placed-entities.ts), and the post between nodes:
@@ -135,9 +138,13 @@ export class Cluster implements Post {
     return () => handlers.delete(handler);
   }
 
-  /** Hands over all shards; resolves when nothing is held. */
-  drain(): Promise<void> {
-    return this.node.drain();
+  /** Hands over all shards; resolves when nothing is held, and the others had time to learn of it: until then we pass on what they send. */
+  async drain(): Promise<void> {
+    await this.node.drain();
+    const others = [...this.node.view.nodes.keys()];
+    if (others.length === 0 || this.#closed) return;
+    for (const id of others) this.send(id, 'look', new Uint8Array());
+    await pause(LEARN_MS);
   }
 
   /** Leaves the cluster and ends all timers, subscriptions and actors of it. What is still held is lost at once. */

@@ -83,6 +83,8 @@ export class PlacementNode {
   /** Just back: others may be coming back, too, so look once more before taking shards. */
   #recovering = false;
   #draining = false;
+  /** An operator asked for it, who may take it back. */
+  #drainAsked = false;
   #eligible = false;
   #beating: Promise<void> | undefined;
   #lastBeat = Number.NEGATIVE_INFINITY;
@@ -187,15 +189,20 @@ export class PlacementNode {
     const { store, hooks } = this.#options;
     const started = this.#now();
     this.#lastBeat = started;
-    const eligible = !this.#draining && this.#options.isWell?.() !== false;
+    const told = !this.#draining && !this.#drainAsked && this.#options.isWell?.() !== false;
     try {
-      const answer = store.beat({ ...this.self, draining: !eligible }, this.#timings.ttlMs, this.view.known);
+      const answer = store.beat({ ...this.self, draining: !told }, this.#timings.ttlMs, this.view.known);
       const view = await within(answer, this.#timings.answerMs);
       // Late is lost: others may have taken what we had, and their epochs are not in this view.
       const wasAlive = this.#alive();
       const until = started + this.#timings.ttlMs - this.#timings.marginMs;
       if (until <= this.#now()) return;
       this.#servingUntil = until;
+      const asked = view.drainAsked === true;
+      if (asked !== this.#drainAsked) this.look();
+      this.#drainAsked = asked;
+      // Who is to take shards again tells the others first.
+      const eligible = told && !asked;
       this.#eligible = eligible;
       const gone = this.view.update(view, eligible);
       this.#reckon();

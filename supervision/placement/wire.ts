@@ -3,12 +3,12 @@
  * of its format; a node reads its own version only, and whoever changes a format so that the version before cannot read it counts up.
  */
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
-import { PlacementError } from '../../proto/placement.ts';
+import { NODE_FORMAT, PlacementError } from '../../proto/placement.ts';
 import { ActorError, type ActorErrorCode } from '../errors.ts';
 import { field, type Wire } from './codec.ts';
 
-/** The version of the envelopes below. Additions that may be absent do not change it. */
-export const FORMAT = 1;
+/** The version of the envelopes below. */
+export const FORMAT = NODE_FORMAT;
 
 /** A message to an entity. */
 export interface Letter {

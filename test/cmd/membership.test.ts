@@ -14,7 +14,8 @@ import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { tempDir } from '../kit/temp.ts';
 
-const SERVICE = [{ service: 'auth', count: 256, held: 256 }];
+const ROLES = ['auth', 'shop'];
+const SERVICES = ROLES.map((service) => ({ service, count: 256, held: 256 }));
 const UNKNOWN = { stamp: '', mark: '' };
 /** Another process on the database, as its lease shows it. */
 const other: NodeInfo = { id: newId(), roles: ['auth'], version: '0', address: 'elsewhere:7', draining: false };
@@ -35,7 +36,7 @@ async function setting(t: TestContext) {
       await bus.close();
     });
     const membership = await openMembership({
-      ...{ database: database.connection, system, bus, isShared: false, log: silentLog },
+      ...{ database: database.connection, system, bus, isShared: false, log: silentLog, roles: ROLES },
       onProgress: (line) => lines.push(line),
       ...options,
     });
@@ -58,14 +59,17 @@ test('a process alone holds everything once it has joined, and nothing is left o
   const { db, open } = await setting(t);
   const one = await open();
   await one.join();
-  assert.deepEqual(await listServiceShards(db), SERVICE);
+  assert.deepEqual(await listServiceShards(db), SERVICES);
   await one.leave();
   assert.deepEqual(await listNodes(db), []);
-  assert.deepEqual(await listServiceShards(db), [{ ...SERVICE[0], held: 0 }]);
+  assert.deepEqual(
+    await listServiceShards(db),
+    SERVICES.map((one) => ({ ...one, held: 0 })),
+  );
   // The next one is not told to wait.
   const next = await open();
   await next.join();
-  assert.deepEqual([next.lines, await listServiceShards(db)], [[], SERVICE]);
+  assert.deepEqual([next.lines, await listServiceShards(db)], [[], SERVICES]);
 });
 
 test('a start on the folder of a process that was killed ends its lease and waits for nothing', async (t) => {
@@ -78,7 +82,7 @@ test('a start on the folder of a process that was killed ends its lease and wait
 
   const next = await open({ nodeFile });
   await next.join();
-  assert.deepEqual([next.lines, await listServiceShards(db)], [[], SERVICE]);
+  assert.deepEqual([next.lines, await listServiceShards(db)], [[], SERVICES]);
   assert.deepEqual(await ids(), [(await readFile(nodeFile, 'utf8')).trim()]);
 });
 
@@ -90,7 +94,7 @@ test('without a broker a start waits out the lease of a process that died', asyn
   const next = await open({ nodeFile });
   await next.join();
   assert.deepEqual(next.lines, ['waiting: elsewhere:7 ran on this database a moment ago, or still does']);
-  assert.deepEqual(await listServiceShards(db), SERVICE);
+  assert.deepEqual(await listServiceShards(db), SERVICES);
 });
 
 test('without a broker a second process is refused with what to do, and the first one goes on', async (t) => {
@@ -120,4 +124,18 @@ test('with a broker several share the entities', async (t) => {
   await one.leave();
   await two.leave();
   assert.deepEqual(await listNodes(db), []);
+});
+
+test('X05: beside a node whose messages it could not read a process does not start, and says why', async (t) => {
+  const { db, store, open, ids } = await setting(t);
+  await store.beat(other, 600_000, UNKNOWN);
+  await db.run('update placement_nodes set format = 2');
+  await assert.rejects(
+    open({ isShared: true }),
+    /^CliError: The node at elsewhere:7 \(version 0\) speaks format 2 with other nodes, this version \(.+\) only 1: /,
+  );
+  assert.deepEqual(await ids(), [other.id]);
+  // Once that one is gone, it may.
+  await db.run("update placement_nodes set expires_at = now() - interval '1 second'");
+  await (await open({ isShared: true })).join();
 });

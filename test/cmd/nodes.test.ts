@@ -4,7 +4,7 @@ import { drawNodes, nodesJson } from '../../cmd/nodes.ts';
 import type { NodeRow } from '../../storage/placement/nodes.ts';
 
 const node = (more: Partial<NodeRow>): NodeRow => ({
-  ...{ id: 'n1', roles: ['auth', 'compute'], version: '0.1.0', address: 'host:1', draining: false },
+  ...{ id: 'n1', roles: ['auth', 'compute'], version: '0.1.0', address: 'host:1', draining: false, format: 1 },
   ...{ startedAt: new Date(0), leaseMs: 5400, shards: { auth: 256, compute: 100 } },
   ...more,
 });
@@ -12,6 +12,7 @@ const nodes = [
   node({}),
   node({ id: 'n2', roles: ['compute'], draining: true, shards: { compute: 56 } }),
   node({ id: 'n3', roles: ['compute'], leaseMs: -1, shards: { compute: 100 } }),
+  node({ id: 'n4', roles: ['compute'], draining: true, shards: {} }),
 ];
 const services = [
   { service: 'auth', count: 256, held: 256 },
@@ -24,6 +25,7 @@ test('troupe nodes shows a line for each node, and what nobody holds', () => {
     'n1    host:1   0.1.0    serving   5.4 s  auth 256, compute 100',
     'n2    host:1   0.1.0    draining  5.4 s  compute 56',
     'n3    host:1   0.1.0    gone      -      compute 100',
+    'n4    host:1   0.1.0    drained   5.4 s  compute 0',
     'compute: 100 of 256 shards are held by no living node.',
   ]);
   assert.match(drawNodes({ nodes: [], services: [] }), /No node is running/);
@@ -37,6 +39,7 @@ test('troupe nodes --json says the same for scripts', () => {
       ['n1', 'serving', 5400],
       ['n2', 'draining', 5400],
       ['n3', 'gone', 0],
+      ['n4', 'drained', 5400],
     ],
   );
   assert.deepEqual(json.services[1], { service: 'compute', shards: 256, held: 156 });

@@ -18,15 +18,19 @@ import type { AnyEndpoint, Caller, CallOf, Endpoint, ReplyOf } from '../../../pr
 import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
 import { decodeNotification } from '../../../proto/notification.ts';
-import type { Clock, Engine, ImageCatalog, Log } from '../../../proto/ports.ts';
+import type { Bus, Clock, Engine, ImageCatalog, Log } from '../../../proto/ports.ts';
 import type { Service } from '../../../proto/service.ts';
 import type { TokenWatch } from '../../../proto/tokens.ts';
+import { streamStore } from '../../../storage/bus/store.ts';
 import { containerById } from '../../../storage/compute/containers.ts';
 import type { Db } from '../../../storage/db.ts';
 import { start, stats, stop, stopped } from '../../../supervision/index.ts';
+import type { Cluster } from '../../../supervision/placement/index.ts';
 import { check } from '../../../transports/api/read.ts';
+import { embeddedBus } from '../../../transports/bus/embedded.ts';
 import { type MemoryEngine, type MemoryEngineOptions, memoryEngine } from '../../engine/memory-engine.ts';
-import { testDatabase } from '../../kit/database.ts';
+import { silentLog, testDatabase } from '../../kit/database.ts';
+import { testHome } from '../../kit/home.ts';
 import { until } from '../../kit/until.ts';
 import { type FakeShells, fakeShells } from './fake-shells.ts';
 import { FakeSocket } from './fake-socket.ts';
@@ -214,10 +218,14 @@ export class World {
   readonly log: KeptLog = keptLog();
   readonly tokens: FakeTokens = fakeTokens();
   readonly #options: WorldOptions;
+  readonly #realDb: Db;
+  #bus: Bus | undefined;
+  #home: Cluster | undefined;
   #service: Service | undefined;
   #system = start();
 
   constructor(db: Db, options: WorldOptions) {
+    this.#realDb = db;
     this.db = failingDb(db);
     this.engine = memoryEngine(options.engine);
     this.#options = options;
@@ -228,10 +236,15 @@ export class World {
     return this.#service;
   }
 
+  /** Starts the service, as a cluster of one node. */
   async start(): Promise<void> {
     this.#system = start({ log: this.log });
+    this.#bus = embeddedBus({ store: streamStore(this.#realDb), log: silentLog });
+    const parts = { system: this.#system, db: this.#realDb, bus: this.#bus, log: silentLog, roles: ['compute'] };
+    this.#home = testHome(parts);
     this.#service = await startCompute(this.#system, {
       db: this.db,
+      home: this.#home,
       engine: this.#options.wrapEngine?.(this.engine) ?? this.engine,
       shells: this.shells,
       tokens: this.tokens,
@@ -245,12 +258,15 @@ export class World {
       platformKey: PLATFORM_KEY,
       ...(this.#options.catalog === undefined ? {} : { catalog: this.#options.catalog }),
     });
+    await this.#home.join();
   }
 
   /** Ends the service; the database and the engine go on. */
   async stop(): Promise<void> {
+    await this.#home?.leave();
     stop(this.#system);
     await stopped(this.#system);
+    await this.#bus?.close();
   }
 
   /** How many actors of a kind are alive. */

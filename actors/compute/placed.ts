@@ -1,0 +1,96 @@
+/** Users and containers of the compute service, wherever they are awake: what they are told from other nodes. */
+import { z } from 'zod';
+import { computeEndpoints } from '../../proto/compute.ts';
+import { statusSchema } from '../../proto/compute-parts.ts';
+import type { AnyEndpoint } from '../../proto/endpoint.ts';
+import type { ContainerRow } from '../../storage/compute/containers.ts';
+import type { Ref } from '../../supervision/index.ts';
+import { field, type PlacedKind } from '../../supervision/placement/index.ts';
+import { callCodec } from '../call-codec.ts';
+import type { CallMessage } from '../door.ts';
+import { streamCodec } from '../stream-codec.ts';
+import type { StreamMessage } from '../streams.ts';
+
+/** The service whose nodes hold them. */
+export const SERVICE = 'compute';
+
+/** What a user's connections are told of a container. */
+export type ContainerStatus = Pick<ContainerRow, 'id' | 'status' | 'address'>;
+
+/** What the actor of a user is told. */
+export type UserMail =
+  | CallMessage
+  /** Repeated while the connection lives; a new one gets the whole list first. */
+  | { readonly type: 'attach'; readonly connection: Ref<StreamMessage> }
+  /** A container of this user changed its status. */
+  | { readonly type: 'status'; readonly container: ContainerStatus };
+
+/** What the actor of a container is told. */
+export type ContainerMail =
+  | CallMessage
+  | { readonly type: 'look' }
+  /** A terminal that depends on this container. Repeated while it lives. */
+  | { readonly type: 'attach'; readonly stream: Ref<StreamMessage> };
+
+const endpointsOf = (kind: string) => computeEndpoints.filter((endpoint: AnyEndpoint) => endpoint.actor.kind === kind);
+const statusNews = z.object({ id: z.string(), status: statusSchema, address: z.string().nullable() });
+const [userCalls, containerCalls] = [
+  callCodec(endpointsOf('compute/user')),
+  callCodec(endpointsOf('compute/container')),
+];
+
+export const COMPUTE_USER: PlacedKind<UserMail> = {
+  kind: 'compute/user',
+  service: SERVICE,
+  codec: {
+    encode(message, refs) {
+      switch (message.type) {
+        case 'call':
+          return userCalls.encode(message, refs);
+        case 'attach':
+          return { type: 'attach', connection: refs.out(message.connection, streamCodec) };
+        case 'status': {
+          const { id, status, address } = message.container;
+          return { type: 'status', container: { id, status, address } };
+        }
+      }
+    },
+    decode(wire, refs): UserMail {
+      switch (field(wire, 'type')) {
+        case 'attach':
+          return { type: 'attach', connection: refs.in(field(wire, 'connection'), streamCodec) };
+        case 'status':
+          return { type: 'status', container: statusNews.parse(field(wire, 'container')) };
+        default:
+          return userCalls.decode(wire, refs);
+      }
+    },
+  },
+};
+
+export const COMPUTE_CONTAINER: PlacedKind<ContainerMail> = {
+  kind: 'compute/container',
+  service: SERVICE,
+  codec: {
+    encode(message, refs) {
+      switch (message.type) {
+        case 'call':
+          return containerCalls.encode(message, refs);
+        case 'attach':
+          return { type: 'attach', stream: refs.out(message.stream, streamCodec) };
+        case 'look':
+          return { type: 'look' };
+      }
+    },
+    decode(wire, refs): ContainerMail {
+      switch (field(wire, 'type')) {
+        case 'attach':
+          return { type: 'attach', stream: refs.in(field(wire, 'stream'), streamCodec) };
+        case 'look':
+          return { type: 'look' };
+        default:
+          return containerCalls.decode(wire, refs);
+      }
+    },
+  },
+};

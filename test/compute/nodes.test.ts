@@ -1,0 +1,397 @@
+/** Two real services on one database, one engine and a real nats-server: each user and container is awake at one of them. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { z } from 'zod';
+import { COMPUTE_CONTAINER, COMPUTE_USER } from '../../actors/compute/placed.ts';
+import { startCompute } from '../../actors/compute/service.ts';
+import type { Home } from '../../actors/home.ts';
+import {
+  addIngress,
+  computeSocket,
+  createContainer,
+  createSshKey,
+  deleteContainer,
+  getContainer,
+  listContainers,
+  listIngress,
+  logs,
+  MAX_CONTAINERS,
+  startContainer,
+  stopContainer,
+  terminal,
+} from '../../proto/compute.ts';
+import type { AnyEndpoint, Caller, Endpoint, ReplyOf } from '../../proto/endpoint.ts';
+import { isFenced, PlacementError } from '../../proto/placement.ts';
+import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
+import { containerById } from '../../storage/compute/containers.ts';
+import { leaseStore } from '../../storage/placement/leases.ts';
+import { type SystemRef, start, stats, stop, stopped } from '../../supervision/index.ts';
+import type { Cluster } from '../../supervision/placement/index.ts';
+import { natsBus } from '../../transports/bus/nats.ts';
+import { memoryEngine } from '../engine/memory-engine.ts';
+import { silentLog, testDatabase } from '../kit/database.ts';
+import { SHARDS, testHome } from '../kit/home.ts';
+import { skipWithoutNats, startNats } from '../kit/nats.ts';
+import { until } from '../kit/until.ts';
+import { type FakeShells, fakeShells } from './kit/fake-shells.ts';
+import { FakeSocket } from './kit/fake-socket.ts';
+import {
+  call,
+  callFrom,
+  DOMAIN,
+  failingDb,
+  fakeTokens,
+  type Input,
+  movableClock,
+  PLATFORM_KEY,
+  publicKey,
+  REGISTRY,
+  refused,
+  someone,
+} from './kit/world.ts';
+
+const skip = skipWithoutNats();
+/** Short leases; long enough for a busy machine. */
+const TIMINGS = { beatMs: 200, ttlMs: 2000, marginMs: 500, answerMs: 1000, lookMs: 20 };
+
+/** A process. */
+interface Node {
+  readonly home: Cluster;
+  readonly system: SystemRef;
+  readonly shells: FakeShells;
+  /** Transactions that were refused because their lease was over. */
+  readonly fenced: number;
+  end(): Promise<void>;
+  /** As if the process had died: nobody is told. */
+  kill(): Promise<void>;
+  /** Lets it find out that its leases are over, as after it stood still, before anything else tells it. */
+  awaken(): void;
+  call<E extends Endpoint>(endpoint: E, caller: Caller, input?: Input): Promise<ReplyOf<E>>;
+  connect(endpoint: AnyEndpoint, caller: Caller, input?: Input): Promise<FakeSocket>;
+}
+
+async function setting(t: TestContext) {
+  const database = await testDatabase();
+  const nats = await startNats(t);
+  const engine = memoryEngine();
+  const nodes: { end(): Promise<void> }[] = [];
+  t.after(async () => {
+    await Promise.all(nodes.map((node) => node.end()));
+    await engine.close();
+    await database.close();
+  });
+
+  /** One more process: the service with a bus, a node and actors of its own, on the engine of all. */
+  const add = async (): Promise<Node> => {
+    const bus = natsBus({
+      ...{ address: { servers: [nats.server] }, name: 'test', log: silentLog },
+      deadLetters: deadLetterSink(database.db),
+    });
+    const system = start({ log: silentLog });
+    const home = testHome({ system, db: database.db, bus, log: silentLog, timings: TIMINGS, roles: ['compute'] });
+    let [fenced, stoodStill] = [0, false];
+    const asked: Home = {
+      place: home.place.bind(home),
+      holds: (kind, id) => !stoodStill && home.holds(kind, id),
+      onAcquired: (service, handler) => home.onAcquired(service, handler),
+      lease: (kind, id) => {
+        if (stoodStill) throw new PlacementError('fenced', 'the lease could not be renewed in time');
+        return home.lease(kind, id);
+      },
+    };
+    const inner = failingDb(database.db);
+    const db: typeof inner = {
+      ...inner,
+      tx: (work, options) =>
+        inner.tx(work, options).catch((error: unknown) => {
+          if (isFenced(error)) fenced++;
+          throw error;
+        }),
+    };
+    const shells = fakeShells();
+    let ended: Promise<void> | undefined;
+    const endWith = (goodbye: () => Promise<void>) =>
+      (ended ??= (async () => {
+        await goodbye();
+        stop(system);
+        await stopped(system);
+        await bus.close();
+      })());
+    const node: Node = {
+      ...{ home, system, shells },
+      get fenced() {
+        return fenced;
+      },
+      end: () => endWith(() => home.drain().then(() => home.leave())),
+      kill: () => endWith(() => home.halt()),
+      awaken: () => {
+        stoodStill = true;
+      },
+      call: (endpoint, caller, input) => call(service, endpoint, caller, input),
+      connect: async (endpoint, caller, input) =>
+        FakeSocket.open(await service.connect(endpoint, callFrom(endpoint, caller, input))),
+    };
+    nodes.push(node);
+    await until(() => bus.connected(1000), { what: 'the bus is there' });
+    const service = await startCompute(system, {
+      ...{ db, home: asked, engine, shells, tokens: fakeTokens(), log: silentLog, clock: movableClock() },
+      ...{ domain: DOMAIN, registryHost: REGISTRY, defaultImage: engine.baseImage, platformKey: PLATFORM_KEY },
+    });
+    await home.join();
+    return node;
+  };
+  return { db: database.db, engine, add };
+}
+
+/** Until the nodes share all shards. */
+async function settled(...nodes: Node[]): Promise<void> {
+  const holding = () => nodes.map(({ home }) => home.node.holding);
+  await until(() => holding().every((n) => n > 0) && holding().reduce((sum, n) => sum + n, 0) === SHARDS, {
+    what: 'the nodes share the shards',
+  });
+}
+
+const awake = (node: Node, kind: string) => stats(node.system).kinds[kind]?.alive ?? 0;
+const by = (id: string) => ({ params: { id } });
+
+/** Somebody whose actor is at `node`. */
+function someoneAt(node: Node): Caller {
+  for (;;) {
+    const caller = someone();
+    if (node.home.holds(COMPUTE_USER, caller.userId)) return caller;
+  }
+}
+
+/** Creates containers of new users until one is at `node`; the others are deleted. Waits until it runs. */
+async function containerAt(node: Node, through: Node): Promise<{ readonly owner: Caller; readonly id: string }> {
+  for (;;) {
+    const owner = someone();
+    const id = await create(through, owner);
+    if (node.home.holds(COMPUTE_CONTAINER, id)) {
+      await reaches(through, owner, id, 'running');
+      return { owner, id };
+    }
+    await through.call(deleteContainer, owner, by(id));
+  }
+}
+
+async function create(node: Node, owner: Caller): Promise<string> {
+  const key = await node.call(createSshKey, owner, { body: { name: 'laptop', public_key: publicKey() } });
+  return (await node.call(createContainer, owner, { body: { name: 'box', ssh_key_ids: [key.id] } })).id;
+}
+
+async function reaches(node: Node, owner: Caller, id: string, status: string): Promise<void> {
+  await until(async () => (await node.call(getContainer, owner, by(id))).status === status, {
+    what: `the container is ${status}`,
+  });
+}
+
+test('X01: containers of a node that was killed are looked after by another: calls, work under way, what happens to them', {
+  skip,
+}, async (t) => {
+  const { engine, add, db } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const { owner, id } = await containerAt(b, a);
+  const other = await containerAt(b, b);
+  await a.call(stopContainer, owner, by(id));
+  await reaches(b, owner, id, 'stopped');
+  assert.equal(awake(a, 'compute/container'), 0, 'all of it happened at B');
+
+  // B dies in the middle of a start, and another container crashes while nobody looks.
+  const release = engine.hold('create');
+  await a.call(startContainer, owner, by(id));
+  await until(() => engine.calls.includes(`create ${id}`), { what: 'the start is under way' });
+  await b.kill();
+  engine.crash(other.id);
+  release();
+  await reaches(a, owner, id, 'running');
+  await until(() => engine.calls.filter((one) => one === `start ${other.id}`).length === 2, {
+    what: 'what crashed is started again',
+  });
+  await reaches(a, other.owner, other.id, 'running');
+  assert.equal((await containerById(db, id))?.desired, 'running');
+  await a.call(deleteContainer, owner, by(id));
+  await until(async () => (await containerById(db, id)) === undefined, { what: 'it is gone' });
+});
+
+test('of several nodes one works on a container, whatever the engine tells all of them', { skip }, async (t) => {
+  const { engine, add } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const { owner, id } = await containerAt(b, a);
+  engine.crash(id);
+  await until(() => engine.calls.filter((one) => one === `start ${id}`).length === 2, { what: 'it is started again' });
+  await reaches(a, owner, id, 'running');
+  engine.tell(id);
+  engine.reconnect();
+  await reaches(b, owner, id, 'running');
+  assert.deepEqual([awake(a, 'compute/container'), awake(b, 'compute/container') > 0], [0, true]);
+  assert.equal(engine.calls.filter((one) => one === `start ${id}`).length, 2);
+});
+
+test('X14: a node that has lost a container without knowing changes neither its row nor the engine', {
+  skip,
+}, async (t) => {
+  const { db, engine, add } = await setting(t);
+  const b = await add();
+  const { owner, id } = await containerAt(b, b);
+
+  // Its beats are stopped, and its lease is over before it thinks so.
+  b.home.node.halt();
+  await leaseStore(db).leave(b.home.node.self.id);
+  const c = await add();
+  await until(() => c.home.holds(COMPUTE_CONTAINER, id), { what: 'another takes it' });
+  assert.ok(b.home.holds(COMPUTE_CONTAINER, id), 'B still believes');
+
+  // What it observes it may not write.
+  engine.crash(id);
+  await until(() => b.fenced > 0, { what: 'the write of B is refused' });
+  await reaches(c, owner, id, 'running');
+  await c.call(stopContainer, owner, by(id));
+  await reaches(c, owner, id, 'stopped');
+  const writing = b.call(startContainer, owner, by(id));
+  const before = b.fenced;
+  await until(() => b.fenced > before, { what: 'the start at B is refused' });
+  assert.equal((await containerById(db, id))?.desired, 'stopped');
+  await b.home.node.beat();
+  assert.equal((await writing).status, 'pending');
+  await reaches(c, owner, id, 'running');
+});
+
+test('X02: work of a node that was frozen does not reach the engine when it goes on', { skip }, async (t) => {
+  const { db, engine, add } = await setting(t);
+  const b = await add();
+  const { owner, id } = await containerAt(b, b);
+  await b.call(stopContainer, owner, by(id));
+  await reaches(b, owner, id, 'stopped');
+  const starts = () => engine.calls.filter((one) => one === `start ${id}`).length;
+
+  const release = engine.hold('create');
+  await b.call(startContainer, owner, by(id));
+  await until(() => engine.calls.filter((one) => one === `create ${id}`).length === 2, { what: 'it is being started' });
+  // As if it stood still from here on until its lease was over.
+  b.home.node.halt();
+  await leaseStore(db).leave(b.home.node.self.id);
+  const c = await add();
+  await until(() => c.home.holds(COMPUTE_CONTAINER, id), { what: 'another takes it' });
+  await c.call(stopContainer, owner, by(id));
+  await reaches(c, owner, id, 'stopped');
+  b.awaken();
+  release();
+  await until(() => awake(b, 'compute/container') === 0, { what: 'B lets go' });
+  await reaches(c, owner, id, 'stopped');
+  assert.equal(starts(), 1);
+  assert.equal((await engine.inspect(id))?.phase, 'exited');
+  assert.equal((await containerById(db, id))?.status, 'stopped');
+});
+
+test('the container limit holds when one user creates at both nodes at once', { skip }, async (t) => {
+  const { add } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const ann = someoneAt(b);
+  const { id } = await a.call(createSshKey, ann, { body: { name: 'laptop', public_key: publicKey() } });
+  const made = await Promise.allSettled(
+    Array.from({ length: MAX_CONTAINERS + 6 }, (_, n) =>
+      [a, b][n % 2]?.call(createContainer, ann, { body: { name: `box ${n}`, ssh_key_ids: [id] } }),
+    ),
+  );
+  assert.equal(made.filter(({ status }) => status === 'fulfilled').length, MAX_CONTAINERS);
+  for (const one of made) if (one.status === 'rejected') await refused('limit_reached', Promise.reject(one.reason));
+  assert.equal((await a.call(listContainers, ann)).containers.length, MAX_CONTAINERS);
+});
+
+test('one rule a port, when both nodes are asked at once', { skip }, async (t) => {
+  const { add } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const { owner, id } = await containerAt(b, a);
+  const made = await Promise.allSettled(
+    Array.from({ length: 8 }, (_, n) =>
+      [a, b][n % 2]?.call(addIngress, owner, { ...by(id), body: { port: 8000, target_port: 3000 + n } }),
+    ),
+  );
+  assert.equal(made.filter(({ status }) => status === 'fulfilled').length, 1);
+  assert.equal((await a.call(listIngress, owner, by(id))).rules.length, 1);
+});
+
+test('a connection to /compute/ws hears of all changes while its user moves, by hand-over and by a kill', {
+  skip,
+}, async (t) => {
+  const { add } = await setting(t);
+  const [a, b, c] = [await add(), await add(), await add()];
+  await settled(a, b, c);
+  const ann = someoneAt(b);
+  const id = await create(a, ann);
+  await reaches(a, ann, id, 'running');
+  const socket = await a.connect(computeSocket, ann);
+  await until(() => lists(socket) === 1, { what: 'the list' });
+  assert.equal(statusOf(socket, id), 'running');
+
+  await b.end();
+  await until(() => lists(socket) === 2, { what: 'the list from its next node' });
+  await a.call(stopContainer, ann, by(id));
+  await until(() => statusOf(socket, id) === 'stopped', { what: 'the change is told' });
+
+  // Whoever has it now dies, unless that is the node of the connection itself: then the other one does.
+  await (a.home.holds(COMPUTE_USER, ann.userId) ? c.end() : c.kill());
+  await a.call(startContainer, ann, by(id));
+  await until(() => statusOf(socket, id) === 'running', { what: 'the next change is told' });
+  assert.equal(socket.closed, undefined);
+});
+
+test('a terminal stays joined while its container moves, and ends with it', { skip }, async (t) => {
+  const { add } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const { owner, id } = await containerAt(b, a);
+  const socket = await a.connect(terminal, owner, by(id));
+  const shell = await until(() => a.shells.opened[0], { what: 'the shell is open' });
+  await b.kill();
+  shell.far.write('still here');
+  await until(() => socket.bytes.join('') === 'still here', { what: 'it prints' });
+  await until(() => a.home.holds(COMPUTE_CONTAINER, id), { what: 'A takes the container' });
+  await until(() => awake(a, 'compute/container') > 0, { what: 'the terminal says that it is there' });
+  await a.call(stopContainer, owner, by(id));
+  assert.deepEqual(await socket.end(), { code: 1000, reason: 'container stopped' });
+});
+
+test('a log goes on while its container moves: each line once', { skip }, async (t) => {
+  const { engine, add } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const { owner, id } = await containerAt(b, a);
+  const socket = await a.connect(logs, owner, by(id));
+  const lines = () => socket.texts.map((line) => line.slice(31));
+  engine.print(id, ['one']);
+  await until(() => lines().includes('one'), { what: 'the first line' });
+  await b.kill();
+  engine.print(id, ['two']);
+  await until(() => a.home.holds(COMPUTE_CONTAINER, id), { what: 'A takes the container' });
+  engine.print(id, ['three']);
+  await until(() => lines().includes('three'), { what: 'the last line' });
+  assert.deepEqual(lines(), ['Server listening on 0.0.0.0 port 22.', 'one', 'two', 'three']);
+  await a.call(stopContainer, owner, by(id));
+  assert.deepEqual(await socket.end(), { code: 1000, reason: 'container stopped' });
+});
+
+/** How many whole lists it was sent. */
+function lists(socket: FakeSocket): number {
+  return socket.texts.filter((text) => text.startsWith('{"type":"containers"')).length;
+}
+
+const eventSchema = z.union([
+  z.object({ type: z.literal('containers'), data: z.array(z.object({ id: z.string(), status: z.string() })) }),
+  z.object({ type: z.literal('container_status'), data: z.object({ container_id: z.string(), status: z.string() }) }),
+]);
+
+/** What a client believes after all that it was sent. */
+function statusOf(socket: FakeSocket, id: string): string | undefined {
+  let status: string | undefined;
+  for (const event of socket.events.map((one) => eventSchema.parse(one))) {
+    if (event.type === 'containers') status = event.data.find((one) => one.id === id)?.status;
+    else if (event.data.container_id === id) status = event.data.status;
+  }
+  return status;
+}
