@@ -54,6 +54,8 @@ export interface ConsumerConfig {
   readonly maxDeliver: number;
   /** Most messages handed out and not yet acknowledged. */
   readonly maxAckPending: number;
+  /** How many batches the handler may have at once, in order, of a few megabytes; default 1: the next comes when the one before was handled. */
+  readonly batchesAtOnce?: number;
 }
 
 /** A message of a stream. Exactly one of ack, nak or term ends this delivery; none within `ackWaitMs` redelivers it. */

@@ -15,6 +15,7 @@ export const LONGEST = {
   scope: MAX_SCOPE_LENGTH,
 } as const;
 const LONGEST_EVENT_ID = 128;
+const limits = Object.entries(LONGEST) as [keyof typeof LONGEST, number][];
 
 /** A message as read: a notification, or why it is none. */
 export type Incoming = { readonly notification: NewNotification } | { readonly refused: string };
@@ -41,7 +42,7 @@ function problemOf(notification: Notification, subject: string): string | undefi
   if (subject !== `notify.${userId}`) return 'user_id and the subject name different users';
   if (title === '') return 'title is empty';
   if (message === '') return 'message is empty';
-  for (const [field, longest] of Object.entries(LONGEST) as [keyof typeof LONGEST, number][]) {
+  for (const [field, longest] of limits) {
     if (notification[field].length > longest) return `${field} is longer than ${longest} characters`;
     if (notification[field].includes('\0')) return `${field} contains NUL`;
   }

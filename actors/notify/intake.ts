@@ -16,23 +16,38 @@ import { afterFailure, isPassing } from './intake-rules.ts';
 import type { UserMessage } from './user.ts';
 
 /** Most rows of one transaction. */
-const MOST_ROWS = 500;
+const MOST_ROWS = 1000;
+/** Less than the ack wait: what waits for the database must not be delivered again meanwhile. */
 const DEFAULT_HOLD_MS = 20_000;
+
+/** What the handler was given at once. */
+interface Load {
+  /** Until when it may wait for a database that is away, Unix ms. */
+  readonly deadline: number;
+  /** Notifications that wait or are being stored. */
+  left: number;
+  readonly done: () => void;
+}
 
 interface Item {
   readonly message: StreamMessage;
   readonly notification: NewNotification;
+  readonly load: Load;
+}
+
+/** Whom the intake tells. */
+export interface Audience {
+  /** Whether sockets of the user may be there to be told. */
+  isPresent(userId: string): boolean;
+  tell(userId: string, message: UserMessage): void;
+  /** Other processes may have sockets of these users. */
+  tellOthers(userIds: Iterable<string>): void;
 }
 
 /** Starts the actor that owns the consumer. Rejects with BusError when it cannot consume. */
-export async function startIntake(
-  parent: AnyRef,
-  deps: NotifyDeps,
-  tell: (userId: string, message: UserMessage) => void,
-  tellOthers: (userIds: Iterable<string>) => void,
-): Promise<AnyRef> {
+export async function startIntake(parent: AnyRef, deps: NotifyDeps, audience: Audience): Promise<AnyRef> {
   const stopping = new AbortController();
-  const intake = new Intake(deps, tell, tellOthers, stopping.signal);
+  const intake = new Intake(deps, audience, stopping.signal);
   await deps.bus.ensureStream(NOTIFICATIONS_STREAM);
   const consuming = await deps.bus.consume(NOTIFICATIONS_STREAM.name, NOTIFICATIONS_CONSUMER, (batch) =>
     intake.take(batch),
@@ -58,76 +73,103 @@ export async function startIntake(
 
 class Intake {
   readonly #deps: NotifyDeps;
-  readonly #tell: (userId: string, message: UserMessage) => void;
-  readonly #tellOthers: (userIds: Iterable<string>) => void;
+  readonly #audience: Audience;
   readonly #stopping: AbortSignal;
-  /** Answers to the bus of the batch before: they travel while the next batch is stored. */
-  #answering: Promise<void> = Promise.resolve();
+  /** Read, in order, and not stored yet; the bus bounds how many. */
+  readonly #waiting: Item[] = [];
+  #writing: Promise<void> | undefined;
+  /** Answers to the bus of what was stored last: they travel while the next is stored. */
+  #answering: Promise<unknown> = Promise.resolve();
 
-  constructor(
-    deps: NotifyDeps,
-    tell: (userId: string, message: UserMessage) => void,
-    tellOthers: (userIds: Iterable<string>) => void,
-    stopping: AbortSignal,
-  ) {
+  constructor(deps: NotifyDeps, audience: Audience, stopping: AbortSignal) {
     this.#deps = deps;
-    this.#tell = tell;
-    this.#tellOthers = tellOthers;
+    this.#audience = audience;
     this.#stopping = stopping;
   }
 
   /** Resolves once every answer was given. */
   async idle(): Promise<void> {
+    await this.#writing;
     await this.#answering;
   }
 
+  /** Resolves once the batch was stored, or its end is known. */
   async take(batch: readonly StreamMessage[]): Promise<void> {
     const { numbers, clock, holdMs = DEFAULT_HOLD_MS } = this.#deps;
     numbers.received += batch.length;
-    const items: Item[] = [];
-    const answers: Promise<void>[] = [];
-    for (const message of batch) {
-      const incoming = readIncoming(message);
-      if ('notification' in incoming) items.push({ message, notification: incoming.notification });
-      else answers.push(this.#refuse(message, incoming.refused));
-    }
-    const deadline = clock.now() + holdMs;
-    for (let at = 0; at < items.length; at += MOST_ROWS) {
-      answers.push(...(await this.#store(items.slice(at, at + MOST_ROWS), deadline)));
-    }
-    await this.#answering;
-    this.#answering = this.#settle(answers);
+    const refusals: Promise<void>[] = [];
+    await new Promise<void>((done) => {
+      const load: Load = { deadline: clock.now() + holdMs, left: 0, done };
+      for (const message of batch) {
+        const incoming = readIncoming(message);
+        if ('refused' in incoming) refusals.push(this.#refuse(message, incoming.refused));
+        else {
+          load.left += 1;
+          this.#waiting.push({ message, notification: incoming.notification, load });
+        }
+      }
+      if (refusals.length > 0) this.#answering = Promise.all([this.#answering, this.#settle(refusals)]);
+      if (load.left === 0) done();
+      else this.#writing ??= this.#write();
+    });
   }
 
-  /** Stores items, or finds those that cannot be. Returns the answers to the bus that are on their way. */
-  async #store(items: readonly Item[], deadline: number): Promise<Promise<void>[]> {
-    let failure: unknown;
-    try {
-      const arrivals = await this.#insert(items, deadline);
-      return this.#stored(items, arrivals);
-    } catch (error) {
-      failure = error;
+  /** Stores what waits, as much at a time as there is. */
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const items = this.#waiting.splice(0, MOST_ROWS);
+      const answers: Promise<void>[] = [];
+      try {
+        await this.#store(items, items[0]?.load.deadline ?? 0, answers);
+      } catch (error) {
+        // Those that were answered keep their answer.
+        for (const { message } of items) answers.push(this.#failed(message, error));
+      }
+      release(items);
+      await this.#answering;
+      this.#answering = this.#settle(answers);
     }
+    this.#writing = undefined;
+  }
+
+  /** Stores items, or finds those that cannot be. Adds the answers to the bus, which are on their way. */
+  async #store(items: readonly Item[], deadline: number, answers: Promise<void>[]): Promise<void> {
+    const arrivals = await this.#insert(items, deadline).catch((error: unknown) => ({ failure: error }));
+    if (!('failure' in arrivals)) {
+      this.#stored(items, arrivals, answers);
+      return;
+    }
+    const { failure } = arrivals;
     const half = Math.ceil(items.length / 2);
     if (items.length > 1 && !isPassing(failure)) {
-      return [
-        ...(await this.#store(items.slice(0, half), deadline)),
-        ...(await this.#store(items.slice(half), deadline)),
-      ];
+      await this.#store(items.slice(0, half), deadline, answers);
+      await this.#store(items.slice(half), deadline, answers);
+      return;
     }
-    this.#deps.log.warn({ err: failure, messages: items.length }, 'notifications could not be stored');
-    return items.map(({ message }) => this.#failed(message, failure));
+    const overdue = isPassing(failure) ? this.#takeOverdue() : [];
+    const messages = items.length + overdue.length;
+    this.#deps.log.warn({ err: failure, messages }, 'notifications could not be stored');
+    for (const { message } of [...items, ...overdue]) answers.push(this.#failed(message, failure));
+    release(overdue);
+  }
+
+  /** What has waited for the database as long as it may: an attempt for each thousand of them would take until they are delivered again. */
+  #takeOverdue(): Item[] {
+    const now = this.#stopping.aborted ? Number.POSITIVE_INFINITY : this.#deps.clock.now();
+    const first = this.#waiting.findIndex(({ load }) => load.deadline > now);
+    return this.#waiting.splice(0, first === -1 ? this.#waiting.length : first);
   }
 
   /** While the database is away there is nothing better to do than to wait: an attempt is not spent on it at once. */
   async #insert(items: readonly Item[], deadline: number): Promise<Arrivals> {
     const { db, clock } = this.#deps;
+    const batch = items.map(({ notification }) => notification);
+    const users = new Set(batch.map(({ userId }) => userId));
+    const headsOf = [...users].filter((userId) => this.#audience.isPresent(userId));
+    const mayBeKnown = items.some(({ message }) => message.deliveryCount > 1);
     for (let pause = 100; ; pause = Math.min(pause * 2, 2000)) {
       try {
-        return await storeNotifications(
-          db,
-          items.map(({ notification }) => notification),
-        );
+        return await storeNotifications(db, batch, { headsOf, mayBeKnown });
       } catch (error) {
         if (!isPassing(error) || this.#stopping.aborted || clock.now() + pause >= deadline) throw error;
         await sleep(pause, undefined, { signal: this.#stopping }).catch(() => undefined);
@@ -135,35 +177,45 @@ class Intake {
     }
   }
 
-  #stored(items: readonly Item[], { arrivals, at, heads }: Arrivals): Promise<void>[] {
+  /** Answers the bus and tells the users. Those who came while the insert ran have no head: their sockets look into storage. */
+  #stored(items: readonly Item[], { arrivals, at, heads }: Arrivals, answers: Promise<void>[]): void {
     const { numbers } = this.#deps;
+    const { isPresent, tell, tellOthers } = this.#audience;
     const rows = new Map<string, NotificationRow[]>();
-    const again = new Set<string>();
-    const answers = items.map(({ message, notification }, index): Promise<void> => {
+    const looking = new Set<string>();
+    for (const [index, { message, notification }] of items.entries()) {
       const arrival = arrivals[index];
       const { userId } = notification;
-      if (arrival === 'no_user') return this.#refuse(message, 'there is no such user');
-      if (arrival === 'muted') numbers.muted += 1;
-      else if (arrival === 'known' || arrival === undefined) {
+      if (arrival === 'no_user') {
+        answers.push(this.#refuse(message, 'there is no such user'));
+        continue;
+      }
+      answers.push(message.ack());
+      if (arrival === 'muted') {
+        numbers.muted += 1;
+        continue;
+      }
+      if (arrival === 'known' || arrival === undefined) {
         // Stored by a delivery whose end we may not have seen: its sockets were perhaps not told.
         numbers.known += 1;
-        again.add(userId);
-      } else {
-        numbers.stored += 1;
-        const { eventId: _, ...fields } = notification;
-        const row = { ...fields, id: arrival.id, read: false, createdAt: at };
-        const ofUser = rows.get(userId);
-        if (ofUser === undefined) rows.set(userId, [row]);
-        else ofUser.push(row);
+        looking.add(userId);
+        continue;
       }
-      return message.ack();
-    });
-    for (const [userId, stored] of rows)
-      this.#tell(userId, { type: 'arrived', after: heads.get(userId) ?? 0, rows: stored });
-    for (const userId of again) this.#tell(userId, { type: 'look' });
+      numbers.stored += 1;
+      if (!heads.has(userId)) {
+        looking.add(userId);
+        continue;
+      }
+      const { eventId: _, ...fields } = notification;
+      const row = { ...fields, id: arrival.id, read: false, createdAt: at };
+      const ofUser = rows.get(userId);
+      if (ofUser === undefined) rows.set(userId, [row]);
+      else ofUser.push(row);
+    }
+    for (const [userId, stored] of rows) tell(userId, { type: 'arrived', after: heads.get(userId) ?? 0, rows: stored });
+    for (const userId of looking) if (isPresent(userId)) tell(userId, { type: 'look' });
     // Those delivered again too: whoever stored them may have ended before it told.
-    this.#tellOthers(new Set([...rows.keys(), ...again]));
-    return answers;
+    tellOthers(new Set([...rows.keys(), ...looking]));
   }
 
   #refuse(message: StreamMessage, reason: string): Promise<void> {
@@ -188,5 +240,12 @@ class Intake {
     const lost = results.find(({ status }) => status === 'rejected');
     if (lost?.status === 'rejected')
       this.#deps.log.warn({ err: lost.reason }, 'the bus did not take answers: it delivers again');
+  }
+}
+
+function release(items: readonly Item[]): void {
+  for (const { load } of items) {
+    load.left -= 1;
+    if (load.left === 0) load.done();
   }
 }

@@ -49,12 +49,11 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
     },
     // Stopped first: what is stored meanwhile is told at the next start.
     intake: (parent) =>
-      startIntake(
-        parent,
-        deps,
-        (userId, message) => users?.tell(userId, message),
-        (userIds) => others?.tell(userIds),
-      ),
+      startIntake(parent, deps, {
+        isPresent: (userId) => house.present.has(userId),
+        tell: (userId, message) => users?.tell(userId, message),
+        tellOthers: (userIds) => others?.tell(userIds),
+      }),
     janitor: (parent) => startJanitor(parent, deps),
   });
   const stopProblem = lifeOf(supervisor);

@@ -420,7 +420,7 @@ export function busContract(name: string, openBench: () => Promise<BusBench>): v
       const { stream, root } = ownStream();
       await bus.ensureStream(stream);
       const seen = new Map<string, number>();
-      const config = consumer({ ackWaitMs: 50, maxDeliver: 2 });
+      const config = consumer({ ackWaitMs: 700, maxDeliver: 2 });
       const consuming = await bus.consume(stream.name, config, async (batch) => {
         for (const message of batch) {
           const text = textOf(message.data);
@@ -433,7 +433,7 @@ export function busContract(name: string, openBench: () => Promise<BusBench>): v
       await until(() => seen.get('ignored') === 2 && seen.has('fine'));
       // Two more rounds of the ack wait pass while a later message waits for its own second delivery.
       const later: number[] = [];
-      const second = await bus.consume(stream.name, { ...config, durable: 'second', ackWaitMs: 200 }, async (batch) => {
+      const second = await bus.consume(stream.name, { ...config, durable: 'second', ackWaitMs: 1600 }, async (batch) => {
         later.push(...batch.filter(({ data }) => textOf(data) === 'fine').map(({ deliveryCount }) => deliveryCount));
       });
       await until(() => later.includes(2));

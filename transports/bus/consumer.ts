@@ -8,6 +8,8 @@ const firstDelayMs = 250;
 const maxDelayMs = 30_000;
 /** Handlers that neither resolve nor reject; when so many hang, the consumer takes no more. */
 const maxHanging = 8;
+/** Of a handler that takes several batches at once: most payload bytes that it has. One batch may have more. */
+const maxBytesAtOnce = 8 << 20;
 
 /** Where a consumer's messages come from and its answers go: the store, or a broker. */
 export interface DeliverySource<D extends Delivery> {
@@ -31,6 +33,8 @@ export interface ConsumerOptions<D extends Delivery> {
   readonly ackWaitMs: number;
   /** Longest pause between two looks when nobody calls `wake`. */
   readonly lookMs: number;
+  /** Batches that the handler has at once; default 1. */
+  readonly batchesAtOnce?: number | undefined;
   readonly handler: (batch: readonly StreamMessage[]) => Promise<void>;
 }
 
@@ -43,7 +47,8 @@ export class Consumer<D extends Delivery = Delivery> {
   readonly #naks: Answers<Answer<D> & { readonly delayMs: number }>;
   readonly #terms: Answers<Answer<D> & { readonly reason: string }>;
   readonly #paths: AnswerPaths<D>;
-  readonly #handling = new Set<Promise<void>>();
+  /** Batches in the handler's hands. */
+  readonly #handling = new Map<Promise<void>, { readonly bytes: number; isLate: boolean }>();
   readonly #running: Promise<void>;
   #closed = false;
   #woken = false;
@@ -76,7 +81,7 @@ export class Consumer<D extends Delivery = Delivery> {
     this.#closed = true;
     this.wake();
     await this.#running;
-    await Promise.all(this.#handling);
+    await Promise.all(this.#handling.keys());
     await Promise.all([this.#acks.idle(), this.#naks.idle(), this.#terms.idle()]);
     await this.#options.source.close?.();
   }
@@ -108,12 +113,23 @@ export class Consumer<D extends Delivery = Delivery> {
     }
     const messages = deliveries.map((delivery) => new HandedOut(delivery, settled, this.#paths));
     const handling = this.#handle(messages, deliveries, settled).finally(() => this.#handling.delete(handling));
-    this.#handling.add(handling);
-    let waited = await this.#untilDone(handling);
-    // Past the ack wait the messages are others' to handle; a handler that hangs must not stop the stream.
-    if (!waited) this.#log.warn({ messages: deliveries.length }, 'a handler takes longer than the ack wait');
-    while (!waited && this.#handling.size >= maxHanging && !this.#closed) {
-      waited = await this.#untilDone(Promise.race(this.#handling));
+    const bytes = deliveries.reduce((sum, { data }) => sum + data.byteLength, 0);
+    this.#handling.set(handling, { bytes, isLate: false });
+    await this.#untilRoom();
+  }
+
+  /** Past the ack wait the messages are others' to handle; a handler that hangs must not stop the stream. */
+  async #untilRoom(): Promise<void> {
+    const { batchesAtOnce = 1 } = this.#options;
+    for (;;) {
+      const inTime = [...this.#handling.values()].filter(({ isLate }) => !isLate);
+      const bytes = inTime.reduce((sum, batch) => sum + batch.bytes, 0);
+      const isFull = inTime.length >= batchesAtOnce || bytes >= maxBytesAtOnce;
+      const hanging = this.#handling.size - inTime.length;
+      if (!isFull && (hanging < maxHanging || this.#closed)) return;
+      if (await this.#untilDone(Promise.race(this.#handling.keys()))) continue;
+      for (const batch of inTime) batch.isLate = true;
+      if (inTime.length > 0) this.#log.warn({ batches: inTime.length }, 'a handler takes longer than the ack wait');
     }
   }
 

@@ -108,7 +108,7 @@ class EmbeddedBus implements Bus {
     this.#check();
     checkName(config.durable);
     if (config.filter !== undefined) checkPattern(config.filter);
-    const { durable, filter, ackWaitMs, maxDeliver, maxAckPending } = config;
+    const { durable, filter, ackWaitMs, maxDeliver, maxAckPending, batchesAtOnce } = config;
     await this.#store.ensureConsumer(stream, { durable, filter, ackWaitMs, maxDeliver, maxAckPending });
     this.#check();
     this.#listening ??= this.#store.onAppend((appended) => this.#wake(appended));
@@ -118,6 +118,7 @@ class EmbeddedBus implements Bus {
       stream,
       durable,
       ackWaitMs,
+      batchesAtOnce,
       handler,
       log: this.#log,
       lookMs: this.#lookMs,

@@ -229,8 +229,10 @@ class NatsBusOnLink implements NatsBus {
       await source.close();
       throw error;
     }
-    const { durable, ackWaitMs } = config;
-    consumer = new Consumer<NatsDelivery>({ source, stream, durable, ackWaitMs, handler, log: this.#log, lookMs });
+    const { durable, ackWaitMs, batchesAtOnce } = config;
+    consumer = new Consumer<NatsDelivery>({
+      ...{ source, stream, durable, ackWaitMs, batchesAtOnce, handler, log: this.#log, lookMs },
+    });
     const begun = consumer;
     this.#consumers.add(begun);
     return {
