@@ -1,6 +1,6 @@
 /** What a service shows to the transports: its endpoints, and one way to call each of them. */
 import type { AnyEndpoint, Call, ServiceName } from './endpoint.ts';
-import type { SocketHandlers } from './http.ts';
+import type { ByteSource, SocketHandlers } from './http.ts';
 
 /** How a service is. `problems` are sentences for operators; empty when all is well. */
 export interface Health {
@@ -8,11 +8,9 @@ export interface Health {
   readonly problems: readonly string[];
 }
 
-/** A stream of server-sent events (WHATWG HTML, section 9.2), as bytes. Ends when its reader returns, or by `end`. */
-export interface EventStream extends AsyncIterable<string | Uint8Array> {
+/** A stream of server-sent events (WHATWG HTML, section 9.2). Ends when its reader leaves, or by `end`. */
+export interface EventStream extends ByteSource {
   end(): void;
-  /** Calls `listener` once the stream is over; at once when it is. */
-  onEnd(listener: () => void): void;
 }
 
 /**

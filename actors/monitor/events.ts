@@ -1,4 +1,5 @@
-/** One client of `/sse/*`: an iterator that gives the newest snapshot, or waits for it. */
+/** One client of `/sse/*`: it is written the newest snapshot, whenever it can take it. */
+import type { ByteSink } from '../../proto/http.ts';
 import type { EventStream } from '../../proto/service.ts';
 import type { MonitorNumbers } from './deps.ts';
 import type { Client, Hub } from './hub.ts';
@@ -20,11 +21,8 @@ export interface EventsOptions {
   readonly lastEventId: string | undefined;
 }
 
-type Result = IteratorResult<Uint8Array, undefined>;
-const OVER: Result = { done: true, value: undefined };
-
-/** Bytes of server-sent events. Holds no bytes of its own: what waits is only marked as waiting. */
-export class EventsClient implements EventStream, AsyncIterator<Uint8Array, undefined>, Client {
+/** Writes server-sent events. Holds no bytes of its own: what waits for a slow reader is only marked as waiting. */
+export class EventsClient implements EventStream, Client {
   readonly audience: Audience;
   readonly userId: string;
   readonly kinds: readonly Kind[];
@@ -32,13 +30,12 @@ export class EventsClient implements EventStream, AsyncIterator<Uint8Array, unde
   readonly #hub: Hub;
   readonly #numbers: MonitorNumbers;
   readonly #isCombined: boolean;
-  #greets = true;
+  #sink: ByteSink | undefined;
+  #isFull = false;
   #pings = false;
   #cluster = false;
   #pods = false;
-  #wake: ((result: Result) => void) | undefined;
   #isOver = false;
-  #onEnd: (() => void) | undefined;
 
   constructor(hub: Hub, numbers: MonitorNumbers, options: EventsOptions) {
     this.#hub = hub;
@@ -56,22 +53,23 @@ export class EventsClient implements EventStream, AsyncIterator<Uint8Array, unde
     hub.add(this);
   }
 
-  [Symbol.asyncIterator](): this {
-    return this;
+  open(sink: ByteSink): void {
+    this.#sink = sink;
+    // It ended before it began.
+    if (this.#isOver) sink.end();
+    else {
+      this.#isFull = !sink.write(GREETING);
+      this.#flush();
+    }
   }
 
-  next(): Promise<Result> {
-    if (this.#isOver) return Promise.resolve(OVER);
-    const value = this.#take();
-    if (value !== undefined) return Promise.resolve({ done: false, value });
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-    });
+  drain(): void {
+    this.#isFull = false;
+    this.#flush();
   }
 
-  return(): Promise<Result> {
-    this.end();
-    return Promise.resolve(OVER);
+  closed(): void {
+    this.#leave();
   }
 
   tell(kind: Kind): void {
@@ -85,18 +83,15 @@ export class EventsClient implements EventStream, AsyncIterator<Uint8Array, unde
   }
 
   end(): void {
+    this.#leave();
+    this.#sink?.end();
+  }
+
+  #leave(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#numbers.streams -= 1;
     this.#hub.remove(this);
-    this.#wake?.(OVER);
-    this.#wake = undefined;
-    this.#onEnd?.();
-  }
-
-  onEnd(listener: () => void): void {
-    if (this.#isOver) listener();
-    else this.#onEnd = listener;
   }
 
   /** Whether one was waiting already. */
@@ -107,20 +102,17 @@ export class EventsClient implements EventStream, AsyncIterator<Uint8Array, unde
     return waited;
   }
 
+  /** Writes what waits, as long as the reader takes it. */
   #flush(): void {
-    const wake = this.#wake;
-    if (wake === undefined) return;
-    const value = this.#take();
-    if (value === undefined) return;
-    this.#wake = undefined;
-    wake({ done: false, value });
+    const sink = this.#sink;
+    while (sink !== undefined && !this.#isFull && !this.#isOver) {
+      const bytes = this.#take();
+      if (bytes === undefined) return;
+      this.#isFull = !sink.write(bytes);
+    }
   }
 
   #take(): Uint8Array | undefined {
-    if (this.#greets) {
-      this.#greets = false;
-      return GREETING;
-    }
     if (this.#cluster) {
       this.#cluster = false;
       return this.#bytes('cluster');

@@ -16,7 +16,7 @@ import { Hub } from './hub.ts';
 import { Publisher } from './publisher.ts';
 import { Readings } from './readings.ts';
 import { type Kind, Snapshots } from './snapshots.ts';
-import { metricsConnection } from './socket.ts';
+import { MetricsConnection } from './socket.ts';
 
 /** The service, and what its listener does before it closes. */
 export interface MonitorService extends Service {
@@ -29,6 +29,11 @@ export interface MonitorService extends Service {
 
 /** Refreshes that a source may miss before /healthz speaks of it. */
 const PATIENCE = 2;
+
+// Shared by the clients, of which there are many.
+const CLUSTER = ['cluster'] as const;
+const PODS = ['pods'] as const;
+const BOTH = ['cluster', 'pods'] as const;
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promise<MonitorService> {
@@ -89,9 +94,9 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
       const parent = connections;
       if (parent === undefined) throw new Refusal('unavailable');
       const user = { audience: audienceOf(caller), userId: caller.userId };
-      const kind = endpoint.name === clusterSocket.name ? 'cluster' : 'pods';
+      const kinds = endpoint.name === clusterSocket.name ? CLUSTER : PODS;
       const expiresInMs = expiryOf(caller.expiresAt) - clock.now();
-      return connect(parent, 'monitor/socket', expiresInMs, metricsConnection(hub, numbers, user, kind));
+      return connect(parent, 'monitor/socket', expiresInMs, new MetricsConnection(hub, numbers, user, kinds));
     },
     health: async () =>
       healthOf(stopProblem(), await databaseProblem(deps.db), ...readings.problems(clock.now(), PATIENCE * refreshMs)),
@@ -101,6 +106,6 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
 }
 
 function kindsOf(endpoint: AnyEndpoint): readonly Kind[] {
-  if (endpoint.name === healthEvents.name) return ['cluster', 'pods'];
-  return endpoint.name === clusterEvents.name ? ['cluster'] : ['pods'];
+  if (endpoint.name === healthEvents.name) return BOTH;
+  return endpoint.name === clusterEvents.name ? CLUSTER : PODS;
 }

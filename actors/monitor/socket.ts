@@ -5,55 +5,71 @@ import type { MonitorNumbers } from './deps.ts';
 import type { Client, Hub } from './hub.ts';
 import type { Audience, Kind } from './snapshots.ts';
 
-/** The connection of a caller who may see `kind` as `audience`. Its actor ends it with the service; its token's end is the frame's. */
-export function metricsConnection(
-  hub: Hub,
-  numbers: MonitorNumbers,
-  user: { readonly audience: Audience; readonly userId: string },
-  kind: Kind,
-): Connection {
-  let socket: Socket | undefined;
-  let isFull = false;
-  let isWaiting = false;
-  const send = () => {
-    if (socket === undefined) return;
-    if (isFull) {
-      if (isWaiting) numbers.skipped += 1;
-      isWaiting = true;
+/** The connection of a caller who may see snapshots of a kind as `audience`. Its actor ends it with the service; its token's end is the frame's. */
+export class MetricsConnection implements Connection, Client {
+  readonly audience: Audience;
+  readonly userId: string;
+  readonly kinds: readonly Kind[];
+  readonly expiresAt = Number.POSITIVE_INFINITY;
+  readonly #hub: Hub;
+  readonly #numbers: MonitorNumbers;
+  #socket: Socket | undefined;
+  #isFull = false;
+  #isWaiting = false;
+
+  constructor(
+    hub: Hub,
+    numbers: MonitorNumbers,
+    user: { readonly audience: Audience; readonly userId: string },
+    kinds: readonly [Kind],
+  ) {
+    this.#hub = hub;
+    this.#numbers = numbers;
+    this.audience = user.audience;
+    this.userId = user.userId;
+    this.kinds = kinds;
+  }
+
+  open(socket: Socket): void {
+    this.#socket = socket;
+    this.#numbers.sockets += 1;
+    this.tell();
+    this.#hub.add(this);
+  }
+
+  drain(): void {
+    this.#isFull = false;
+    if (!this.#isWaiting) return;
+    this.#isWaiting = false;
+    this.tell();
+  }
+
+  closed(): void {
+    this.ended();
+  }
+
+  ended(): void {
+    if (this.#socket === undefined) return;
+    this.#socket = undefined;
+    this.#numbers.sockets -= 1;
+    this.#hub.remove(this);
+  }
+
+  tell(): void {
+    const [socket, [kind]] = [this.#socket, this.kinds];
+    if (socket === undefined || kind === undefined) return;
+    if (this.#isFull) {
+      if (this.#isWaiting) this.#numbers.skipped += 1;
+      this.#isWaiting = true;
       return;
     }
-    const encoded = hub.snapshots.encoded(kind, user.audience);
+    const encoded = this.#hub.snapshots.encoded(kind, this.audience);
     if (encoded === undefined) return;
-    numbers.pushed += 1;
-    isFull = !socket.send(encoded.text);
-  };
-  const client: Client = {
-    ...user,
-    kinds: [kind],
-    expiresAt: Number.POSITIVE_INFINITY,
-    tell: send,
-    end: () => socket?.close(1012, 'service restarts'),
-  };
-  const end = () => {
-    if (socket === undefined) return;
-    socket = undefined;
-    numbers.sockets -= 1;
-    hub.remove(client);
-  };
-  return {
-    open(opened) {
-      socket = opened;
-      numbers.sockets += 1;
-      send();
-      hub.add(client);
-    },
-    drain() {
-      isFull = false;
-      if (!isWaiting) return;
-      isWaiting = false;
-      send();
-    },
-    closed: end,
-    ended: end,
-  };
+    this.#numbers.pushed += 1;
+    this.#isFull = !socket.send(encoded.text);
+  }
+
+  end(): void {
+    this.#socket?.close(1012, 'service restarts');
+  }
 }

@@ -3,6 +3,7 @@ import { bodies } from './bodies.ts';
 import type { Adapter } from './client.ts';
 import { closing } from './closing.ts';
 import { frames } from './frames.ts';
+import { pushes } from './pushes.ts';
 import { replies } from './replies.ts';
 import { requests } from './requests.ts';
 import { sockets } from './sockets.ts';
@@ -14,6 +15,7 @@ export function conformance(adapter: Adapter, skip: string | false): void {
     describe('requests', { concurrency: 4 }, () => requests(adapter));
     describe('bodies', { concurrency: 4 }, () => bodies(adapter));
     describe('replies', { concurrency: 4 }, () => replies(adapter));
+    describe('pushed replies', { concurrency: 4 }, () => pushes(adapter));
     describe('upgrades', { concurrency: 4 }, () => upgrades(adapter));
     describe('sockets', { concurrency: 4 }, () => sockets(adapter));
     describe('frames', { concurrency: 4 }, () => frames(adapter));

@@ -47,10 +47,13 @@ for (const [adapter, skip] of Object.entries(adapters)) {
       const [boss, ann, bob] = [await house.person(ADMIN), await house.person('ann'), await house.person('bob')];
       return { house, boss, ann, bob };
     };
-    const measure = async (house: MonitorHouse, ...people: Person[]) => {
+    const measure = async (house: MonitorHouse, ...people: [Person, ...Person[]]) => {
       house.measured.nodes = [nodeSample()];
       house.measured.pods = people.map(({ id }, index) => podSample(id, `c${index}`));
       house.measured.problem = undefined;
+      const [{ token }] = people;
+      const isMeasured = async () => (await request('GET', `${house.url}/pod-metrics`, { token })).status === 200;
+      await until(isMeasured, { timeoutMs: 30_000 });
       await until(async () => (await request('GET', `${house.url}/healthz`)).status === 200, { timeoutMs: 30_000 });
     };
 

@@ -1,7 +1,7 @@
 /** Server-sent events: the reply of an endpoint that is a stream, ended when the token that opened it no longer opens it. */
 import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { HttpStreamReply } from '../../proto/http.ts';
+import type { HttpPushReply } from '../../proto/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { neededScope } from './needed-scope.ts';
 import type { OpenStreams } from './open-streams.ts';
@@ -23,12 +23,12 @@ export async function eventsOf(
   call: Call,
   requestId: string,
   onReply: ((endpoint: string, status: number) => void) | undefined,
-): Promise<HttpStreamReply> {
+): Promise<HttpPushReply> {
   if (service.follow === undefined) throw new Refusal('not_found');
   const stream = await service.follow(endpoint, call);
   const { caller } = call;
-  if (caller !== undefined)
-    stream.onEnd(streams.watch(caller, neededScope(endpoint, params, caller), () => stream.end()));
+  const source =
+    caller === undefined ? stream : streams.guardEvents(caller, neededScope(endpoint, params, caller), stream);
   onReply?.(endpoint.name, 200);
-  return { status: 200, headers: [...HEADERS, ['x-request-id', requestId]], stream };
+  return { status: 200, headers: [...HEADERS, ['x-request-id', requestId]], source };
 }

@@ -1,11 +1,12 @@
 /**
- * The WebSockets that are open, by the token they were opened with: when the token is deleted or may do less, they close
+ * The WebSockets and event streams that are open, by the token they were opened with: when the token is deleted or may do less, they close
  * (design.md, section 5: on every node, within a second).
  */
 import type { Caller } from '../../proto/endpoint.ts';
-import type { Socket, SocketFrame, SocketHandlers } from '../../proto/http.ts';
+import type { ByteSink, ByteSource, Socket, SocketFrame, SocketHandlers } from '../../proto/http.ts';
 import type { Log } from '../../proto/ports.ts';
 import { grants } from '../../proto/scopes.ts';
+import type { EventStream } from '../../proto/service.ts';
 import type { NeededScope, TokenDirectory, TokenNews, TokenWatch } from '../../proto/tokens.ts';
 import { concerns } from './authenticate.ts';
 
@@ -65,6 +66,42 @@ class Guarded implements SocketHandlers, Open {
   }
 }
 
+/** A stream of events that is known while it is open. */
+class GuardedEvents implements ByteSource, Open {
+  readonly caller: Caller;
+  readonly scope: NeededScope | undefined;
+  before: Open | undefined = undefined;
+  after: Open | undefined = undefined;
+  readonly #streams: OpenStreams;
+  readonly #events: EventStream;
+
+  constructor(streams: OpenStreams, caller: Caller, scope: NeededScope | undefined, events: EventStream) {
+    this.caller = caller;
+    this.scope = scope;
+    this.#streams = streams;
+    this.#events = events;
+    // Before it is open: news of the token may come first.
+    streams.add(this);
+  }
+
+  open(sink: ByteSink): void {
+    this.#events.open(sink);
+  }
+
+  drain(): void {
+    this.#events.drain();
+  }
+
+  closed(): void {
+    this.#streams.remove(this);
+    this.#events.closed();
+  }
+
+  onEnd(): void {
+    this.#events.end();
+  }
+}
+
 /** The open streams of one process. */
 export class OpenStreams implements TokenWatch {
   readonly #directory: TokenDirectory;
@@ -82,6 +119,11 @@ export class OpenStreams implements TokenWatch {
   /** Handlers that do what `handlers` do, and are known here while their socket is open. */
   guard(caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers): SocketHandlers {
     return new Guarded(this, caller, scope, handlers);
+  }
+
+  /** The same for a stream of events. */
+  guardEvents(caller: Caller, scope: NeededScope | undefined, events: EventStream): ByteSource {
+    return new GuardedEvents(this, caller, scope, events);
   }
 
   watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void {

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
-import type { HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/http.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
 /** The head as node takes it: name, value, name, value. `length`: content-length, or undefined for a body of unknown length. */
-function headOf(reply: HttpReply | HttpStreamReply, length: number | undefined, closing: boolean): string[] {
+function headOf(reply: HttpAnswer, length: number | undefined, closing: boolean): string[] {
   const head: string[] = [];
   for (const [name, value] of reply.headers) {
     if (isSent(name)) head.push(name, value);
@@ -27,7 +27,11 @@ export function writeReply(response: ServerResponse, reply: HttpReply, head: boo
 }
 
 /** The head of an answer to HEAD whose body would have been a stream. */
-export function writeStreamHead(response: ServerResponse, reply: HttpStreamReply, closing: boolean): void {
+export function writeStreamHead(
+  response: ServerResponse,
+  reply: HttpStreamReply | HttpPushReply,
+  closing: boolean,
+): void {
   writeHead(response, reply.status, headOf(reply, undefined, closing));
 }
 

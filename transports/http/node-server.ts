@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { HttpReply, HttpServer, HttpServerOptions, HttpStreamReply, UpgradeAnswer } from '../../proto/http.ts';
+import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/http.ts';
 import { NodeSockets } from '../ws/node-sockets.ts';
 import { isPromise } from './is-promise.ts';
 import * as limits from './limits.ts';
 import { ListenError } from './listen-error.ts';
+import { NodePush } from './node-push.ts';
 import { sendStream, writeReply, writeStreamHead } from './node-reply.ts';
 import { NodeRequest } from './node-request.ts';
 import { PendingUpgrade } from './node-upgrade.ts';
@@ -128,7 +129,7 @@ class NodeServer implements HttpServer {
     return message.url?.startsWith('/') ? undefined : badRequest;
   }
 
-  private answer(request: NodeRequest, response: ServerResponse, reply: HttpReply | HttpStreamReply): void {
+  private answer(request: NodeRequest, response: ServerResponse, reply: HttpAnswer): void {
     if (request.gone) {
       dropStream(reply);
       return;
@@ -138,15 +139,10 @@ class NodeServer implements HttpServer {
     else this.write(request, response, sound, false);
   }
 
-  private write(
-    request: NodeRequest,
-    response: ServerResponse,
-    reply: HttpReply | HttpStreamReply,
-    cutOff: boolean,
-  ): void {
+  private write(request: NodeRequest, response: ServerResponse, reply: HttpAnswer, cutOff: boolean): void {
     const head = request.method === 'HEAD';
     const closing = cutOff || this.closing;
-    if (!('stream' in reply)) {
+    if (!('stream' in reply) && !('source' in reply)) {
       writeReply(response, reply, head, closing);
       return;
     }
@@ -154,6 +150,10 @@ class NodeServer implements HttpServer {
       dropStream(reply);
       writeStreamHead(response, reply, closing);
       response.end();
+      return;
+    }
+    if ('source' in reply) {
+      new NodePush(response, reply, () => cutOff || this.closing).begin();
       return;
     }
     sendStream(response, reply, () => cutOff || this.closing).catch(() => {

@@ -1,6 +1,6 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer } from '../../proto/http.ts';
 import { EARLY_FRAME_BYTES } from './limits.ts';
 import { writeReply } from './node-reply.ts';
 import { NodeRequest } from './node-request.ts';
@@ -42,8 +42,8 @@ export class PendingUpgrade {
   }
 
   /** Answers with a plain reply and ends the connection, unless the client left. */
-  refuse(reply: HttpReply | HttpStreamReply): void {
-    if ('stream' in reply) {
+  refuse(reply: HttpAnswer): void {
+    if ('stream' in reply || 'source' in reply) {
       dropStream(reply);
       return;
     }

@@ -1,8 +1,8 @@
-import type { HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer } from '../../proto/http.ts';
 import { checkReply, internalError } from './reply-head.ts';
 
 /** The reply, or a bare 500 in its place when it cannot be sent as it is. */
-export function soundReply(reply: HttpReply | HttpStreamReply): HttpReply | HttpStreamReply {
+export function soundReply(reply: HttpAnswer): HttpAnswer {
   try {
     checkReply(reply);
     return reply;
@@ -13,11 +13,12 @@ export function soundReply(reply: HttpReply | HttpStreamReply): HttpReply | Http
 }
 
 /** Ends a stream that nobody will read. */
-export function dropStream(reply: HttpReply | HttpStreamReply | undefined): void {
-  if (typeof reply !== 'object' || reply === null || !('stream' in reply)) return;
+export function dropStream(reply: HttpAnswer | undefined): void {
+  if (typeof reply !== 'object' || reply === null || !('stream' in reply || 'source' in reply)) return;
   try {
-    Promise.resolve(reply.stream[Symbol.asyncIterator]().return?.()).catch(() => undefined);
+    if ('source' in reply) reply.source.closed();
+    else Promise.resolve(reply.stream[Symbol.asyncIterator]().return?.()).catch(() => undefined);
   } catch {
-    // It never began, so there is nothing to end.
+    // It never began, and nobody is left to tell.
   }
 }

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer, HttpReply } from '../../proto/http.ts';
 
 /** A reply that cannot be put on the wire as asked: a bad status, header name or header value. Answered as a bare 500. */
 export class ReplyError extends Error {
@@ -46,7 +46,7 @@ export function isSent(name: string): boolean {
  * Checks status and headers before anything is written, so that a bad one can still become a 500.
  * Throws ReplyError on a status outside 200 to 599 and on names or values that could break the head.
  */
-export function checkReply(reply: HttpReply | HttpStreamReply): void {
+export function checkReply(reply: HttpAnswer): void {
   const { status, headers } = reply;
   if (!(Number.isInteger(status) && status >= 200 && status <= 599)) throw new ReplyError('A reply has a bad status.');
   for (const [name, value] of headers) {

@@ -1,7 +1,8 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/http.ts';
 import { dropStream, soundReply } from './reply-check.ts';
 import { internalError } from './reply-head.ts';
+import { type PushOwner, UwsPush } from './uws-push.ts';
 import { UwsStream, writeReply } from './uws-reply.ts';
 import type { UwsRequest } from './uws-request.ts';
 
@@ -14,11 +15,11 @@ export interface ExchangeOwner {
 }
 
 /** One request that is answered after the library's callback returned: it guards every write against a client that left. */
-export class UwsExchange {
+export class UwsExchange implements PushOwner {
   private readonly res: HttpResponse;
   private readonly request: UwsRequest;
   private readonly owner: ExchangeOwner;
-  private stream: UwsStream | undefined;
+  private stream: UwsStream | UwsPush | undefined;
   private over = false;
 
   /** Only inside the library's callback: takes over the abort handler and copies what is left of the request. */
@@ -31,7 +32,7 @@ export class UwsExchange {
   }
 
   /** Answers with what `reply` becomes; a rejection becomes a bare 500. */
-  follow(reply: PromiseLike<HttpReply | HttpStreamReply>): void {
+  follow(reply: PromiseLike<HttpAnswer>): void {
     reply.then(
       (value) => this.answer(value),
       () => this.answer(internalError),
@@ -39,7 +40,7 @@ export class UwsExchange {
   }
 
   /** Answers once: later calls, and calls after the client left, write nothing. A bad reply becomes a bare 500. */
-  answer(reply: HttpReply | HttpStreamReply, closing = false): void {
+  answer(reply: HttpAnswer, closing = false): void {
     if (this.over) return void dropStream(reply);
     const sound = soundReply(reply);
     const unread = this.request.unread;
@@ -58,18 +59,42 @@ export class UwsExchange {
     write();
   }
 
-  private write(reply: HttpReply | HttpStreamReply, closing: boolean): void {
+  private write(reply: HttpAnswer, closing: boolean): void {
     if (this.over) return;
     const head = this.request.method === 'HEAD';
-    if ('stream' in reply && !head) {
-      this.pump(reply);
+    const isWhole = !('stream' in reply) && !('source' in reply);
+    if (!isWhole && !head) {
+      if ('stream' in reply) this.pump(reply);
+      else this.push(reply);
       return;
     }
-    const whole: HttpReply = 'stream' in reply ? { status: reply.status, headers: reply.headers } : reply;
-    if ('stream' in reply) dropStream(reply);
+    const whole: HttpReply = isWhole ? reply : { status: reply.status, headers: reply.headers };
+    if (!isWhole) dropStream(reply);
     this.res.cork(() => {
       if (writeReply(this.res, whole, head, closing || this.owner.closing, () => this.end())) this.end();
     });
+  }
+
+  get closing(): boolean {
+    return this.owner.closing;
+  }
+
+  pushed(): void {
+    this.end();
+  }
+
+  private push(reply: HttpPushReply): void {
+    const push = new UwsPush(this.res, reply, this);
+    this.stream = push;
+    // The stream may live for days: what was asked does not.
+    this.request.forget();
+    try {
+      push.begin();
+    } catch {
+      push.abort();
+      if (push.isSilent) this.write(internalError, false);
+      else this.res.close();
+    }
   }
 
   private pump(reply: HttpStreamReply): void {

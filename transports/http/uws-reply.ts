@@ -1,11 +1,12 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer, HttpReply, HttpStreamReply } from '../../proto/http.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
 /** Bodies up to this many bytes are handed over at once; the library buffers what the client does not take. */
 const WHOLE_BYTES = 64 * 1024;
 
-function writeHead(res: HttpResponse, reply: HttpReply | HttpStreamReply, closing: boolean): void {
+/** Writes status and headers. */
+export function writeHead(res: HttpResponse, reply: HttpAnswer, closing: boolean): void {
   if (reply.status !== 200) res.writeStatus(statusLine(reply.status));
   for (const [name, value] of reply.headers) {
     if (isSent(name)) res.writeHeader(name, value);

@@ -118,6 +118,13 @@ export class UwsRequest implements HttpRequest {
     this.spent = true;
   }
 
+  /** Its head is asked for no more. */
+  forget(): void {
+    this.headers = [];
+    this.pathText = '';
+    this.queryText = '';
+  }
+
   /** The client left: wakes whoever waits for the signal or for the body. */
   abort(): void {
     this.gone = true;

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import type { ByteSink, ByteSource } from '../../proto/http.ts';
+import { until } from '../kit/until.ts';
+import { type Adapter, head, serve, settles, wire } from './client.ts';
+
+const GET = head('GET / HTTP/1.1', 'Host: x');
+
+/** A source that tells what became of it. */
+class Source implements ByteSource {
+  sink: ByteSink | undefined;
+  ends = 0;
+  onOpen: (sink: ByteSink) => void = () => {};
+  onDrain: (sink: ByteSink) => void = () => {};
+
+  open(sink: ByteSink): void {
+    this.sink = sink;
+    this.onOpen(sink);
+  }
+
+  drain(): void {
+    if (this.sink !== undefined) this.onDrain(this.sink);
+  }
+
+  closed(): void {
+    this.ends += 1;
+  }
+}
+
+/** What a pushed reply becomes on the wire. */
+export function pushes(adapter: Adapter): void {
+  const open = async (t: Parameters<typeof wire>[0], source: Source) => {
+    const server = await serve(t, adapter, {
+      onRequest: async () => ({ status: 200, headers: [['x-a', 'b']], source }),
+    });
+    return { server, client: await wire(t, server) };
+  };
+
+  it('pushes chunks as they come, ends once, and keeps the connection', async (t) => {
+    const source = new Source();
+    source.onOpen = (sink) => sink.write(Buffer.from('first'));
+    const { client } = await open(t, source);
+    assert.match(await client.send(GET).sees(/first/), /^HTTP\/1\.1 200 OK\r\n[\s\S]*x-a: b\r\n/i);
+    source.sink?.write(Buffer.from('second'));
+    await client.sees(/second/);
+    source.sink?.end();
+    await client.sees(/0\r\n\r\n$/);
+    assert.equal(source.ends, 1);
+    source.sink?.end();
+    assert.equal(source.sink?.write(Buffer.from('late')), false);
+    assert.equal(source.ends, 1);
+    await client.send(GET).sees(/0\r\n\r\nHTTP\/1\.1 200 OK[\s\S]*first/);
+  });
+
+  it('sends the head alone for HEAD, and for a push that ends without a byte, and ends the source', async (t) => {
+    const source = new Source();
+    source.onOpen = (sink) => sink.end();
+    const { client } = await open(t, source);
+    await client.send(GET).sees(/0\r\n\r\n$/);
+    assert.equal(source.ends, 1);
+    const unopened = new Source();
+    const other = await open(t, unopened);
+    await other.client.send(head('HEAD / HTTP/1.1', 'Host: x')).sees(/x-a: b\r\n[\s\S]*\r\n\r\n$/i);
+    assert.deepEqual([unopened.ends, unopened.sink], [1, undefined]);
+  });
+
+  it('tells a push to wait while the client reads slowly, when there is room again, and when it leaves', async (t) => {
+    let written = 0;
+    const source = new Source();
+    const fill = (sink: ByteSink) => {
+      while (sink.write(Buffer.alloc(64 * 1024))) written += 1;
+      written += 1;
+    };
+    source.onOpen = fill;
+    source.onDrain = fill;
+    const { client } = await open(t, source);
+    client.socket.pause();
+    client.send(GET);
+    await settles(() => written);
+    assert.ok(written < 1000);
+    const before = written;
+    client.socket.resume();
+    await until(() => written > before + 10);
+    client.socket.destroy();
+    await until(() => source.ends === 1);
+    assert.equal(source.sink?.write(Buffer.from('late')), false);
+    source.sink?.end();
+    assert.equal(source.ends, 1);
+  });
+
+  it('answers 500 when a push cannot begin', async (t) => {
+    const source = new Source();
+    source.onOpen = () => {
+      throw new Error('no');
+    };
+    const { client } = await open(t, source);
+    await client.send(GET).sees(/^HTTP\/1\.1 500 /);
+    assert.equal(source.ends, 1);
+  });
+}
