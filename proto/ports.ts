@@ -100,8 +100,15 @@ export interface Kv {
  */
 export interface Bus {
   publish(subject: string, data: Uint8Array): void;
-  /** `queue`: of all subscribers with one queue name, one gets each message. */
-  subscribe(subject: string, handler: (message: BusMessage) => void, options?: { queue?: string }): Ending;
+  /**
+   * `queue`: of all subscribers with one queue name, one gets each message. `drains`: closing it first hands out what was on its way to us
+   * (a broker that does not answer is waited for at most a second); who sends a request later hears `no_responders`.
+   */
+  subscribe(
+    subject: string,
+    handler: (message: BusMessage) => void,
+    options?: { queue?: string; drains?: boolean },
+  ): Ending;
   /** Rejects with BusError `timeout` or `no_responders`. */
   request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array>;
   /** Creates the stream, or changes it to this configuration. Idempotent. */

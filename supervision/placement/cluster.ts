@@ -54,6 +54,8 @@ export class Cluster implements Post {
   readonly #answered = new Answered(() => performance.now());
   readonly #home: AnyRef;
   readonly #post: Ending;
+  /** Answers that are being made for others. */
+  readonly #answers = new Set<Promise<unknown>>();
   readonly #acquired = new Map<string, Set<() => void>>();
   readonly #complaints = new Map<string, number>();
   readonly #echoMs: number;
@@ -93,7 +95,9 @@ export class Cluster implements Post {
         },
       },
     });
-    this.#post = bus.subscribe(`${this.#prefix}.${self.id}.>`, (message) => this.#receive(message));
+    this.#post = bus.subscribe(`${this.#prefix}.${self.id}.>`, (message) => this.#receive(message), {
+      drains: true,
+    });
   }
 
   /** Begins to beat; resolves once this node holds what was free. Place all kinds before. */
@@ -150,6 +154,9 @@ export class Cluster implements Post {
   /** Leaves the cluster and ends all timers, subscriptions and actors of it. What is still held is lost at once. */
   async leave(): Promise<void> {
     await this.node.leave();
+    // Whoever has asked us already is told that we are not the owner: of an ask without an answer nobody knows what became of it.
+    await this.#post.close();
+    await Promise.all(this.#answers);
     await this.#close();
   }
 
@@ -272,7 +279,11 @@ export class Cluster implements Post {
       return packAnswer(given);
     });
     this.#answered.add(key, answer, () => hadEffect);
-    void answer.then(respond).catch((error: unknown) => this.complain(question.from, error, 'could not answer'));
+    const answering = answer
+      .then(respond)
+      .catch((error: unknown) => this.complain(question.from, error, 'could not answer'))
+      .finally(() => this.#answers.delete(answering));
+    this.#answers.add(answering);
   }
 
   async #close(): Promise<void> {

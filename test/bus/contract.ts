@@ -106,6 +106,18 @@ export function busContract(name: string, openBench: () => Promise<BusBench>): v
       await after.close();
     });
 
+    test('a subscription that drains hands out what was on its way when it was closed, and then nobody answers', async () => {
+      const heard: string[] = [];
+      const subscription = bus.subscribe('drain.x', ({ data }) => heard.push(textOf(data)), { drains: true });
+      bus.publish('drain.x', bytes('first'));
+      await until(() => heard.length === 1);
+      for (let n = 0; n < 1000; n++) bus.publish('drain.x', bytes(`${n}`));
+      await subscription.close();
+      assert.equal(heard.length, 1001);
+      await assert.rejects(bus.request('drain.x', bytes('late'), 5000), { code: 'no_responders' });
+      assert.equal(heard.length, 1001);
+    });
+
     test('the data is the receiver’s own', async () => {
       // A Buffer's `slice` shares its memory.
       const data = Buffer.from('good');

@@ -24,7 +24,8 @@ test('X04, X16: all processes are restarted one after the other under load: no r
   }
   await load.stop();
 
-  assert.deepEqual(load.failures, []);
+  const said = cluster.members.map(({ number, log }) => `--- ${number}\n${log.slice(-6000)}`);
+  assert.deepEqual(load.failures, [], said.join('\n'));
   const verdict = await load.verdict();
   assert.deepEqual(verdict.findings, []);
   assert.ok(verdict.writes > 30 && verdict.reads > 30, `too little was judged: ${JSON.stringify(verdict)}`);

@@ -52,7 +52,7 @@ test('an account is at one node, and answers asks and takes tells from all, in o
   );
 });
 
-test('after one of five nodes died, its accounts answer at the others, with all that was acknowledged', async (t) => {
+test('X01: after one of five nodes died, its accounts answer at the others, with all that was acknowledged', async (t) => {
   const place = await town(t);
   const nodes: Member[] = [];
   for (const id of ['a', 'b', 'c', 'd', 'e']) nodes.push(await place.add(id));
@@ -70,7 +70,7 @@ test('after one of five nodes died, its accounts answer at the others, with all 
   await place.settled(...nodes.filter((node) => node !== victim));
 });
 
-test('a node that was frozen and wakes serves nothing, writes nothing, and comes back with new epochs', async (t) => {
+test('X02: a node that was frozen and wakes serves nothing, writes nothing, and comes back with new epochs', async (t) => {
   const place = await town(t);
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);
@@ -107,7 +107,7 @@ test('a node that was frozen and wakes serves nothing, writes nothing, and comes
   assert.deepEqual(await effects(place), ['before', 'meanwhile', 'after']);
 });
 
-test('draining under load loses no ask, and none is handled twice', async (t) => {
+test('X16: draining under load loses no ask, and none is handled twice', async (t) => {
   const place = await town(t);
   const [a, b, c] = [await place.add('a'), await place.add('b'), await place.add('c')];
   await place.settled(a, b, c);
@@ -244,7 +244,7 @@ test('an ask may be answered by another account, on a third node', async (t) => 
   assert.equal(await forwarded(c), 1);
 });
 
-test('a message of a format that is not known is refused, and one line says so', async (t) => {
+test('X05: a message of a format that is not known is refused, and one line says so', async (t) => {
   const place = await town(t);
   const a = await place.add('a');
   const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
@@ -261,7 +261,7 @@ test('a message of a format that is not known is refused, and one line says so',
   assert.equal(await deposit(a, 'acc1', 'x'), 1);
 });
 
-test('a node that the bus does not reach gives its shards away, and comes back', async (t) => {
+test('X03: a node that the bus does not reach gives its shards away, and comes back', async (t) => {
   const place = await town(t);
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);

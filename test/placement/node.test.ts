@@ -221,7 +221,7 @@ function oneNode(hooks: Partial<NodeHooks> = {}) {
   return { world, store, node, beat };
 }
 
-test('a shard that another node took, whatever our clocks say, is lost at the next beat', async () => {
+test('X06: a shard that another node took, whatever our clocks say, is lost at the next beat', async () => {
   const lost: string[] = [];
   const stopping: number[] = [];
   const { store, node, beat } = oneNode({
@@ -246,7 +246,7 @@ test('a shard that another node took, whatever our clocks say, is lost at the ne
   assert.equal(node.ownerOf('bank', 2)?.node, 'b');
 });
 
-test('a node whose loop stood still serves nothing from the first question on, before any timer', async () => {
+test('X12: a node whose loop stood still serves nothing from the first question on, before any timer', async () => {
   const { world, node, beat } = oneNode();
   await beat();
   assert.equal(node.serves('bank', 0), true);

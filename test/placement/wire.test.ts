@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Refusal } from '../../proto/errors.ts';
+import { PlacementError } from '../../proto/placement.ts';
 import { ActorError } from '../../supervision/index.ts';
 import { FORMAT, packAnswer, readAnswer, readLetter, readQuestion } from '../../supervision/placement/wire.ts';
 
 const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 const unknown = { name: 'PlacementError', code: 'unknown_format' };
 
-test('a message of another version is refused, and the line says which', () => {
+test('X05: a message of another version is refused, and the line says which', () => {
   assert.throws(() => readLetter(bytes({ v: FORMAT + 1, k: 'a', i: 'b', f: 'c', m: 1, h: 0 })), {
     ...unknown,
     message: `a message between nodes has format ${FORMAT + 1}, and this version of troupe reads ${FORMAT}`,
@@ -16,7 +17,7 @@ test('a message of another version is refused, and the line says which', () => {
   assert.throws(() => readLetter(new Uint8Array([0x7b, 0xff])), unknown);
 });
 
-test('fields that a later version added are ignored; missing and wrong ones are refused', () => {
+test('X05: fields that a later version added are ignored; missing and wrong ones are refused', () => {
   const question = { v: FORMAT, k: 'a', i: 'b', f: 'c', m: { x: 1 }, n: 7, a: 0, t: 10, later: true };
   assert.deepEqual(readQuestion(bytes(question)), {
     ...{ kind: 'a', id: 'b', from: 'c', message: { x: 1 }, ask: 7, age: 0, epoch: undefined, left: 10 },
@@ -26,7 +27,7 @@ test('fields that a later version added are ignored; missing and wrong ones are 
   }
 });
 
-test('nothing in a message reaches a prototype', () => {
+test('X13: nothing in a message reaches a prototype', () => {
   const data = new TextEncoder().encode(
     `{"v":${FORMAT},"x":{"c":"crashed","m":"x","cause":{"__proto__":{"polluted":1},"n":"E","m":"y"}}}`,
   );
@@ -37,6 +38,20 @@ test('nothing in a message reaches a prototype', () => {
   assert.throws(() => readLetter(bytes({})), unknown);
   const odd = readAnswer(bytes({ v: FORMAT, x: { c: 'toString', m: 'x', cause: { refusal: 'constructor', m: 'y' } } }));
   assert.ok(odd.type === 'error' && odd.error.code === 'crashed' && !(odd.error.cause instanceof Refusal));
+});
+
+test('X12: what is nested a hundred thousand deep, or is huge, is read or refused, and no stack overflows', () => {
+  const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+  const letter = (message: string) =>
+    new TextEncoder().encode(`{"v":${FORMAT},"k":"a","i":"b","f":"c","m":${message},"h":0}`);
+  for (const message of [deep, JSON.stringify('x'.repeat(8 << 20))]) {
+    try {
+      assert.equal(readLetter(letter(message)).kind, 'a');
+    } catch (error) {
+      assert.ok(error instanceof PlacementError, String(error));
+    }
+  }
+  assert.throws(() => readLetter(letter(deep.slice(1))), unknown);
 });
 
 test('errors cross with their codes, the fields of a refusal, and whether a handler had begun', () => {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { dispatch, type Ref, spawn, stats, stop } from '../../supervision/index.ts';
 import { until, withSystem } from './helpers.ts';
 
-test('an actor that never runs out of messages cannot hold up timers, sockets or other actors', () =>
+test('X12: an actor that never runs out of messages cannot hold up timers, sockets or other actors', () =>
   withSystem(async (system) => {
     // It sends itself another message each time: if it were drained to the end, nothing else would ever run.
     const flooded: Ref<number> = spawn<number, number>(

@@ -39,7 +39,11 @@ export class Core {
     return receivers.length;
   }
 
-  subscribe(pattern: string, handler: (message: BusMessage) => void, queue: string | undefined): Ending {
+  subscribe(
+    pattern: string,
+    handler: (message: BusMessage) => void,
+    { queue, drains = false }: { queue?: string; drains?: boolean },
+  ): Ending {
     checkPattern(pattern);
     const subscription = new Subscription(handler, queue, this.#log.child({ subject: pattern }));
     this.#subscriptions.add(pattern, subscription);
@@ -47,6 +51,7 @@ export class Core {
     return {
       close: async () => {
         this.#subscriptions.remove(pattern, subscription);
+        if (drains) await subscription.idle();
         this.#all.delete(subscription);
         subscription.end();
       },
@@ -138,6 +143,11 @@ class Subscription {
   end(): void {
     this.ended = true;
     this.#pending = [];
+  }
+
+  /** Resolves once nothing waits. */
+  async idle(): Promise<void> {
+    while (this.#pending.length > 0 && !this.ended) await new Promise((resolve) => setImmediate(resolve));
   }
 
   #schedule(): void {

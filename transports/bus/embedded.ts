@@ -64,9 +64,13 @@ class EmbeddedBus implements Bus {
     this.#core.publish(subject, data);
   }
 
-  subscribe(subject: string, handler: (message: BusMessage) => void, options: { queue?: string } = {}): Ending {
+  subscribe(
+    subject: string,
+    handler: (message: BusMessage) => void,
+    options: { queue?: string; drains?: boolean } = {},
+  ): Ending {
     this.#check();
-    return this.#core.subscribe(subject, handler, options.queue);
+    return this.#core.subscribe(subject, handler, options);
   }
 
   async request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {

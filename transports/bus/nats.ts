@@ -58,6 +58,8 @@ export function natsBus(options: NatsBusOptions): NatsBus {
 
 /** Longest pause of a consumer between two looks. */
 const lookMs = 5000;
+/** How long the end of a subscription waits for what is on its way to it. */
+const drainMs = 1000;
 /** How long closing waits for acknowledgements that are under way. */
 const closeMs = 5000;
 
@@ -115,12 +117,22 @@ class NatsBusOnLink implements NatsBus {
     this.#link.connection.publish(subject, new Uint8Array(data));
   }
 
-  subscribe(subject: string, handler: (message: BusMessage) => void, options: { queue?: string } = {}): Ending {
+  subscribe(
+    subject: string,
+    handler: (message: BusMessage) => void,
+    options: { queue?: string; drains?: boolean } = {},
+  ): Ending {
     this.#check();
     checkPattern(subject);
     const log = this.#log.child({ subject });
     const subscription = this.#link.subscribe(subject, (message) => handle(handler, message, log), options.queue);
-    return { close: async () => subscription.end() };
+    return {
+      close: async () => {
+        if (options.drains === true && this.#link.isUp)
+          await Promise.race([subscription.drain(), sleep(drainMs, undefined, { ref: false })]);
+        subscription.end();
+      },
+    };
   }
 
   async request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {

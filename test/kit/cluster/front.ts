@@ -53,9 +53,11 @@ export function startFront(t: Cleanup, targets: readonly Target[]): Front {
   return {
     async request(method, path, options = {}) {
       const { among = targets, retries = true } = options;
+      turn += 1;
+      // Of many requests at once each goes on to the next one of its own.
+      const first = turn;
       for (let resets = 0; ; resets++) {
-        turn += 1;
-        const target = among[turn % among.length];
+        const target = among[(first + resets) % among.length];
         if (target === undefined) throw new TypeError('there is nobody to ask');
         try {
           return { ...(await once(agent, method, target, path, options)), by: target, resets };
