@@ -5,6 +5,7 @@ import type { AuditOptions } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
 import { addDeadLetters } from './dead-letters-cli.ts';
+import { addDomains } from './domains-cli.ts';
 import { integer } from './integer.ts';
 import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
@@ -342,6 +343,7 @@ routes
   });
 
 addDeadLetters(program, { data, json });
+addDomains(program, { data, json });
 
 program
   .command('audit')
