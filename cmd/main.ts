@@ -6,6 +6,7 @@ import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
 import { addDeadLetters } from './dead-letters-cli.ts';
 import { addDrain } from './drain-cli.ts';
+import { addDomains } from './domains-cli.ts';
 import { integer } from './integer.ts';
 import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
@@ -357,6 +358,7 @@ routes
   });
 
 addDeadLetters(program, { data, json });
+addDomains(program, { data, json });
 
 program
   .command('audit')

@@ -54,7 +54,7 @@ export function isGivenUp({ code }: Pick<CaError, 'code'>, attempts: number): bo
 
 /** For the user of a hostname that leads nowhere. */
 export function leadsNowhere(hostname: string, ingressHost: string): string {
-  return `${hostname} has no address in DNS yet. Make it a CNAME of ${ingressHost}; then HTTPS follows by itself, at once after a verify`;
+  return `${hostname} has no address in DNS yet. Once it is a CNAME of ${ingressHost}, HTTPS follows by itself, at once after a verify`;
 }
 
 /** For the user of a hostname that the authority could not verify: what to look at. `host`, `ingress`: what was found in DNS. */

@@ -34,7 +34,11 @@ export function isProven(answers: Answers, token: string): boolean {
 /** What was looked up, where, and what was found, for the user. */
 export function detailOf(name: string, token: string, answers: Answers): string {
   const said = answers.map(({ resolver, answer }) => `${resolver}: ${found(answer, token)}`);
-  return `looked for the TXT record ${name} with the value ${token}; ${said.join('; ')}`;
+  // Who heard nothing from anybody has nothing to mend.
+  const advice = answers.some(({ answer }) => answer.kind !== 'failed')
+    ? 'Make that record, or wait if you have: resolvers remember for a while what they found before'
+    : 'It is looked for again by itself';
+  return `looked for the TXT record ${name} with the value ${token}; ${said.join('; ')}. ${advice}`;
 }
 
 /** Records are quoted short: they are anybody's text. */

@@ -110,6 +110,29 @@ describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
     await told('stuck.example.com', /^$/);
   });
 
+  test('T20: that has revoked the account gets another', async (t) => {
+    const { house, pebble, authority, issued, told } = await issuingWorld(t);
+    const front = await openCaFront(t, pebble);
+    let isRevoked = true;
+    front.answer = (request, response) => {
+      if (request.url?.startsWith('/sign-me-up')) isRevoked = false;
+      return (
+        isNewOrder(request) &&
+        isRevoked &&
+        refuse(response, 403, 'unauthorized', 'Account is not valid, has status "revoked"')
+      );
+    };
+    await house.gateway(authority({ directoryUrl: front.directoryUrl, ca: front.ca }));
+    // The account is made at the first order, and revoked then.
+    await house.map('first.example.com');
+    await issued('first.example.com');
+    isRevoked = true;
+    await house.map('second.example.com');
+    await issued('second.example.com');
+    await told('second.example.com', /^$/);
+    assert.equal(front.posts.filter((path) => path.startsWith('/sign-me-up')).length, 2);
+  });
+
   test('T20: whose limits are reached is not asked; the next orders follow when there is room', async (t) => {
     const { house, pebble, authority, issued, told } = await issuingWorld(t);
     const gateway = await house.gateway(authority());
@@ -136,7 +159,7 @@ describe('T18: a hostname that does not lead here', { skip: skip || skipWithout(
     await house.map('shop.example.org');
     assert.match(
       await told('shop.example.org', /no address in DNS/),
-      /^shop\.example\.org has no address in DNS yet\. Make it a CNAME of ingress\.example\.org; then HTTPS follows by itself, at once after a verify\. Looked .*; next try at/,
+      /^shop\.example\.org has no address in DNS yet\. Once it is a CNAME of ingress\.example\.org, HTTPS follows by itself, at once after a verify\. Looked .*; next try at/,
     );
     assert.equal(pebble.orders(), 0);
     // To another machine, where nobody answers.

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setCertificateDetail, verifiedHostnames, verifiedMapping } from '../../storage/network/mappings.ts';
 import { until } from '../kit/until.ts';
+import { BROKEN_ZONE } from './kit/dns.ts';
 import { DOMAIN, INGRESS, openWorld } from './kit/world.ts';
 
 const HOUR = 3_600_000;
@@ -72,16 +73,20 @@ test('a mapping expires after 72 hours, and a verify makes it pending again', as
   await until(async () => (await status()) === 'verified', { what: 'the background verifies it' });
 });
 
-test('resolvers that are down let no mapping expire', async (t) => {
+test('N04: resolvers that are down, or answer SERVFAIL, let no mapping expire', async (t) => {
   const world = await openWorld(t);
   const ann = await world.person();
   const created = await world.map(ann, 'a.example.org');
+  const broken = await world.map(ann, `a.${BROKEN_ZONE}`, String(created.container_id));
+  const seen = await world.call(ann.token, 'POST', `/api/domain-mappings/${broken.id}/verify`);
+  assert.equal(seen.json.status, 'pending');
+  assert.match(String(seen.json.detail), /not looked up \(SERVFAIL\)\. It is looked for again by itself$/);
   await world.dns.stop();
   world.clock.advance(73 * HOUR);
   const shown = async () => String((await world.mapping(ann, 'a.example.org'))?.detail);
   await until(async () => (await shown()).includes('not looked up'), { what: 'it was looked at', timeoutMs: 20_000 });
-  assert.equal((await world.mapping(ann, 'a.example.org'))?.status, 'pending');
-  assert.equal(created.status, 'pending');
+  for (const name of ['a.example.org', `a.${BROKEN_ZONE}`])
+    assert.equal((await world.mapping(ann, name))?.status, 'pending');
 });
 
 test('N04: split strings and many records prove; an alias and what another was given do not', async (t) => {

@@ -15,6 +15,9 @@ export interface DnsServer {
   stop(): Promise<void>;
 }
 
+/** A zone that the server cannot read: it answers SERVFAIL for all below it. */
+export const BROKEN_ZONE = 'broken.test';
+
 /** Starts it for `zone`. */
 export async function dnsServer(t: Cleanup, zone: string): Promise<DnsServer> {
   const dir = await tempDir(t);
@@ -50,6 +53,9 @@ zone:
   - domain: ${zone}
     storage: "${dir}"
     file: zone
+  - domain: ${BROKEN_ZONE}
+    storage: "${dir}"
+    file: none
 `,
   );
   const child = spawn('knotd', ['-c', join(dir, 'knot.conf')], { stdio: 'ignore' });

@@ -1,0 +1,23 @@
+/** `troupe domains` on the command line; domains.ts does the work. */
+import type { Command } from 'commander';
+import { integer } from './integer.ts';
+
+/** An option as commander takes it: flags, description, default. */
+type Flag = readonly [string, string, string?];
+
+/** Adds the commands; `data` and `json` are the options that most commands have. */
+export function addDomains(program: Command, { data, json }: { data: Flag; json: Flag }): void {
+  const domains = program
+    .command('domains')
+    .description('hostnames that users have mapped (works while the platform runs)');
+  domains
+    .command('list')
+    .description('list all with their owners, states and certificates, and what each waits for')
+    .option('--limit <n>', 'at most so many', integer, 1000)
+    .option(...data)
+    .option(...json)
+    .action(async (options: { data: string; json?: true; limit: number }) => {
+      const { domainsList } = await import('./domains.ts');
+      await domainsList({ ...options, json: options.json === true });
+    });
+}
