@@ -110,7 +110,11 @@ const environmentSchema = z.object({
     .default('troupe'),
   REGISTRY_SIGNING_KEY: registryKey.optional(),
   DEFAULT_IMAGE: text,
-  COMPUTE_ENGINE: z.enum(['docker']).default('docker'),
+  COMPUTE_ENGINE: z.enum(['docker', 'kubernetes']).default('docker'),
+  KUBECONFIG: text,
+  KUBERNETES_NAMESPACE: text,
+  KUBERNETES_STORAGE_CLASS: text,
+  KUBERNETES_SERVICE_TYPE: z.enum(['LoadBalancer', 'ClusterIP']).default('LoadBalancer'),
   DOCKER_HOST: url('unix', 'tcp'),
   CONTAINER_SUBNETS: z
     .string()

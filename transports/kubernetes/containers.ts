@@ -1,0 +1,364 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { type ContainerSpec, type ContainerState, EngineError } from '../../proto/ports.ts';
+import type { KubeClient } from './client.ts';
+import { isReply, KubeReplyError } from './errors.ts';
+import {
+  type ClusterSettings,
+  claimManifest,
+  keptSpec,
+  namespaceManifest,
+  podManifest,
+  secretManifest,
+  surroundings,
+} from './manifests.ts';
+import { type KubeNaming, labels, names, specAnnotation, stoppingAnnotation } from './naming.ts';
+import {
+  hasEnded,
+  type KeptSpec,
+  keptSpecView,
+  objectView,
+  type PodView,
+  podView,
+  problemOf,
+  stateOf,
+  workloadOf,
+} from './views.ts';
+
+/** A container that exists: its namespace and what it was asked to be. */
+export interface Found {
+  readonly id: string;
+  readonly userId: string;
+  readonly namespace: string;
+  readonly spec: KeptSpec;
+  /** Only its data is left. */
+  readonly isKept: boolean;
+}
+
+const namespaceList = z.object({
+  items: z.array(objectView),
+  metadata: z.object({ continue: z.string().default('') }),
+});
+const podList = z.object({ items: z.array(podView), metadata: z.object({ continue: z.string().default('') }) });
+const claimView = z.object({
+  spec: z.object({ resources: z.object({ requests: z.object({ storage: z.string() }) }) }),
+});
+const anything = z.unknown();
+
+/** How long namespaces and pods may take to go, and pods to start, ms. */
+const goneMs = 90_000;
+const startMs = 4 * 60_000;
+/** A claim is bound, and room is made, after a moment. */
+const unschedulableMs = 30_000;
+const pageSize = 500;
+const nudgeMs = 3000;
+
+/** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports.ts). */
+export class KubeContainers {
+  readonly #client: KubeClient;
+  readonly #naming: KubeNaming;
+  readonly #settings: ClusterSettings;
+
+  constructor(client: KubeClient, naming: KubeNaming, settings: ClusterSettings) {
+    this.#client = client;
+    this.#naming = naming;
+    this.#settings = settings;
+  }
+
+  /** Makes namespace, claim, secret, service and policy. What exists is adopted; a pod that is not as wanted and does not run goes. */
+  async create(spec: ContainerSpec): Promise<void> {
+    const kept = keptSpec(spec);
+    const namespace = await this.#ensureNamespace(spec, kept);
+    const own = this.#naming.labelsOf(spec.userId, spec.id);
+    await Promise.all([
+      this.#ensureClaim(namespace, spec),
+      this.#client.apply(
+        `/api/v1/namespaces/${namespace}/secrets/${names.secret}`,
+        secretManifest(namespace, own, spec.authorizedKeys),
+        anything,
+      ),
+      ...surroundings(this.#naming, spec, this.#settings).map(({ path, body }) =>
+        this.#client.apply(path, body, anything),
+      ),
+    ]);
+    const pod = await this.pod(namespace);
+    if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
+    if (pod.metadata.annotations[specAnnotation] !== JSON.stringify(kept)) await this.#deletePod(namespace);
+  }
+
+  async #ensureNamespace(spec: ContainerSpec, kept: KeptSpec): Promise<string> {
+    const namespace = this.#naming.namespace(spec.userId, spec.id);
+    const path = `/api/v1/namespaces/${namespace}`;
+    const deadline = Date.now() + goneMs;
+    for (let wait = 100; ; wait = Math.min(1000, wait * 1.5)) {
+      const present = await this.#get(path, objectView);
+      const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
+      if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
+      if (present?.metadata.deletionTimestamp == null) {
+        const made = await this.#client.apply(path, namespaceManifest(this.#naming, spec, kept), objectView);
+        if (made.metadata.deletionTimestamp == null) return namespace;
+      }
+      if (Date.now() > deadline) {
+        throw new EngineError('unavailable', 'What was in the container before is still being removed.');
+      }
+      await delay(wait);
+    }
+  }
+
+  async #ensureClaim(namespace: string, spec: ContainerSpec): Promise<void> {
+    const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${names.claim}`;
+    const present = await this.#get(path, claimView);
+    if (present?.spec.resources.requests.storage === `${spec.storageGb}Gi`) return;
+    try {
+      await this.#client.apply(path, claimManifest(this.#naming, spec, this.#settings), anything);
+    } catch (error) {
+      // A claim that cannot grow, or is to shrink, stays as it is.
+      if (present === undefined || !isReply(error, 403, 422)) throw error;
+    }
+  }
+
+  /** Writes the keys and starts; resolves once the workload runs, or has ended already. Rejects with what keeps it from that. */
+  async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<void>): Promise<void> {
+    const found = await this.mustFind(id);
+    const { namespace } = found;
+    const own = this.#naming.labelsOf(found.userId, id);
+    const secret = secretManifest(namespace, own, authorizedKeys);
+    await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
+    const before = await this.pod(namespace);
+    const runs = before !== undefined && workloadOf(before)?.state.running !== undefined;
+    if (runs && before.metadata.deletionTimestamp == null && !isStopping(before)) return renew(found);
+    if (before !== undefined && (runs || hasEnded(before) || before.metadata.deletionTimestamp != null)) {
+      await this.#deletePod(namespace);
+    }
+    await this.#applyPod(found, true);
+    await this.#untilRunning(found);
+  }
+
+  async #applyPod(found: Found, prepares: boolean): Promise<void> {
+    const body = podManifest(this.#naming, found, undefined, prepares);
+    await this.#client
+      .apply(`/api/v1/namespaces/${found.namespace}/pods/${names.pod}`, body, anything)
+      .catch((error: unknown) => {
+        // One that was made by another call meanwhile is as good, and cannot be changed.
+        if (!isReply(error, 422)) throw error;
+      });
+  }
+
+  async #untilRunning(found: Found): Promise<void> {
+    const begun = Date.now();
+    let prepares = true;
+    for (let wait = 100; ; wait = Math.min(1000, wait * 1.2)) {
+      const pod = await this.pod(found.namespace);
+      if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
+      const workload = workloadOf(pod);
+      if (workload?.state.running !== undefined) return;
+      const over = workload?.state.terminated;
+      if (over !== undefined && /^(ContainerCannotRun|StartError)$/.test(over.reason)) {
+        throw new EngineError('refused', `The container cannot be started: ${over.message || over.reason}`);
+      }
+      if (prepares && hasNoShell(pod)) {
+        // There is nobody to log in either: it runs without keys, on empty mount paths.
+        prepares = false;
+        await this.#deletePod(found.namespace);
+        await this.#applyPod(found, false);
+        continue;
+      }
+      const problem = problemOf(pod, found.spec.image);
+      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > unschedulableMs)) {
+        throw problem;
+      }
+      if (hasEnded(pod)) return;
+      if (Date.now() - begun > startMs) throw new EngineError('unavailable', 'The container is not started yet.');
+      await delay(wait);
+    }
+  }
+
+  /**
+   * Ends the workload and keeps its pod, and with it exit code and log: a deadline that is over (activeDeadlineSeconds) makes the kubelet
+   * send SIGTERM, and SIGKILL after the pod's grace.
+   */
+  async stop(id: string, graceSeconds: number): Promise<void> {
+    const found = await this.find(id);
+    if (found === undefined) return;
+    const deadline = Date.now() + (graceSeconds + 60) * 1000;
+    let nudgedAt = Date.now();
+    for (let wait = 100; ; wait = Math.min(1000, wait * 1.2)) {
+      const pod = await this.pod(found.namespace);
+      if (pod === undefined || hasEnded(pod)) return;
+      if (workloadOf(pod)?.state.running === undefined) return this.#deletePod(found.namespace);
+      if (!isStopping(pod)) {
+        await this.#patchPod(found.namespace, { spec: { activeDeadlineSeconds: 1 } });
+      } else if (Date.now() - nudgedAt > nudgeMs) {
+        // A kubelet may have ended it and told nobody: a change of any kind makes it look again, not only after a minute.
+        nudgedAt = Date.now();
+        await this.#patchPod(found.namespace, {
+          metadata: { annotations: { [stoppingAnnotation]: String(nudgedAt) } },
+        });
+      }
+      if (Date.now() > deadline) {
+        throw new EngineError('unavailable', 'The container did not stop in time: its node may be away.');
+      }
+      await delay(wait);
+    }
+  }
+
+  async #patchPod(namespace: string, body: object): Promise<void> {
+    const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
+    await this.#client
+      .call('PATCH', path, { body, contentType: 'application/merge-patch+json' })
+      .catch((error: unknown) => {
+        if (!isReply(error, 404)) throw error;
+      });
+  }
+
+  async remove(id: string, keepData: boolean): Promise<void> {
+    const found = await this.#look(id);
+    if (found === undefined) return;
+    const { namespace } = found;
+    if (keepData) {
+      await this.#deletePod(namespace);
+      await this.#delete(`/api/v1/namespaces/${namespace}/services/${names.service}`);
+      await this.#client.call('PATCH', `/api/v1/namespaces/${namespace}`, {
+        body: { metadata: { labels: { [labels.state]: 'kept' } } },
+        contentType: 'application/merge-patch+json',
+      });
+      return;
+    }
+    // Sooner than the namespace's own end would.
+    await this.#delete(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, { gracePeriodSeconds: 1 });
+    await this.#delete(`/api/v1/namespaces/${namespace}`);
+  }
+
+  async inspect(id: string): Promise<ContainerState | undefined> {
+    const found = await this.find(id);
+    return found === undefined ? undefined : this.#stateOf(found, await this.pod(found.namespace));
+  }
+
+  async list(): Promise<ContainerState[]> {
+    const query = { labelSelector: this.#naming.selector() };
+    const [namespaces, pods] = [
+      await this.#all('/api/v1/namespaces', namespaceList, query),
+      await this.#all('/api/v1/pods', podList, query),
+    ];
+    const byNamespace = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
+    return namespaces
+      .map((one) => this.#foundOf(one))
+      .filter((found): found is Found => found !== undefined && !found.isKept)
+      .map((found) => this.#stateOf(found, byNamespace.get(found.namespace)));
+  }
+
+  /** All pods of this installation. */
+  pods(): Promise<PodView[]> {
+    return this.#all('/api/v1/pods', podList, { labelSelector: this.#naming.selector() });
+  }
+
+  /** The container, unless there is none, or it is on its way out, or only its data is left. */
+  async find(id: string): Promise<Found | undefined> {
+    const found = await this.#look(id);
+    return found?.isKept === true ? undefined : found;
+  }
+
+  /** As `find`, but rejects `not_found` when there is none. */
+  async mustFind(id: string): Promise<Found> {
+    const found = await this.find(id);
+    if (found === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
+    return found;
+  }
+
+  /** The pod of a container's namespace. */
+  pod(namespace: string): Promise<PodView | undefined> {
+    return this.#get(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, podView);
+  }
+
+  #stateOf(found: Found, pod: PodView | undefined): ContainerState {
+    // A pod that runs may be of an earlier wish.
+    const annotated = parseSpec(pod?.metadata.annotations[specAnnotation]);
+    return stateOf(found.id, annotated ?? found.spec, pod);
+  }
+
+  async #look(id: string): Promise<Found | undefined> {
+    const { items } = await this.#client.json('GET', '/api/v1/namespaces', namespaceList, {
+      query: { labelSelector: this.#naming.selector(id) },
+    });
+    return items.map((one) => this.#foundOf(one)).find((found) => found !== undefined);
+  }
+
+  #foundOf({ metadata }: z.output<typeof objectView>): Found | undefined {
+    const id = this.#naming.idOf(metadata.labels);
+    const spec = parseSpec(metadata.annotations[specAnnotation]);
+    if (id === undefined || spec === undefined || metadata.deletionTimestamp != null) return undefined;
+    const userId = metadata.labels[labels.user] ?? '';
+    return { id, userId, namespace: metadata.name, spec, isKept: metadata.labels[labels.state] === 'kept' };
+  }
+
+  async #all<T>(
+    path: string,
+    schema: z.ZodType<{ items: T[]; metadata: { continue: string } }>,
+    query: Record<string, string>,
+  ): Promise<T[]> {
+    const all: T[] = [];
+    let next = '';
+    do {
+      const more = next === '' ? {} : { continue: next };
+      const page = await this.#client.json('GET', path, schema, { query: { ...query, limit: pageSize, ...more } });
+      all.push(...page.items);
+      next = page.metadata.continue;
+    } while (next !== '');
+    return all;
+  }
+
+  async #get<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
+    try {
+      return await this.#client.json('GET', path, schema);
+    } catch (error) {
+      if (isReply(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Deletes the pod and waits until it is gone. */
+  async #deletePod(namespace: string): Promise<void> {
+    const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
+    const before = await this.pod(namespace);
+    if (before === undefined) return;
+    await this.#delete(path, { gracePeriodSeconds: 1 });
+    const deadline = Date.now() + goneMs;
+    for (let wait = 50; ; wait = Math.min(1000, wait * 1.5)) {
+      const now = await this.pod(namespace);
+      if (now === undefined || now.metadata.uid !== before.metadata.uid) return;
+      if (Date.now() > deadline) {
+        throw new EngineError('unavailable', 'The container does not go: its node may be away.');
+      }
+      await delay(wait);
+    }
+  }
+
+  async #delete(path: string, body: object = {}): Promise<void> {
+    try {
+      await this.#client.call('DELETE', path, { body: { kind: 'DeleteOptions', apiVersion: 'v1', ...body } });
+    } catch (error) {
+      // Gone, or going already.
+      if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
+      throw error;
+    }
+  }
+}
+
+function isStopping(pod: PodView): boolean {
+  return pod.spec.activeDeadlineSeconds !== undefined;
+}
+
+/** The image has nothing that could prepare it. */
+function hasNoShell(pod: PodView): boolean {
+  const over = pod.status.initContainerStatuses.find(({ name }) => name === names.prepare)?.state.terminated;
+  return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
+}
+
+function parseSpec(text: string | undefined): KeptSpec | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return keptSpecView.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
