@@ -6,4 +6,5 @@ import { tinyImageMissing } from './tiny-image.ts';
 engineConformance('kubernetes, the second half', kubernetesUnderTest, {
   skip: tinyImageMissing() ?? skipWithoutKubernetes(),
   half: 'second',
+  parts: { forgetsStopped: true },
 });

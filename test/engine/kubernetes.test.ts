@@ -6,4 +6,5 @@ import { tinyImageMissing } from './tiny-image.ts';
 engineConformance('kubernetes, the first half', kubernetesUnderTest, {
   skip: tinyImageMissing() ?? skipWithoutKubernetes(),
   half: 'first',
+  parts: { forgetsStopped: true },
 });

@@ -12,7 +12,7 @@ import {
   secretManifest,
   surroundings,
 } from './manifests.ts';
-import { type KubeNaming, labels, names, specAnnotation, stoppingAnnotation } from './naming.ts';
+import { type KubeNaming, labels, names, runAnnotation, specAnnotation } from './naming.ts';
 import {
   hasEnded,
   type KeptSpec,
@@ -21,6 +21,8 @@ import {
   type PodView,
   podView,
   problemOf,
+  type Run,
+  runView,
   stateOf,
   workloadOf,
 } from './views.ts';
@@ -31,6 +33,8 @@ export interface Found {
   readonly userId: string;
   readonly namespace: string;
   readonly spec: KeptSpec;
+  /** How far it was when it was last told to start or to stop; undefined: it never ran, or is being started. */
+  readonly run: Run | undefined;
   /** Only its data is left. */
   readonly isKept: boolean;
 }
@@ -51,7 +55,6 @@ const startMs = 4 * 60_000;
 /** A claim is bound, and room is made, after a moment. */
 const unschedulableMs = 30_000;
 const pageSize = 500;
-const nudgeMs = 3000;
 
 /** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports.ts). */
 export class KubeContainers {
@@ -125,13 +128,13 @@ export class KubeContainers {
     const secret = secretManifest(namespace, own, authorizedKeys);
     await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
     const before = await this.pod(namespace);
-    const runs = before !== undefined && workloadOf(before)?.state.running !== undefined;
-    if (runs && before.metadata.deletionTimestamp == null && !isStopping(before)) return renew(found);
-    if (before !== undefined && (runs || hasEnded(before) || before.metadata.deletionTimestamp != null)) {
-      await this.#deletePod(namespace);
-    }
+    const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
+    if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) return renew(found);
+    if (before !== undefined && (isGoing || hasEnded(before))) await this.#deletePod(namespace);
+    if (found.run !== undefined) await this.#note(namespace, null);
     await this.#applyPod(found, true);
     await this.#untilRunning(found);
+    await this.#note(namespace, 'running');
   }
 
   async #applyPod(found: Found, prepares: boolean): Promise<void> {
@@ -174,41 +177,36 @@ export class KubeContainers {
   }
 
   /**
-   * Ends the workload and keeps its pod, and with it exit code and log: a deadline that is over (activeDeadlineSeconds) makes the kubelet
-   * send SIGTERM, and SIGKILL after the pod's grace.
+   * Ends the workload as scaling to no replica would: its pod is deleted with that grace, and goes once the kubelet says that nothing of it
+   * runs. Claim, secret, service and policy stay; how it ended stands on the namespace.
    */
   async stop(id: string, graceSeconds: number): Promise<void> {
     const found = await this.find(id);
     if (found === undefined) return;
-    const deadline = Date.now() + (graceSeconds + 60) * 1000;
-    let nudgedAt = Date.now();
-    for (let wait = 100; ; wait = Math.min(1000, wait * 1.2)) {
-      const pod = await this.pod(found.namespace);
-      if (pod === undefined || hasEnded(pod)) return;
-      if (workloadOf(pod)?.state.running === undefined) return this.#deletePod(found.namespace);
-      if (!isStopping(pod)) {
-        await this.#patchPod(found.namespace, { spec: { activeDeadlineSeconds: 1 } });
-      } else if (Date.now() - nudgedAt > nudgeMs) {
-        // A kubelet may have ended it and told nobody: a change of any kind makes it look again, not only after a minute.
-        nudgedAt = Date.now();
-        await this.#patchPod(found.namespace, {
-          metadata: { annotations: { [stoppingAnnotation]: String(nudgedAt) } },
-        });
-      }
-      if (Date.now() > deadline) {
-        throw new EngineError('unavailable', 'The container did not stop in time: its node may be away.');
-      }
-      await delay(wait);
-    }
+    const last = await this.#deletePod(found.namespace, graceSeconds);
+    if (last === undefined && found.run !== 'running') return;
+    // A kubelet may take the pod away before anybody saw the code.
+    const { exitCode, oomKilled, startedAt } = stateOf(id, found.spec, last, undefined);
+    await this.#note(found.namespace, {
+      exitCode: last !== undefined && hasEnded(last) ? exitCode : null,
+      oomKilled,
+      startedAt,
+    });
   }
 
-  async #patchPod(namespace: string, body: object): Promise<void> {
-    const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
-    await this.#client
-      .call('PATCH', path, { body, contentType: 'application/merge-patch+json' })
-      .catch((error: unknown) => {
-        if (!isReply(error, 404)) throw error;
-      });
+  /** Writes down how far a container is, where it is read when there is no pod. */
+  #note(namespace: string, run: Run | null): Promise<void> {
+    return this.#annotate(namespace, { [runAnnotation]: run === null ? null : JSON.stringify(run) });
+  }
+
+  async #annotate(namespace: string, annotations: Record<string, string | null>): Promise<void> {
+    const path = `/api/v1/namespaces/${namespace}`;
+    try {
+      const body = { metadata: { annotations } };
+      await this.#client.call('PATCH', path, { body, contentType: 'application/merge-patch+json' });
+    } catch (error) {
+      if (!isReply(error, 404)) throw error;
+    }
   }
 
   async remove(id: string, keepData: boolean): Promise<void> {
@@ -244,7 +242,8 @@ export class KubeContainers {
     return namespaces
       .map((one) => this.#foundOf(one))
       .filter((found): found is Found => found !== undefined && !found.isKept)
-      .map((found) => this.#stateOf(found, byNamespace.get(found.namespace)));
+      .map((found) => this.#stateOf(found, byNamespace.get(found.namespace)))
+      .filter((state) => state !== undefined);
   }
 
   /** All pods of this installation. */
@@ -270,10 +269,12 @@ export class KubeContainers {
     return this.#get(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, podView);
   }
 
-  #stateOf(found: Found, pod: PodView | undefined): ContainerState {
+  #stateOf(found: Found, pod: PodView | undefined): ContainerState | undefined {
+    // It ran, and nobody here ended it: somebody removed its pod.
+    if (pod === undefined && found.run === 'running') return undefined;
     // A pod that runs may be of an earlier wish.
-    const annotated = parseSpec(pod?.metadata.annotations[specAnnotation]);
-    return stateOf(found.id, annotated ?? found.spec, pod);
+    const annotated = parseJson(pod?.metadata.annotations[specAnnotation], keptSpecView);
+    return stateOf(found.id, annotated ?? found.spec, pod, found.run === 'running' ? undefined : found.run);
   }
 
   async #look(id: string): Promise<Found | undefined> {
@@ -285,10 +286,11 @@ export class KubeContainers {
 
   #foundOf({ metadata }: z.output<typeof objectView>): Found | undefined {
     const id = this.#naming.idOf(metadata.labels);
-    const spec = parseSpec(metadata.annotations[specAnnotation]);
+    const spec = parseJson(metadata.annotations[specAnnotation], keptSpecView);
     if (id === undefined || spec === undefined || metadata.deletionTimestamp != null) return undefined;
     const userId = metadata.labels[labels.user] ?? '';
-    return { id, userId, namespace: metadata.name, spec, isKept: metadata.labels[labels.state] === 'kept' };
+    const run = parseJson(metadata.annotations[runAnnotation], runView);
+    return { id, userId, namespace: metadata.name, spec, run, isKept: metadata.labels[labels.state] === 'kept' };
   }
 
   async #all<T>(
@@ -316,16 +318,20 @@ export class KubeContainers {
     }
   }
 
-  /** Deletes the pod and waits until it is gone. */
-  async #deletePod(namespace: string): Promise<void> {
+  /** Deletes the pod and waits until it is gone. Resolves with what was seen of it last; undefined: there was none. */
+  async #deletePod(namespace: string, graceSeconds = 1): Promise<PodView | undefined> {
     const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
-    const before = await this.pod(namespace);
-    if (before === undefined) return;
-    await this.#delete(path, { gracePeriodSeconds: 1 });
-    const deadline = Date.now() + goneMs;
-    for (let wait = 50; ; wait = Math.min(1000, wait * 1.5)) {
+    let last = await this.pod(namespace);
+    if (last === undefined) return undefined;
+    const { uid } = last.metadata;
+    // No grace at all would take the pod from the books while it still runs.
+    const options = { gracePeriodSeconds: Math.max(1, Math.round(graceSeconds)), preconditions: { uid } };
+    await this.#delete(path, options);
+    const deadline = Date.now() + graceSeconds * 1000 + goneMs;
+    for (let wait = 50; ; wait = Math.min(1000, wait * 1.3)) {
       const now = await this.pod(namespace);
-      if (now === undefined || now.metadata.uid !== before.metadata.uid) return;
+      if (now === undefined || now.metadata.uid !== uid) return last;
+      last = now;
       if (Date.now() > deadline) {
         throw new EngineError('unavailable', 'The container does not go: its node may be away.');
       }
@@ -344,20 +350,16 @@ export class KubeContainers {
   }
 }
 
-function isStopping(pod: PodView): boolean {
-  return pod.spec.activeDeadlineSeconds !== undefined;
-}
-
 /** The image has nothing that could prepare it. */
 function hasNoShell(pod: PodView): boolean {
   const over = pod.status.initContainerStatuses.find(({ name }) => name === names.prepare)?.state.terminated;
   return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
 }
 
-function parseSpec(text: string | undefined): KeptSpec | undefined {
+function parseJson<T>(text: string | undefined, schema: z.ZodType<T>): T | undefined {
   if (text === undefined) return undefined;
   try {
-    return keptSpecView.safeParse(JSON.parse(text)).data;
+    return schema.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;
   }

@@ -14,8 +14,8 @@ export const labels = {
 /** What a container was asked to be, on its namespace: what cannot be read from a pod that is not there. */
 export const specAnnotation = 'troupe.dev/spec';
 
-/** When a pod that is told to stop was last asked about, Unix ms. */
-export const stoppingAnnotation = 'troupe.dev/stopping';
+/** On the namespace: `"running"` once the container was started, or how it ended when it was stopped: what tells a stop from a loss. */
+export const runAnnotation = 'troupe.dev/run';
 
 /** Names within a container's namespace. */
 export const names = {

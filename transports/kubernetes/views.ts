@@ -14,6 +14,19 @@ export const keptSpecView = z.object({
 });
 export type KeptSpec = z.output<typeof keptSpecView>;
 
+/** How a container that was stopped ended. */
+const endedView = z.object({
+  exitCode: z.number().nullable(),
+  oomKilled: z.boolean(),
+  /** Unix ms. */
+  startedAt: z.number().nullable(),
+});
+type Ended = z.output<typeof endedView>;
+
+/** How far a container was when it was last told to start or to stop, on the namespace. */
+export const runView = z.union([z.literal('running'), endedView]);
+export type Run = z.output<typeof runView>;
+
 const strings = z.record(z.string(), z.string()).default({});
 
 /** What we read of any object. */
@@ -51,7 +64,7 @@ const containerStatus = z.object({
 /** What we read of a pod. */
 export const podView = z.object({
   metadata: metadataView,
-  spec: z.object({ nodeName: z.string().default(''), activeDeadlineSeconds: z.number().optional() }).prefault({}),
+  spec: z.object({ nodeName: z.string().default('') }).prefault({}),
   status: z
     .object({
       phase: z.string().default('Pending'),
@@ -83,15 +96,24 @@ export function workloadOf(pod: PodView): z.output<typeof containerStatus> | und
 /** Whether a pod has come to its end, and will not run again. */
 export function hasEnded(pod: PodView): boolean {
   if (workloadOf(pod)?.state.running !== undefined) return false;
-  return pod.status.phase === 'Failed' || pod.status.phase === 'Succeeded' || ended(pod) !== undefined;
+  return pod.status.phase === 'Failed' || pod.status.phase === 'Succeeded' || endOf(pod) !== undefined;
 }
 
-function ended(pod: PodView): z.output<typeof terminated> | undefined {
+function endOf(pod: PodView): z.output<typeof terminated> | undefined {
   return workloadOf(pod)?.state.terminated;
 }
 
-/** A container in the platform's words. `pod` is undefined while it is not started. */
-export function stateOf(id: string, spec: KeptSpec, pod: PodView | undefined): ContainerState {
+/** A container in the platform's words. `pod` is undefined while it is not started; then `ended` tells of the last run, if there was one. */
+export function stateOf(
+  id: string,
+  spec: KeptSpec,
+  pod: PodView | undefined,
+  ended: Ended | undefined,
+): ContainerState {
+  const wanted = { mountPaths: spec.mountPaths, limits: { cpus: spec.cpus, memoryMb: spec.memoryMb } };
+  if (pod === undefined && ended !== undefined) {
+    return { id, phase: 'exited', address: null, restarts: 0, paused: false, ...ended, ...wanted };
+  }
   const workload = pod === undefined ? undefined : workloadOf(pod);
   const running = workload?.state.running;
   const over = pod !== undefined && hasEnded(pod) ? (workload?.state.terminated ?? undefined) : undefined;
@@ -106,8 +128,7 @@ export function stateOf(id: string, spec: KeptSpec, pod: PodView | undefined): C
     restarts: workload?.restartCount ?? 0,
     startedAt: phase !== 'created' && Number.isFinite(startedAt) ? startedAt : null,
     paused: false,
-    mountPaths: spec.mountPaths,
-    limits: { cpus: spec.cpus, memoryMb: spec.memoryMb },
+    ...wanted,
   };
 }
 
