@@ -2,9 +2,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import type { Engine, Log } from '../proto/ports.ts';
+import type { Engine, Log, MetricsSource } from '../proto/ports.ts';
 import type { KubeAccess } from '../transports/kubernetes/access.ts';
 import { kubernetesEngine } from '../transports/kubernetes/engine.ts';
+import { kubernetesMetrics } from '../transports/kubernetes/metrics.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 
@@ -48,6 +49,14 @@ export async function openKubernetes(
     throw error;
   }
   return engine;
+}
+
+/** Makes what measures the cluster's nodes and containers. Throws CliError when nothing says which cluster. */
+export function openKubernetesMetrics(
+  environment: Environment,
+  options: { readonly installation: string; readonly log: Log },
+): MetricsSource {
+  return kubernetesMetrics({ access: accessOf(environment), ...options });
 }
 
 function accessOf({ KUBECONFIG }: Environment): KubeAccess {

@@ -44,7 +44,7 @@ export async function openMonitor(parts: MonitorParts): Promise<{ service: Monit
   const { system, db, bus, log, clock, containers, refreshMs, graph } = parts;
   const node = nodeName();
   const sources = [
-    hostMetrics({ name: node, path: parts.diskPath }),
+    ...(containers?.measuresNodes === true ? [] : [hostMetrics({ name: node, path: parts.diskPath })]),
     ...(containers === undefined ? [] : [containers]),
   ];
   const numbers = monitorNumbers();

@@ -12,7 +12,7 @@ import { DEFAULT_DOMAIN, portsWith, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
-import { openKubernetes } from './kubernetes.ts';
+import { openKubernetes, openKubernetesMetrics } from './kubernetes.ts';
 import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
 import { nodeName } from './monitor.ts';
 import { type Platform, startPlatform } from './platform.ts';
@@ -93,9 +93,10 @@ export async function up(options: UpOptions): Promise<void> {
               ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
             }),
       onMetrics: (registry) => shipped.metrics(registry),
-      ...(dockerHost === undefined
-        ? {}
-        : { metrics: (installation) => dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }) }),
+      metrics: (installation) =>
+        dockerHost === undefined
+          ? openKubernetesMetrics(environment, { installation, log })
+          : dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
       domain,
       host: options.listen,
       ports,

@@ -380,8 +380,10 @@ export interface ClusterSample {
 
 /** Where the cluster monitor's numbers come from: a container engine, a machine. */
 export interface MetricsSource {
-  /** For people and labels: `docker`, `host`. */
+  /** For people and labels: `docker`, `kubernetes`, `host`. */
   readonly name: string;
+  /** It knows the machines, too: this one is not measured beside them. */
+  readonly measuresNodes?: boolean;
   /** How it is now. Rejects with why that is not known, at the latest when `signal` aborts. One call at a time. */
   read(signal: AbortSignal): Promise<ClusterSample>;
   /** Calls made to what is measured since the start. */

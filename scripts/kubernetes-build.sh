@@ -21,7 +21,8 @@ cd "$work"
 
 echo "fetching the source of Kubernetes $version"
 # A list of its own, so that the machine's is left as it is.
-mirror=$(sed -n -E 's/^(deb|URIs:) *(\[[^]]*\] *)?(https?:[^ ]+).*/\3/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -v security | head -1)
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+  sed -n -E 's/^(deb|URIs:) +(\[[^]]*\] +)?(https?:[^ ]*\/debian)\/?( .*)?$/\3/p' | awk 'NR == 1' || true)
 mkdir -p apt/lists/partial
 echo "deb-src ${mirror:-http://deb.debian.org/debian} bookworm main" >apt/sources.list
 options=(-o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$work/apt/lists" -o APT::Sandbox::User=root)

@@ -6,6 +6,7 @@ import type { DockerClient } from '../../transports/docker/client.ts';
 import { type KubernetesEngineOptions, kubernetesEngine } from '../../transports/kubernetes/engine.ts';
 import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';
 import { startCutter } from '../kit/kubernetes/cutter.ts';
+import { startEmptyRegistry } from '../kit/kubernetes/empty-registry.ts';
 import { provideVolumes, testStorageClass } from '../kit/kubernetes/volumes.ts';
 import { until } from '../kit/until.ts';
 import type { EngineUnderTest } from './conformance-kit.ts';
@@ -33,6 +34,7 @@ export async function kubernetesUnderTest(): Promise<KubernetesUnderTest> {
   const base = await buildTinyImage();
   await base.build(client, () => undefined, new AbortController().signal);
   const volumes = provideVolumes(cluster);
+  const registry = await startEmptyRegistry();
   const cutter = await startCutter(Number(new URL(cluster.server).port));
   const open = (more: Partial<KubernetesEngineOptions> = {}): Engine =>
     kubernetesEngine({
@@ -70,6 +72,7 @@ export async function kubernetesUnderTest(): Promise<KubernetesUnderTest> {
     engine,
     cluster,
     image: base.reference,
+    missingImage: `127.0.0.1:${registry.port}/never/heard-of:it`,
     namespaceOf,
     open,
     exec,
@@ -93,6 +96,7 @@ export async function kubernetesUnderTest(): Promise<KubernetesUnderTest> {
     end: async () => {
       await engine.close();
       await cutter.close();
+      await registry.close();
       await volumes.close();
       await cluster.stop();
     },

@@ -52,8 +52,8 @@ const anything = z.unknown();
 /** How long namespaces and pods may take to go, and pods to start, ms. */
 const goneMs = 90_000;
 const startMs = 4 * 60_000;
-/** A claim is bound, and room is made, after a moment. */
-const unschedulableMs = 30_000;
+/** A claim is bound, room is made, and a registry answers again, after a moment. */
+const passingMs = 30_000;
 const pageSize = 500;
 
 /** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports.ts). */
@@ -150,6 +150,7 @@ export class KubeContainers {
   async #untilRunning(found: Found): Promise<void> {
     const begun = Date.now();
     let prepares = true;
+    let problem: EngineError | undefined;
     for (let wait = 100; ; wait = Math.min(1000, wait * 1.2)) {
       const pod = await this.pod(found.namespace);
       if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
@@ -166,10 +167,11 @@ export class KubeContainers {
         await this.#applyPod(found, false);
         continue;
       }
-      const problem = problemOf(pod, found.spec.image);
-      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > unschedulableMs)) {
-        throw problem;
-      }
+      const now = problemOf(pod, found.spec.image);
+      // Between two tries a kubelet says only that it waits.
+      if (now === undefined) problem = undefined;
+      else if (!now.isVague || problem === undefined) problem = now.error;
+      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > passingMs)) throw problem;
       if (hasEnded(pod)) return;
       if (Date.now() - begun > startMs) throw new EngineError('unavailable', 'The container is not started yet.');
       await delay(wait);

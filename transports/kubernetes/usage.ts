@@ -1,54 +1,10 @@
-import { z } from 'zod';
 import type { ContainerUsage, Log } from '../../proto/ports.ts';
 import { textOf } from '../docker/errors.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
+import { kubeletSummary } from './kubelet-summary.ts';
+import { podsOfMetricsApi } from './metrics-api.ts';
 import type { KubeNaming } from './naming.ts';
-
-const bytes = z.number().default(0);
-/** What a kubelet says of its pods (stats/v1alpha1). */
-const summary = z.object({
-  pods: z
-    .array(
-      z.object({
-        podRef: z.object({ namespace: z.string() }),
-        containers: z
-          .array(
-            z.object({
-              memory: z.object({ workingSetBytes: bytes }).prefault({}),
-              rootfs: z.object({ usedBytes: bytes }).prefault({}),
-            }),
-          )
-          .nullish(),
-        volume: z.array(z.object({ name: z.string(), usedBytes: bytes })).nullish(),
-      }),
-    )
-    .nullish(),
-});
-const podMetrics = z.object({
-  items: z.array(
-    z.object({
-      metadata: z.object({ namespace: z.string() }),
-      containers: z.array(z.object({ usage: z.object({ memory: z.string().default('0') }) })),
-    }),
-  ),
-});
-
-/** Bytes of a quantity such as `12Ki`. */
-export function bytesOf(quantity: string): number {
-  const units: Record<string, number> = {
-    Ki: 2 ** 10,
-    Mi: 2 ** 20,
-    Gi: 2 ** 30,
-    Ti: 2 ** 40,
-    k: 1e3,
-    M: 1e6,
-    G: 1e9,
-    m: 1e-3,
-  };
-  const [, number = '0', unit = ''] = /^([0-9.]+)([A-Za-z]*)$/.exec(quantity) ?? [];
-  return Math.round(Number(number) * (units[unit] ?? 1));
-}
 
 const idleMs = 60_000;
 
@@ -135,27 +91,12 @@ export class KubeUsage {
   }
 
   async #askNode(node: string, note: (ns: string, memory: number, storage?: number) => void): Promise<void> {
-    const path = `/api/v1/nodes/${encodeURIComponent(node)}/proxy/stats/summary`;
-    const { pods } = await this.#client.json('GET', path, summary, { timeoutMs: 10_000 });
-    for (const { podRef, containers, volume } of pods ?? []) {
-      const sum = (of: readonly number[]): number => of.reduce((total, one) => total + one, 0);
-      const data = (volume ?? []).filter(({ name }) => name === 'data').map(({ usedBytes }) => usedBytes);
-      note(
-        podRef.namespace,
-        sum((containers ?? []).map(({ memory }) => memory.workingSetBytes)),
-        sum([...(containers ?? []).map(({ rootfs }) => rootfs.usedBytes), ...data]),
-      );
-    }
+    const { pods } = await kubeletSummary(this.#client, node, { timeoutMs: 10_000 });
+    for (const [namespace, { memoryBytes, diskBytes }] of pods) note(namespace, memoryBytes, diskBytes);
   }
 
   async #askMetrics(note: (ns: string, memory: number) => void): Promise<void> {
-    const query = { labelSelector: this.#naming.selector() };
-    const { items } = await this.#client.json('GET', '/apis/metrics.k8s.io/v1beta1/pods', podMetrics, { query });
-    for (const { metadata, containers } of items) {
-      note(
-        metadata.namespace,
-        containers.reduce((total, { usage }) => total + bytesOf(usage.memory), 0),
-      );
-    }
+    const pods = await podsOfMetricsApi(this.#client, this.#naming.selector(), {});
+    for (const [namespace, { memoryBytes }] of pods ?? []) note(namespace, memoryBytes);
   }
 }

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { type ContainerState, EngineError } from '../../proto/ports.ts';
 import { cleanReason } from '../docker/errors.ts';
+import { parseImageReference } from '../docker/image-reference.ts';
+import { pullError } from '../docker/images.ts';
 import { names } from './naming.ts';
 
 /** What is kept of a spec, on the namespace. */
@@ -46,6 +48,7 @@ const terminated = z.object({
   reason: z.string().default(''),
   message: z.string().default(''),
   startedAt: z.string().nullish(),
+  finishedAt: z.string().nullish(),
 });
 const containerStatus = z.object({
   name: z.string(),
@@ -132,27 +135,41 @@ export function stateOf(
   };
 }
 
+/** What keeps a pod from running. `isVague`: the cluster said more before. */
+export interface Problem {
+  readonly error: EngineError;
+  readonly isVague: boolean;
+}
+
+const vague = /^back-off pulling image "[^"]*"$/i;
+
 /** What keeps a pod from running, in words for its user; undefined while nothing is known to be wrong. */
-export function problemOf(pod: PodView, image: string): EngineError | undefined {
+export function problemOf(pod: PodView, image: string): Problem | undefined {
   const all = [...pod.status.initContainerStatuses, ...pod.status.containerStatuses];
+  const plain = (error: EngineError): Problem => ({ error, isVague: false });
   for (const { state, name } of all) {
     const { reason = '', message = '' } = state.waiting ?? {};
     const said = cleanReason(message) || reason;
-    if (/^(ErrImagePull|ImagePullBackOff|ErrImageNeverPull|ImageInspectError|InvalidImageName)$/.test(reason)) {
-      return new EngineError('image_not_found', `The image ${image} cannot be pulled: ${said}`);
+    if (/^(ErrImageNeverPull|ImageInspectError|InvalidImageName)$/.test(reason)) {
+      return plain(new EngineError('image_not_found', `The image ${image} cannot be pulled: ${said}`));
+    }
+    if (/^(ErrImagePull|ImagePullBackOff|RegistryUnavailable)$/.test(reason)) {
+      return { error: pullError(parseImageReference(image), said), isVague: vague.test(said) || said === reason };
     }
     if (/^(CreateContainerConfigError|CreateContainerError|RunContainerError)$/.test(reason)) {
-      return new EngineError('refused', `The container cannot be started: ${said}`);
+      return plain(new EngineError('refused', `The container cannot be started: ${said}`));
     }
     const failed = name === names.prepare ? state.terminated : undefined;
     if (failed !== undefined && failed.exitCode !== 0) {
       const why = cleanReason(failed.message) || failed.reason || `exit code ${failed.exitCode}`;
-      return new EngineError('refused', `The container's data cannot be prepared: ${why}`);
+      return plain(new EngineError('refused', `The container's data cannot be prepared: ${why}`));
     }
   }
   const scheduled = pod.status.conditions.find(({ type }) => type === 'PodScheduled');
   if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable') {
-    return new EngineError('unavailable', `No node of the cluster has room for it: ${cleanReason(scheduled.message)}`);
+    return plain(
+      new EngineError('unavailable', `No node of the cluster has room for it: ${cleanReason(scheduled.message)}`),
+    );
   }
   return undefined;
 }
