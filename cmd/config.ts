@@ -114,6 +114,7 @@ const environmentSchema = z.object({
   KUBECONFIG: text,
   KUBERNETES_NAMESPACE: text,
   KUBERNETES_STORAGE_CLASS: text,
+  KUBERNETES_ARCHITECTURE: z.enum(['type', 'any']).default('type'),
   KUBERNETES_SERVICE_TYPE: z.enum(['LoadBalancer', 'ClusterIP']).default('LoadBalancer'),
   DOCKER_HOST: url('unix', 'tcp'),
   CONTAINER_SUBNETS: z

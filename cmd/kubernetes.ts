@@ -39,6 +39,7 @@ export async function openKubernetes(
         ? {}
         : { storageClass: environment.KUBERNETES_STORAGE_CLASS }),
       serviceType: environment.KUBERNETES_SERVICE_TYPE,
+      anyArchitecture: environment.KUBERNETES_ARCHITECTURE === 'any',
       ...(platformNamespace === undefined ? {} : { platformNamespace }),
     },
   });

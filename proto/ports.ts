@@ -152,6 +152,8 @@ export interface ContainerSpec {
   /** An image reference, or the engine's base image when it equals `Engine.baseImage`. */
   readonly image: string;
   readonly cpus: number;
+  /** What its machine must be, where there is a choice. */
+  readonly architecture?: 'arm64' | 'amd64';
   readonly memoryMb: number;
   readonly storageGb: number;
   /** Absolute paths kept across stop, start and re-creation. */
@@ -171,6 +173,8 @@ export interface ContainerState {
   readonly phase: 'created' | 'running' | 'exited';
   /** Where the host reaches it while it runs, else null. */
   readonly address: string | null;
+  /** Where the outside reaches it: empty while it is nowhere; absent when that is `address`, too. */
+  readonly externalAddress?: string;
   readonly exitCode: number | null;
   readonly oomKilled: boolean;
   /** How often the engine restarted it since it was last started on purpose. */

@@ -36,7 +36,7 @@ import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../
 import type { StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
-import { adminView, containerView, createdView, keyView } from './views.ts';
+import { adminView, containerView, createdView, externalIp, keyView } from './views.ts';
 
 /** What the actor understands. */
 export type UserMessage =
@@ -233,7 +233,7 @@ function statusEvent(row: ContainerRow): ComputeEvent {
     data: {
       container_id: row.id,
       status: row.status,
-      external_ip: row.address ?? '',
+      external_ip: externalIp(row),
     },
   };
 }

@@ -14,6 +14,7 @@ import {
 } from './manifests.ts';
 import { type KubeNaming, labels, names, runAnnotation, specAnnotation } from './naming.ts';
 import {
+  externalAddressOf,
   hasEnded,
   type KeptSpec,
   keptSpecView,
@@ -23,6 +24,8 @@ import {
   problemOf,
   type Run,
   runView,
+  type ServiceView,
+  serviceView,
   stateOf,
   workloadOf,
 } from './views.ts';
@@ -41,6 +44,10 @@ export interface Found {
 
 const namespaceList = z.object({
   items: z.array(objectView),
+  metadata: z.object({ continue: z.string().default('') }),
+});
+const serviceList = z.object({
+  items: z.array(serviceView),
   metadata: z.object({ continue: z.string().default('') }),
 });
 const podList = z.object({ items: z.array(podView), metadata: z.object({ continue: z.string().default('') }) });
@@ -138,7 +145,7 @@ export class KubeContainers {
   }
 
   async #applyPod(found: Found, prepares: boolean): Promise<void> {
-    const body = podManifest(this.#naming, found, undefined, prepares);
+    const body = podManifest(this.#naming, found, this.#settings, prepares);
     await this.#client
       .apply(`/api/v1/namespaces/${found.namespace}/pods/${names.pod}`, body, anything)
       .catch((error: unknown) => {
@@ -231,20 +238,27 @@ export class KubeContainers {
 
   async inspect(id: string): Promise<ContainerState | undefined> {
     const found = await this.find(id);
-    return found === undefined ? undefined : this.#stateOf(found, await this.pod(found.namespace));
+    if (found === undefined) return undefined;
+    const [pod, service] = await Promise.all([
+      this.pod(found.namespace),
+      this.#get(`/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
+    ]);
+    return this.#stateOf(found, pod, service);
   }
 
   async list(): Promise<ContainerState[]> {
     const query = { labelSelector: this.#naming.selector() };
-    const [namespaces, pods] = [
-      await this.#all('/api/v1/namespaces', namespaceList, query),
-      await this.#all('/api/v1/pods', podList, query),
-    ];
-    const byNamespace = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
+    const [namespaces, pods, services] = await Promise.all([
+      this.#all('/api/v1/namespaces', namespaceList, query),
+      this.#all('/api/v1/pods', podList, query),
+      this.#all('/api/v1/services', serviceList, query),
+    ]);
+    const podIn = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
+    const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
     return namespaces
       .map((one) => this.#foundOf(one))
       .filter((found): found is Found => found !== undefined && !found.isKept)
-      .map((found) => this.#stateOf(found, byNamespace.get(found.namespace)))
+      .map((found) => this.#stateOf(found, podIn.get(found.namespace), serviceIn.get(found.namespace)))
       .filter((state) => state !== undefined);
   }
 
@@ -271,12 +285,13 @@ export class KubeContainers {
     return this.#get(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, podView);
   }
 
-  #stateOf(found: Found, pod: PodView | undefined): ContainerState | undefined {
+  #stateOf(found: Found, pod: PodView | undefined, service: ServiceView | undefined): ContainerState | undefined {
     // It ran, and nobody here ended it: somebody removed its pod.
     if (pod === undefined && found.run === 'running') return undefined;
     // A pod that runs may be of an earlier wish.
     const annotated = parseJson(pod?.metadata.annotations[specAnnotation], keptSpecView);
-    return stateOf(found.id, annotated ?? found.spec, pod, found.run === 'running' ? undefined : found.run);
+    const state = stateOf(found.id, annotated ?? found.spec, pod, found.run === 'running' ? undefined : found.run);
+    return state.phase === 'running' ? { ...state, externalAddress: externalAddressOf(service) } : state;
   }
 
   async #look(id: string): Promise<Found | undefined> {

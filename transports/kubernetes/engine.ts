@@ -63,7 +63,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     kind: 'kubernetes',
     baseImage: options.baseImage,
     check: async () =>
-      `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 10_000 })).gitVersion}`,
+      `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 30_000 })).gitVersion}`,
     // The nodes pull; what they say of it comes with the start.
     ensureImage: async (image, { signal }) => {
       parseImageReference(image);

@@ -11,6 +11,8 @@ export interface ClusterSettings {
   readonly storageClass?: string;
   /** How containers are reached from outside. Default LoadBalancer. */
   readonly serviceType?: 'LoadBalancer' | 'ClusterIP';
+  /** Containers run on nodes of any architecture, whatever their type says. Default false. */
+  readonly anyArchitecture?: boolean;
   /** The namespace the platform runs in, from which containers are reached; undefined: from anywhere inside the cluster. */
   readonly platformNamespace?: string;
 }
@@ -30,6 +32,7 @@ export function keptSpec(spec: ContainerSpec): KeptSpec {
     memoryMb: spec.memoryMb,
     storageGb: spec.storageGb,
     mountPaths: checkedMountPaths(spec.mountPaths),
+    ...(spec.architecture === undefined ? {} : { architecture: spec.architecture }),
   };
 }
 
@@ -168,7 +171,7 @@ done`;
 export function podManifest(
   naming: KubeNaming,
   found: { readonly namespace: string; readonly id: string; readonly userId: string; readonly spec: KeptSpec },
-  architecture: string | undefined,
+  settings: ClusterSettings,
   prepares: boolean,
 ): object {
   const { namespace, id, userId, spec } = found;
@@ -200,7 +203,9 @@ export function podManifest(
       terminationGracePeriodSeconds: podGraceSeconds,
       automountServiceAccountToken: false,
       enableServiceLinks: false,
-      ...(architecture === undefined ? {} : { nodeSelector: { 'kubernetes.io/arch': architecture } }),
+      ...(spec.architecture === undefined || settings.anyArchitecture === true
+        ? {}
+        : { nodeSelector: { 'kubernetes.io/arch': spec.architecture } }),
       securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
       initContainers: !prepares
         ? []

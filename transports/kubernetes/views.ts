@@ -13,6 +13,7 @@ export const keptSpecView = z.object({
   memoryMb: z.number(),
   storageGb: z.number(),
   mountPaths: z.array(z.string()),
+  architecture: z.enum(['arm64', 'amd64']).optional(),
 });
 export type KeptSpec = z.output<typeof keptSpecView>;
 
@@ -90,6 +91,28 @@ export const podView = z.object({
     .prefault({}),
 });
 export type PodView = z.output<typeof podView>;
+
+/** What we read of a service. */
+export const serviceView = z.object({
+  metadata: metadataView,
+  status: z
+    .object({
+      loadBalancer: z
+        .object({
+          ingress: z.array(z.object({ ip: z.string().default(''), hostname: z.string().default('') })).default([]),
+        })
+        .prefault({}),
+    })
+    .prefault({}),
+});
+
+export type ServiceView = z.output<typeof serviceView>;
+
+/** Where the outside reaches what is behind a service: an address, else a name; empty while it is nowhere. */
+export function externalAddressOf(service: ServiceView | undefined): string {
+  const [first] = service?.status.loadBalancer.ingress ?? [];
+  return first === undefined ? '' : first.ip || first.hostname;
+}
 
 /** The status of the workload itself, once there is one. */
 export function workloadOf(pod: PodView): z.output<typeof containerStatus> | undefined {
