@@ -132,8 +132,9 @@ export type ContainerOutline = z.output<typeof outlineRow>;
 export function containerOutlines(db: Queries): Promise<ContainerOutline[]> {
   return db.many(
     outlineRow,
-    `select id, desired, status, address, external_address, instance_type, memory_mb, mount_paths, restart, keys_revision,
-       keys_applied from containers`,
+    `select id, desired, status, address, external_address, instance_type, memory_mb, mount_paths, restart,
+       keys_revision, keys_applied
+     from containers`,
   );
 }
 
