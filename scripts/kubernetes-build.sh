@@ -16,7 +16,7 @@ if [ -n "$complete" ]; then
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-kubernetes-XXXXXX")
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+trap 'chmod -R u+w "$work" 2>/dev/null || true; rm -rf "$work"' EXIT
 cd "$work"
 
 echo "fetching the source of Kubernetes $version"
