@@ -110,7 +110,12 @@ const environmentSchema = z.object({
     .default('troupe'),
   REGISTRY_SIGNING_KEY: registryKey.optional(),
   DEFAULT_IMAGE: text,
-  COMPUTE_ENGINE: z.enum(['docker']).default('docker'),
+  COMPUTE_ENGINE: z.enum(['docker', 'kubernetes']).default('docker'),
+  KUBECONFIG: text,
+  KUBERNETES_NAMESPACE: text,
+  KUBERNETES_STORAGE_CLASS: text,
+  KUBERNETES_ARCHITECTURE: z.enum(['type', 'any']).default('type'),
+  KUBERNETES_SERVICE_TYPE: z.enum(['LoadBalancer', 'ClusterIP']).default('LoadBalancer'),
   DOCKER_HOST: url('unix', 'tcp'),
   DISK_PATHS: z
     .string()

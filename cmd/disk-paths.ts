@@ -8,7 +8,8 @@ import type { Environment } from './config.ts';
 export async function diskPathsOf(parts: {
   readonly environment: Pick<Environment, 'DISK_PATHS'>;
   readonly dataDir: string | undefined;
-  readonly dockerHost: string;
+  /** Undefined: containers run on other machines. */
+  readonly dockerHost: string | undefined;
 }): Promise<readonly string[]> {
   const { environment, dataDir, dockerHost } = parts;
   const given = environment.DISK_PATHS;
@@ -18,7 +19,7 @@ export async function diskPathsOf(parts: {
     return given;
   }
   // An engine in another mount namespace names a folder that cannot be seen from here.
-  const found = [dataDir, await dockerDataRoot(dockerHost)].filter(
+  const found = [dataDir, dockerHost === undefined ? undefined : await dockerDataRoot(dockerHost)].filter(
     (path): path is string => path !== undefined && existsSync(path),
   );
   return found.length > 0 ? found : ['/'];

@@ -6,6 +6,7 @@ import { dockerEngine } from '../transports/docker/engine.ts';
 import { readEnvironment } from './config.ts';
 import { openDataDir } from './data-dir.ts';
 import { databaseServer } from './database.ts';
+import { openKubernetes } from './kubernetes.ts';
 import { openLog } from './log.ts';
 import { lockDataDir } from './up-lock.ts';
 
@@ -27,11 +28,16 @@ export async function down(options: { readonly data: string }): Promise<void> {
       await db.close();
       await server.release();
     }
-    const host =
-      (await privateDockerHost(dataDir)) ??
-      (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
-    if (installation !== undefined && host !== undefined) {
-      const engine = await dockerEngine({ host, installation, log });
+    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
+    const host = isKubernetes
+      ? undefined
+      : ((await privateDockerHost(dataDir)) ??
+        (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST })));
+    if (installation !== undefined && (isKubernetes || host !== undefined)) {
+      const engine =
+        host === undefined
+          ? await openKubernetes(environment, { installation, log, onProgress: () => {} })
+          : await dockerEngine({ host, installation, log });
       try {
         const running = (await engine.list()).filter(({ phase }) => phase === 'running');
         await Promise.all(running.map(({ id }) => engine.stop(id, STOP_GRACE_SECONDS)));

@@ -16,6 +16,7 @@ import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway, serviceRoutes } from './gateway.ts';
+import { openKubernetes } from './kubernetes.ts';
 import { keepCertificate } from './live-certificate.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
@@ -76,15 +77,20 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     // It connects while the gateway serves already; /readyz tells when it does not.
     const { bus, problem: busProblem } = openBus(environment, db, `troupe gateway ${installation ?? ''}`.trim(), log);
     teardown.add('bus', () => bus.close());
-    const dockerHost =
-      (await privateDockerHost(dataDir)) ??
-      (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }));
-    if (installation === undefined || dockerHost === undefined)
+    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
+    const dockerHost = isKubernetes
+      ? undefined
+      : ((await privateDockerHost(dataDir)) ??
+        (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST })));
+    if (installation === undefined || (dockerHost === undefined && !isKubernetes))
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
     const { encryptionKey, jwtSecret } = openSecrets(dataDir, environment);
     const { keys } = await platformKeys(db, encryptionKey);
     const sshKeys = { host: await sshHostKeys(db, encryptionKey), platform: keys.privateKey };
-    const engine = await dockerEngine({ host: dockerHost, installation, log });
+    const engine =
+      dockerHost === undefined
+        ? await openKubernetes(environment, { installation, log, onProgress: () => {} })
+        : await dockerEngine({ host: dockerHost, installation, log });
     teardown.add('engine', () => engine.close());
     const system = start({ name: 'gateway', log });
     teardown.add('actors', async () => {

@@ -16,6 +16,7 @@ import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
 import { readEnvironment } from './config.ts';
 import { diskPathsOf } from './disk-paths.ts';
+import { openKubernetesMetrics } from './kubernetes.ts';
 import { nodeName, openMonitor } from './monitor.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
@@ -56,10 +57,11 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     teardown.add('database', () => db.close());
     await migrate(db, migrationsDir, log);
     const installation = await getSetting(db, 'installation');
-    const host = await findDocker(
-      environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST },
-    );
-    if (installation === undefined || host === undefined)
+    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
+    const host = isKubernetes
+      ? undefined
+      : await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST });
+    if (installation === undefined || (host === undefined && !isKubernetes))
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
     // The broker may be away: metrics do not wait for it.
     const opened = openBus(environment, db, `troupe monitor ${installation}`, log);
@@ -76,13 +78,16 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
       ...{ system, db, bus: opened.bus, log, clock, refreshMs, registry: metrics.registry },
       diskPaths: await diskPathsOf({ environment, dataDir: undefined, dockerHost: host }),
       adminUsername: environment.ADMIN_USERNAME,
-      containers: dockerMetrics({ host, installation, node: nodeName(), log }),
+      containers:
+        host === undefined
+          ? openKubernetesMetrics(environment, { installation, log })
+          : dockerMetrics({ host, installation, node: nodeName(), log }),
       processName: 'monitor',
       graph: {
         services: () => [{ service: monitor.service }],
         hasGateway: false,
         bus: { kind: environment.NATS_URL === undefined ? 'embedded' : 'nats', problem: opened.problem },
-        engineKind: 'docker',
+        engineKind: environment.COMPUTE_ENGINE,
       },
     });
     teardown.add('sources', () => monitor.close());

@@ -50,7 +50,7 @@ export async function openMonitor(parts: MonitorParts): Promise<{ service: Monit
   const { system, db, bus, log, clock, containers, refreshMs, graph } = parts;
   const node = nodeName();
   const sources = [
-    hostMetrics({ name: node, paths: parts.diskPaths }),
+    ...(containers?.measuresNodes === true ? [] : [hostMetrics({ name: node, paths: parts.diskPaths })]),
     ...(containers === undefined ? [] : [containers]),
   ];
   const numbers = monitorNumbers();

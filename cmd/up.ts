@@ -13,6 +13,7 @@ import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { diskPathsOf } from './disk-paths.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
+import { openKubernetes, openKubernetesMetrics } from './kubernetes.ts';
 import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
 import { nodeName } from './monitor.ts';
 import { type Platform, startPlatform } from './platform.ts';
@@ -64,12 +65,15 @@ export async function up(options: UpOptions): Promise<void> {
     const unlock = lockDataDir(dataDir);
     teardown.add('lock', async () => unlock());
     const secrets = openSecrets(dataDir, environment);
-    const dockerHost = await chooseDocker({ environment, dataDir, install: options.install, log, onProgress });
-    if ((await privateDockerHost(dataDir)) === dockerHost) {
+    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
+    const dockerHost = isKubernetes
+      ? undefined
+      : await chooseDocker({ environment, dataDir, install: options.install, log, onProgress });
+    if (dockerHost !== undefined && (await privateDockerHost(dataDir)) === dockerHost) {
       const keeper = keepPrivateDockerd({ dataDir, log });
       teardown.add('keeper of the private Docker Engine', () => keeper.close());
     }
-    if (environment.DEFAULT_IMAGE === undefined) await ensureImageTools(options.install, onProgress);
+    if (!isKubernetes && environment.DEFAULT_IMAGE === undefined) await ensureImageTools(options.install, onProgress);
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 
@@ -81,15 +85,20 @@ export async function up(options: UpOptions): Promise<void> {
       database: database.connection,
       nodeFile: join(dataDir, 'node-id'),
       engine: (installation) =>
-        dockerEngine({
-          host: dockerHost,
-          installation,
-          log,
-          ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
-        }),
+        dockerHost === undefined
+          ? openKubernetes(environment, { installation, log, onProgress })
+          : dockerEngine({
+              host: dockerHost,
+              installation,
+              log,
+              ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
+            }),
       onMetrics: (registry) => shipped.metrics(registry),
       diskPaths: await diskPathsOf({ environment, dataDir, dockerHost }),
-      metrics: (installation) => dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
+      metrics: (installation) =>
+        dockerHost === undefined
+          ? openKubernetesMetrics(environment, { installation, log })
+          : dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
       domain,
       host: options.listen,
       ports,

@@ -161,6 +161,8 @@ export interface ContainerSpec {
   /** An image reference, or the engine's base image when it equals `Engine.baseImage`. */
   readonly image: string;
   readonly cpus: number;
+  /** What its machine must be, where there is a choice. */
+  readonly architecture?: 'arm64' | 'amd64';
   readonly memoryMb: number;
   readonly storageGb: number;
   /** Absolute paths kept across stop, start and re-creation. */
@@ -180,6 +182,8 @@ export interface ContainerState {
   readonly phase: 'created' | 'running' | 'exited';
   /** Where the host reaches it while it runs, else null. */
   readonly address: string | null;
+  /** Where the outside reaches it: empty while it is nowhere; absent when that is `address`, too. */
+  readonly externalAddress?: string;
   readonly exitCode: number | null;
   readonly oomKilled: boolean;
   /** How often the engine restarted it since it was last started on purpose. */
@@ -399,8 +403,10 @@ export interface ClusterSample {
 
 /** Where the cluster monitor's numbers come from: a container engine, a machine. */
 export interface MetricsSource {
-  /** For people and labels: `docker`, `host`. */
+  /** For people and labels: `docker`, `kubernetes`, `host`. */
   readonly name: string;
+  /** It knows the machines, too: this one is not measured beside them. */
+  readonly measuresNodes?: boolean;
   /** How it is now. Rejects with why that is not known, at the latest when `signal` aborts. One call at a time. */
   read(signal: AbortSignal): Promise<ClusterSample>;
   /** Calls made to what is measured since the start. */

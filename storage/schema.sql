@@ -197,6 +197,7 @@ create table containers (
   announce boolean not null default false,
   keys_revision integer not null default 1,
   keys_applied integer not null default 0,
+  external_address text,
   constraint containers_pkey PRIMARY KEY (id),
   constraint containers_desired_check CHECK ((desired = ANY (ARRAY['running'::text, 'stopped'::text, 'deleted'::text]))),
   constraint containers_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),

@@ -25,6 +25,7 @@ import type { ContainerActorState, ContainerContext, Job } from './container-sta
 import { type Report, type Work, work } from './container-work.ts';
 import type { ComputeDeps } from './deps.ts';
 import { startedNotice, stoppedNotice } from './notices.ts';
+import { externalIp } from './views.ts';
 import type { EngineHealth } from './watcher.ts';
 
 /** Between two probes of a container that takes long. */
@@ -38,6 +39,7 @@ const REMOVED = -1;
 interface Change {
   readonly reason?: string | null;
   readonly address?: string | null;
+  readonly externalAddress?: string | null;
   readonly ended?: boolean;
 }
 
@@ -79,8 +81,9 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     change: Change = {},
   ): Promise<boolean> {
     const { row } = state;
-    const { reason = null, address = null, ended = false } = change;
-    if (row.status === next && row.statusReason === reason && row.address === address) return true;
+    const { reason = null, address = null, externalAddress = null, ended = false } = change;
+    const isSame = row.statusReason === reason && row.address === address && row.externalAddress === externalAddress;
+    if (row.status === next && isSame) return true;
     const announced = next === 'running' && row.announce;
     const notice = announced
       ? startedNotice(row, clock.now())
@@ -89,7 +92,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
         : undefined;
     const written = await fenced(db, state.lease, async (tx) => {
       const { keysApplied } = row;
-      const to = { from: row.status, status: next, reason, address, announced, keysApplied };
+      const to = { from: row.status, status: next, reason, address, externalAddress, announced, keysApplied };
       const changed = await setStatus(tx, row.id, to);
       if (changed !== undefined && notice !== undefined) await append(tx, notice);
       return changed;
@@ -108,7 +111,9 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
   function adopt(state: ContainerActorState, row: ContainerRow): void {
     const before = state.row;
     state.row = row;
-    if (row.desired === 'deleted' || (row.status === before.status && row.address === before.address)) return;
+    if (row.desired === 'deleted') return;
+    if (row.status === before.status && row.address === before.address && externalIp(row) === externalIp(before))
+      return;
     if (row.status !== 'running') closeStreams(state, farewell(row.status));
     onStatus(row);
   }
@@ -244,7 +249,9 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
         state.silentRestarts = 0;
         state.problem = undefined;
         state.connection = health.connections;
-        if (starting) await setTo(state, 'running', { address: report.address });
+        if (starting) {
+          await setTo(state, 'running', { address: report.address, externalAddress: report.externalAddress });
+        }
         // Whatever ends from now on ends anew.
         state.countedStart = undefined;
         return;

@@ -37,7 +37,7 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   if (actual.paused === true) return 'resume';
   if (row.keysApplied < row.keysRevision) return 'keys';
   if (row.status !== 'running') return 'probe';
-  if (row.address === actual.address) return 'settled';
+  if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null)) return 'settled';
   // Without an address it was taken from its network, and finds back when it is started.
   return actual.address === null ? 'restart' : 'probe';
 }
@@ -69,6 +69,7 @@ export function specOf(
     hostname: given.hostname,
     image: given.image,
     cpus: INSTANCE_TYPES[row.instanceType].cpus,
+    architecture: INSTANCE_TYPES[row.instanceType].architecture,
     memoryMb: row.memoryMb,
     storageGb: row.storageGb,
     mountPaths: row.mountPaths,

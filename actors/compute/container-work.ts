@@ -23,7 +23,7 @@ export type Report =
   | { readonly type: 'observed'; readonly actual: ContainerState | undefined; readonly row: ContainerRow | undefined }
   /** `keysRevision`: the keys it was told. */
   | { readonly type: 'started' | 'keyed'; readonly keysRevision: number }
-  | { readonly type: 'ready'; readonly address: string | null }
+  | { readonly type: 'ready'; readonly address: string | null; readonly externalAddress: string | null }
   /** `startedAt`, `upForMs`: of the start that was probed. */
   | { readonly type: 'not-ready'; readonly startedAt: number | null; readonly upForMs: number }
   | { readonly type: 'done' }
@@ -174,8 +174,8 @@ async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal):
     const answer = await greeting(deps, row, signal);
     if (answer === 'gone') return { type: 'done' };
     if (answer === 'ssh') {
-      const { address } = (await engine.inspect(row.id)) ?? { address: null };
-      if (address !== null) return { type: 'ready', address };
+      const { address, externalAddress = null } = (await engine.inspect(row.id)) ?? { address: null };
+      if (address !== null) return { type: 'ready', address, externalAddress };
     }
     if (performance.now() > until) break;
     await delay(pause, undefined, { signal });
@@ -183,9 +183,9 @@ async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal):
   }
   const actual = await engine.inspect(row.id);
   if (actual?.phase !== 'running') return { type: 'done' };
-  const { startedAt, address } = actual;
+  const { startedAt, address, externalAddress = null } = actual;
   const upForMs = startedAt === null ? 0 : clock.now() - startedAt;
-  if (row.image !== null && upForMs >= WORKLOAD_READY_MS) return { type: 'ready', address };
+  if (row.image !== null && upForMs >= WORKLOAD_READY_MS) return { type: 'ready', address, externalAddress };
   return { type: 'not-ready', startedAt, upForMs };
 }
 

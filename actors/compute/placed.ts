@@ -15,7 +15,7 @@ import type { StreamMessage } from '../streams.ts';
 export const SERVICE = 'compute';
 
 /** What a user's connections are told of a container. */
-export type ContainerStatus = Pick<ContainerRow, 'id' | 'status' | 'address'>;
+export type ContainerStatus = Pick<ContainerRow, 'id' | 'status' | 'address' | 'externalAddress'>;
 
 /** What the actor of a user is told. */
 export type UserMail =
@@ -33,7 +33,11 @@ export type ContainerMail =
   | { readonly type: 'attach'; readonly stream: Ref<StreamMessage> };
 
 const endpointsOf = (kind: string) => computeEndpoints.filter((endpoint: AnyEndpoint) => endpoint.actor.kind === kind);
-const statusNews = z.object({ id: z.string(), status: statusSchema, address: z.string().nullable() });
+const statusNews = z.object({
+  ...{ id: z.string(), status: statusSchema, address: z.string().nullable() },
+  // Nodes of a version before Kubernetes do not say it.
+  externalAddress: z.string().nullable().default(null),
+});
 const [userCalls, containerCalls] = [
   callCodec(endpointsOf('compute/user')),
   callCodec(endpointsOf('compute/container')),
@@ -50,8 +54,8 @@ export const COMPUTE_USER: PlacedKind<UserMail> = {
         case 'attach':
           return { type: 'attach', connection: refs.out(message.connection, streamCodec) };
         case 'status': {
-          const { id, status, address } = message.container;
-          return { type: 'status', container: { id, status, address } };
+          const { id, status, address, externalAddress } = message.container;
+          return { type: 'status', container: { id, status, address, externalAddress } };
         }
       }
     },

@@ -34,7 +34,7 @@ import type { StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
 import { COMPUTE_USER, type ContainerStatus, type UserMail } from './placed.ts';
-import { adminView, containerView, createdView, keyView } from './views.ts';
+import { adminView, containerView, createdView, externalIp, keyView } from './views.ts';
 
 /** What the actor understands. */
 export type UserMessage =
@@ -225,8 +225,8 @@ function invalid(path: string, message: string): Refusal {
   });
 }
 
-function statusEvent({ id, status, address }: ContainerStatus): ComputeEvent {
-  return { type: 'container_status', data: { container_id: id, status, external_ip: address ?? '' } };
+function statusEvent(row: ContainerStatus): ComputeEvent {
+  return { type: 'container_status', data: { container_id: row.id, status: row.status, external_ip: externalIp(row) } };
 }
 
 function push(state: UserState, event: ComputeEvent): void {

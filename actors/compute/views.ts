@@ -44,8 +44,13 @@ export function adminView(row: OwnedContainerRow, domain: string, usage: Contain
     created_at: Math.floor(row.createdAt.getTime() / 1000),
     user_id: row.userId,
     owner: row.owner,
-    external_ip: row.address ?? '',
+    external_ip: externalIp(row),
   };
+}
+
+/** Where the outside reaches a container; empty while it is nowhere. */
+export function externalIp(row: Pick<ContainerRow, 'address' | 'externalAddress'>): string {
+  return row.externalAddress ?? row.address ?? '';
 }
 
 /** An SSH key (2.9). */

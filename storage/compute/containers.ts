@@ -25,6 +25,7 @@ const containerRow = z
     status_reason: z.string().nullable(),
     status_since: z.date(),
     address: z.string().nullable(),
+    external_address: z.string().nullable(),
     created_at: z.date(),
     restart: z.boolean(),
     announce: z.boolean(),
@@ -48,6 +49,8 @@ const containerRow = z
     statusReason: row.status_reason,
     statusSince: row.status_since,
     address: row.address,
+    /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
+    externalAddress: row.external_address,
     createdAt: row.created_at,
     /** It must be stopped once before it is running again. */
     restart: row.restart,
@@ -64,7 +67,7 @@ export type ContainerRow = z.output<typeof containerRow>;
 export type Desired = z.output<typeof desiredSchema>;
 
 const COLUMNS = `id, user_id, name, instance_type, memory_mb, storage_gb, image, pull_policy, mount_paths, ssh_enabled,
-  https_enabled, desired, status, status_reason, status_since, address, created_at, restart, announce, keys_revision,
+  https_enabled, desired, status, status_reason, status_since, address, external_address, created_at, restart, announce, keys_revision,
   keys_applied`;
 
 /** One container, also while it is being deleted; undefined when there is none. */
@@ -101,6 +104,7 @@ const outlineRow = z
     desired: desiredSchema,
     status: statusSchema,
     address: z.string().nullable(),
+    external_address: z.string().nullable(),
     instance_type: instanceTypeSchema,
     memory_mb: z.number(),
     mount_paths: z.array(z.string()),
@@ -113,6 +117,8 @@ const outlineRow = z
     desired: row.desired,
     status: row.status,
     address: row.address,
+    /** Where the outside reaches it. Null: at `address`; empty: nowhere (yet). */
+    externalAddress: row.external_address,
     instanceType: row.instance_type,
     memoryMb: row.memory_mb,
     mountPaths: row.mount_paths,
@@ -128,7 +134,8 @@ export type ContainerOutline = z.output<typeof outlineRow>;
 export function containerOutlines(db: Queries): Promise<ContainerOutline[]> {
   return db.many(
     outlineRow,
-    `select id, desired, status, address, instance_type, memory_mb, mount_paths, restart, keys_revision, keys_applied
+    `select id, desired, status, address, external_address, instance_type, memory_mb, mount_paths, restart,
+       keys_revision, keys_applied
      from containers`,
   );
 }
@@ -190,6 +197,7 @@ export function setDesired(
     `update containers set desired = $2, status = $3, status_reason = null, status_since = now(),
        slot = case when $2 = 'deleted' then null else slot end,
        address = case when $3 = 'running' then address end,
+       external_address = case when $3 = 'running' then external_address end,
        restart = $2 = 'running', announce = $2 = 'running'
      where id = $1 and (desired <> 'deleted' or $2 = 'deleted') returning ${COLUMNS}`,
     [id, desired, status],
@@ -208,6 +216,7 @@ export function setStatus(
     status: ContainerRow['status'];
     reason: string | null;
     address: string | null;
+    externalAddress: string | null;
     /** The user was told of the start. */
     announced: boolean;
     /** The keys that the container knows. */
@@ -218,9 +227,12 @@ export function setStatus(
     containerRow,
     `update containers set status = $2, status_reason = $3, address = $4,
        status_since = case when status = $2 then status_since else now() end,
-       announce = announce and not $5, keys_applied = greatest(keys_applied, $7)
+       announce = announce and not $5, keys_applied = greatest(keys_applied, $7), external_address = $8
      where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
-    [id, change.status, change.reason, change.address, change.announced, change.from, change.keysApplied],
+    [
+      ...[id, change.status, change.reason, change.address, change.announced, change.from, change.keysApplied],
+      change.externalAddress,
+    ],
   );
 }
 
@@ -246,7 +258,8 @@ export function setMountPaths(
        status = case when $3 then 'pending' else status end,
        status_reason = case when $3 then null else status_reason end,
        status_since = case when $3 then now() else status_since end,
-       address = case when $3 then null else address end
+       address = case when $3 then null else address end,
+       external_address = case when $3 then null else external_address end
      where id = $1 and desired <> 'deleted' returning ${COLUMNS}`,
     [id, mountPaths, restart],
   );

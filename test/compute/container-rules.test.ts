@@ -22,6 +22,7 @@ const row = (
   status,
   address,
   instanceType: 'micro' as const,
+  externalAddress: null,
   memoryMb: 512,
   mountPaths: ['/root'],
   restart: false,
@@ -63,6 +64,8 @@ test('a container that runs, but not as its row says, is mended', () => {
   assert.equal(nextStep(runs, { ...is, limits: { cpus: 1, memoryMb: 1024 } }), 'adjust');
   assert.equal(nextStep({ ...runs, keysRevision: 2 }, is), 'keys');
   assert.equal(nextStep(runs, { ...is, address: null }), 'restart');
+  assert.equal(nextStep(runs, { ...is, externalAddress: '192.0.2.1' }), 'probe');
+  assert.equal(nextStep({ ...runs, externalAddress: '192.0.2.1' }, { ...is, externalAddress: '192.0.2.1' }), 'settled');
   // Not while nobody wants it to run, and each only as long as it may help.
   assert.equal(
     nextStep({ ...runs, restart: true, desired: 'stopped', status: 'stopped' }, actual('exited')),

@@ -123,6 +123,7 @@ describe('a new container', () => {
       hostname: `${id}.compute.${DOMAIN}`,
       image,
       cpus: 4,
+      architecture: 'amd64',
       memoryMb: 256,
       storageGb: 7,
       mountPaths: ['/data', '/srv/www'],

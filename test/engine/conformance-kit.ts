@@ -13,6 +13,8 @@ export interface EngineUnderTest {
   readonly engine: Engine;
   /** An image whose workload listens on port 22 and greets with `SSH-2.0-`, made present by `ensureImage`. */
   readonly image: string;
+  /** An image its registry does not have, for an engine that asks the registry. */
+  readonly missingImage?: string;
   /** Ends the container's workload with SIGKILL. */
   kill(id: string): Promise<void>;
   /** Removes the container without its data. */

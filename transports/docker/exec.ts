@@ -7,7 +7,8 @@ import { cleanReason, isReply } from './errors.ts';
 import { ExecStream } from './exec-stream.ts';
 
 const created = z.object({ Id: z.string() });
-const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
+/** Names of terminal types (terminfo(5)). */
+export const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
 /** Largest terminal, each way. */
 const maxCells = 1000;
 /** How long the first sign of the shell may take, in milliseconds. */
@@ -16,13 +17,13 @@ const startMs = 15_000;
 const maxFailureBytes = 4096;
 
 /** The login shell of root where it is bash, else `sh`, which every image with a shell has. */
-const defaultCommand = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l'];
+export const defaultCommand = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l'];
 
 /**
  * Runs before the command: gives the terminal its size, so that the command never sees another, and says the process's number in the
  * container between two control characters, because Docker has no way to end what it started but a signal from inside.
  */
-const preamble = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "\\001%d\\002" "$$"; exec "$@"';
+export const preamble = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "\\001%d\\002" "$$"; exec "$@"';
 const preambleStart = '\u0001';
 const preambleEnd = '\u0002';
 
@@ -83,7 +84,7 @@ async function begin(client: DockerClient, dockerId: string, options: ExecOption
 }
 
 /** `promise`, unless `signal` aborts first. */
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const aborted = (): void => reject(new EngineError('unavailable', 'Given up.', { cause: signal.reason }));
     if (signal.aborted) aborted();
@@ -131,7 +132,7 @@ function noShell(said: string): EngineError {
 }
 
 /** Reads the preamble and leaves the rest on the socket. Rejects `refused` with what was said instead of it. */
-function untilItRuns(socket: Duplex): Promise<number> {
+export function untilItRuns(socket: Duplex): Promise<number> {
   return new Promise((resolve, reject) => {
     let head: Buffer = Buffer.alloc(0);
     const settle = (): void => {
@@ -190,6 +191,7 @@ async function hangUp(client: DockerClient, dockerId: string, pid: number): Prom
   await client.call('POST', `/exec/${Id}/start`, { body: { Detach: true } });
 }
 
-function cells(count: number): number {
+/** Whole numbers a terminal can have. */
+export function cells(count: number): number {
   return Number.isNaN(count) ? 1 : Math.min(maxCells, Math.max(1, Math.trunc(count)));
 }

@@ -8,7 +8,7 @@ import { authorizedKeysPath } from './keys.ts';
  * under way. What key a session came with stands in the file its processes know as SSH_USER_AUTH (sshd_config(5), ExposeAuthInfo); a
  * session that tells nothing is hung up too.
  */
-const script = `
+export const endSessionsScript = `
 parents=$(grep -s '^PPid:' /proc/[0-9]*/status)
 allowed() {
   for child in $(printf '%s\\n' "$parents" | sed -n "s|^/proc/\\([0-9]*\\)/status:PPid:[[:space:]]*$1\\$|\\1|p"); do
@@ -35,7 +35,7 @@ const created = z.object({ Id: z.string() });
 export async function endSessions(client: DockerClient, dockerId: string): Promise<void> {
   try {
     const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, {
-      body: { Cmd: ['/bin/sh', '-c', script], User: '0', AttachStdout: true },
+      body: { Cmd: ['/bin/sh', '-c', endSessionsScript], User: '0', AttachStdout: true },
     });
     // Answered when the script is over.
     await client.call('POST', `/exec/${Id}/start`, { body: { Detach: false, Tty: false }, timeoutMs: 10_000 });

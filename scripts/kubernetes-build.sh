@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Builds the programs of a Kubernetes cluster, which the tests run themselves, from Debian's source package, and keeps them outside the
+# repository: in KUBERNETES_BINARIES, else in ~/.cache/troupe/kubernetes-1.20.2. Once; about 5 minutes on two free processors and 4 GB of
+# temporary disk. Does nothing when they are there. Needs: deb-src of Debian 12, golang-1.19-go make rsync jq dpkg-dev.
+set -euo pipefail
+
+version=1.20.2
+programs=(kube-apiserver kube-controller-manager kube-scheduler kubelet)
+target=${KUBERNETES_BINARIES:-${XDG_CACHE_HOME:-$HOME/.cache}/troupe/kubernetes-$version}
+
+complete=yes
+for program in "${programs[@]}"; do [ -x "$target/$program" ] || complete=; done
+if [ -n "$complete" ]; then
+  echo "Kubernetes $version is in $target"
+  exit 0
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-kubernetes-XXXXXX")
+trap 'chmod -R u+w "$work" 2>/dev/null || true; rm -rf "$work"' EXIT
+cd "$work"
+
+echo "fetching the source of Kubernetes $version"
+# A list of its own, so that the machine's is left as it is.
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+  sed -n -E 's/^(deb|URIs:) +(\[[^]]*\] +)?(https?:[^ ]*\/debian)\/?( .*)?$/\3/p' | awk 'NR == 1' || true)
+mkdir -p apt/lists/partial
+echo "deb-src ${mirror:-http://deb.debian.org/debian} bookworm main" >apt/sources.list
+options=(-o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$work/apt/lists" -o APT::Sandbox::User=root)
+apt-get "${options[@]}" update -q
+apt-get "${options[@]}" source -q kubernetes
+
+source=$(find . -maxdepth 1 -type d -name 'kubernetes-*' | head -1)
+mkdir -p gopath/src/k8s.io
+ln -s "$work/${source#./}" gopath/src/k8s.io/kubernetes
+export PATH=/usr/lib/go-1.19/bin:$PATH GOPATH=$work/gopath GOCACHE=$work/cache GO111MODULE=off
+export KUBE_GIT_VERSION=v$version KUBE_GIT_TREE_STATE=archive KUBE_GIT_COMMIT=debian
+
+cd gopath/src/k8s.io/kubernetes
+for program in "${programs[@]}"; do
+  echo "building $program ($(date +%T))"
+  nice make WHAT="cmd/$program"
+done
+mkdir -p "$target"
+# Renamed into place: one that was cut short is not taken for whole.
+for program in "${programs[@]}"; do
+  cp "_output/local/bin/linux/$(go env GOARCH)/$program" "$target/.$program"
+  mv "$target/.$program" "$target/$program"
+done
+echo "Kubernetes $version is in $target"

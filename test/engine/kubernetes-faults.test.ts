@@ -1,0 +1,213 @@
+/** What an API server may do wrong (C13), done by one of the test's own. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { EngineError } from '../../proto/ports.ts';
+import { KubeClient } from '../../transports/kubernetes/client.ts';
+import { kubernetesEngine } from '../../transports/kubernetes/engine.ts';
+import { tempDir } from '../kit/temp.ts';
+import { rejectsWith } from './conformance-kit.ts';
+import { silentLog } from './docker-under-test.ts';
+import { eventually } from './eventually.ts';
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** A server that answers so, and a kubeconfig for it. */
+async function fake(t: TestContext, answer: Answer) {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    answer(request, response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const address = server.address();
+  const url = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+  const kubeconfig = join(await tempDir(t), 'kubeconfig');
+  const write = (token: string): Promise<void> =>
+    writeFile(
+      kubeconfig,
+      JSON.stringify({
+        'current-context': 'c',
+        clusters: [{ name: 'c', cluster: { server: url, 'insecure-skip-tls-verify': true } }],
+        users: [{ name: 'u', user: { token } }],
+        contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+      }),
+    );
+  await write('first');
+  const client = new KubeClient({ kubeconfig });
+  t.after(() => client.close());
+  return { url, asked, kubeconfig, write, client };
+}
+
+function status(response: ServerResponse, code: number, reason: string, message: string, headers = {}): void {
+  response.writeHead(code, { 'content-type': 'application/json', ...headers });
+  response.end(JSON.stringify({ kind: 'Status', code, reason, message }));
+}
+
+test('C13: a call that is told 429 comes again after Retry-After', async (t) => {
+  const at: number[] = [];
+  const { client } = await fake(t, (_request, response) => {
+    at.push(Date.now());
+    if (at.length === 1) status(response, 429, 'TooManyRequests', 'later', { 'retry-after': '1' });
+    else response.end('{"ok":true}');
+  });
+  assert.equal(await client.call('GET', '/version'), '{"ok":true}');
+  assert.equal(at.length, 2);
+  assert.ok((at[1] ?? 0) - (at[0] ?? 0) >= 990, 'too early');
+});
+
+test('C13: a conflict and a failing server are tried again, what is not valid is not', async (t) => {
+  let count = 0;
+  const { client, asked } = await fake(t, (request, response) => {
+    count += 1;
+    if (request.url === '/invalid') return status(response, 422, 'Invalid', 'spec.x: Required value');
+    if (count === 1) return status(response, 409, 'Conflict', 'the object has been modified');
+    if (count === 2) return status(response, 500, 'InternalError', 'etcdserver: leader changed');
+    response.end('{}');
+  });
+  assert.equal(await client.call('PATCH', '/x', { body: {} }), '{}');
+  assert.equal(asked.length, 3);
+  await assert.rejects(client.call('PATCH', '/invalid', { body: {} }), (error: unknown) => {
+    assert.ok(error instanceof EngineError);
+    assert.equal(error.code, 'refused');
+    assert.match(error.message, /spec\.x: Required value/);
+    return true;
+  });
+  assert.equal(asked.length, 4);
+});
+
+test("C13: a quota and a missing right reach the user as the cluster's sentence", async (t) => {
+  const { client } = await fake(t, (request, response) =>
+    status(response, 403, 'Forbidden', request.url === '/quota' ? 'exceeded quota: pods' : 'cannot list pods'),
+  );
+  await assert.rejects(client.call('GET', '/quota'), /quota is used up: exceeded quota: pods/);
+  await assert.rejects(client.call('GET', '/pods'), /lacks a right in the cluster .*cannot list pods/);
+});
+
+test('C13: a redirect to another host is not followed, so no credentials go there', async (t) => {
+  const other = await fake(t, (_request, response) => response.end('{}'));
+  const { client } = await fake(t, (_request, response) => {
+    response.writeHead(302, { location: `${other.url}/stolen` }).end();
+  });
+  await rejectsWith(client.call('GET', '/version'), 'unavailable');
+  assert.deepEqual(other.asked, []);
+});
+
+test('C13: an answer that is cut short, or no JSON, is no answer', async (t) => {
+  const { client } = await fake(t, (request, response) => {
+    if (request.url === '/html') {
+      response.end('<html>');
+      return;
+    }
+    response.writeHead(200, { 'content-length': '100' });
+    response.write('{"items":[');
+    setImmediate(() => response.destroy());
+  });
+  await rejectsWith(client.call('GET', '/cut', { timeoutMs: 3000 }), 'unavailable');
+  const { z } = await import('zod');
+  await rejectsWith(client.json('GET', '/html', z.unknown()), 'unavailable');
+});
+
+test('C13: credentials that are not accepted any more are read anew, once', async (t) => {
+  const seen: (string | undefined)[] = [];
+  const { client, write } = await fake(t, (request, response) => {
+    seen.push(request.headers.authorization);
+    if (request.headers.authorization === 'Bearer second') response.end('{}');
+    else status(response, 401, 'Unauthorized', 'Unauthorized');
+  });
+  await rejectsWith(client.call('GET', '/version'), 'unavailable');
+  assert.equal(seen.length, 2);
+  await write('second');
+  assert.equal(await client.call('GET', '/version'), '{}');
+});
+
+const labelled = (id: string, resourceVersion: string) => ({
+  metadata: {
+    name: `compute-u1-${id}`,
+    resourceVersion,
+    labels: { 'troupe.dev/installation': 'test', 'troupe.dev/container': id },
+  },
+});
+const line = (type: string, object: unknown): string => `${JSON.stringify({ type, object })}\n`;
+
+/** A server whose watch of namespaces does as `answer` says, by turns; that of pods stays silent. */
+async function watched(t: TestContext, answer: (turn: number, response: ServerResponse) => void, silenceMs = 60_000) {
+  let turn = 0;
+  const server = await fake(t, (request, response) => {
+    const url = new URL(request.url ?? '', 'http://x');
+    if (url.searchParams.get('watch') !== 'true') {
+      response.end(JSON.stringify({ metadata: { resourceVersion: '10' }, items: [] }));
+      return;
+    }
+    response.writeHead(200).flushHeaders();
+    if (url.pathname.endsWith('/namespaces')) answer(turn++, response);
+  });
+  const engine = kubernetesEngine({
+    access: { kubeconfig: server.kubeconfig },
+    installation: 'test',
+    baseImage: 'x/y:1',
+    log: silentLog,
+    watchTimes: { silenceMs, firstPauseMs: 5, longestPauseMs: 50 },
+  });
+  const seen: (string | undefined)[] = [];
+  engine.watch((id) => seen.push(id));
+  t.after(() => engine.close());
+  const versions = (): (string | null)[] =>
+    server.asked
+      .filter((url) => url.startsWith('/api/v1/namespaces') && url.includes('watch=true'))
+      .map((url) => new URL(url, 'http://x').searchParams.get('resourceVersion'));
+  const lists = (): number =>
+    server.asked.filter((url) => url.startsWith('/api/v1/namespaces') && !url.includes('watch=true')).length;
+  return { seen, versions, lists };
+}
+
+test('C13: a watch that is closed again and again goes on where it was, bookmarks included', async (t) => {
+  const { seen, versions, lists } = await watched(t, (turn, response) => {
+    if (turn === 0) response.end(line('ADDED', labelled('a', '11')));
+    else if (turn === 1) response.end(line('BOOKMARK', { metadata: { resourceVersion: '20' } }));
+    else if (turn === 2) response.end(line('DELETED', labelled('b', '21')));
+    else response.write(line('MODIFIED', labelled('c', '22')));
+  });
+  await eventually(() => assert.ok(seen.includes('c'), 'not heard of'));
+  assert.deepEqual(versions(), ['10', '11', '20', '21']);
+  assert.equal(lists(), 1);
+  assert.deepEqual(
+    seen.filter((id) => id !== undefined),
+    ['a', 'b', 'c'],
+  );
+  assert.equal(seen.filter((id) => id === undefined).length, 1);
+});
+
+test('C13: a version the server has forgotten (410) is found anew, and all is looked at', async (t) => {
+  const { seen, lists } = await watched(t, (turn, response) => {
+    if (turn === 0) {
+      response.end(
+        line('ERROR', { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version' }),
+      );
+    } else response.write(line('ADDED', labelled('a', '11')));
+  });
+  await eventually(() => assert.ok(seen.includes('a'), 'not heard of'));
+  assert.equal(lists(), 2);
+  assert.ok(seen.includes(undefined));
+});
+
+test('C13: a watch that is silent for long, or speaks nonsense, is begun anew', async (t) => {
+  const { seen, versions } = await watched(
+    t,
+    (turn, response) => {
+      if (turn === 0) response.end('not json at all\n{"type":1}\n');
+      else if (turn === 3) response.write(line('ADDED', labelled('a', '11')));
+    },
+    300,
+  );
+  await eventually(() => assert.ok(seen.includes('a'), 'not heard of'));
+  assert.ok(versions().length >= 4);
+});

@@ -1,0 +1,257 @@
+/** A real Kubernetes cluster of one node: etcd, API server, controllers, scheduler and kubelet, each a child of the test. */
+
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { request } from 'node:https';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { z } from 'zod';
+import { freePort } from '../temp.ts';
+import { until } from '../until.ts';
+import { type NodeDocker, startNodeDocker, unmountBelow } from './node-docker.ts';
+import { type Part, part } from './programs.ts';
+
+const run = promisify(execFile);
+
+/** What a cluster is made with. */
+export interface ClusterOptions {
+  /** Without kubelet and dockerd: pods stay pending. */
+  readonly withoutNode?: boolean;
+  /** Added to the API server's command line. */
+  readonly apiServerFlags?: readonly string[];
+}
+
+/** A cluster that runs. */
+export interface Cluster {
+  readonly kubeconfig: string;
+  readonly server: string;
+  readonly folder: string;
+  readonly apiServer: Part;
+  readonly etcd: Part;
+  readonly etcdUrl: string;
+  readonly docker: NodeDocker | undefined;
+  /** A call as the administrator; the body is JSON. */
+  call(method: string, path: string, body?: unknown, contentType?: string): Promise<{ status: number; json: unknown }>;
+  /** Resolves once the API server is ready. */
+  ready(): Promise<void>;
+  /** A kubeconfig for another token, such as a service account's. */
+  kubeconfigFor(token: string, name: string): string;
+  stop(): Promise<void>;
+}
+
+/** Starts a cluster in about fifteen seconds. Throws with the log of the part that does not come up. */
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
+  // Short: dockerd's sockets are below it.
+  const folder = await mkdtemp('/tmp/trk-');
+  const token = randomBytes(16).toString('hex');
+  const [etcdPort, peerPort, apiPort, kubeletPort] = [
+    await freePort(),
+    await freePort(),
+    await freePort(),
+    await freePort(),
+  ];
+  const etcdUrl = `http://127.0.0.1:${etcdPort}`;
+  const server = `https://127.0.0.1:${apiPort}`;
+  const logOf = (name: string): string => join(folder, `${name}.log`);
+  await run('openssl', ['genrsa', '-out', join(folder, 'sa.key'), '2048']);
+  writeFileSync(join(folder, 'tokens.csv'), `${token},admin,admin,system:masters\n`);
+  const kubeconfigFor = (of: string, name: string): string => {
+    const file = join(folder, `${name}.kubeconfig`);
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'c',
+      clusters: [{ name: 'c', cluster: { server, 'certificate-authority': join(folder, 'pki/apiserver.crt') } }],
+      users: [{ name: 'u', user: { token: of } }],
+      contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+    };
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+    return file;
+  };
+  const kubeconfig = kubeconfigFor(token, 'admin');
+
+  const etcd = part(
+    'etcd',
+    [
+      ...['--data-dir', join(folder, 'etcd'), '--listen-client-urls', etcdUrl, '--advertise-client-urls', etcdUrl],
+      ...['--listen-peer-urls', `http://127.0.0.1:${peerPort}`, '--unsafe-no-fsync', '--log-level', 'error'],
+    ],
+    logOf('etcd'),
+  );
+  const apiServer = part(
+    'kube-apiserver',
+    [
+      ...[`--etcd-servers=${etcdUrl}`, `--cert-dir=${join(folder, 'pki')}`, `--secure-port=${apiPort}`],
+      ...['--bind-address=127.0.0.1', '--advertise-address=10.200.0.1', '--service-cluster-ip-range=10.99.0.0/24'],
+      ...[
+        '--authorization-mode=Node,RBAC',
+        `--token-auth-file=${join(folder, 'tokens.csv')}`,
+        '--allow-privileged=true',
+      ],
+      '--service-account-issuer=https://kubernetes.default.svc',
+      `--service-account-signing-key-file=${join(folder, 'sa.key')}`,
+      `--service-account-key-file=${join(folder, 'sa.key')}`,
+      ...['--api-audiences=https://kubernetes.default.svc', '--kubelet-preferred-address-types=InternalIP'],
+      ...['--shutdown-delay-duration=0s', ...(options.apiServerFlags ?? [])],
+    ],
+    logOf('apiserver'),
+  );
+  const controllers = part(
+    'kube-controller-manager',
+    [
+      ...[`--kubeconfig=${kubeconfig}`, '--leader-elect=false', '--port=0', '--secure-port=0'],
+      ...['--use-service-account-credentials=false', `--service-account-private-key-file=${join(folder, 'sa.key')}`],
+      '--concurrent-namespace-syncs=10',
+    ],
+    logOf('controllers'),
+  );
+  const scheduler = part(
+    'kube-scheduler',
+    [`--kubeconfig=${kubeconfig}`, '--leader-elect=false', '--port=0', '--secure-port=0'],
+    logOf('scheduler'),
+  );
+
+  let docker: NodeDocker | undefined;
+  let kubelet: Part | undefined;
+  const call: Cluster['call'] = (method, path, body, contentType = 'application/json') =>
+    new Promise((resolve, reject) => {
+      const sent = request(
+        `${server}${path}`,
+        {
+          method,
+          rejectUnauthorized: false,
+          agent: false,
+          headers: {
+            authorization: `Bearer ${token}`,
+            ...(body === undefined ? {} : { 'content-type': contentType }),
+          },
+        },
+        (response) => {
+          let text = '';
+          response.setEncoding('utf8');
+          response.on('data', (chunk: string) => (text += chunk));
+          response.on('error', reject);
+          response.on('end', () => {
+            try {
+              resolve({ status: response.statusCode ?? 0, json: text === '' ? {} : JSON.parse(text) });
+            } catch {
+              resolve({ status: response.statusCode ?? 0, json: text });
+            }
+          });
+        },
+      );
+      sent.on('error', reject);
+      sent.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  const upOr = async (of: Part, what: string, check: () => Promise<boolean>): Promise<void> => {
+    const looked = async (): Promise<boolean> => {
+      if (!of.running) throw new Error(`${of.name} ended`);
+      return check().catch(() => false);
+    };
+    await until(looked, { what, timeoutMs: 90_000, everyMs: 100 }).catch((error: unknown) => {
+      throw new Error(`${String(error)}\n${of.log()}`);
+    });
+  };
+  const ready = (): Promise<void> =>
+    upOr(apiServer, 'the API server is ready', async () => (await call('GET', '/readyz')).status === 200);
+
+  const stop = async (): Promise<void> => {
+    const names = podFolders();
+    await kubelet?.kill();
+    await Promise.all([controllers.kill(), scheduler.kill(), apiServer.kill()]);
+    await etcd.kill();
+    if (docker !== undefined) await killContainers(docker);
+    await docker?.stop();
+    await unmountBelow(folder);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    for (const name of names) rmSync(join(podLogs, name), { recursive: true, force: true });
+  };
+  try {
+    etcd.start();
+    apiServer.start();
+    const dockerUp = options.withoutNode === true ? undefined : startNodeDocker(folder);
+    dockerUp?.catch(() => undefined);
+    await ready();
+    controllers.start();
+    scheduler.start();
+    docker = await dockerUp;
+    if (docker !== undefined) {
+      kubelet = part('kubelet', kubeletFlags(folder, kubeconfig, docker, kubeletPort), logOf('kubelet'));
+      kubelet.start();
+      await upOr(kubelet, 'the node is ready', async () => isReady((await call('GET', '/api/v1/nodes/node1')).json));
+    }
+    return { kubeconfig, server, folder, apiServer, etcd, etcdUrl, docker, call, ready, kubeconfigFor, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+const nodeView = z.object({
+  status: z.object({ conditions: z.array(z.object({ type: z.string(), status: z.string() })) }),
+});
+
+function isReady(node: unknown): boolean {
+  const { status } = nodeView.parse(node);
+  return status.conditions.some((one) => one.type === 'Ready' && one.status === 'True');
+}
+
+function kubeletFlags(folder: string, kubeconfig: string, docker: NodeDocker, port: number): string[] {
+  const config = {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    address: docker.address,
+    port,
+    healthzPort: 0,
+    readOnlyPort: 0,
+    cgroupDriver: 'cgroupfs',
+    // One kubelet would remove the groups of another on the same machine.
+    cgroupsPerQOS: false,
+    failSwapOn: false,
+    enforceNodeAllocatable: [],
+    evictionHard: { 'nodefs.available': '1%' },
+    imageGCHighThresholdPercent: 100,
+    authentication: { webhook: { enabled: false }, anonymous: { enabled: true } },
+    authorization: { mode: 'AlwaysAllow' },
+    makeIPTablesUtilChains: false,
+    clusterDNS: [],
+    oomScoreAdj: 0,
+    maxPods: 250,
+    nodeStatusUpdateFrequency: '1s',
+    volumePluginDir: join(folder, 'plugins'),
+    featureGates: { DevicePlugins: false },
+  };
+  const file = join(folder, 'kubelet.json');
+  writeFileSync(file, JSON.stringify(config));
+  mkdirSync(join(folder, 'kubelet'), { recursive: true });
+  return [
+    ...[`--config=${file}`, `--kubeconfig=${kubeconfig}`, `--root-dir=${join(folder, 'kubelet')}`],
+    ...[`--cert-dir=${join(folder, 'kubelet-pki')}`, '--hostname-override=node1', `--node-ip=${docker.address}`],
+    ...[`--docker-endpoint=unix://${docker.socket}`, `--pod-infra-container-image=${docker.sandboxImage}`],
+    ...['--network-plugin=', `--experimental-dockershim-root-directory=${join(folder, 'dockershim')}`],
+    ...['--housekeeping-interval=2s', '--v=1'],
+  ];
+}
+
+const podLogs = '/var/log/pods';
+
+function podFolders(): string[] {
+  try {
+    return readdirSync(podLogs).filter((name) => name.startsWith('compute-') || name.startsWith('default_'));
+  } catch {
+    return [];
+  }
+}
+
+async function killContainers({ client }: NodeDocker): Promise<void> {
+  const list = z.array(z.object({ Id: z.string() }));
+  try {
+    for (const { Id } of await client.json('GET', '/containers/json?all=1', list)) {
+      await client.call('DELETE', `/containers/${Id}?force=1&v=1`).catch(() => undefined);
+    }
+  } catch {
+    // dockerd is gone already; its containers are ended with their shims.
+  }
+}

@@ -1,0 +1,43 @@
+/** A TCP proxy whose connections can be broken. */
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+
+export interface Cutter {
+  readonly port: number;
+  /** Resets the connections that stand now; new ones succeed. */
+  cut(): void;
+  close(): Promise<void>;
+}
+
+/** Proxies to a port of 127.0.0.1. */
+export async function startCutter(target: number): Promise<Cutter> {
+  const sockets = new Set<Socket>();
+  const server = createServer((from) => {
+    const to = connect(target, '127.0.0.1');
+    for (const socket of [from, to]) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.once('close', () => {
+        sockets.delete(socket);
+        from.destroy();
+        to.destroy();
+      });
+    }
+    from.pipe(to).pipe(from);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const cut = (): void => {
+    for (const socket of sockets) socket.resetAndDestroy();
+  };
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    cut,
+    close: async () => {
+      const closed = new Promise((resolve) => server.close(resolve));
+      cut();
+      await closed;
+    },
+  };
+}

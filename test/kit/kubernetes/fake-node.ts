@@ -1,0 +1,72 @@
+/** Plays the kubelet where a cluster has none: pods of containers are said to run as soon as they are there. */
+import { z } from 'zod';
+import { KubeClient } from '../../../transports/kubernetes/client.ts';
+import { watchResource } from '../../../transports/kubernetes/watch.ts';
+import { silentLog } from '../../engine/docker-under-test.ts';
+import type { Cluster } from './cluster.ts';
+
+const podView = z.object({
+  metadata: z.object({
+    name: z.string(),
+    namespace: z.string(),
+    uid: z.string(),
+    deletionTimestamp: z.string().nullish(),
+  }),
+  status: z.object({ phase: z.string().default('Pending') }).prefault({}),
+});
+
+export interface FakeNode {
+  /** How many pods it said run. */
+  readonly started: number;
+  close(): Promise<void>;
+}
+
+/** Starts it. `alive` says whether a pod is to be said to run; others stay pending. */
+export function startFakeNode(cluster: Cluster, alive: (namespace: string) => boolean = () => true): FakeNode {
+  const client = new KubeClient({ kubeconfig: cluster.kubeconfig });
+  const stop = new AbortController();
+  const seen = new Set<string>();
+  let started = 0;
+  let count = 0;
+  const run = async (object: unknown): Promise<void> => {
+    const { metadata, status } = podView.parse(object);
+    if (status.phase !== 'Pending' || metadata.deletionTimestamp != null || seen.has(metadata.uid)) return;
+    if (!alive(metadata.namespace)) return;
+    seen.add(metadata.uid);
+    count += 1;
+    const now = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
+    const containerStatuses = [
+      {
+        ...{ name: 'container', image: 'x', imageID: 'x', ready: true, restartCount: 0 },
+        ...{ containerID: `fake://${metadata.uid}`, state: { running: { startedAt: now } } },
+      },
+    ];
+    const podIP = `10.${100 + (count >> 16)}.${(count >> 8) & 255}.${count & 255}`;
+    await client.call('PATCH', `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}/status`, {
+      body: { status: { phase: 'Running', podIP, containerStatuses } },
+      contentType: 'application/merge-patch+json',
+      signal: stop.signal,
+    });
+    started += 1;
+  };
+  const failed = (): void => undefined;
+  const running = watchResource(client, {
+    ...{ path: '/api/v1/pods', selector: 'troupe.dev/container', log: silentLog, signal: stop.signal },
+    times: { silenceMs: 150_000, firstPauseMs: 50, longestPauseMs: 1000 },
+    listed: (items) => void Promise.all(items.map(run)).catch(failed),
+    sees: () => undefined,
+    changed: (type, { object }) => {
+      if (type !== 'DELETED') run(object).catch(failed);
+    },
+  });
+  return {
+    get started() {
+      return started;
+    },
+    close: async () => {
+      stop.abort();
+      client.close();
+      await running;
+    },
+  };
+}

@@ -1,0 +1,78 @@
+/** The manifests of deploy/kubernetes as kustomize would make them, as far as they use it, and their way into a cluster. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadAllYaml } from '@kubernetes/client-node';
+import { z } from 'zod';
+import { projectRoot } from '../project.ts';
+import type { Cluster } from './cluster.ts';
+
+const objectView = z.looseObject({
+  apiVersion: z.string(),
+  kind: z.string(),
+  metadata: z.looseObject({ name: z.string(), namespace: z.string().optional() }),
+});
+
+/** An object of a manifest. */
+export type Manifest = z.output<typeof objectView>;
+
+const kustomization = z.object({
+  namespace: z.string().optional(),
+  resources: z.array(z.string()).default([]),
+  components: z.array(z.string()).default([]),
+});
+
+const clusterWide = ['Namespace', 'ClusterRole', 'ClusterRoleBinding'];
+const root = join(projectRoot, 'deploy/kubernetes');
+
+/** All objects of a folder below deploy/kubernetes: its resources, its components, and its namespace on what has one. */
+export function manifestsOf(folder: string): Manifest[] {
+  const { namespace, resources, components } = kustomization.parse(yamlOf(join(folder, 'kustomization.yaml'))[0]);
+  const objects = [...resources, ...components].flatMap((name) =>
+    name.endsWith('.yaml')
+      ? yamlOf(join(folder, name)).map((one) => objectView.parse(one))
+      : manifestsOf(join(folder, name)),
+  );
+  if (namespace === undefined) return objects;
+  return objects.map((one) =>
+    clusterWide.includes(one.kind) ? one : { ...one, metadata: { ...one.metadata, namespace } },
+  );
+}
+
+function yamlOf(path: string): unknown[] {
+  return loadAllYaml(readFileSync(join(root, path), 'utf8'));
+}
+
+const plurals: Readonly<Record<string, string>> = {
+  NetworkPolicy: 'networkpolicies',
+  PersistentVolumeClaim: 'persistentvolumeclaims',
+};
+
+/** The path of an object in the API. */
+export function pathOf({ apiVersion, kind, metadata }: Manifest): string {
+  const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  const namespace = clusterWide.includes(kind) ? '' : `/namespaces/${metadata.namespace ?? 'default'}`;
+  return `${group}${namespace}/${plurals[kind] ?? `${kind.toLowerCase()}s`}/${metadata.name}`;
+}
+
+/** Server-side apply of each, as the administrator. Throws with the server's sentence. */
+export async function applyAll(cluster: Cluster, objects: readonly Manifest[], query = ''): Promise<void> {
+  for (const object of objects) {
+    const path = `${pathOf(object)}?fieldManager=operator&force=true${query}`;
+    const { status, json } = await cluster.call('PATCH', path, object, 'application/apply-patch+yaml');
+    assert.ok(status === 200 || status === 201, `${object.kind} ${object.metadata.name}: ${JSON.stringify(json)}`);
+  }
+}
+
+const issued = z.object({ status: z.object({ token: z.string() }) });
+
+/** A kubeconfig with a token of a service account. */
+export async function kubeconfigOf(cluster: Cluster, account: string, namespace = 'troupe'): Promise<string> {
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
+  const { json } = await cluster.call('POST', path, {
+    apiVersion: 'authentication.k8s.io/v1',
+    kind: 'TokenRequest',
+    spec: {},
+  });
+  return cluster.kubeconfigFor(issued.parse(json).status.token, account);
+}

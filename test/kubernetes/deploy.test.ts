@@ -1,0 +1,205 @@
+/** deploy/kubernetes against a real API server: what it would take, and that its rights are enough and none is too many. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { z } from 'zod';
+import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';
+import { serveMetrics } from '../kit/kubernetes/fake-metrics.ts';
+import { type FakeNode, startFakeNode } from '../kit/kubernetes/fake-node.ts';
+import { applyAll, kubeconfigOf, type Manifest, manifestsOf } from '../kit/kubernetes/manifests.ts';
+import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
+import { projectRoot } from '../kit/project.ts';
+import { until } from '../kit/until.ts';
+import { connectionsScenario, containersScenario, measurementsScenario, type Scenario } from './scenarios.ts';
+
+const patience = { timeoutMs: 60_000, everyMs: 50 };
+const skip = skipWithoutKubernetes();
+
+test('the image takes with it what the command line reads', () => {
+  const lines = readFileSync(join(projectRoot, 'deploy/Dockerfile'), 'utf8').split('\n');
+  const copied = lines.flatMap((line) => {
+    const [, from] = /^COPY (?!--from)(.+) \S+$/.exec(line) ?? [];
+    return from === undefined ? [] : from.split(' ');
+  });
+  for (const path of copied) assert.ok(existsSync(join(projectRoot, path)), `there is no ${path}`);
+  const { include } = z
+    .object({ include: z.array(z.string()) })
+    .parse(JSON.parse(readFileSync(join(projectRoot, 'tsconfig.json'), 'utf8')));
+  for (const folder of include) assert.ok(copied.includes(folder), `${folder} is not built`);
+});
+
+test('every manifest is part of its kustomization', () => {
+  for (const folder of ['base', 'components/kubelet-stats']) {
+    const path = join(projectRoot, 'deploy/kubernetes', folder);
+    const listed = readFileSync(join(path, 'kustomization.yaml'), 'utf8');
+    for (const file of readdirSync(path)) {
+      if (file !== 'kustomization.yaml') assert.ok(listed.includes(`- ${file}\n`), `${folder}/${file} is not used`);
+    }
+  }
+});
+
+describe('deploy/kubernetes in a cluster', { skip, timeout: 230_000 }, () => {
+  let cluster: Cluster;
+  let node: FakeNode;
+  let metrics: { close(): Promise<void> };
+  const namespaces = new Set<string>();
+  const objects = skip === false ? manifestsOf('example') : [];
+
+  before(async () => {
+    cluster = await startCluster({ withoutNode: true });
+    node = startFakeNode(cluster);
+    metrics = await serveMetrics(cluster, () => [...namespaces]);
+    await cluster.call('POST', '/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node1' } });
+    const first = objects.filter(({ kind }) => kind === 'Namespace' || kind === 'ServiceAccount');
+    await applyAll(cluster, first);
+  });
+  after(async () => {
+    await node?.close();
+    await metrics?.close();
+    await cluster?.stop();
+  });
+
+  test('the API server would take every object as it is', async () => {
+    // Up to 1.20 the budgets are a version behind; nothing in them differs.
+    const asKnown = objects.map((one) =>
+      one.kind === 'PodDisruptionBudget' ? { ...one, apiVersion: 'policy/v1beta1' } : one,
+    );
+    assert.ok(asKnown.length > 20);
+    await applyAll(cluster, asKnown, '&dryRun=All');
+    // It does look: a field of another type is refused.
+    const [deployment] = asKnown.filter(({ kind }) => kind === 'Deployment');
+    assert.ok(deployment);
+    await assert.rejects(applyAll(cluster, [{ ...deployment, spec: { replicas: 'many' } }], '&dryRun=All'));
+  });
+
+  test('workloads say when they are ready, alive and started, may be drained, and run without privileges', () => {
+    const workloads = objects.filter(({ kind }) => /^(Deployment|DaemonSet|StatefulSet)$/.test(kind));
+    const budgets = objects.filter(({ kind }) => kind === 'PodDisruptionBudget').map(({ metadata }) => metadata.name);
+    assert.ok(workloads.length >= 4);
+    for (const { metadata, ...rest } of workloads) {
+      const { spec } = workloadSchema.parse(rest).spec.template;
+      assert.ok(budgets.includes(metadata.name), `${metadata.name} has no disruption budget`);
+      assert.ok(spec.securityContext.runAsNonRoot);
+      for (const { securityContext } of spec.containers) {
+        assert.deepEqual(
+          [securityContext.allowPrivilegeEscalation, securityContext.readOnlyRootFilesystem],
+          [false, true],
+        );
+      }
+    }
+  });
+
+  const roles: readonly { role: string; account: string; scenario: Scenario }[] = [
+    { role: 'troupe-containers', account: 'test-containers', scenario: containersScenario },
+    { role: 'troupe-connections', account: 'troupe-gateway', scenario: connectionsScenario },
+    { role: 'troupe-measurements', account: 'troupe-monitor', scenario: measurementsScenario },
+  ];
+
+  for (const { role, account, scenario } of roles) {
+    test(`the rights of ${role} are enough, and each of them is needed`, async (t) => {
+      const found = objects.find(({ kind, metadata }) => kind === 'ClusterRole' && metadata.name === role);
+      assert.ok(found);
+      const parsed = roleSchema.parse(found);
+      await applyAll(cluster, bindingOf(role, account));
+      const kubeconfig = await kubeconfigOf(cluster, account);
+      const applied = async (rules: Rule[]): Promise<void> => {
+        await applyAll(cluster, [{ ...found, rules }]);
+        await until(() => sees(cluster, account, rules, parsed.rules), { ...patience, what: 'the rights are known' });
+      };
+      let count = 0;
+      const play = async (): Promise<string[]> => {
+        count += 1;
+        const id = `${role.slice('troupe-'.length, 'troupe-'.length + 3)}${count}`;
+        namespaces.add(`compute-u1-${id}`);
+        return scenario({ kubeconfig, admin: cluster.kubeconfig, id });
+      };
+      await applied(parsed.rules);
+      assert.deepEqual(await play(), [], 'something is missing');
+      for (const [at, rule] of parsed.rules.entries()) {
+        for (const resource of rule.resources) {
+          for (const verb of rule.verbs) {
+            // Asked for by servers from 1.35 on only.
+            if (resource === 'pods/exec' && verb === 'create') continue;
+            const less = parsed.rules.toSpliced(
+              at,
+              1,
+              { ...rule, resources: rule.resources.filter((one) => one !== resource) },
+              { ...rule, resources: [resource], verbs: rule.verbs.filter((one) => one !== verb) },
+            );
+            await applied(less.filter(({ verbs, resources }) => verbs.length > 0 && resources.length > 0));
+            const missed = await play();
+            assert.ok(missed.length > 0, `nobody missed ${verb} on ${resource}`);
+            t.diagnostic(`without ${verb} on ${resource}: ${missed[0]?.slice(0, 120)}`);
+          }
+        }
+      }
+    });
+  }
+});
+
+const ruleSchema = z.object({
+  apiGroups: z.array(z.string()),
+  resources: z.array(z.string()),
+  verbs: z.array(z.string()),
+});
+type Rule = z.output<typeof ruleSchema>;
+const roleSchema = z.object({ rules: z.array(ruleSchema) });
+const workloadSchema = z.object({
+  spec: z.object({
+    template: z.object({
+      spec: z.object({
+        securityContext: z.object({ runAsNonRoot: z.literal(true) }),
+        containers: z.array(
+          z.object({
+            startupProbe: z.object({}),
+            readinessProbe: z.object({}),
+            livenessProbe: z.object({}),
+            securityContext: z.object({ allowPrivilegeEscalation: z.boolean(), readOnlyRootFilesystem: z.boolean() }),
+          }),
+        ),
+      }),
+    }),
+  }),
+});
+
+/** The one right an account has. */
+function bindingOf(role: string, account: string): Manifest[] {
+  const metadata = { name: account, namespace: 'troupe' };
+  return [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
+    {
+      ...{
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'ClusterRoleBinding',
+        metadata: { name: `test-${account}` },
+      },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role },
+      subjects: [{ kind: 'ServiceAccount', ...metadata }],
+    },
+  ];
+}
+
+const reviewed = z.object({ status: z.object({ allowed: z.boolean().default(false) }) });
+
+/** Whether the server's authorizer knows exactly `rules` of those of `all`. */
+async function sees(cluster: Cluster, account: string, rules: readonly Rule[], all: readonly Rule[]): Promise<boolean> {
+  const words = (of: readonly Rule[]): string[] =>
+    of.flatMap(({ apiGroups, resources, verbs }) =>
+      resources.flatMap((resource) => verbs.map((verb) => `${apiGroups[0] ?? ''} ${resource} ${verb}`)),
+    );
+  const granted = new Set(words(rules));
+  for (const word of words(all)) {
+    const [group = '', path = '', verb = ''] = word.split(' ');
+    const [resource, subresource = ''] = path.split('/');
+    const { json } = await cluster.call('POST', '/apis/authorization.k8s.io/v1/subjectaccessreviews', {
+      ...{ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' },
+      spec: {
+        user: `system:serviceaccount:troupe:${account}`,
+        resourceAttributes: { group, resource, subresource, verb },
+      },
+    });
+    if (reviewed.parse(json).status.allowed !== granted.has(word)) return false;
+  }
+  return true;
+}

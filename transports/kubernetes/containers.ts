@@ -1,0 +1,383 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { type ContainerSpec, type ContainerState, EngineError } from '../../proto/ports.ts';
+import type { KubeClient } from './client.ts';
+import { isReply, KubeReplyError } from './errors.ts';
+import {
+  type ClusterSettings,
+  claimManifest,
+  keptSpec,
+  namespaceManifest,
+  podManifest,
+  secretManifest,
+  surroundings,
+} from './manifests.ts';
+import { type KubeNaming, labels, names, runAnnotation, specAnnotation } from './naming.ts';
+import {
+  externalAddressOf,
+  hasEnded,
+  type KeptSpec,
+  keptSpecView,
+  objectView,
+  type PodView,
+  podView,
+  problemOf,
+  type Run,
+  runView,
+  type ServiceView,
+  serviceView,
+  stateOf,
+  workloadOf,
+} from './views.ts';
+
+/** A container that exists: its namespace and what it was asked to be. */
+export interface Found {
+  readonly id: string;
+  readonly userId: string;
+  readonly namespace: string;
+  readonly spec: KeptSpec;
+  /** How far it was when it was last told to start or to stop; undefined: it never ran, or is being started. */
+  readonly run: Run | undefined;
+  /** Only its data is left. */
+  readonly isKept: boolean;
+}
+
+const namespaceList = z.object({
+  items: z.array(objectView),
+  metadata: z.object({ continue: z.string().default('') }),
+});
+const serviceList = z.object({
+  items: z.array(serviceView),
+  metadata: z.object({ continue: z.string().default('') }),
+});
+const podList = z.object({ items: z.array(podView), metadata: z.object({ continue: z.string().default('') }) });
+const claimView = z.object({
+  spec: z.object({ resources: z.object({ requests: z.object({ storage: z.string() }) }) }),
+});
+const anything = z.unknown();
+
+/** How long namespaces and pods may take to go, and pods to start, ms. */
+const goneMs = 90_000;
+const startMs = 4 * 60_000;
+/** A claim is bound, room is made, and a registry answers again, after a moment. */
+const passingMs = 30_000;
+const pageSize = 500;
+
+/** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports.ts). */
+export class KubeContainers {
+  readonly #client: KubeClient;
+  readonly #naming: KubeNaming;
+  readonly #settings: ClusterSettings;
+
+  constructor(client: KubeClient, naming: KubeNaming, settings: ClusterSettings) {
+    this.#client = client;
+    this.#naming = naming;
+    this.#settings = settings;
+  }
+
+  /** Makes namespace, claim, secret, service and policy. What exists is adopted; a pod that is not as wanted and does not run goes. */
+  async create(spec: ContainerSpec): Promise<void> {
+    const kept = keptSpec(spec);
+    const namespace = await this.#ensureNamespace(spec, kept);
+    const own = this.#naming.labelsOf(spec.userId, spec.id);
+    await Promise.all([
+      this.#ensureClaim(namespace, spec),
+      this.#client.apply(
+        `/api/v1/namespaces/${namespace}/secrets/${names.secret}`,
+        secretManifest(namespace, own, spec.authorizedKeys),
+        anything,
+      ),
+      ...surroundings(this.#naming, spec, this.#settings).map(({ path, body }) =>
+        this.#client.apply(path, body, anything),
+      ),
+    ]);
+    const pod = await this.pod(namespace);
+    if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
+    if (pod.metadata.annotations[specAnnotation] !== JSON.stringify(kept)) await this.#deletePod(namespace);
+  }
+
+  async #ensureNamespace(spec: ContainerSpec, kept: KeptSpec): Promise<string> {
+    const namespace = this.#naming.namespace(spec.userId, spec.id);
+    const path = `/api/v1/namespaces/${namespace}`;
+    const deadline = Date.now() + goneMs;
+    for (let wait = 100; ; wait = Math.min(1000, wait * 1.5)) {
+      const present = await this.#get(path, objectView);
+      const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
+      if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
+      if (present?.metadata.deletionTimestamp == null) {
+        const made = await this.#client.apply(path, namespaceManifest(this.#naming, spec, kept), objectView);
+        if (made.metadata.deletionTimestamp == null) return namespace;
+      }
+      if (Date.now() > deadline) {
+        throw new EngineError('unavailable', 'What was in the container before is still being removed.');
+      }
+      await delay(wait);
+    }
+  }
+
+  async #ensureClaim(namespace: string, spec: ContainerSpec): Promise<void> {
+    const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${names.claim}`;
+    const present = await this.#get(path, claimView);
+    if (present?.spec.resources.requests.storage === `${spec.storageGb}Gi`) return;
+    try {
+      await this.#client.apply(path, claimManifest(this.#naming, spec, this.#settings), anything);
+    } catch (error) {
+      // A claim that cannot grow, or is to shrink, stays as it is.
+      if (present === undefined || !isReply(error, 403, 422)) throw error;
+    }
+  }
+
+  /** Writes the keys and starts; resolves once the workload runs, or has ended already. Rejects with what keeps it from that. */
+  async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<void>): Promise<void> {
+    const found = await this.mustFind(id);
+    const { namespace } = found;
+    const own = this.#naming.labelsOf(found.userId, id);
+    const secret = secretManifest(namespace, own, authorizedKeys);
+    await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
+    const before = await this.pod(namespace);
+    const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
+    if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) return renew(found);
+    if (before !== undefined && (isGoing || hasEnded(before))) await this.#deletePod(namespace);
+    if (found.run !== undefined) await this.#note(namespace, null);
+    await this.#applyPod(found, true);
+    await this.#untilRunning(found);
+    await this.#note(namespace, 'running');
+  }
+
+  async #applyPod(found: Found, prepares: boolean): Promise<void> {
+    const body = podManifest(this.#naming, found, this.#settings, prepares);
+    await this.#client
+      .apply(`/api/v1/namespaces/${found.namespace}/pods/${names.pod}`, body, anything)
+      .catch((error: unknown) => {
+        // One that was made by another call meanwhile is as good, and cannot be changed.
+        if (!isReply(error, 422)) throw error;
+      });
+  }
+
+  async #untilRunning(found: Found): Promise<void> {
+    const begun = Date.now();
+    let prepares = true;
+    let problem: EngineError | undefined;
+    for (let wait = 100; ; wait = Math.min(1000, wait * 1.2)) {
+      const pod = await this.pod(found.namespace);
+      if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
+      const workload = workloadOf(pod);
+      if (workload?.state.running !== undefined) return;
+      const over = workload?.state.terminated;
+      if (over !== undefined && /^(ContainerCannotRun|StartError)$/.test(over.reason)) {
+        throw new EngineError('refused', `The container cannot be started: ${over.message || over.reason}`);
+      }
+      if (prepares && hasNoShell(pod)) {
+        // There is nobody to log in either: it runs without keys, on empty mount paths.
+        prepares = false;
+        await this.#deletePod(found.namespace);
+        await this.#applyPod(found, false);
+        continue;
+      }
+      const now = problemOf(pod, found.spec.image);
+      // Between two tries a kubelet says only that it waits.
+      if (now === undefined) problem = undefined;
+      else if (!now.isVague || problem === undefined) problem = now.error;
+      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > passingMs)) throw problem;
+      if (hasEnded(pod)) return;
+      if (Date.now() - begun > startMs) throw new EngineError('unavailable', 'The container is not started yet.');
+      await delay(wait);
+    }
+  }
+
+  /**
+   * Ends the workload as scaling to no replica would: its pod is deleted with that grace, and goes once the kubelet says that nothing of it
+   * runs. Claim, secret, service and policy stay; how it ended stands on the namespace.
+   */
+  async stop(id: string, graceSeconds: number): Promise<void> {
+    const found = await this.find(id);
+    if (found === undefined) return;
+    const last = await this.#deletePod(found.namespace, graceSeconds);
+    if (last === undefined && found.run !== 'running') return;
+    // A kubelet may take the pod away before anybody saw the code.
+    const { exitCode, oomKilled, startedAt } = stateOf(id, found.spec, last, undefined);
+    await this.#note(found.namespace, {
+      exitCode: last !== undefined && hasEnded(last) ? exitCode : null,
+      oomKilled,
+      startedAt,
+    });
+  }
+
+  /** Writes down how far a container is, where it is read when there is no pod. */
+  #note(namespace: string, run: Run | null): Promise<void> {
+    return this.#annotate(namespace, { [runAnnotation]: run === null ? null : JSON.stringify(run) });
+  }
+
+  async #annotate(namespace: string, annotations: Record<string, string | null>): Promise<void> {
+    const path = `/api/v1/namespaces/${namespace}`;
+    try {
+      const body = { metadata: { annotations } };
+      await this.#client.call('PATCH', path, { body, contentType: 'application/merge-patch+json' });
+    } catch (error) {
+      if (!isReply(error, 404)) throw error;
+    }
+  }
+
+  async remove(id: string, keepData: boolean): Promise<void> {
+    const found = await this.#look(id);
+    if (found === undefined) return;
+    const { namespace } = found;
+    if (keepData) {
+      await this.#deletePod(namespace);
+      await this.#delete(`/api/v1/namespaces/${namespace}/services/${names.service}`);
+      await this.#client.call('PATCH', `/api/v1/namespaces/${namespace}`, {
+        body: { metadata: { labels: { [labels.state]: 'kept' } } },
+        contentType: 'application/merge-patch+json',
+      });
+      return;
+    }
+    // Sooner than the namespace's own end would.
+    await this.#delete(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, { gracePeriodSeconds: 1 });
+    await this.#delete(`/api/v1/namespaces/${namespace}`);
+  }
+
+  async inspect(id: string): Promise<ContainerState | undefined> {
+    const found = await this.find(id);
+    if (found === undefined) return undefined;
+    const [pod, service] = await Promise.all([
+      this.pod(found.namespace),
+      this.#get(`/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
+    ]);
+    return this.#stateOf(found, pod, service);
+  }
+
+  async list(): Promise<ContainerState[]> {
+    const query = { labelSelector: this.#naming.selector() };
+    const [namespaces, pods, services] = await Promise.all([
+      this.#all('/api/v1/namespaces', namespaceList, query),
+      this.#all('/api/v1/pods', podList, query),
+      this.#all('/api/v1/services', serviceList, query),
+    ]);
+    const podIn = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
+    const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
+    return namespaces
+      .map((one) => this.#foundOf(one))
+      .filter((found): found is Found => found !== undefined && !found.isKept)
+      .map((found) => this.#stateOf(found, podIn.get(found.namespace), serviceIn.get(found.namespace)))
+      .filter((state) => state !== undefined);
+  }
+
+  /** All pods of this installation. */
+  pods(): Promise<PodView[]> {
+    return this.#all('/api/v1/pods', podList, { labelSelector: this.#naming.selector() });
+  }
+
+  /** The container, unless there is none, or it is on its way out, or only its data is left. */
+  async find(id: string): Promise<Found | undefined> {
+    const found = await this.#look(id);
+    return found?.isKept === true ? undefined : found;
+  }
+
+  /** As `find`, but rejects `not_found` when there is none. */
+  async mustFind(id: string): Promise<Found> {
+    const found = await this.find(id);
+    if (found === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
+    return found;
+  }
+
+  /** The pod of a container's namespace. */
+  pod(namespace: string): Promise<PodView | undefined> {
+    return this.#get(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, podView);
+  }
+
+  #stateOf(found: Found, pod: PodView | undefined, service: ServiceView | undefined): ContainerState | undefined {
+    // It ran, and nobody here ended it: somebody removed its pod.
+    if (pod === undefined && found.run === 'running') return undefined;
+    // A pod that runs may be of an earlier wish.
+    const annotated = parseJson(pod?.metadata.annotations[specAnnotation], keptSpecView);
+    const state = stateOf(found.id, annotated ?? found.spec, pod, found.run === 'running' ? undefined : found.run);
+    return state.phase === 'running' ? { ...state, externalAddress: externalAddressOf(service) } : state;
+  }
+
+  async #look(id: string): Promise<Found | undefined> {
+    const { items } = await this.#client.json('GET', '/api/v1/namespaces', namespaceList, {
+      query: { labelSelector: this.#naming.selector(id) },
+    });
+    return items.map((one) => this.#foundOf(one)).find((found) => found !== undefined);
+  }
+
+  #foundOf({ metadata }: z.output<typeof objectView>): Found | undefined {
+    const id = this.#naming.idOf(metadata.labels);
+    const spec = parseJson(metadata.annotations[specAnnotation], keptSpecView);
+    if (id === undefined || spec === undefined || metadata.deletionTimestamp != null) return undefined;
+    const userId = metadata.labels[labels.user] ?? '';
+    const run = parseJson(metadata.annotations[runAnnotation], runView);
+    return { id, userId, namespace: metadata.name, spec, run, isKept: metadata.labels[labels.state] === 'kept' };
+  }
+
+  async #all<T>(
+    path: string,
+    schema: z.ZodType<{ items: T[]; metadata: { continue: string } }>,
+    query: Record<string, string>,
+  ): Promise<T[]> {
+    const all: T[] = [];
+    let next = '';
+    do {
+      const more = next === '' ? {} : { continue: next };
+      const page = await this.#client.json('GET', path, schema, { query: { ...query, limit: pageSize, ...more } });
+      all.push(...page.items);
+      next = page.metadata.continue;
+    } while (next !== '');
+    return all;
+  }
+
+  async #get<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
+    try {
+      return await this.#client.json('GET', path, schema);
+    } catch (error) {
+      if (isReply(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Deletes the pod and waits until it is gone. Resolves with what was seen of it last; undefined: there was none. */
+  async #deletePod(namespace: string, graceSeconds = 1): Promise<PodView | undefined> {
+    const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
+    let last = await this.pod(namespace);
+    if (last === undefined) return undefined;
+    const { uid } = last.metadata;
+    // No grace at all would take the pod from the books while it still runs.
+    const options = { gracePeriodSeconds: Math.max(1, Math.round(graceSeconds)), preconditions: { uid } };
+    await this.#delete(path, options);
+    const deadline = Date.now() + graceSeconds * 1000 + goneMs;
+    for (let wait = 50; ; wait = Math.min(1000, wait * 1.3)) {
+      const now = await this.pod(namespace);
+      if (now === undefined || now.metadata.uid !== uid) return last;
+      last = now;
+      if (Date.now() > deadline) {
+        throw new EngineError('unavailable', 'The container does not go: its node may be away.');
+      }
+      await delay(wait);
+    }
+  }
+
+  async #delete(path: string, body: object = {}): Promise<void> {
+    try {
+      await this.#client.call('DELETE', path, { body: { kind: 'DeleteOptions', apiVersion: 'v1', ...body } });
+    } catch (error) {
+      // Gone, or going already.
+      if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
+      throw error;
+    }
+  }
+}
+
+/** The image has nothing that could prepare it. */
+function hasNoShell(pod: PodView): boolean {
+  const over = pod.status.initContainerStatuses.find(({ name }) => name === names.prepare)?.state.terminated;
+  return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
+}
+
+function parseJson<T>(text: string | undefined, schema: z.ZodType<T>): T | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return schema.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,70 @@
+import { z } from 'zod';
+import type { KubeClient } from './client.ts';
+import { isReply } from './errors.ts';
+import type { Used } from './kubelet-summary.ts';
+import { bytesOf, millisOf } from './quantities.ts';
+
+const usage = z.object({ cpu: z.string().default('0'), memory: z.string().default('0') });
+const podMetrics = z.object({
+  items: z.array(
+    z.object({
+      metadata: z.object({ namespace: z.string() }),
+      containers: z.array(z.object({ usage })).default([]),
+    }),
+  ),
+});
+const nodeMetrics = z.object({ items: z.array(z.object({ metadata: z.object({ name: z.string() }), usage })) });
+
+/** CPU and memory, by namespace of pods and by name of nodes. Disk is not known there. */
+export type MetricsAnswer = ReadonlyMap<string, Omit<Used, 'diskBytes'>>;
+
+const root = '/apis/metrics.k8s.io/v1beta1';
+
+interface Asked {
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
+/** What metrics.k8s.io says of the pods of a selector; undefined where it is not served. Rejects with EngineError otherwise. */
+export function podsOfMetricsApi(
+  client: KubeClient,
+  selector: string,
+  asked: Asked,
+): Promise<MetricsAnswer | undefined> {
+  return orAbsent(async () => {
+    const query = { labelSelector: selector };
+    const { items } = await client.json('GET', `${root}/pods`, podMetrics, { ...asked, query });
+    return new Map(
+      items.map(({ metadata, containers }) => [
+        metadata.namespace,
+        {
+          cpuMillis: containers.reduce((total, one) => total + millisOf(one.usage.cpu), 0),
+          memoryBytes: containers.reduce((total, one) => total + bytesOf(one.usage.memory), 0),
+        },
+      ]),
+    );
+  });
+}
+
+/** As `podsOfMetricsApi`, of all nodes. */
+export function nodesOfMetricsApi(client: KubeClient, asked: Asked): Promise<MetricsAnswer | undefined> {
+  return orAbsent(async () => {
+    const { items } = await client.json('GET', `${root}/nodes`, nodeMetrics, asked);
+    return new Map(
+      items.map(({ metadata, usage }) => [
+        metadata.name,
+        { cpuMillis: millisOf(usage.cpu), memoryBytes: bytesOf(usage.memory) },
+      ]),
+    );
+  });
+}
+
+/** 404: nobody registered it. 403: it may not be asked. 503: who serves it is away. */
+async function orAbsent(ask: () => Promise<MetricsAnswer>): Promise<MetricsAnswer | undefined> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (isReply(error, 403, 404, 503)) return undefined;
+    throw error;
+  }
+}
