@@ -2,12 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { failOnLeaks } from '../kit/leaks.ts';
+import { skipWithoutSshd } from '../ssh/sshd.ts';
 import { routeChanges } from './route-changes.ts';
 
 failOnLeaks();
 
-test('a hundred changes drop none of fifty sessions and fail no request', { timeout: 60_000 }, async (t) => {
-  const report = await routeChanges(t, { sessions: 50, changes: 100 });
+const options = { skip: skipWithoutSshd, timeout: 120_000 };
+
+test('a hundred changes drop none of fifty sessions, by SSH and upgraded, and fail no request', options, async (t) => {
+  const report = await routeChanges(t, { sessions: 35, sshSessions: 15, changes: 100 });
   t.diagnostic(JSON.stringify(report));
   assert.deepEqual([report.dropped, report.load.failed], [0, 0]);
   assert.ok(report.load.requests > 50 && report.pictures > 10, JSON.stringify(report));

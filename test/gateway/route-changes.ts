@@ -2,7 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import { Registry } from 'prom-client';
 import { openGateway } from '../../cmd/gateway.ts';
-import { type ContainerState, EngineError } from '../../proto/ports.ts';
+import type { ContainerState } from '../../proto/ports.ts';
 import { deleteRoute, insertRoute } from '../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
@@ -10,13 +10,16 @@ import { certificateContext } from '../../transports/tls/front.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
+import { startSshd } from '../ssh/sshd.ts';
 import { httpOrigin, rawOrigin } from './kit.ts';
 import { certificates } from './listeners-kit.ts';
 import { probe, type Waits } from './probes.ts';
+import { addSshOwner, type SshOwner, sshSession } from './ssh-sessions.ts';
 
 export interface RouteChangesReport {
   readonly changes: number;
   readonly sessions: number;
+  readonly sshSessions: number;
   /** Sessions that ended or did not answer any more. */
   readonly dropped: number;
   /** Looks that brought another picture: changes that come together are seen together. */
@@ -30,10 +33,18 @@ const SESSIONS = 'abcdefghijk1';
 const LOADED = 'abcdefghijk2';
 const RESTLESS = 'abcdefghijk3';
 
-/** Opens `sessions` upgraded connections to one container, loads another, and makes `changes` meanwhile. */
+/** Logins of one owner: less than a user may have. */
+const PER_OWNER = 80;
+/** Logins that come at once. */
+const AT_ONCE = 10;
+
+/**
+ * Opens `sessions` upgraded connections to one container and `sshSessions` logins by SSH to others, loads another, and makes
+ * `changes` meanwhile. Needs an sshd, which stands in for that of the containers.
+ */
 export async function routeChanges(
   t: Cleanup,
-  { sessions, changes }: { sessions: number; changes: number },
+  { sessions, sshSessions, changes }: { sessions: number; sshSessions: number; changes: number },
 ): Promise<RouteChangesReport> {
   const database = await testDatabase();
   t.after(() => database.close());
@@ -62,12 +73,13 @@ export async function routeChanges(
     );
     await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 80, $2)', [id, port]);
   }
+  const sshd = await startSshd(t, ['MaxStartups 500', 'MaxSessions 500']);
+  const owners: SshOwner[] = [];
+  for (let n = 0; n * PER_OWNER < sshSessions; n++) owners.push(await addSshOwner(db, n));
   let lists = 0;
   // The restless one is there at every second look.
   const engine = {
-    dial: async () => {
-      throw new EngineError('unavailable', 'Nothing is dialled here.');
-    },
+    dial: sshd.dial,
     list: async (): Promise<ContainerState[]> => {
       lists++;
       return [SESSIONS, LOADED, ...(lists % 2 === 0 ? [RESTLESS] : [])].map((id) => stateOf(id));
@@ -84,15 +96,23 @@ export async function routeChanges(
     ...{ system, db, engine, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
     certificate: { context: certificateContext(own) },
     ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined, busProblem: () => undefined },
-    sshKeys: { host: [sshKey], platform: sshKey },
+    sshKeys: { host: [sshKey], platform: sshd.user.privateKey },
     ...{ isCaching: false, processRegistry: new Registry() },
   });
   t.after(() => gateway.stop(0));
-  const { http } = gateway.ports;
+  const { http, ssh } = gateway.ports;
 
   const open = await Promise.all(
     Array.from({ length: sessions }, (_, i) => session(t, http, `127.0.0.${2 + (i % 5)}`)),
   );
+  let logins = 0;
+  const logIn = async () => {
+    for (let i = logins++; i < sshSessions; i = logins++) {
+      const owner = owners[Math.floor(i / PER_OWNER)];
+      if (owner !== undefined) open.push(await sshSession(t, ssh, owner, `127.0.0.${2 + (i % 5)}`));
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, logIn));
   let isOver = false;
   let load: Promise<Waits> = Promise.resolve({ requests: 0, failed: 0, p50: 0, p99: 0, most: 0 });
   const loads: Waits[] = [];
@@ -145,6 +165,7 @@ export async function routeChanges(
   return {
     changes,
     sessions,
+    sshSessions,
     dropped: alive.filter((good) => !good).length,
     pictures: lists,
     load: {

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { Duplex } from 'node:stream';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Doorkeeper, networkOf } from '../../transports/ssh/doorkeeper.ts';
 import { Identification } from '../../transports/ssh/identification.ts';
 import { isRightGuess, readRequest } from '../../transports/ssh/internals.ts';
+import { writeTogether } from '../../transports/ssh/write-together.ts';
+import { until } from '../kit/until.ts';
 import { cut } from './readers.ts';
 
 const string = (text: string | Buffer): Buffer => {
@@ -120,4 +123,35 @@ test('the door: mistakes add up, slow down, shut out, and are forgiven', () => {
   );
   now += 200;
   assert.equal(typeof door.admit('a', () => {}), 'object');
+});
+
+test('what is written because of bytes that came leaves together, and what is written later by itself', async () => {
+  const calls: number[] = [];
+  const socket = new Duplex({
+    read: () => {},
+    write: (_chunk, _encoding, done) => {
+      calls.push(1);
+      done();
+    },
+    writev: (chunks, done) => {
+      calls.push(chunks.length);
+      done();
+    },
+  });
+  socket.on('data', () => {
+    for (let n = 0; n < 3; n++) socket.write('packet');
+  });
+  writeTogether(socket, [socket]);
+  socket.push('a');
+  socket.push('b');
+  await until(() => calls.length > 0, { what: 'a write' });
+  assert.equal(socket.writableLength, 0);
+  assert.equal(
+    calls.reduce((sum, count) => sum + count, 0),
+    6,
+  );
+  assert.ok(calls.length <= 2, `${calls}`);
+  socket.write('later');
+  assert.equal(calls.at(-1), 1);
+  socket.destroy();
 });

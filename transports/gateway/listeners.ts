@@ -14,7 +14,7 @@ import { Upstreams } from '../h1/upstreams.ts';
 import type { SshGateway } from '../ssh/gateway.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
-import { readFirst } from '../tcp/first-bytes.ts';
+import { readFirstOfSocket } from '../tcp/first-bytes-of-socket.ts';
 import { listenRaw, listenWires, type RawListener, type RawListenOptions } from '../tcp/listen.ts';
 import { splice } from '../tcp/splice.ts';
 import type { IsTrusted } from '../tcp/trusted.ts';
@@ -192,7 +192,7 @@ export class GatewayListeners {
   }
 
   #detect(socket: Socket, port: number, address: string): void {
-    readFirst(
+    readFirstOfSocket(
       socket,
       this.#options.firstBytesMs ?? FIRST_BYTES_MS,
       (bytes) => {

@@ -356,18 +356,18 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     // Not from here: a thousand requests in one packet must not become a thousand calls deep.
     if (this.#ahead.isEmpty) {
       if (this.#hasEnded) this.#close();
-    } else if (!this.#wire.needsDrain) setImmediate(this.#goOn);
+    } else if (!this.#wire.needsDrain) setImmediate(() => this.#goOn());
   }
 
   /** Takes the request that came ahead of its turn. */
-  #goOn = (): void => {
+  #goOn(): void {
     if (this.#phase !== 'idle') return;
     const chunk = Buffer.concat(this.#ahead.takeAll());
     this.#flow();
     this.#readHead(chunk);
     // The client sent its last and left: what it began is not a request.
     if (this.#hasEnded && this.#request === undefined) this.onEnd();
-  };
+  }
 
   /** Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer. */
   #close(): void {

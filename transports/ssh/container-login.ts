@@ -4,6 +4,7 @@ import ssh2, { type Client, type ConnectConfig, type ParsedKey, type PublicKeyAu
 import { type Engine, EngineError, type Log } from '../../proto/ports.ts';
 import { hangUp } from './shell-stream.ts';
 import { signingKey } from './signing-key.ts';
+import { writeTogether } from './write-together.ts';
 
 /** Where containers are reached and who logs in; the times have defaults. */
 export interface ContainerLoginOptions {
@@ -157,6 +158,7 @@ function login<T>(options: ContainerLoginOptions, attempt: Attempt<T>): Promise<
         });
       },
     });
+    writeTogether(socket, [socket]);
     if (signal.aborted) onAbort();
   });
 }

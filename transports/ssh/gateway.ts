@@ -29,6 +29,7 @@ import { hangUp } from './shell-stream.ts';
 import { Side } from './side.ts';
 import { signingKey } from './signing-key.ts';
 import { Sweeper, type SweeperLimits } from './sweeper.ts';
+import { writeTogether } from './write-together.ts';
 
 /** Bounds, each with a default. */
 export interface SshGatewayLimits extends DoorLimits, SweeperLimits {
@@ -148,6 +149,7 @@ export class SshGateway {
     socket.on('data', onData);
     socket.setNoDelay(true);
     this.#server.injectSocket(socket);
+    writeTogether(socket, [socket]);
   }
 
   /** Ends all connections, with a word to those behind them. */
@@ -173,8 +175,10 @@ export class SshGateway {
     const end = (text: string) => {
       if (isEnding) return;
       isEnding = true;
-      if (!socket.destroyed && socket.writable) disconnect(client, PROTOCOL_ERROR, text);
-      socket.end();
+      if (!socket.destroyed && socket.writable) {
+        disconnect(client, PROTOCOL_ERROR, text);
+        socket.end();
+      }
       setTimeout(() => socket.destroy(), GOODBYE_MS);
     };
     const known: Guest = { ...guest, end };
@@ -244,6 +248,8 @@ export class SshGateway {
       container: new Side(container.client, container.socket),
       onBytes: () => {},
     };
+    writeTogether(socket, [container.socket]);
+    writeTogether(container.socket, [socket]);
     const forget = this.#sweeper.add(sides, end);
     gone.addEventListener('abort', forget);
     container.client.on('close', () => {

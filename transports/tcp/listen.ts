@@ -2,7 +2,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { plainAddress } from '../http/address.ts';
 import type { Admission } from './admission.ts';
-import { readFirst } from './first-bytes.ts';
+import { readFirstOfSocket } from './first-bytes-of-socket.ts';
 import { HandleWire } from './handle-wire.ts';
 import { takeHandles } from './handles.ts';
 import { readProxyHeader } from './proxy-header.ts';
@@ -102,7 +102,7 @@ function readHeader(
   admission: Admission,
   onConnection: (socket: Socket, address: string) => void,
 ): void {
-  readFirst(
+  readFirstOfSocket(
     socket,
     HEADER_MS,
     (bytes) => {

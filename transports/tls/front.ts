@@ -4,7 +4,7 @@
  */
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
-import { readFirstOf } from '../tcp/first-bytes-of.ts';
+import { readFirstOfWire } from '../tcp/first-bytes-of-wire.ts';
 import { NOBODY, type Wire } from '../tcp/wire.ts';
 import { type ClientHello, readClientHello } from './client-hello.ts';
 
@@ -74,7 +74,7 @@ export class TlsFront {
       onDecided: (hello: ClientHello | 'invalid', bytes: Buffer) => this.#heard(wire, address, hello, bytes),
       onTimeout: () => wire.destroy(),
     };
-    readFirstOf(wire, this.#helloMs, asks, first);
+    readFirstOfWire(wire, this.#helloMs, asks, first);
   }
 
   #heard(wire: Wire, address: string, hello: ClientHello | 'invalid', bytes: Buffer): void {

@@ -1,4 +1,4 @@
-/** Waits for the first bytes of a wire until somebody can decide by them, and no longer than a deadline. */
+/** Waits for the first bytes of a wire (a ClientHello) until somebody can decide by them, and no longer than a deadline. */
 import { NOBODY, type Wire, type WireReader } from './wire.ts';
 
 /** Most bytes collected for a decision. */
@@ -15,7 +15,7 @@ export interface FirstBytes<T> {
 }
 
 /** Collects bytes of `wire`, beginning with `first`, until one of `asks` is called. The wire's end before that is nobody's news. */
-export function readFirstOf<T>(wire: Wire, ms: number, asks: FirstBytes<T>, first?: Buffer): void {
+export function readFirstOfWire<T>(wire: Wire, ms: number, asks: FirstBytes<T>, first?: Buffer): void {
   const reader = new FirstReader(wire, ms, asks);
   wire.reader = reader;
   if (first !== undefined) reader.onData(first);
