@@ -31,7 +31,7 @@ import { sshShells } from '../transports/ssh/shells.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
-import { installServiceRoutes, openGateway } from './gateway.ts';
+import { installServiceRoutes, openGateway, serviceRoutes } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
 import { authorityOf, openMappedHosts } from './mapped-hosts.ts';
 import { openMembership } from './membership.ts';
@@ -267,13 +267,15 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     teardown.add('network listener', () => network.server.close(DRAIN_MS));
     const net = `${NETWORK_HOST}:${network.server.port}`;
     const behind = (server: HttpServer) => `${urlHost(host)}:${server.port}`;
-    await installServiceRoutes(db, domain, [
+    const routed = [
       { name: 'auth', endpoints: auth.endpoints, target: behind(listeners.auth) },
       { name: 'compute', endpoints: compute.endpoints, target: behind(listeners.compute) },
       { name: 'net', endpoints: network.service.endpoints, target: net },
       { name: 'monitor', endpoints: monitor.service.endpoints, target: behind(listeners.monitor) },
       { name: 'notify', endpoints: notify.endpoints, target: behind(listeners.notify) },
-    ]);
+    ];
+    // For gateways that run alone; of several processes that do this the last one is told of.
+    await installServiceRoutes(db, domain, routed);
     const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
     const mapped = await openMappedHosts({
       ...{ system, db, sealKey: secrets.encryptionKey, authority: authorityOf(environment) },
@@ -284,6 +286,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       sshKeys,
       mapped,
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
+      ownRoutes: serviceRoutes(domain, routed),
       ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
       ...{ isCaching: options.isCaching, processRegistry: metrics.registry, busProblem },
       own: { targets: [...Object.values(listeners).map(behind), net], secret: gatewaySecret },
