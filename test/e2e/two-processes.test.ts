@@ -45,10 +45,11 @@ test('two processes are one platform: either answers for all, one is drained, on
       ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
     },
   };
-  const [a, b] = [
-    await startPlatform({ data: folders[0] ?? '', env }),
-    await startPlatform({ data: folders[1] ?? '', env }),
-  ];
+  // At once, on an empty database.
+  const [a, b] = await Promise.all([
+    startPlatform({ data: folders[0] ?? '', env }),
+    startPlatform({ data: folders[1] ?? '', env }),
+  ]);
   const killed = { b: false };
   let token = '';
   t.after(async () => {
