@@ -1,6 +1,7 @@
 /** The command line of Troupe. */
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { Refusal } from '../proto/errors.ts';
+import { addAlone } from './alone-cli.ts';
 import type { AuditOptions } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
@@ -342,6 +343,8 @@ routes
     const { routesRemove } = await import('./routes.ts');
     await routesRemove(id, { ...options, json: options.json === true });
   });
+
+addAlone(program, [logService, logSource]);
 
 addDeadLetters(program, { data, json });
 

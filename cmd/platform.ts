@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
-import { registryRights } from '../actors/auth/registry-rights.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
@@ -26,7 +25,6 @@ import { clientAddress } from '../transports/api/client-address.ts';
 import { OpenStreams } from '../transports/api/open-streams.ts';
 import type { FrontProxies } from '../transports/gateway/listeners.ts';
 import { listen } from '../transports/http/index.ts';
-import { registryCatalog } from '../transports/registry/catalog.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import type { Environment, Ports } from './config.ts';
@@ -40,6 +38,7 @@ import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { withOperations } from './operations.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
+import { partsOfRegistry } from './registry-parts.ts';
 import { relayOnce } from './relay.ts';
 import { Teardown } from './teardown.ts';
 
@@ -187,8 +186,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       tokensChanged,
     });
     const registryHost = environment.REGISTRY_HOST;
-    const registryParts =
-      registryHost === undefined ? {} : partsOfRegistry({ db, clock, ...credentials }, registryHost);
+    const registryParts = partsOfRegistry({ db, clock, ...credentials }, registryHost);
     const compute = await startCompute(system, {
       db,
       home: membership.home,
@@ -314,12 +312,6 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await teardown.run();
     throw error;
   }
-}
-
-/** What compute is given of the image registry: rights to pull with, and the list of what there is. */
-function partsOfRegistry(deps: Parameters<typeof registryRights>[0], host: string) {
-  const { auth, mayPull, ownToken } = registryRights(deps, host);
-  return { registryAuth: auth, catalog: registryCatalog({ host, token: ownToken, mayPull }), mayPull };
 }
 
 /** The address at which a listener on `host` is reached from this machine. */

@@ -110,5 +110,6 @@ test('two processes are one platform: either answers for all, one is drained, on
   await says('three');
   assert.equal((await request('POST', `${a.ready.urls.compute}/compute/containers/${id}/stop`, { token })).status, 200);
   await updates.find((frame) => 'text' in frame && frame.text.includes('"stopped"'));
-  assert.equal((await shell.closed).code, 1000);
+  // 1012 when it had not said to the container's actor yet, since that moved, that it is there.
+  assert.ok([1000, 1012].includes((await shell.closed).code));
 });
