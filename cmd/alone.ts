@@ -2,16 +2,23 @@
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 
-/** DATABASE_URL and JWT_SECRET, which `service` (as in "The cluster monitor") shares with the platform. Throws CliError that names what is missing. */
+/**
+ * DATABASE_URL and JWT_SECRET, which `service` (as in "The cluster monitor") shares with the platform; `besides` is only seen to be there.
+ * Throws CliError that names what is missing.
+ */
 export function sharedWithPlatform(
   service: string,
-  { DATABASE_URL, JWT_SECRET }: Pick<Environment, 'DATABASE_URL' | 'JWT_SECRET'>,
+  environment: Environment,
+  besides: readonly (keyof Environment)[] = [],
 ): { connectionString: string; secret: string } {
-  const missing = Object.entries({ DATABASE_URL, JWT_SECRET }).flatMap(([name, value]) =>
-    value === undefined ? [name] : [],
+  const { DATABASE_URL, JWT_SECRET } = environment;
+  const missing = (['DATABASE_URL', 'JWT_SECRET', ...besides] as const).filter(
+    (name) => environment[name] === undefined,
   );
-  if (DATABASE_URL === undefined || JWT_SECRET === undefined)
-    throw new CliError(`${service} needs ${missing.join(' and ')}, the same as the platform has.`);
+  if (DATABASE_URL === undefined || JWT_SECRET === undefined || missing.length > 0) {
+    const list = missing.length > 1 ? `${missing.slice(0, -1).join(', ')} and ${missing.at(-1)}` : missing[0];
+    throw new CliError(`${service} needs ${list}, the same as the platform has.`);
+  }
   return { connectionString: DATABASE_URL, secret: JWT_SECRET };
 }
 

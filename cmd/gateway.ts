@@ -38,6 +38,8 @@ export interface GatewayOptions {
   /** Private keys of the SSH server, and the platform's, which opens containers. */
   readonly sshKeys: { readonly host: readonly string[]; readonly platform: string };
   readonly fileRoutes: readonly StaticRoute[];
+  /** Routes to the services of this process, which it prefers to another's. */
+  readonly ownRoutes?: readonly NewRoute[] | undefined;
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Where access log lines go; undefined: nowhere. */
   readonly accessLog: ((line: string) => void) | undefined;
@@ -136,7 +138,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     gateway = await startGateway(
       system,
       {
-        ...{ db, log, domain, fileRoutes, fallback, busProblem, ports: listeners.ports },
+        ...{ db, log, domain, ownRoutes: options.ownRoutes, fileRoutes, fallback, busProblem, ports: listeners.ports },
         containers: (also) => targets(db, engine, also),
         mappings: options.mapped?.mappings,
         computeNews: computeNews(db),

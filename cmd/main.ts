@@ -1,6 +1,7 @@
 /** The command line of Troupe. */
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { Refusal } from '../proto/errors.ts';
+import { addAlone } from './alone-cli.ts';
 import type { AuditOptions } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
@@ -213,19 +214,6 @@ users
     await usersForgetKeys(name, { ...options, json: options.json === true });
   });
 
-program
-  .command('auth')
-  .description('run the authentication service alone, on DATABASE_URL, JWT_SECRET and, for several, NATS_URL')
-  .option('--addr <address>', 'address it listens on, host:port or :port', ':7001')
-  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
-  .option(...logService)
-  .option(...logSource)
-  .option('--json', 'print one line of JSON once it serves')
-  .action(async (options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) => {
-    const { runAuth } = await import('./auth-command.ts');
-    await runAuth({ ...options, domain: options.domain, json: options.json === true });
-  });
-
 const registry = program
   .command('registry')
   .description('set who may pull from the image registry, and attach one (works while the platform runs)');
@@ -356,6 +344,8 @@ routes
     const { routesRemove } = await import('./routes.ts');
     await routesRemove(id, { ...options, json: options.json === true });
   });
+
+addAlone(program, [logService, logSource]);
 
 addDeadLetters(program, { data, json });
 addDomains(program, { data, json });

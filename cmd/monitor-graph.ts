@@ -91,7 +91,10 @@ async function storedOf(parts: GraphParts): Promise<Part> {
     ],
     edges: [
       ...platform.flatMap(({ id, roles }) =>
-        roles.map((role) => ({ from: `node:${id}`, to: `service:${role}`, kind: 'runs' })),
+        // Publishing the outbox is work, and no service.
+        roles
+          .filter((role) => role !== 'outbox')
+          .map((role) => ({ from: `node:${id}`, to: `service:${role}`, kind: 'runs' })),
       ),
       ...routes.flatMap(({ id, target }) => {
         const name = services.find((one) => one.target === target)?.service.name;

@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
-import { registryRights } from '../actors/auth/registry-rights.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
 import { startCompute } from '../actors/compute/service.ts';
@@ -22,13 +21,12 @@ import { api } from '../transports/api/api.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
 import type { FrontProxies } from '../transports/gateway/listeners.ts';
 import { listen } from '../transports/http/index.ts';
-import { registryCatalog } from '../transports/registry/catalog.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import type { Environment, Ports } from './config.ts';
 import type { Secrets } from './data-dir.ts';
-import { installServiceRoutes, openGateway } from './gateway.ts';
+import { installServiceRoutes, openGateway, serviceRoutes } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { openMembership } from './membership.ts';
@@ -37,6 +35,7 @@ import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { withOperations } from './operations.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
+import { partsOfRegistry } from './registry-parts.ts';
 import { relayOnce } from './relay.ts';
 import { Teardown } from './teardown.ts';
 
@@ -173,8 +172,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       tokensChanged,
     });
     const registryHost = environment.REGISTRY_HOST;
-    const registryParts =
-      registryHost === undefined ? {} : partsOfRegistry({ db, clock, ...credentials }, registryHost);
+    const registryParts = partsOfRegistry({ db, clock, ...credentials }, registryHost);
     const compute = await startCompute(system, {
       db,
       home: membership.home,
@@ -254,13 +252,15 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     teardown.add('network listener', () => network.server.close(DRAIN_MS));
     const net = `${NETWORK_HOST}:${network.server.port}`;
     const behind = (server: HttpServer) => `${urlHost(host)}:${server.port}`;
-    await installServiceRoutes(db, domain, [
+    const routed = [
       { name: 'auth', endpoints: auth.endpoints, target: behind(listeners.auth) },
       { name: 'compute', endpoints: compute.endpoints, target: behind(listeners.compute) },
       { name: 'net', endpoints: network.service.endpoints, target: net },
       { name: 'monitor', endpoints: monitor.service.endpoints, target: behind(listeners.monitor) },
       { name: 'notify', endpoints: notify.endpoints, target: behind(listeners.notify) },
-    ]);
+    ];
+    // For gateways that run alone; of several processes that do this the last one is told of.
+    await installServiceRoutes(db, domain, routed);
     const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
     const mapped = await openMappedHosts({
       ...{ system, db, sealKey: secrets.encryptionKey, authority: authorityOf(environment) },
@@ -273,6 +273,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       mapped,
       installation,
       ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
+      ownRoutes: serviceRoutes(domain, routed),
       ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
       ...{ isCaching: options.isCaching, processRegistry: metrics.registry, busProblem },
       own: { targets: [...Object.values(listeners).map(behind), net], secret: gatewaySecret },
@@ -300,12 +301,6 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await teardown.run();
     throw error;
   }
-}
-
-/** What compute is given of the image registry: rights to pull with, and the list of what there is. */
-function partsOfRegistry(deps: Parameters<typeof registryRights>[0], host: string) {
-  const { auth, mayPull, ownToken } = registryRights(deps, host);
-  return { registryAuth: auth, catalog: registryCatalog({ host, token: ownToken, mayPull }), mayPull };
 }
 
 /** The address at which a listener on `host` is reached from this machine. */

@@ -2,7 +2,7 @@
 import type { MappedHost } from '../../proto/certificates.ts';
 import type { ComputeNewsSource } from '../../proto/compute-news.ts';
 import type { Ending, Log } from '../../proto/ports.ts';
-import type { StaticRoute } from '../../proto/routes.ts';
+import type { NewRoute, StaticRoute } from '../../proto/routes.ts';
 import type { Db } from '../../storage/db.ts';
 
 /** Where a container is reached, and what of it is open to the outside. */
@@ -28,6 +28,11 @@ export interface GatewayDeps {
   readonly domain: string;
   /** Routes of a file, beside those of the table. */
   readonly fileRoutes: readonly StaticRoute[];
+  /**
+   * Where the services of this very process are. They take the place of those that the table knows, which may be another process's: this
+   * gateway goes on when that one ends. Routes of operators win over both.
+   */
+  readonly ownRoutes?: readonly NewRoute[] | undefined;
   /** All containers that have a port open, and the named ones, by id. */
   readonly containers: (also: ReadonlySet<string>) => Promise<ReadonlyMap<string, ContainerTarget>>;
   /** Verified mappings; undefined: no hosts are mapped here. */

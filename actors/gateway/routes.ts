@@ -2,8 +2,8 @@
 
 import type { MappedHost } from '../../proto/certificates.ts';
 import type { Ending } from '../../proto/ports.ts';
-import { RouteTable } from '../../proto/routes.ts';
-import { listRoutes, watchRoutes } from '../../storage/gateway/routes.ts';
+import { type NewRoute, RouteTable, type StaticRoute } from '../../proto/routes.ts';
+import { listRoutes, operatorRoutes, watchRoutes } from '../../storage/gateway/routes.ts';
 import { type AnyRef, dispatch, type Ref, spawn } from '../../supervision/index.ts';
 import type { GatewayDeps } from './deps.ts';
 import type { Routing } from './routing.ts';
@@ -20,11 +20,21 @@ interface State {
   problem: string | undefined;
 }
 
+/** The routes of the table, with this process's own services in the place of all processes'. */
+async function tableRoutes({ db, ownRoutes }: GatewayDeps): Promise<StaticRoute[]> {
+  if (ownRoutes === undefined) return listRoutes(db);
+  const rows = await operatorRoutes(db);
+  const taken = new Set(rows.map(keyOf));
+  return [...ownRoutes.filter((route) => !taken.has(keyOf(route))), ...rows];
+}
+
+const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;
+
 /** Starts the actor. `routing` shows what it finds; while storage or engine are away, what was known last goes on. */
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing): Ref<'look'> {
   const look = async (state: State): Promise<State> => {
     try {
-      const [rows, mapped] = await Promise.all([listRoutes(deps.db), deps.mappings?.read() ?? NOTHING_MAPPED]);
+      const [rows, mapped] = await Promise.all([tableRoutes(deps), deps.mappings?.read() ?? NOTHING_MAPPED]);
       const containers = await deps.containers(new Set([...mapped.values()].map(({ containerId }) => containerId)));
       const routes = [...deps.fileRoutes, ...rows];
       const text = JSON.stringify([

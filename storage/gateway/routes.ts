@@ -28,6 +28,15 @@ export function listRoutes(db: Queries): Promise<RouteRow[]> {
   );
 }
 
+/** The same without those that the platform itself wrote down. */
+export async function operatorRoutes(db: Queries): Promise<RouteRow[]> {
+  return db.many(
+    routeRow,
+    `select id, host, path_prefix, target, strip_prefix, priority from static_routes where not managed
+     order by priority desc, id`,
+  );
+}
+
 /** Adds a route; undefined when there is one of this host, prefix and priority. */
 export async function insertRoute(db: Queries, route: NewRoute): Promise<number | undefined> {
   try {

@@ -11,6 +11,7 @@ import {
   createContainer,
   createSshKey,
   deleteContainer,
+  deleteSshKey,
   getContainer,
   listContainers,
   listIngress,
@@ -314,6 +315,33 @@ test('one rule a port, when both nodes are asked at once', { skip }, async (t) =
   );
   assert.equal(made.filter(({ status }) => status === 'fulfilled').length, 1);
   assert.equal((await a.call(listIngress, owner, by(id))).rules.length, 1);
+});
+
+test('X16: while a node drains, every call is answered, and each change is made once', { skip }, async (t) => {
+  const { db, add } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const owners = Array.from({ length: 6 }, () => someoneAt(b));
+  const counts = { made: 0 };
+  let isOver = false;
+  const load = owners.map(async (owner) => {
+    // At least once after the drain as well.
+    for (let last = false; !last; ) {
+      last = isOver;
+      const body = { name: 'laptop', public_key: publicKey() };
+      const { id } = await a.call(createSshKey, owner, { body });
+      counts.made++;
+      assert.equal((await a.call(listContainers, owner)).containers.length, 0);
+      await a.call(deleteSshKey, owner, { params: { id: String(id) } });
+    }
+  });
+  await until(() => counts.made > 20, { what: 'the load is on' });
+  await b.end();
+  isOver = true;
+  await Promise.all(load);
+  const trail = (action: string) => db.run('select from audit_log where action = $1', [action]);
+  assert.deepEqual([await trail('ssh_key.create'), await trail('ssh_key.delete')], [counts.made, counts.made]);
+  assert.equal(a.home.node.holding, SHARDS);
 });
 
 test('a connection to /compute/ws hears of all changes while its user moves, by hand-over and by a kill', {

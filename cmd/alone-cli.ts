@@ -1,0 +1,26 @@
+/** The command lines of services that run alone. */
+import type { Command } from 'commander';
+import type { AloneOptions } from './run-alone.ts';
+
+/** An option as commander takes it. */
+type Flag = readonly [string, string];
+
+/** Adds them; `flags` are options that all services have. */
+export function addAlone(program: Command, flags: readonly Flag[]): void {
+  const add = (name: string, what: string, port: number, run: (options: AloneOptions) => Promise<void>) => {
+    const command = program
+      .command(name)
+      .description(
+        `run the ${what} service alone, on DATABASE_URL, NATS_URL and the platform's secrets (docs/operations.md)`,
+      )
+      .option('--addr <address>', 'address it listens on, host:port or :port', `:${port}`)
+      .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+      .option('--json', 'print one line of JSON once it serves');
+    for (const flag of flags) command.option(...flag);
+    command.action((options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) =>
+      run({ ...options, domain: options.domain, json: options.json === true }),
+    );
+  };
+  add('auth', 'authentication', 7001, async (options) => (await import('./auth-command.ts')).runAuth(options));
+  add('compute', 'compute', 7002, async (options) => (await import('./compute-command.ts')).runCompute(options));
+}

@@ -1,0 +1,41 @@
+/** `troupe compute`: the compute service alone. */
+import { startCompute } from '../actors/compute/service.ts';
+import { sshElseEngine } from '../actors/compute/shells.ts';
+import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
+import type { Service } from '../proto/service.ts';
+import { parseSealKey } from '../storage/seal.ts';
+import { findDocker } from '../transports/docker/dockerd.ts';
+import { dockerEngine } from '../transports/docker/engine.ts';
+import { sshShells } from '../transports/ssh/shells.ts';
+import { CliError } from './cli-error.ts';
+import { platformKeys } from './platform-keys.ts';
+import { registryOf } from './registry-of.ts';
+import { partsOfRegistry } from './registry-parts.ts';
+import { type AloneOptions, type AloneParts, runAlone } from './run-alone.ts';
+
+/** Runs until it is told to stop. */
+export function runCompute(options: AloneOptions): Promise<void> {
+  return runAlone({ name: 'compute', title: 'compute', needs: ['NATS_URL', 'ENCRYPTION_KEY'], open }, options);
+}
+
+async function open(parts: AloneParts): Promise<Service> {
+  const { environment, domain, db, bus, home, log, clock, jwtSecret, streams, atEnd } = parts;
+  const { DOCKER_HOST, ENCRYPTION_KEY = '', REGISTRY_HOST: registryHost, CONTAINER_SUBNETS: subnetPool } = environment;
+  const { installation, keys } = await platformKeys(db, parseSealKey(ENCRYPTION_KEY));
+  const host = await findDocker(DOCKER_HOST === undefined ? {} : { DOCKER_HOST });
+  if (host === undefined)
+    throw new CliError('No Docker Engine answers: name the one that all compute services share in DOCKER_HOST.');
+  const engine = await dockerEngine({ host, installation, log, ...(subnetPool === undefined ? {} : { subnetPool }) });
+  atEnd('engine', () => engine.close());
+  await bus.ensureStream(NOTIFICATIONS_STREAM);
+  const dial = engine.dial.bind(engine);
+  const ssh = sshShells({ dial, privateKey: async () => keys.privateKey, username: 'root', log });
+  const registry = await registryOf(environment, db);
+  const credentials = { jwtSecret, adminUsername: environment.ADMIN_USERNAME, registry };
+  return startCompute(parts.system, {
+    ...{ db, home, engine, shells: sshElseEngine(ssh, engine, log), tokens: streams, log, clock, domain, registryHost },
+    ...partsOfRegistry({ db, clock, ...credentials }, registryHost),
+    defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
+    platformKey: keys.publicKey,
+  });
+}
