@@ -9,6 +9,7 @@ import { addDomains } from './domains-cli.ts';
 import { integer } from './integer.ts';
 import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
+import { addRekey } from './rekey-cli.ts';
 
 const logService = ['--log-service <address>', 'ship logs to this collector over OTLP/gRPC, host:port'] as const;
 const logSource = ['--log-source <name>', 'name under which its logs are shipped'] as const;
@@ -344,6 +345,7 @@ routes
 
 addDeadLetters(program, { data, json });
 addDomains(program, { data, json });
+addRekey(program, { data, json });
 
 program
   .command('audit')

@@ -11,8 +11,9 @@ import { open, SealError, seal } from '../seal.ts';
  */
 export const ORDER_BUDGET = { most: 100, perHour: 60 } as const;
 
-const accountContext = (directoryUrl: string) => `acme_accounts/${directoryUrl}/key`;
-const challengeContext = (hostname: string) => `acme_challenges/${hostname}/key`;
+/** What sealed values of this room are bound to. */
+export const accountContext = (directoryUrl: string) => `acme_accounts/${directoryUrl}/key`;
+export const challengeContext = (hostname: string) => `acme_challenges/${hostname}/key`;
 
 const accountRow = z.object({ key_sealed: z.instanceof(Buffer), url: z.string().nullable() });
 

@@ -12,8 +12,9 @@ import { takeOrder } from './acme.ts';
 
 const CHANNEL = 'certificates';
 
-const keyContext = (hostname: string, serial: number) => `certificates/${hostname}/${serial}/key`;
-const orderContext = (hostname: string) => `certificates/${hostname}/order_key`;
+/** What sealed values of this room are bound to. */
+export const keyContext = (hostname: string, serial: number) => `certificates/${hostname}/${serial}/key`;
+export const orderContext = (hostname: string) => `certificates/${hostname}/order_key`;
 
 /** Whether a hostname is a verified mapping; in a transaction it stays one until that ends. */
 export async function isMapped(queries: Queries, hostname: string): Promise<boolean> {
