@@ -14,7 +14,7 @@ import { open, parseSealKey, SealError, seal } from '../storage/seal.ts';
 import { getSetting, setSetting } from '../storage/settings.ts';
 import { CliError } from './cli-error.ts';
 import { print } from './command.ts';
-import { readEnvironment } from './config.ts';
+import { type Environment, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
 import { withDatabase } from './database.ts';
 import { openLog } from './log.ts';
@@ -23,29 +23,43 @@ import { SEALED_SETTINGS } from './platform-keys.ts';
 const KEY_FILE = 'encryption-key';
 const NEXT_FILE = 'encryption-key.next';
 
-/** Changes the key. Throws CliError that says what to do. */
+/** Changes the key, and says what was done. Throws as `changeKey`. */
 export async function rekey(options: { readonly data: string; readonly json: boolean }): Promise<void> {
-  const environment = readEnvironment(process.env);
+  const { keyFile, ...done } = await changeKey(readEnvironment(process.env), options.data);
+  print(options, done, () =>
+    [
+      `${done.sealed} secrets are sealed under the new key.`,
+      ...(done.left === 0 ? [] : [`${done.left} did not open with the old key and are as they were.`]),
+      keyFile === undefined
+        ? 'Start everything with the new key as ENCRYPTION_KEY from now on.'
+        : `It is in ${keyFile}.`,
+    ].join('\n'),
+  );
+}
+
+/** What was done; `keyFile`: where the new key is, when it lives in the data folder. */
+export interface Rekeyed {
+  readonly sealed: number;
+  readonly left: number;
+  readonly keyFile: string | undefined;
+}
+
+/** Changes the key. Throws CliError that says what to do. */
+export async function changeKey(environment: Environment, data: string): Promise<Rekeyed> {
   const { ENCRYPTION_KEY: given, NEW_ENCRYPTION_KEY: wanted } = environment;
   if (given !== undefined && wanted === undefined)
     throw new CliError('The key comes from ENCRYPTION_KEY: give the one that replaces it as NEW_ENCRYPTION_KEY.');
-  const dir = openDataDir(options.data);
+  const dir = openDataDir(data);
   const log = openLog(environment.LOG_LEVEL ?? 'error');
   const { encryptionKey: from } = openSecrets(dir, environment);
   const next = join(dir, NEXT_FILE);
   if (given === undefined && !existsSync(next)) keep(next, wanted ?? randomBytes(32).toString('base64'));
   const to = parseSealKey(given === undefined ? readFileSync(next, 'utf8') : (wanted ?? ''));
   const done = await withDatabase(environment, dir, log, (db) => reseal(db, from, to));
-  if (given === undefined) renameSync(next, join(dir, KEY_FILE));
-  print(options, done, () =>
-    [
-      `${done.sealed} secrets are sealed under the new key.`,
-      ...(done.left === 0 ? [] : [`${done.left} did not open with the old key and are as they were.`]),
-      given === undefined
-        ? `It is in ${join(dir, KEY_FILE)}.`
-        : 'Start everything with the new key as ENCRYPTION_KEY from now on.',
-    ].join('\n'),
-  );
+  if (given !== undefined) return { ...done, keyFile: undefined };
+  const keyFile = join(dir, KEY_FILE);
+  renameSync(next, keyFile);
+  return { ...done, keyFile };
 }
 
 /** Does it in one transaction; a key that opens the settings already is left in place. */

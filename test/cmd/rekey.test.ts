@@ -5,7 +5,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openToken, sealToken } from '../../actors/network/tokens.ts';
+import { readEnvironment } from '../../cmd/config.ts';
 import { platformKeys, sshHostKeys } from '../../cmd/platform-keys.ts';
+import { changeKey } from '../../cmd/rekey.ts';
 import { newId } from '../../proto/ids.ts';
 import { type Db, openDb } from '../../storage/db.ts';
 import { acmeAccount, addAcmeAccount, pendingChallenges, putChallenge } from '../../storage/network/acme.ts';
@@ -95,48 +97,46 @@ test('N07: all secrets open with the new key, and none with the old', async (t) 
   const { db, env, data } = await setting(t);
   assert.deepEqual(await secrets(db, oldKey), WHOLE);
   const run = (key: string, next: string) =>
-    troupe(['rekey', '--data', data], { env: { ...env, ENCRYPTION_KEY: key, NEW_ENCRYPTION_KEY: next } });
-  const done = await run(OLD, NEW);
+    changeKey(readEnvironment({ ...env, ENCRYPTION_KEY: key, NEW_ENCRYPTION_KEY: next }), data);
+  const done = await troupe(['rekey', '--data', data], {
+    env: { ...env, ENCRYPTION_KEY: OLD, NEW_ENCRYPTION_KEY: NEW },
+  });
   assert.equal(done.code, 0, done.stderr);
   assert.match(done.stdout, /^8 secrets are sealed under the new key\.\nStart everything with the new key/);
   assert.deepEqual(await secrets(db, newKey), WHOLE);
   await assert.rejects(secrets(db, oldKey), /ENCRYPTION_KEY is not the key this database was set up with/);
   // A second run changes nothing; a wrong key neither.
-  assert.match((await run(OLD, NEW)).stdout, /^0 secrets/);
-  const wrong = await run(OLD, '66'.repeat(32));
-  assert.deepEqual([wrong.code, wrong.stdout], [1, '']);
-  assert.match(wrong.stderr, /not the key this database was set up with/);
+  assert.deepEqual(await run(OLD, NEW), { sealed: 0, left: 0, keyFile: undefined });
+  await assert.rejects(run(OLD, '66'.repeat(32)), /not the key this database was set up with/);
   assert.deepEqual(await secrets(db, newKey), WHOLE);
   // One that was damaged before is left; nothing else waits for it.
   await db.run('update owned_domains set token = set_byte(token, 40, get_byte(token, 40) # 1)');
-  assert.match((await run(NEW, OLD)).stdout, /^7 secrets .*\n1 did not open with the old key and are as they were\.\n/);
+  assert.deepEqual(await run(NEW, OLD), { sealed: 7, left: 1, keyFile: undefined });
   assert.deepEqual(await secrets(db, oldKey), { ...WHOLE, token: undefined });
 });
 
 test('N07: a key in the data folder is replaced there, and a run that was killed halfway is finished by the next', async (t) => {
   const { db, env, data } = await setting(t);
   const file = join(data, 'encryption-key');
+  const key = () => readFile(file, 'utf8');
+  const run = () => changeKey(readEnvironment(env), data);
   await writeFile(file, OLD, { mode: 0o600 });
-  const first = await troupe(['rekey', '--data', data], { env });
-  assert.equal(first.code, 0, first.stderr);
-  assert.match(first.stdout, /^8 secrets [\s\S]*It is in .*encryption-key\.\n$/);
-  assert.deepEqual(await secrets(db, parseSealKey(await readFile(file, 'utf8'))), WHOLE);
+  assert.deepEqual(await run(), { sealed: 8, left: 0, keyFile: file });
+  const first = await key();
+  assert.deepEqual(await secrets(db, parseSealKey(first)), WHOLE);
   // As a kill after the commit leaves it: the database has the new key, the file the old one.
-  const second = parseSealKey(await readFile(file, 'utf8'));
-  const before = await readFile(file, 'utf8');
-  assert.equal((await troupe(['rekey', '--data', data], { env })).code, 0);
-  const after = await readFile(file, 'utf8');
-  await writeFile(join(data, 'encryption-key.next'), after);
-  await writeFile(file, before);
-  await assert.rejects(secrets(db, second), /run `troupe rekey` again if it was interrupted/);
-  const again = await troupe(['rekey', '--data', data, '--json'], { env });
-  assert.deepEqual([again.code, JSON.parse(again.stdout)], [0, { sealed: 0, left: 0 }], again.stderr);
-  assert.equal(await readFile(file, 'utf8'), after);
-  assert.deepEqual(await secrets(db, parseSealKey(after)), WHOLE);
+  await run();
+  const second = await key();
+  await writeFile(`${file}.next`, second);
+  await writeFile(file, first);
+  await assert.rejects(secrets(db, parseSealKey(first)), /run `troupe rekey` again if it was interrupted/);
+  assert.deepEqual(await run(), { sealed: 0, left: 0, keyFile: file });
+  assert.equal(await key(), second);
+  assert.deepEqual(await secrets(db, parseSealKey(second)), WHOLE);
   // As a kill before the commit leaves it: the next run goes on with the key that lies there.
-  await writeFile(join(data, 'encryption-key.next'), NEW);
-  assert.match((await troupe(['rekey', '--data', data], { env })).stdout, /^8 secrets/);
-  assert.equal(await readFile(file, 'utf8'), NEW);
+  await writeFile(`${file}.next`, NEW);
+  assert.equal((await run()).sealed, 8);
+  assert.equal(await key(), NEW);
   assert.deepEqual(await secrets(db, newKey), WHOLE);
 });
 
@@ -145,11 +145,11 @@ test('it refuses while a part of the platform is connected, and without a new ke
   const gateway = openDb({ connectionString: env.DATABASE_URL }, { log: silentLog, name: 'gateway', max: 1 });
   t.after(() => gateway.close());
   await gateway.ping();
-  const keys = { ENCRYPTION_KEY: OLD, NEW_ENCRYPTION_KEY: NEW };
-  const refused = await troupe(['rekey', '--data', data], { env: { ...env, ...keys } });
-  assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /Parts of the platform run on this database \(troupe\/gateway\): stop them first\./);
+  const keys = { ...env, ENCRYPTION_KEY: OLD };
+  await assert.rejects(
+    changeKey(readEnvironment({ ...keys, NEW_ENCRYPTION_KEY: NEW }), data),
+    /Parts of the platform run on this database \(troupe\/gateway\): stop them first\./,
+  );
   assert.deepEqual(await secrets(db, oldKey), WHOLE);
-  const without = await troupe(['rekey', '--data', data], { env: { ...env, ENCRYPTION_KEY: OLD } });
-  assert.match(without.stderr, /give the one that replaces it as NEW_ENCRYPTION_KEY/);
+  await assert.rejects(changeKey(readEnvironment(keys), data), /give the one that replaces it as NEW_ENCRYPTION_KEY/);
 });
