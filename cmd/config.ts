@@ -91,6 +91,7 @@ const environmentSchema = z.object({
     .refine((value) => Buffer.byteLength(value) >= 32, 'must be at least 32 bytes')
     .optional(),
   ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),
+  NEW_ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),
   ADMIN_USERNAME: usernameSchema.default('admin'),
   ADMIN_PASSWORD: z
     .string()

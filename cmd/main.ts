@@ -11,6 +11,7 @@ import { addDrain } from './drain-cli.ts';
 import { integer } from './integer.ts';
 import type { SendOptions } from './notify-send.ts';
 import { version } from './package-root.ts';
+import { addRekey } from './rekey-cli.ts';
 
 const logService = ['--log-service <address>', 'ship logs to this collector over OTLP/gRPC, host:port'] as const;
 const logSource = ['--log-source <name>', 'name under which its logs are shipped'] as const;
@@ -349,6 +350,7 @@ addAlone(program, [logService, logSource]);
 
 addDeadLetters(program, { data, json });
 addDomains(program, { data, json });
+addRekey(program, { data, json });
 
 program
   .command('audit')

@@ -11,6 +11,9 @@ const KEY_SETTING = 'platform_ssh_key';
 const KEY_CONTEXT = `settings/${KEY_SETTING}`;
 const HOST_KEYS = { ed25519: 'ssh_host_key_ed25519', rsa: 'ssh_host_key_rsa' } as const;
 
+/** Settings that hold what is sealed, each in its last line, bound to `settings/<its name>`. */
+export const SEALED_SETTINGS: readonly string[] = [KEY_SETTING, HOST_KEYS.ed25519, HOST_KEYS.rsa];
+
 /** Reads both, or makes them at the first start. Throws CliError when ENCRYPTION_KEY is not the one they were sealed with. */
 export async function platformKeys(
   db: Db,
@@ -49,6 +52,11 @@ function unsealed(encryptionKey: KeyObject, context: string, sealed: string): st
     return open(encryptionKey, context, Buffer.from(sealed, 'base64')).toString();
   } catch (cause) {
     if (!(cause instanceof SealError)) throw cause;
-    throw new CliError('ENCRYPTION_KEY is not the key this database was set up with: give the right one.', { cause });
+    throw new CliError(
+      'ENCRYPTION_KEY is not the key this database was set up with: give the right one, or run `troupe rekey` again if it was interrupted.',
+      {
+        cause,
+      },
+    );
   }
 }

@@ -1,18 +1,17 @@
 /** Provider tokens at rest: sealed, each for its own row. */
 import type { KeyObject } from 'node:crypto';
+import { tokenContext } from '../../storage/network/zones.ts';
 import { open, SealError, seal } from '../../storage/seal.ts';
-
-const contextOf = (ownedDomainId: string) => `owned_domains/${ownedDomainId}/token`;
 
 /** Seals a token for the row it will stand in. */
 export function sealToken(key: KeyObject, ownedDomainId: string, token: string): Buffer {
-  return seal(key, contextOf(ownedDomainId), Buffer.from(token));
+  return seal(key, tokenContext(ownedDomainId), Buffer.from(token));
 }
 
 /** The token of a row; undefined when it does not open: another key, another row's, or damaged. */
 export function openToken(key: KeyObject, ownedDomainId: string, sealed: Uint8Array): string | undefined {
   try {
-    return open(key, contextOf(ownedDomainId), sealed).toString();
+    return open(key, tokenContext(ownedDomainId), sealed).toString();
   } catch (error) {
     if (error instanceof SealError) return undefined;
     throw error;

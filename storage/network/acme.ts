@@ -14,8 +14,9 @@ const sealedCertificateRow = z.object({ hostname: z.string(), cert: z.string(), 
  */
 export const ORDER_BUDGET = { most: 100, perHour: 60 } as const;
 
-const accountContext = (directoryUrl: string) => `acme_accounts/${directoryUrl}/key`;
-const challengeContext = (hostname: string) => `acme_challenges/${hostname}/key`;
+/** What sealed values of this room are bound to. */
+export const accountContext = (directoryUrl: string) => `acme_accounts/${directoryUrl}/key`;
+export const challengeContext = (hostname: string) => `acme_challenges/${hostname}/key`;
 
 const accountRow = z.object({ key_sealed: z.instanceof(Buffer), url: z.string().nullable() });
 

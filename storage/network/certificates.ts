@@ -15,8 +15,9 @@ const hostnameRow = z.object({ hostname: z.string() });
 
 const CHANNEL = 'certificates';
 
-const keyContext = (hostname: string, serial: number) => `certificates/${hostname}/${serial}/key`;
-const orderContext = (hostname: string) => `certificates/${hostname}/order_key`;
+/** What sealed values of this room are bound to. */
+export const keyContext = (hostname: string, serial: number) => `certificates/${hostname}/${serial}/key`;
+export const orderContext = (hostname: string) => `certificates/${hostname}/order_key`;
 
 /** Whether a hostname is a verified mapping; in a transaction it stays one until that ends. */
 export async function isMapped(queries: Queries, hostname: string): Promise<boolean> {

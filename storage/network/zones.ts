@@ -2,6 +2,9 @@
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';
 
+/** What the sealed token of a row is bound to. */
+export const tokenContext = (ownedDomainId: string) => `owned_domains/${ownedDomainId}/token`;
+
 /** A zone as its provider names it; `name` is as DNS has it: lower case, without the last dot. */
 export interface ZoneRow {
   readonly zoneId: string;

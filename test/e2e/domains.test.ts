@@ -6,8 +6,10 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
+import { drawDomains } from '../../cmd/domains.ts';
 import { graphSchema } from '../../proto/monitor.ts';
 import type { Db } from '../../storage/db.ts';
+import { allMappings } from '../../storage/network/overview.ts';
 import { startBox } from '../kit/containers.ts';
 import { testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
@@ -96,14 +98,19 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
     ]);
     return stdout;
   };
-  const list = async (...args: string[]) => {
+  /** What the operator sees. */
+  const list = async () => {
+    assert.ok(db !== undefined);
+    return `${drawDomains(await allMappings(db, 100), new Date())}\n`;
+  };
+  const command = async (...args: string[]) => {
     const { code, stdout, stderr } = await troupe(['domains', 'list', '--data', data, ...args], { env });
     assert.equal(code, 0, stderr);
     return stdout;
   };
 
   test('waits for its TXT record, then serves https with a chain that curl believes, and says at each step what to do', async (t) => {
-    assert.equal(await list(), 'No hostname is mapped.\n');
+    assert.equal(await command(), 'No hostname is mapped.\n');
     await records('shop CNAME ingress');
     const created = await map('Shop.Example.org.');
     const { id } = created;
@@ -140,7 +147,7 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
     assert.match(await list(), /^shop\.example\.org +verified +admin +\S+:8080 +until \d{4}-\d\d-\d\d\n$/m);
     const [one] = z
       .array(z.object({ domain: z.string(), certified_until: z.iso.datetime(), detail: z.literal('') }))
-      .parse(JSON.parse(await list('--json')));
+      .parse(JSON.parse(await command('--json')));
     assert.equal(one?.domain, 'shop.example.org');
     // Plain HTTP leads there; the certificate is the authority's, and for this name alone.
     const httpPort = new URL(platform.ready.urls.http).port;

@@ -38,11 +38,14 @@ export interface CertificateTrialReport extends CertificateTrialOptions {
 }
 
 /** Runs it. Needs pebble and a Docker Engine. Rejects with what is not as it should be, and the seed. */
-export async function runCertificateTrial(options: CertificateTrialOptions): Promise<CertificateTrialReport> {
+export async function runCertificateTrial(
+  options: CertificateTrialOptions,
+  onProgress: (line: string) => void = () => {},
+): Promise<CertificateTrialReport> {
   const ends: (() => Promise<void> | void)[] = [];
   const cleanup: Cleanup = { after: (end) => void ends.unshift(end) };
   try {
-    return await trial(cleanup, options);
+    return await trial(cleanup, options, onProgress);
   } catch (error) {
     throw new Error(`seed ${options.seed}`, { cause: error });
   } finally {
@@ -50,7 +53,11 @@ export async function runCertificateTrial(options: CertificateTrialOptions): Pro
   }
 }
 
-async function trial(t: Cleanup, options: CertificateTrialOptions): Promise<CertificateTrialReport> {
+async function trial(
+  t: Cleanup,
+  options: CertificateTrialOptions,
+  onProgress: (line: string) => void,
+): Promise<CertificateTrialReport> {
   const random = seeded(options.seed);
   const town = await openTown(t);
   await Promise.all([town.start(), town.start(), town.start()]);
@@ -66,6 +73,7 @@ async function trial(t: Cleanup, options: CertificateTrialOptions): Promise<Cert
   await town.issued(...names);
   const issuedMs = Math.round(performance.now() - began);
   const orders = town.pebble.orders();
+  onProgress(`${names.length} certificates by ${orders} orders in ${issuedMs} ms`);
   // One that dies between the authority's answer and its own note of it leaves an order that nobody knows.
   assert.ok(orders >= names.length && orders <= names.length + options.kills * 20, `${orders} orders`);
   if (options.kills === 0) assert.equal(orders, names.length);
@@ -77,6 +85,7 @@ async function trial(t: Cleanup, options: CertificateTrialOptions): Promise<Cert
   const honest = new Visitors(town.balancer.port, names, ca);
   const flood = await nameFlood(town.balancer.port, {
     ...{ count: options.strangers, atOnce: options.atOnce },
+    onProgress,
     parents: ['nobody.example', 'example.com', names[0] ?? '', 'cloud.test'],
   });
   const { handshakes, longestMs } = await honest.end();

@@ -11,5 +11,7 @@ const [strangers = 100_000, atOnce = 64, names = 60, kills = 6, seed = Date.now(
   .slice(2)
   .map(Number);
 process.stdout.write(`seed ${seed}\n`);
-const report = await runCertificateTrial({ seed, names, kills, strangers, atOnce });
+const report = await runCertificateTrial({ seed, names, kills, strangers, atOnce }, (line) =>
+  process.stdout.write(`${line}\n`),
+);
 process.stdout.write(`${JSON.stringify(report, undefined, 2)}\n`);

@@ -19,7 +19,12 @@ const LABEL = 'x'.repeat(24);
 /** Says `count` hellos to `port`, `atOnce` at a time: below each of `parents` in turn, every third as an authority's challenge. */
 export async function nameFlood(
   port: number,
-  options: { readonly count: number; readonly atOnce: number; readonly parents: readonly string[] },
+  options: {
+    readonly count: number;
+    readonly atOnce: number;
+    readonly parents: readonly string[];
+    readonly onProgress?: (line: string) => void;
+  },
 ): Promise<FloodReport> {
   const { count, atOnce, parents } = options;
   const hellos = await Promise.all(
@@ -33,7 +38,7 @@ export async function nameFlood(
   const client = async () => {
     while (said < count) {
       const hello = Buffer.from(hellos[said % hellos.length] ?? '');
-      said++;
+      if (++said % 10_000 === 0) options.onProgress?.(`${said} strangers, ${refused} refused`);
       hello.write(randomBytes(LABEL.length / 2).toString('hex'), hello.indexOf(LABEL), 'latin1');
       const answer = await exchange(port, hello);
       if (answer === 'alert 112') refused++;

@@ -1,0 +1,17 @@
+/** The short form of `npm run soak -- certificates`. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { skipWithoutDocker } from '../kit/docker.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { runCertificateTrial } from './certificate-trial.ts';
+import { skipWithoutPebble } from './kit/pebble.ts';
+
+failOnLeaks();
+
+test('T17, T22: strangers by the hundred cause no order, after a gateway was killed while many hostnames were ordered', {
+  skip: skipWithoutPebble() || skipWithoutDocker(),
+  timeout: 900_000,
+}, async () => {
+  const report = await runCertificateTrial({ seed: 7, names: 6, kills: 1, strangers: 600, atOnce: 16 });
+  assert.equal(report.refused, 600);
+});
