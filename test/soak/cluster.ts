@@ -108,7 +108,8 @@ function report(trials: readonly Trial[], verdict: Verdict, load: Load, tookMs: 
   const failures = new Map<string, number>();
   for (const failure of load.failures) failures.set(failure, (failures.get(failure) ?? 0) + 1);
   out('what came instead of an answer:');
-  for (const [failure, times] of [...failures].sort((a, b) => b[1] - a[1]).slice(0, 10)) out(`  ${times} times ${failure}`);
+  for (const [failure, times] of [...failures].sort((a, b) => b[1] - a[1]).slice(0, 10))
+    out(`  ${times} times ${failure}`);
   for (const { fault, what } of findings.slice(0, 50)) out(`FAILED: ${fault}: ${what}`);
   if (findings.length > 0) process.exitCode = 1;
 }
