@@ -57,6 +57,8 @@ const MAX_HOPS = 2;
 const OWNERLESS_MS = 10_000;
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
+/** An answer that was sent before its owner changed arrives within this, ms. */
+const LAST_ANSWER_MS = 1000;
 /** Added to the deadline of an ask at its owner: the asker's own deadline decides. */
 const GRACE_MS = 50;
 
@@ -77,6 +79,14 @@ interface Journey {
   unanswered: Place | undefined;
 }
 
+/** An ask that waits for the answer of an owner. */
+interface Asked {
+  readonly shard: number;
+  readonly place: Place;
+  /** The owner has changed. */
+  giveUp(): void;
+}
+
 /**
  * The door to the entities of a kind, whichever node they are on.
  *
@@ -90,6 +100,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
   readonly #kind: PlacedKind<Msg>;
   readonly #local: Entities<Msg> | undefined;
   readonly #parked = new Map<number, Parked<Msg>[]>();
+  readonly #asked = new Set<Asked>();
   #waiting = 0;
   #closed = false;
 
@@ -140,8 +151,9 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     return this.#askAround(id, shard, make, performance.now() + timeoutMs);
   }
 
-  /** Sends what waited for an owner, if there is one now. */
+  /** The view of the cluster is another: sends what waited for an owner, if there is one now, and waits no more for former ones. */
   flush(): void {
+    for (const asked of this.#asked) if (!this.#isOwner(asked)) asked.giveUp();
     if (this.#waiting === 0) return;
     const now = performance.now();
     for (const [shard, parked] of [...this.#parked]) {
@@ -325,11 +337,8 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     });
     let data: Uint8Array;
     try {
-      data = await bus.request(
-        this.#cluster.subject(place.node, 'ask'),
-        question,
-        Math.max(1, Math.min(left, resendMs)),
-      );
+      const waitMs = Math.max(1, Math.min(left, resendMs));
+      data = await this.#whileOwner(id, place, bus.request(this.#cluster.subject(place.node, 'ask'), question, waitMs));
     } catch (error) {
       if (!(error instanceof BusError)) throw error;
       // It did not get there this time; an earlier time it may have.
@@ -344,6 +353,42 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     if (answer.type === 'reply') return outgoing.decodeReply(answer.reply, refs);
     journey.unanswered = undefined;
     return undefined;
+  }
+
+  /** The answer of an owner. One that froze or was cut off is not waited for once another has its shard: rejects `timeout` then. */
+  #whileOwner(id: string, place: Place, answer: Promise<Uint8Array>): Promise<Uint8Array> {
+    return new Promise((resolve, reject) => {
+      let last: NodeJS.Timeout | undefined;
+      const asked: Asked = {
+        ...{ shard: this.#shardOf(id), place },
+        giveUp: () => {
+          last ??= setTimeout(() => {
+            this.#asked.delete(asked);
+            reject(new BusError('timeout', `${place.node} owns ${this.#kind.kind} ${id} no more, and did not answer.`));
+          }, LAST_ANSWER_MS);
+        },
+      };
+      const end = () => {
+        clearTimeout(last);
+        this.#asked.delete(asked);
+      };
+      this.#asked.add(asked);
+      answer.then(
+        (data) => {
+          end();
+          resolve(data);
+        },
+        (error: unknown) => {
+          end();
+          reject(error);
+        },
+      );
+    });
+  }
+
+  #isOwner({ shard, place }: Asked): boolean {
+    const now = this.#cluster.node.ownerOf(this.#kind.service, shard);
+    return now?.node === place.node && now.epoch === place.epoch;
   }
 
   #tooLate(id: string, { unanswered }: Journey): ActorError {

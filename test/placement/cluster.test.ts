@@ -109,7 +109,13 @@ test('X02: a node that was frozen and wakes serves nothing, writes nothing, and 
 
 test('X16: draining under load loses no ask, and none is handled twice', async (t) => {
   const place = await town(t);
-  const [a, b, c] = [await place.add('a'), await place.add('b'), await place.add('c')];
+  // An answer that is only late is waited for.
+  const resendMs = ASK_MS;
+  const [a, b, c] = [
+    await place.add('a', { resendMs }),
+    await place.add('b', { resendMs }),
+    await place.add('c', { resendMs }),
+  ];
   await place.settled(a, b, c);
   const done: string[] = [];
   let going = true;
@@ -165,6 +171,20 @@ test('an ask whose answer is lost with its owner fails and says that it may have
   assert.ok(error instanceof ActorError && error.code === 'stopped' && error.begun, String(error));
   assert.deepEqual(await effects(place), ['once']);
   assert.equal(await ask(b, id, 'balance'), 1);
+});
+
+test('X02: an ask of an owner that stands still ends when another has its shard, not when the time for an answer is over', {
+  timeout: 60_000,
+}, async (t) => {
+  const place = await town(t);
+  const [a, b] = [await place.add('a', { resendMs: 600_000 }), await place.add('b')];
+  await place.settled(a, b);
+  const [account] = accountsOf(b);
+  assert.ok(account);
+  b.faults.offBus = true;
+  b.faults.frozen = true;
+  const asked = a.accounts.ask(account, (replyTo: Ref<number>) => ({ type: 'balance', replyTo }), 600_000);
+  await assert.rejects(asked, (error) => error instanceof ActorError && error.code === 'stopped' && error.begun);
 });
 
 test('errors keep their codes and causes over nodes', async (t) => {

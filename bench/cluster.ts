@@ -1,0 +1,82 @@
+/**
+ * What do several processes give, and what does it cost to ask an entity at another one, beside bare NATS?
+ *
+ * `npm run bench -- cluster [ROUNDS] [SECONDS]`: (1) remote asks through placement beside bare NATS request/reply between the same two
+ * kinds of processes on one nats-server, in turns; fails when p50 or p99 is above 1.3 times bare. (2) requests a second of 1, 2 and 4
+ * processes of `troupe auth` (root; wrk), whose load, broker and database share the machine with them. (3) which part of the entities a node
+ * moves that joins or leaves; fails above 1.1 / N.
+ */
+import { cpus, loadavg } from 'node:os';
+import { z } from 'zod';
+import { percentile } from '../test/cluster/history.ts';
+import { startTestServer, testDatabase } from '../test/kit/database.ts';
+import { startNats } from '../test/kit/nats.ts';
+import { simulateMoves } from '../test/placement/simulation.ts';
+import { measureAsks, serveAsks, type Way } from './cluster/asks.ts';
+import { measureRequests } from './cluster/requests.ts';
+
+const GOAL = 1.3;
+const groundSchema = z.object({
+  nats: z.string(),
+  database: z.object({ socketDir: z.string(), port: z.number(), user: z.string(), database: z.string() }),
+});
+const out = (line: string) => process.stdout.write(`${line}\n`);
+const median = (values: readonly number[]) => percentile(values, 0.5);
+
+if (process.argv[2] === 'serve') await serveAsks(groundSchema.parse(JSON.parse(process.argv[3] ?? '')));
+else await main(Number(process.argv[2] ?? 5) || 5, Number(process.argv[3] ?? 5) || 5);
+
+async function main(rounds: number, seconds: number): Promise<void> {
+  out(
+    `${cpus().length} processors (${cpus()[0]?.model ?? 'unknown'}), load ${(loadavg()[0] ?? 0).toFixed(1)}, ${rounds} rounds`,
+  );
+  const ends: (() => Promise<void> | void)[] = [];
+  const t = { after: (end: () => Promise<void> | void) => void ends.push(end) };
+  try {
+    await asks(t, rounds);
+    await requests(t, seconds, rounds);
+  } finally {
+    for (let end = ends.pop(); end !== undefined; end = ends.pop()) await end();
+  }
+  out('\nplacement of 1,000 nodes and 1 million entities');
+  if (!simulateMoves({ nodes: 1000, entities: 1_000_000, clusters: 10, joins: 500, out })) process.exitCode = 1;
+}
+
+async function asks(t: Parameters<typeof startNats>[0], rounds: number): Promise<void> {
+  const server = await startTestServer();
+  t.after(() => server.stop());
+  process.env.TROUPE_TEST_PG = server.socketDir;
+  const database = await testDatabase();
+  t.after(() => database.close());
+  const nats = await startNats(t);
+  const { ours, bare } = await measureAsks({ nats: nats.server, database: database.connection }, rounds);
+  out('\nasks between two processes       p50 ms   p99 ms   64 at once   processor, both ends');
+  for (const way of [ours, bare]) {
+    out(
+      `  ${way.name.padEnd(28)} ${at(way, 0.5).toFixed(3).padStart(8)} ${at(way, 0.99).toFixed(3).padStart(8)} ` +
+        `${median(way.rates).toFixed(0).padStart(10)}/s ${median(way.cpuUs).toFixed(0).padStart(10)} µs`,
+    );
+  }
+  for (const part of [0.5, 0.99]) {
+    const ratio = at(ours, part) / at(bare, part);
+    const isMissed = ratio > GOAL;
+    if (isMissed) process.exitCode = 1;
+    out(`  p${part * 100}: ${ratio.toFixed(2)} times bare (goal ${GOAL}${isMissed ? ', MISSED' : ''})`);
+  }
+}
+
+function at({ latencies }: Way, part: number): number {
+  return percentile(latencies, part);
+}
+
+async function requests(t: Parameters<typeof startNats>[0], seconds: number, rounds: number): Promise<void> {
+  const rates = await measureRequests(t, [1, 2, 4], seconds, Math.min(rounds, 3));
+  out('\nrequests a second, GET /api/session');
+  const one = median(rates[0]?.perSecond ?? []);
+  for (const { processes, perSecond } of rates) {
+    const rate = median(perSecond);
+    out(
+      `  ${processes} process${processes === 1 ? '  ' : 'es'} ${rate.toFixed(0).padStart(8)}/s, ${(rate / one).toFixed(2)} of one`,
+    );
+  }
+}
