@@ -144,11 +144,23 @@ async function refreshes({ port, child }: Server, engine: CountingEngine): Promi
   while ((await counted(port)) === begun) await pause(REFRESH_MS / 20);
   // Half a refresh later none is under way: neither now nor at the end.
   await pause(REFRESH_MS / 2);
-  const [from, cpu, calls] = [await counted(port), cpuMs(child), engine.calls()];
+  const from = await counts(port, engine);
+  const used = cpuMs(child);
   await pause(REFRESHES * REFRESH_MS);
-  const [usedMs, called] = [cpuMs(child) - cpu, engine.calls() - calls];
-  const count = (await counted(port)) - from;
-  return { cpuMs: usedMs / count, calls: called / count };
+  const usedMs = cpuMs(child) - used;
+  const to = await counts(port, engine);
+  const count = to.refreshes - from.refreshes;
+  return { cpuMs: usedMs / count, calls: (to.calls - from.calls) / count };
+}
+
+/** Refreshes and engine calls of one moment. */
+async function counts(port: number, engine: CountingEngine): Promise<{ refreshes: number; calls: number }> {
+  for (;;) {
+    const calls = engine.calls();
+    const refreshes = await counted(port);
+    await pause(REFRESH_MS / 10);
+    if (engine.calls() === calls && (await counted(port)) === refreshes) return { refreshes, calls };
+  }
 }
 
 async function counted(port: number): Promise<number> {

@@ -7,6 +7,9 @@ import { FrameCounter } from '../push/clients.ts';
 /** Sockets that are opened at once. */
 const AT_ONCE = 100;
 const DATA = Buffer.from('data: ');
+/** A pong that nobody asked for (RFC 6455, section 5.5.3), so that no server takes a WebSocket for dead. */
+const PONG = Buffer.from([0x8a, 0x80, 0, 0, 0, 0]);
+const PONG_MS = 10_000;
 
 /** Counts bytes in a stream, torn anywhere. */
 interface Counter {
@@ -41,6 +44,7 @@ export async function clients(port: number, streams: number): Promise<void> {
   const tokens: readonly string[] = JSON.parse(String(first));
   const shared = Buffer.allocUnsafe(256 * 1024);
   const sockets: Socket[] = [];
+  const webSockets: Socket[] = [];
   let got = 0;
   const open = (index: number): Promise<void> => {
     const isSocket = index % 2 === 1;
@@ -72,8 +76,12 @@ export async function clients(port: number, streams: number): Promise<void> {
       const path = isSocket ? '/ws/pod-metrics' : '/sse/pod-metrics';
       socket.write(`GET ${path} HTTP/1.1\r\n${head}${isSocket ? upgrade : ''}\r\n`);
       sockets.push(socket);
+      if (isSocket) webSockets.push(socket);
     });
   };
+  const timer = setInterval(() => {
+    for (const socket of webSockets) socket.write(PONG);
+  }, PONG_MS);
   let isOver = false;
   const fail = (reason: string) => {
     if (isOver) return;
@@ -89,5 +97,6 @@ export async function clients(port: number, streams: number): Promise<void> {
   say();
   await once(lines, 'close');
   isOver = true;
+  clearInterval(timer);
   for (const socket of sockets) socket.destroy();
 }

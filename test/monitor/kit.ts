@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { docker, inDocker } from '../kit/docker.ts';
 import type { Cleanup } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
 
 /** One event of a stream; `comment` lines are kept apart. */
 export interface SseEvent {
@@ -77,22 +76,4 @@ export async function runIn(containerId: string, script: string): Promise<void> 
   });
   await client.call('POST', `/exec/${Id}/start`, { body: { Detach: true } });
   client.close();
-}
-
-/** Thousandths of a core that a container's cgroup has used over about `ms`. */
-export async function cpuOf(containerId: string, ms: number): Promise<number> {
-  const client = docker();
-  const [found] = await inDocker(containerId);
-  const schema = z.object({
-    read: z.string(),
-    cpu_stats: z.object({ cpu_usage: z.object({ total_usage: z.number() }) }),
-  });
-  const look = () =>
-    client.json('GET', `/containers/${found?.id}/stats`, schema, { query: { stream: false, 'one-shot': true } });
-  const [first, began] = [await look(), performance.now()];
-  await until(() => performance.now() - began >= ms, { timeoutMs: ms + 5000, everyMs: 50 });
-  const last = await look();
-  client.close();
-  const used = last.cpu_stats.cpu_usage.total_usage - first.cpu_stats.cpu_usage.total_usage;
-  return used / (Date.parse(last.read) - Date.parse(first.read)) / 1000;
 }

@@ -1,4 +1,4 @@
-/** Alerts on the running platform, from a container that ends over and over, or a disk that fills, to rows and sockets. */
+/** The platform and a second monitor beside it: alerts from a container or a disk to rows and sockets, and tokens that end streams. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -22,14 +22,14 @@ import {
 } from '../kit/platform.ts';
 import { until } from '../kit/until.ts';
 import { websocket } from '../kit/websocket.ts';
-import { runIn } from './kit.ts';
+import { runIn, sse } from './kit.ts';
 import { mountSkip, mountSmall } from './small-disk.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
 const JWT_SECRET = 'a secret of the tests, 32 bytes or more';
 const MB = 2 ** 20;
 
-describe('alerts of the platform', { skip: skipWithoutDocker() || mountSkip(), timeout: 220_000 }, () => {
+describe('the platform with a second monitor', { skip: skipWithoutDocker() || mountSkip(), timeout: 220_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;
@@ -100,6 +100,39 @@ describe('alerts of the platform', { skip: skipWithoutDocker() || mountSkip(), t
     }
   };
   const isUp = async () => (await inDocker(box))[0]?.state === 'running';
+
+  test('W15: streams of both processes end when their API token is deleted, or its service account loses the scope', async (t) => {
+    const { auth, monitor: platforms } = platform.ready.urls;
+    const post = async (path: string, body: object) => {
+      const { status, json } = await request('POST', auth + path, { token: ann, body });
+      assert.equal(status, 200, JSON.stringify(json));
+      return z.object({ id: z.string(), token: z.string().default('') }).parse(json);
+    };
+    const uid = z.string().parse((await request('GET', `${auth}/api/session`, { token: ann })).json.user_id);
+    const scopes = { [`compute.${uid}.containers`]: ['read'] };
+    const own = await post('/api/tokens', { name: 'own', scopes, expires_in: 'never' });
+    const account = await post('/api/service-accounts', { name: 'robot', scopes });
+    const robot = await post(`/api/service-accounts/${account.id}/tokens`, { name: 'robot', expires_in: 'never' });
+    const open = (token: string) =>
+      Promise.all(
+        [platforms, monitor].map(async (url) => ({
+          stream: await sse(t, `${url}/sse/health`, { token }),
+          socket: await websocket(t, `${url.replace('http', 'ws')}/ws/pod-metrics?token=${token}`),
+        })),
+      );
+    const [owns, robots] = [await open(own.token), await open(robot.token)];
+    const reasons = async (streams: typeof owns) => {
+      await until(() => streams.every(({ stream }) => stream.isOver()), { what: 'all event streams end' });
+      return Promise.all(streams.map(async ({ socket }) => (await socket.closed).reason));
+    };
+    assert.equal((await request('DELETE', `${auth}/api/tokens/${own.id}`, { token: ann })).status, 200);
+    assert.deepEqual(await reasons(owns), ['token revoked', 'token revoked']);
+    assert.ok(robots.every(({ stream }) => !stream.isOver()));
+    const changed = { scopes: { [`networking.${uid}`]: ['read'] } };
+    const path = `/api/service-accounts/${account.id}/scopes`;
+    assert.equal((await request('PUT', auth + path, { token: ann, body: changed })).status, 200);
+    assert.deepEqual(await reasons(robots), ['scope withdrawn', 'scope withdrawn']);
+  });
 
   test("a container's disk: one row for its user, kept from before anybody listened", async (t) => {
     const { rows } = await listen(t, ann);
