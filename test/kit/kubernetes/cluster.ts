@@ -220,6 +220,8 @@ function kubeletFlags(folder: string, kubeconfig: string, docker: NodeDocker, po
     oomScoreAdj: 0,
     maxPods: 250,
     nodeStatusUpdateFrequency: '1s',
+    // It looks at each pod again so often, and not only after a minute when it missed that one ended.
+    syncFrequency: '3s',
     volumePluginDir: join(folder, 'plugins'),
     featureGates: { DevicePlugins: false },
   };
