@@ -103,7 +103,7 @@ export class Suite {
     return {
       id: `c${this.#count}`,
       userId: 'u1',
-      hostname: 'box',
+      hostname: 'box.compute.example.com',
       image: this.under.image,
       cpus: 0.5,
       memoryMb: 128,

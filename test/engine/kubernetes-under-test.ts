@@ -7,6 +7,7 @@ import { type KubernetesEngineOptions, kubernetesEngine } from '../../transports
 import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';
 import { startCutter } from '../kit/kubernetes/cutter.ts';
 import { startEmptyRegistry } from '../kit/kubernetes/empty-registry.ts';
+import { applyAll, kubeconfigOf, manifestsOf } from '../kit/kubernetes/manifests.ts';
 import { provideVolumes, testStorageClass } from '../kit/kubernetes/volumes.ts';
 import { until } from '../kit/until.ts';
 import type { EngineUnderTest } from './conformance-kit.ts';
@@ -33,12 +34,20 @@ export async function kubernetesUnderTest(): Promise<KubernetesUnderTest> {
   const { client } = docker;
   const base = await buildTinyImage();
   await base.build(client, () => undefined, new AbortController().signal);
+  // With the rights that the platform has when it is deployed, and no more.
+  await applyAll(
+    cluster,
+    manifestsOf('example').filter(({ kind }) =>
+      /^(Namespace|ServiceAccount|ClusterRole|ClusterRoleBinding)$/.test(kind),
+    ),
+  );
+  const kubeconfig = await kubeconfigOf(cluster, 'troupe-core');
   const volumes = provideVolumes(cluster);
   const registry = await startEmptyRegistry();
   const cutter = await startCutter(Number(new URL(cluster.server).port));
   const open = (more: Partial<KubernetesEngineOptions> = {}): Engine =>
     kubernetesEngine({
-      access: { kubeconfig: cluster.kubeconfig },
+      access: { kubeconfig },
       installation: 'test',
       baseImage: base.reference,
       log: silentLog,
@@ -47,7 +56,7 @@ export async function kubernetesUnderTest(): Promise<KubernetesUnderTest> {
       ...more,
     });
   // The same cluster by way of the proxy.
-  const config = await readFile(cluster.kubeconfig, 'utf8');
+  const config = await readFile(kubeconfig, 'utf8');
   const proxied = join(cluster.folder, 'proxied.kubeconfig');
   await writeFile(proxied, config.replace(cluster.server, `https://127.0.0.1:${cutter.port}`));
   const engine = open({ access: { kubeconfig: proxied } });

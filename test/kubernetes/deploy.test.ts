@@ -11,7 +11,13 @@ import { applyAll, kubeconfigOf, type Manifest, manifestsOf } from '../kit/kuber
 import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
 import { projectRoot } from '../kit/project.ts';
 import { until } from '../kit/until.ts';
-import { connectionsScenario, containersScenario, measurementsScenario, type Scenario } from './scenarios.ts';
+import {
+  connectionsScenario,
+  containersScenario,
+  kubeletScenario,
+  measurementsScenario,
+  type Scenario,
+} from './scenarios.ts';
 
 const patience = { timeoutMs: 60_000, everyMs: 50 };
 const skip = skipWithoutKubernetes();
@@ -94,6 +100,7 @@ describe('deploy/kubernetes in a cluster', { skip, timeout: 230_000 }, () => {
     { role: 'troupe-containers', account: 'test-containers', scenario: containersScenario },
     { role: 'troupe-connections', account: 'troupe-gateway', scenario: connectionsScenario },
     { role: 'troupe-measurements', account: 'troupe-monitor', scenario: measurementsScenario },
+    { role: 'troupe-kubelet-stats', account: 'test-kubelets', scenario: kubeletScenario },
   ];
 
   for (const { role, account, scenario } of roles) {

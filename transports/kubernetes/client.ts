@@ -187,6 +187,7 @@ function waitBefore(error: unknown, tries: number): number | undefined {
   if (error instanceof KubeReplyError) {
     if (error.status === 429) return Math.min(longestWaitMs, error.retryAfterMs ?? backoff);
     if (error.status >= 500) return Math.min(longestWaitMs, error.retryAfterMs ?? backoff);
+    if (error.isTooEarly) return backoff;
     return error.status === 409 && error.reason === 'Conflict' && !error.isTerminating ? backoff : undefined;
   }
   // The server went away with a kept connection.

@@ -148,9 +148,9 @@ export class KubeContainers {
     const body = podManifest(this.#naming, found, this.#settings, prepares);
     await this.#client
       .apply(`/api/v1/namespaces/${found.namespace}/pods/${names.pod}`, body, anything)
-      .catch((error: unknown) => {
+      .catch(async (error: unknown) => {
         // One that was made by another call meanwhile is as good, and cannot be changed.
-        if (!isReply(error, 422)) throw error;
+        if (!isReply(error, 422) || (await this.pod(found.namespace)) === undefined) throw error;
       });
   }
 

@@ -198,7 +198,8 @@ export function podManifest(
       annotations: { [specAnnotation]: JSON.stringify(spec) },
     },
     spec: {
-      hostname: spec.hostname.slice(0, 63),
+      // A pod is named by one label.
+      hostname: spec.hostname.replace(/\..*/, '').slice(0, 63),
       restartPolicy: 'Never',
       terminationGracePeriodSeconds: podGraceSeconds,
       automountServiceAccountToken: false,

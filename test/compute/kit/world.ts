@@ -1,7 +1,6 @@
 /** The real compute service on a real database, with an engine and shells in this process, called as a transport calls it. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import type { TestContext } from 'node:test';
 import { z } from 'zod';
 import type { ComputeDeps } from '../../../actors/compute/deps.ts';
 import { startCompute } from '../../../actors/compute/service.ts';
@@ -31,6 +30,7 @@ import { embeddedBus } from '../../../transports/bus/embedded.ts';
 import { type MemoryEngine, type MemoryEngineOptions, memoryEngine } from '../../engine/memory-engine.ts';
 import { silentLog, testDatabase } from '../../kit/database.ts';
 import { testHome } from '../../kit/home.ts';
+import type { Cleanup } from '../../kit/temp.ts';
 import { until } from '../../kit/until.ts';
 import { type FakeShells, fakeShells } from './fake-shells.ts';
 import { FakeSocket } from './fake-socket.ts';
@@ -368,7 +368,7 @@ export class World {
 }
 
 /** A world of one test, gone with it. */
-export async function openWorld(t: TestContext, options: WorldOptions = {}): Promise<World> {
+export async function openWorld(t: Cleanup, options: WorldOptions = {}): Promise<World> {
   const database = await testDatabase();
   const world = new World(database.db, options);
   t.after(async () => {

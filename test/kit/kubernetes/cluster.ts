@@ -34,7 +34,7 @@ export interface Cluster {
   readonly docker: NodeDocker | undefined;
   /** A call as the administrator; the body is JSON. */
   call(method: string, path: string, body?: unknown, contentType?: string): Promise<{ status: number; json: unknown }>;
-  /** Resolves once the API server is ready. */
+  /** Resolves once the API server is ready. Starts controllers and scheduler again if they ended without it. */
   ready(): Promise<void>;
   /** A kubeconfig for another token, such as a service account's. */
   kubeconfigFor(token: string, name: string): string;
@@ -154,8 +154,11 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
       throw new Error(`${String(error)}\n${of.log()}`);
     });
   };
-  const ready = (): Promise<void> =>
-    upOr(apiServer, 'the API server is ready', async () => (await call('GET', '/readyz')).status === 200);
+  let isUp = false;
+  const ready = async (): Promise<void> => {
+    await upOr(apiServer, 'the API server is ready', async () => (await call('GET', '/readyz')).status === 200);
+    if (isUp) for (const one of [controllers, scheduler]) if (!one.running) one.start();
+  };
 
   const stop = async (): Promise<void> => {
     const names = podFolders();
@@ -176,6 +179,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     await ready();
     controllers.start();
     scheduler.start();
+    isUp = true;
     docker = await dockerUp;
     if (docker !== undefined) {
       kubelet = part('kubelet', kubeletFlags(folder, kubeconfig, docker, kubeletPort), logOf('kubelet'));
@@ -220,6 +224,8 @@ function kubeletFlags(folder: string, kubeconfig: string, docker: NodeDocker, po
     oomScoreAdj: 0,
     maxPods: 250,
     nodeStatusUpdateFrequency: '1s',
+    // It looks at each pod again so often, and not only after a minute when it missed that one ended.
+    syncFrequency: '3s',
     volumePluginDir: join(folder, 'plugins'),
     featureGates: { DevicePlugins: false },
   };

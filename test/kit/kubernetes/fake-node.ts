@@ -21,19 +21,21 @@ export interface FakeNode {
   close(): Promise<void>;
 }
 
-/** Starts it. `alive` says whether a pod is to be said to run; others stay pending. */
-export function startFakeNode(cluster: Cluster, alive: (namespace: string) => boolean = () => true): FakeNode {
+/** Starts it. All pods have `address`, by default one that nobody has. */
+export function startFakeNode(cluster: Cluster, address = '203.0.113.1'): FakeNode {
   const client = new KubeClient({ kubeconfig: cluster.kubeconfig });
   const stop = new AbortController();
   const seen = new Set<string>();
   let started = 0;
-  let count = 0;
   const run = async (object: unknown): Promise<void> => {
+    const { metadata } = podView.parse(object);
+    // What could not be said is said when the pod is heard of again.
+    await say(object).catch(() => seen.delete(metadata.uid));
+  };
+  const say = async (object: unknown): Promise<void> => {
     const { metadata, status } = podView.parse(object);
     if (status.phase !== 'Pending' || metadata.deletionTimestamp != null || seen.has(metadata.uid)) return;
-    if (!alive(metadata.namespace)) return;
     seen.add(metadata.uid);
-    count += 1;
     const now = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
     const containerStatuses = [
       {
@@ -41,22 +43,20 @@ export function startFakeNode(cluster: Cluster, alive: (namespace: string) => bo
         ...{ containerID: `fake://${metadata.uid}`, state: { running: { startedAt: now } } },
       },
     ];
-    const podIP = `10.${100 + (count >> 16)}.${(count >> 8) & 255}.${count & 255}`;
     await client.call('PATCH', `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}/status`, {
-      body: { status: { phase: 'Running', podIP, containerStatuses } },
+      body: { status: { phase: 'Running', podIP: address, containerStatuses } },
       contentType: 'application/merge-patch+json',
       signal: stop.signal,
     });
     started += 1;
   };
-  const failed = (): void => undefined;
   const running = watchResource(client, {
     ...{ path: '/api/v1/pods', selector: 'troupe.dev/container', log: silentLog, signal: stop.signal },
     times: { silenceMs: 150_000, firstPauseMs: 50, longestPauseMs: 1000 },
-    listed: (items) => void Promise.all(items.map(run)).catch(failed),
+    listed: (items) => void Promise.all(items.map(run)),
     sees: () => undefined,
     changed: (type, { object }) => {
-      if (type !== 'DELETED') run(object).catch(failed);
+      if (type !== 'DELETED') void run(object);
     },
   });
   return {

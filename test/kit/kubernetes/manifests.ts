@@ -1,8 +1,8 @@
 /** The manifests of deploy/kubernetes as kustomize would make them, as far as they use it, and their way into a cluster. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { loadAllYaml } from '@kubernetes/client-node';
 import { z } from 'zod';
 import { projectRoot } from '../project.ts';
 import type { Cluster } from './cluster.ts';
@@ -39,8 +39,14 @@ export function manifestsOf(folder: string): Manifest[] {
   );
 }
 
+/** The client library's own reader of YAML. What the library makes of it itself leaves out the fields it does not know. */
+const reader: unknown = createRequire(createRequire(import.meta.url).resolve('@kubernetes/client-node'))('js-yaml');
+
 function yamlOf(path: string): unknown[] {
-  return loadAllYaml(readFileSync(join(root, path), 'utf8'));
+  assert.ok(
+    typeof reader === 'object' && reader !== null && 'loadAll' in reader && typeof reader.loadAll === 'function',
+  );
+  return z.array(z.unknown()).parse(reader.loadAll(readFileSync(join(root, path), 'utf8')));
 }
 
 const plurals: Readonly<Record<string, string>> = {
