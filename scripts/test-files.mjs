@@ -1,9 +1,12 @@
 /** Which built test files to run, and which built files hold no code. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 
 /** The rooms whose coverage counts. */
 export const COVERED = ['proto', 'supervision', 'actors', 'transports', 'storage', 'cmd'];
+
+/** Files that need the programs of a Kubernetes cluster (scripts/kubernetes-build.sh). */
+const REAL_CLUSTER = /^test\/(kubernetes\/|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;
 
 /**
  * The built files of all test/**\/*.test.ts whose path contains one of `patterns` (all, without patterns), sorted. Goes by
@@ -13,6 +16,7 @@ export function findTests(root, patterns) {
   const sources = readdirSync(join(root, 'test'), { recursive: true })
     .map((file) => join('test', file))
     .filter((file) => file.endsWith('.test.ts'))
+    .filter((file) => process.env.TROUPE_TEST_KUBERNETES !== 'off' || !REAL_CLUSTER.test(file))
     .filter((file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern)))
     .sort();
   return sources.map((source) => {
@@ -21,6 +25,27 @@ export function findTests(root, patterns) {
     return built;
   });
 }
+
+/**
+ * Which of `files` (built test files) hold these failures, each a name and the path it was declared at. A test that is declared in a
+ * shared file is looked for in all that import it. All of `files` when one cannot be found.
+ */
+export function filesOfFailures(root, files, failures) {
+  const found = new Set();
+  for (const { name, location } of failures) {
+    const path = location === '' ? name : location;
+    const built = relative(root, path)
+      .replace(/\.ts$/, '.js')
+      .replace(/^test\//, 'dist/test/');
+    const own = files.filter((file) => file === built);
+    const holders = own.length > 0 ? own : files.filter((file) => imports(join(root, file), basename(built)));
+    if (holders.length === 0) return files;
+    for (const file of holders) found.add(file);
+  }
+  return [...found];
+}
+
+const imports = (file, name) => readFileSync(file, 'utf8').includes(`/${name}'`);
 
 /** Sources of the covered rooms that hold types only: nothing ever loads them, so they cannot be covered. */
 export function findTypeOnly(root) {

@@ -1,6 +1,8 @@
 /**
  * The test runner behind `npm test [-- PATTERN... --node-test-flags]`: starts shared real parts, runs the built test files
  * with coverage, and says what was skipped, what was left running and what is not covered. Exit code 0 only when all is well.
+ * In a run of everything, up to MAX_REPEATED files that failed run once more, with nothing beside them; those that pass then are
+ * named as unsteady at the end: the machine was too slow for them, or they have a race, and somebody should look.
  *
  * TROUPE_TEST_REAL=required makes a skipped test a failure. TROUPE_TEST_CACHE names a folder where slow parts keep their
  * data between runs.
@@ -14,11 +16,12 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { watchProcesses } from './processes.mjs';
 import { startSharedParts } from './shared-parts.mjs';
-import { COVERED, findTests, findTypeOnly } from './test-files.mjs';
+import { COVERED, filesOfFailures, findTests, findTypeOnly } from './test-files.mjs';
 
 const FILE_TIMEOUT_MS = 240_000;
 const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
+const MAX_REPEATED = 4;
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const coverageDir = join(root, 'coverage');
@@ -54,11 +57,24 @@ async function main(args) {
   try {
     for (const note of parts.notes) print(note);
     const problems = [];
-    const result = interrupted ? { problems: [] } : await runTests(files, flags, parts.env, join(scratch, 'tap'));
-    problems.push(...result.problems);
+    const unsteady = [];
+    const result = interrupted
+      ? { problems: [], failures: [] }
+      : await runTests(files, flags, parts.env, join(scratch, 'tap'));
+    const failed = isWhole && !interrupted ? filesOfFailures(root, files, result.failures) : [];
+    if (failed.length > 0 && failed.length <= MAX_REPEATED) {
+      print(`\nonce more, with nothing beside them: ${failed.join(', ')}`);
+      const again = await runTests(failed, ['--test-concurrency=1'], parts.env, join(scratch, 'tap-again'));
+      // What was left running the first time stays a problem.
+      problems.push(...result.left, ...again.problems);
+      for (const failure of result.failures) unsteady.push(failure.name);
+      if (again.failures.length === 0) result.summary = withoutFailures(result.summary);
+    } else {
+      problems.push(...result.problems);
+    }
     if (isWhole && !interrupted && !(await reportCoverage()))
       problems.push(`less than ${MIN_LINES_PERCENT}% of lines covered`);
-    return interrupted ? 128 + constants.signals[interrupted] : conclude(result, problems);
+    return interrupted ? 128 + constants.signals[interrupted] : conclude(result, problems, unsteady);
   } finally {
     await parts.stop();
     rmSync(scratch, { recursive: true, force: true });
@@ -88,17 +104,20 @@ async function runTests(files, flags, partsEnv, tapFile) {
   const [code, signal] = await once(running, 'exit');
   running = undefined;
 
-  const problems = code === 0 || interrupted ? [] : [`the tests ended with ${signal ?? `exit code ${code}`}`];
+  const ending = code === 0 || interrupted ? undefined : `the tests ended with ${signal ?? `exit code ${code}`}`;
+  const tap = readTap(tapFile);
+  const left = [];
   for (const { pid, command } of await processes.left()) {
     print(`left running, now ended: ${pid} ${command}`);
-    problems.push(`process ${pid} was left running: ${command}`);
+    left.push(`process ${pid} was left running: ${command}`);
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
       // It ended by itself in between.
     }
   }
-  return { ...readTap(tapFile), problems };
+  const problems = [...(ending === undefined ? [] : [ending, ...tap.failures.map(({ name }) => name)]), ...left];
+  return { ...tap, left, problems };
 }
 
 /** The summary lines of a TAP report, and `name: reason` of each skipped test. */
@@ -118,7 +137,21 @@ function readTap(file) {
   const summary = lines.filter((line) =>
     /^# (tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+$/.test(line),
   );
-  return { skipped, summary: summary.slice(-8) };
+  return { skipped, summary: summary.slice(-8), failures: failuresIn(lines) };
+}
+
+/** Name and location (a path, or nothing) of each failed test that has no failed test inside it. */
+function failuresIn(lines) {
+  const failures = [];
+  for (const [at, line] of lines.entries()) {
+    const [, name] = /^\s*not ok \d+ - (.*)$/.exec(line) ?? [];
+    if (name === undefined) continue;
+    const block = lines.slice(at + 1, at + 12);
+    if (block.some((text) => /failureType: '(subtestsFailed)'/.test(text))) continue;
+    const [, location = ''] = block.map((text) => /^\s*location: '(.*?):\d+:\d+'$/.exec(text)).find(Boolean) ?? [];
+    failures.push({ name, location });
+  }
+  return failures;
 }
 
 /** Prints the coverage of the whole project; resolves with whether it reaches the floor. */
@@ -137,7 +170,22 @@ async function reportCoverage() {
   return code === 0;
 }
 
-function conclude({ skipped = [], summary = [] }, problems) {
+/** The summary when all that failed passed when it ran once more. */
+function withoutFailures(summary) {
+  const count = (key) =>
+    Number(
+      summary
+        .find((line) => line.startsWith(`# ${key} `))
+        ?.split(' ')
+        .at(-1) ?? 0,
+    );
+  const passed = count('tests') - count('skipped') - count('todo');
+  return summary.map((line) =>
+    line.replace(/^# (pass|fail|cancelled) .*$/, (_, key) => `# ${key} ${key === 'pass' ? passed : 0}`),
+  );
+}
+
+function conclude({ skipped = [], summary = [] }, problems, unsteady) {
   if (skipped.length > 0) {
     print(`\n${skipped.length} skipped:`);
     for (const test of skipped) print(`  ${test}`);
@@ -146,6 +194,8 @@ function conclude({ skipped = [], summary = [] }, problems) {
   if (summary.length === 0) problems.push('the tests gave no summary');
   print('');
   for (const line of summary) print(line);
+  for (const name of unsteady)
+    print(`UNSTEADY: ${name}${problems.length === 0 ? ' (failed once, then passed alone)' : ''}`);
   for (const problem of problems) print(`FAILED: ${problem}`);
   return problems.length === 0 ? 0 : 1;
 }
