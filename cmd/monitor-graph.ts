@@ -3,6 +3,7 @@ import type { Graph } from '../proto/monitor.ts';
 import type { Service } from '../proto/service.ts';
 import type { Db } from '../storage/db.ts';
 import { listRoutes } from '../storage/gateway/routes.ts';
+import { mappingFacts } from '../storage/monitor/containers.ts';
 import { listNodes } from '../storage/placement/nodes.ts';
 import { type SystemRef, type TreeNode, tree } from '../supervision/index.ts';
 
@@ -20,8 +21,6 @@ export interface GraphParts {
   /** Requests answered by a service, and messages published by the monitor, since the start. */
   readonly requests?: (service: string) => number;
   readonly published: () => number;
-  /** Domain mappings, if the platform has them. */
-  readonly mappings?: () => Promise<readonly { id: string; status: string; containerId: string }[]>;
 }
 
 /** Services that use the engine. */
@@ -81,7 +80,7 @@ async function storedOf(parts: GraphParts): Promise<Part> {
   const [platform, routes, mappings] = await Promise.all([
     listNodes(parts.db),
     listRoutes(parts.db),
-    parts.mappings?.() ?? [],
+    mappingFacts(parts.db),
   ]);
   const services = parts.services();
   return {

@@ -32,7 +32,7 @@ export interface MonitorParts {
   readonly registry: Registry;
   /** Name of this process among the platform's own. */
   readonly processName: string;
-  readonly graph: Pick<GraphParts, 'services' | 'hasGateway' | 'requests' | 'mappings'> & {
+  readonly graph: Pick<GraphParts, 'services' | 'hasGateway' | 'requests'> & {
     readonly bus: GraphParts['bus'];
     readonly engineKind: string;
   };
@@ -57,7 +57,6 @@ export async function openMonitor(parts: MonitorParts): Promise<{ service: Monit
     graph: graphOfProcess({
       ...{ db, system, services: graph.services, hasGateway: graph.hasGateway, bus: graph.bus },
       ...(graph.requests === undefined ? {} : { requests: graph.requests }),
-      ...(graph.mappings === undefined ? {} : { mappings: graph.mappings }),
       engine: {
         kind: graph.engineKind,
         isWell: () => clock.now() - numbers.podsAt < 3 * refreshMs,
