@@ -119,8 +119,9 @@ async function measure(
     const from = await rest.got();
     const full = await refreshes(server, engine);
     const took = (await rest.got()) - from;
-    // Both ends of the time fall anywhere between two refreshes.
-    if (took < (REFRESHES - 1) * 2 * (streams - 1)) throw new Error(`the clients got ${took} snapshots: too few`);
+    // A machine with other work to do skips snapshots, and then a refresh seems cheaper than it is.
+    const whole = full.count * 2 * (streams - 1);
+    if (took < whole * 0.9) throw new Error(`the clients got ${took} snapshots of ${whole}: this machine is too busy`);
     await rest.end();
     await one.end();
     const perClient = (kb: number) => kb / (2 * (streams - 1));
@@ -139,7 +140,7 @@ async function measure(
 }
 
 /** Processor time and engine calls of a refresh, as means of some. */
-async function refreshes({ port, child }: Server, engine: CountingEngine): Promise<{ cpuMs: number; calls: number }> {
+async function refreshes({ port, child }: Server, engine: CountingEngine) {
   const begun = await counted(port);
   while ((await counted(port)) === begun) await pause(REFRESH_MS / 20);
   // Half a refresh later none is under way: neither now nor at the end.
@@ -150,7 +151,7 @@ async function refreshes({ port, child }: Server, engine: CountingEngine): Promi
   const usedMs = cpuMs(child) - used;
   const to = await counts(port, engine);
   const count = to.refreshes - from.refreshes;
-  return { cpuMs: usedMs / count, calls: (to.calls - from.calls) / count };
+  return { count, cpuMs: usedMs / count, calls: (to.calls - from.calls) / count };
 }
 
 /** Refreshes and engine calls of one moment. */

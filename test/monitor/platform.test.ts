@@ -12,7 +12,7 @@ import { z } from 'zod';
 import { nodeName } from '../../cmd/monitor.ts';
 import { graphSchema, nodesSchema, podMetricsSchema, podsSchema } from '../../proto/monitor.ts';
 import { startBox } from '../kit/containers.ts';
-import { testDatabase } from '../kit/database.ts';
+import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
 import { skipWithoutNats, startNats, type TestNats } from '../kit/nats.ts';
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
@@ -33,14 +33,16 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
   const ends: (() => unknown)[] = [];
   const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
   let platform: RunningPlatform;
+  let database: TestDatabase;
+  let data = '';
   let env: Record<string, string>;
   let nats: TestNats;
   let [admin, ann, bob] = ['', '', ''];
   let [annsBox, bobsBox, annsId] = ['', '', ''];
 
   before(async () => {
-    const data = await tempDir(cleanup);
-    const database = await testDatabase();
+    data = await tempDir(cleanup);
+    database = await testDatabase();
     cleanup.after(() => database.close());
     nats = await startNats(cleanup);
     env = {
@@ -269,6 +271,13 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
   });
 
   test('the dependency graph shows what is connected', async () => {
+    const added = await troupe(['routes', 'add', 'app.test', '/', '127.0.0.1:9', '--json', '--data', data], { env });
+    assert.equal(added.code, 0, added.stderr);
+    await database.db.run(
+      `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since, verified_at)
+       values ('mmmmmmmmmmmm', $1, 'www.example.test', $2, 80, 'verified', 'token', now(), now())`,
+      [annsId, annsBox],
+    );
     const { status, json } = await get('/api/graph/dependencies', admin);
     assert.equal(status, 200, JSON.stringify(json));
     const graph = graphSchema.strict().parse(json);
@@ -283,6 +292,23 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
       'actor:monitor/collector',
     ])
       assert.ok(ids.has(id), id);
+    const statusOf = (id: string) => graph.nodes.find((node) => node.id === id)?.status;
+    assert.deepEqual([statusOf('mapping:mmmmmmmmmmmm'), statusOf(`container:${annsBox}`)], ['verified', 'running']);
+    const edges = new Set(graph.edges.map(({ from, to, kind }) => `${from} ${kind} ${to}`));
+    const { id: route } = z.object({ id: z.coerce.string() }).parse(JSON.parse(added.stdout));
+    const node = graph.nodes.find(({ kind }) => kind === 'node');
+    assert.equal(node?.status, 'serving');
+    for (const edge of [
+      ...['service:gateway matches mapping:mmmmmmmmmmmm', `mapping:mmmmmmmmmmmm http container:${annsBox}`],
+      ...[`service:gateway matches route:${route}`, `engine:docker runs container:${annsBox}`],
+      ...[
+        'service:monitor messages bus:nats',
+        'service:monitor sql storage:postgresql',
+        'service:compute api engine:docker',
+      ],
+      ...['service:monitor supervises actor:monitor', 'actor:monitor supervises actor:monitor/collector'],
+    ])
+      assert.ok(edges.has(edge), edge);
     for (const { from, to } of graph.edges) assert.ok(ids.has(from) && ids.has(to), `${from} -> ${to}`);
     const requests = graph.edges.find(({ to, traffic }) => to === 'service:monitor' && traffic !== undefined);
     assert.ok((requests?.traffic?.total ?? 0) > 0);
