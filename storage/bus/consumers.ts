@@ -68,7 +68,8 @@ export function fetch(db: Db, stream: string, durable: string): Promise<Fetched>
     // Held until commit: callers with one durable take turns, and each sees what the other took.
     const consumer = await tx.one(
       consumerRow,
-      `select filter, ack_wait_ms, max_deliver, max_ack_pending, next_seq
+      // These tables are empty when statistics are gathered: without it, all of one is read for each row of another.
+      `select filter, ack_wait_ms, max_deliver, max_ack_pending, next_seq, set_config('enable_seqscan', 'off', true)
        from bus_consumers where stream = $1 and durable = $2 for update`,
       [stream, durable],
     );
@@ -111,23 +112,28 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
        and not exists (select from bus_messages where stream = $1 and seq = out.seq)`,
     [stream, durable],
   );
+  const due = await tx.many(
+    z.object({ seq: z.number() }),
+    `select seq from (
+       select out.seq, sum(size) over (order by out.seq) - size as before
+       from bus_deliveries as out join bus_messages as message on message.stream = $1 and message.seq = out.seq
+       where out.stream = $1 and durable = $2 and due <= now()
+       order by out.seq limit $3
+     ) as candidates where before < $4`,
+    [stream, durable, consumer.max_ack_pending, maxFetchBytes],
+  );
+  // Mostly nothing is: looking for it must not cost more when much is out.
+  if (due.length === 0) return { deliveries: [], full: false };
   const deliveries = await tx.many(
     deliveryRow,
-    `with due as (
-       select seq from (
-         select out.seq, sum(size) over (order by out.seq) - size as before
-         from bus_deliveries as out join bus_messages as message on message.stream = $1 and message.seq = out.seq
-         where out.stream = $1 and durable = $2 and due <= now()
-         order by out.seq limit $3
-       ) as candidates where before < $4
-     ), again as (
-       update bus_deliveries set attempts = attempts + 1, due = clock_timestamp() + $5 * interval '1 millisecond'
-       where stream = $1 and durable = $2 and seq in (select seq from due)
+    `with again as (
+       update bus_deliveries set attempts = attempts + 1, due = clock_timestamp() + $4 * interval '1 millisecond'
+       where stream = $1 and durable = $2 and seq between $5 and $6 and seq = any($3::bigint[])
        returning seq, attempts
      )
      select seq, subject, data, attempts, msg_id, at from again join bus_messages using (seq)
      where bus_messages.stream = $1 order by seq`,
-    [stream, durable, consumer.max_ack_pending, maxFetchBytes, consumer.ack_wait_ms],
+    [stream, durable, due.map(({ seq }) => seq), consumer.ack_wait_ms, due[0]?.seq, due.at(-1)?.seq],
   );
   const bytes = deliveries.reduce((sum, { data }) => sum + data.byteLength, 0);
   return { deliveries, full: bytes >= maxFetchBytes };
@@ -158,6 +164,8 @@ async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Con
   const hits = rows.reduce((count, { hit }) => count + (hit ? 1 : 0), 0);
   const last = hits > taken.length ? taken.at(-1) : rows.at(-1);
   if (last === undefined) return { deliveries: [], more: false };
+  const seqs = taken.map(({ seq }) => seq);
+  // What lies between two of them was part of the look above, and so are its bytes.
   const deliveries = await tx.many(
     deliveryRow,
     `with moved as (
@@ -166,19 +174,23 @@ async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Con
        insert into bus_deliveries (stream, durable, seq, attempts, due)
        select $1, $2, seq, 1, clock_timestamp() + $5 * interval '1 millisecond' from unnest($3::bigint[]) as new (seq)
      )
-     select seq, subject, data, 1 as attempts, msg_id, at from bus_messages where stream = $1 and seq = any($3::bigint[]) order by seq`,
-    [stream, durable, taken.map(({ seq }) => seq), last.seq + 1, consumer.ack_wait_ms],
+     select seq, subject, data, 1 as attempts, msg_id, at from bus_messages where stream = $1 and seq between $6 and $7 order by seq`,
+    [stream, durable, seqs, last.seq + 1, consumer.ack_wait_ms, seqs[0] ?? last.seq + 1, seqs.at(-1) ?? last.seq],
   );
-  return { deliveries, more: true };
+  const wanted = new Set(seqs);
+  return { deliveries: deliveries.filter(({ seq }) => wanted.has(seq)), more: true };
 }
 
 /** StreamStore.ack */
 export async function ack(db: Db, stream: string, durable: string, seqs: readonly number[]): Promise<void> {
-  await db.run('delete from bus_deliveries where stream = $1 and durable = $2 and seq = any($3::bigint[])', [
-    stream,
-    durable,
-    seqs,
-  ]);
+  let [least, most] = [Number.POSITIVE_INFINITY, 0];
+  for (const seq of seqs) [least, most] = [Math.min(least, seq), Math.max(most, seq)];
+  if (seqs.length === 0) return;
+  await db.run(
+    `delete from bus_deliveries
+     where stream = $1 and durable = $2 and seq between $4 and $5 and seq = any($3::bigint[])`,
+    [stream, durable, seqs, least, most],
+  );
 }
 
 /** StreamStore.nak */

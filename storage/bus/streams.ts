@@ -60,7 +60,8 @@ export function append(db: Db, stream: string, messages: readonly NewMessage[]):
     // The lock makes numbers visible in their order, which lets consumers keep a plain cursor.
     const state = await tx.one(
       counters,
-      `select last_seq, duplicate_window_ms, max_messages, max_bytes, messages, bytes
+      `select last_seq, duplicate_window_ms, max_messages, max_bytes, messages, bytes,
+         set_config('enable_seqscan', 'off', true)
        from bus_streams where name = $1 for update`,
       [stream],
     );
@@ -94,8 +95,12 @@ async function seenIds(tx: Tx, stream: string, messages: readonly NewMessage[], 
   if (ids.length === 0) return new Map<string, number>();
   const rows = await tx.many(
     seenRow,
-    `select msg_id, seq from bus_message_ids
-     where stream = $1 and msg_id = any($2::text[]) and at > now() - $3 * interval '1 millisecond'`,
+    // Looked up one by one: as a list it would be compared with every id of the stream.
+    `select msg_id, seq from (
+       select msg_id, (select seq from bus_message_ids as known
+         where known.stream = $1 and known.msg_id = wanted.msg_id and at > now() - $3 * interval '1 millisecond') as seq
+       from unnest($2::text[]) as wanted (msg_id)
+     ) as looked_up where seq is not null`,
     [stream, ids, windowMs],
   );
   return new Map(rows.map(({ msg_id, seq }) => [msg_id, seq]));

@@ -247,8 +247,10 @@ class Received implements NatsDelivery {
 
   constructor(message: Msg, { reply, seq, deliveryCount, storedAt }: Reply, streamCreated: string, receivedAt: number) {
     this.subject = message.subject;
-    // Its own copy: the client's is a window on all that came in one piece from the socket.
-    this.data = new Uint8Array(message.data);
+    // Its own copy: the client's is a window on all that came in one piece from the socket. Small ones share Node's pool, which spares the
+    // collector an array of bytes each.
+    const { buffer, byteOffset, byteLength } = Buffer.from(message.data);
+    this.data = new Uint8Array(buffer, byteOffset, byteLength);
     this.reply = reply;
     this.seq = seq;
     this.deliveryCount = deliveryCount;

@@ -53,6 +53,7 @@ class UwsServer implements HttpServer {
         ws.getUserData().socket.silent = 0;
       },
       drain: (ws) => ws.getUserData().socket.drained(),
+      subscription: (ws) => ws.getUserData().socket.subscribed(),
       close: (ws, code, reason) => {
         // Of the library's socket, only this still works here.
         const { socket } = ws.getUserData();
@@ -197,7 +198,12 @@ class UwsServer implements HttpServer {
     const protocol = request.header('sec-websocket-protocol') ?? '';
     // Not corked: `cork` looks at the response again afterwards, and after an upgrade that kept its memory in place it takes what the
     // WebSocket left there for a response to close. `upgrade` corks by itself.
-    exchange.settle(() => res.upgrade<UwsLink>({ socket }, key, protocol, '', context));
+    const upgrade = () => res.upgrade<UwsLink>({ socket }, key, protocol, '', context);
+    // The library writes a line to standard error for each upgrade outside of its callbacks. So it happens in one of another socket; only
+    // while there is none, the line is written.
+    exchange.settle(() => {
+      if (this.sockets.any()?.inCallback(upgrade) !== true) upgrade();
+    });
   }
 
   private async finish(graceMs: number): Promise<void> {

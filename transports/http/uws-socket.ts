@@ -8,6 +8,8 @@ export interface UwsLink {
 
 const INTERNAL = 1011;
 const TOO_SLOW = 1013;
+/** Nothing is ever published to it. */
+const TOPIC = 'callback';
 const text = new TextDecoder();
 
 /** One WebSocket on uWebSockets.js. The library's own socket throws once it is closed, so it is let go of first. */
@@ -16,6 +18,7 @@ export class UwsSocket implements Socket {
   private readonly handlers: SocketHandlers;
   private readonly maxBuffered: number;
   private waiting = false;
+  private work: (() => void) | undefined;
   place = -1;
   /** Ping periods in which the peer was not heard. */
   silent = 0;
@@ -73,6 +76,27 @@ export class UwsSocket implements Socket {
   close(code: number, reason: string): void {
     // The library calls back before `end` returns, which is where the owner hears of it.
     this.ws?.end(code, reason);
+  }
+
+  /**
+   * Runs `work` inside a callback of the library, at once: that of a subscription, which touches nothing but the library's list of topics.
+   * False when there is no such socket any more.
+   */
+  inCallback(work: () => void): boolean {
+    if (this.ws === undefined) return false;
+    this.work = work;
+    this.ws.subscribe(TOPIC);
+    this.ws.unsubscribe(TOPIC);
+    const isDone = this.work === undefined;
+    this.work = undefined;
+    return isDone;
+  }
+
+  /** The callback that `inCallback` brings about. */
+  subscribed(): void {
+    const { work } = this;
+    this.work = undefined;
+    work?.();
   }
 
   /** Cuts the connection without a handshake. */

@@ -47,6 +47,11 @@ export class Heartbeat<S extends Beating> {
     return this.groups.flat();
   }
 
+  /** Some open socket. */
+  any(): S | undefined {
+    return this.groups.find((group) => group.length > 0)?.[0];
+  }
+
   get size(): number {
     return this.groups.reduce((sum, group) => sum + group.length, 0);
   }

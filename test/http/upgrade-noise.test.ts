@@ -1,0 +1,34 @@
+/** What the library writes to standard error by itself. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { loadUws } from '../../transports/http/uws-library.ts';
+import { websocket } from '../kit/websocket.ts';
+
+const COUNT = 200;
+
+test('upgrades that are decided later are no lines on standard error, but for the first socket', {
+  skip: loadUws() === undefined && 'uWebSockets.js is not here',
+}, async (t) => {
+  const file = fileURLToPath(
+    new URL(import.meta.url.endsWith('.ts') ? 'upgrade-child.ts' : 'upgrade-child.js', import.meta.url),
+  );
+  const child = spawn(process.execPath, [...process.execArgv, file], { stdio: 'pipe' });
+  t.after(() => child.kill('SIGKILL'));
+  let written = '';
+  child.stderr.on('data', (chunk: Buffer) => (written += chunk));
+  const [port] = await once(createInterface({ input: child.stdout }), 'line');
+  const url = `ws://127.0.0.1:${port}/`;
+  const first = await websocket(t, url);
+  assert.equal(await first.text(), 'hello');
+  const others = await Promise.all(Array.from({ length: COUNT }, () => websocket(t, url)));
+  for (const socket of others) assert.equal(await socket.text(), 'hello');
+  const ended = once(child, 'exit');
+  child.stdin.end();
+  assert.deepEqual(await ended, [0, null]);
+  const lines = written.split('\n').filter((line) => line.includes('uWS'));
+  assert.ok(lines.length <= 1, `${lines.length} lines, such as: ${lines[0]}`);
+});
