@@ -5,6 +5,7 @@ import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
 import type { Codec } from './codec.ts';
 import type { PlacementNode } from './node.ts';
+import { OpenAsks } from './open-asks.ts';
 import { Incoming, Outgoing } from './question-refs.ts';
 import type { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
@@ -57,8 +58,6 @@ const MAX_HOPS = 2;
 const OWNERLESS_MS = 10_000;
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
-/** An answer that was sent before its owner changed arrives within this, ms. */
-const LAST_ANSWER_MS = 1000;
 /** Added to the deadline of an ask at its owner: the asker's own deadline decides. */
 const GRACE_MS = 50;
 
@@ -79,14 +78,6 @@ interface Journey {
   unanswered: Place | undefined;
 }
 
-/** An ask that waits for the answer of an owner. */
-interface Asked {
-  readonly shard: number;
-  readonly place: Place;
-  /** The owner has changed. */
-  giveUp(): void;
-}
-
 /**
  * The door to the entities of a kind, whichever node they are on.
  *
@@ -100,7 +91,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
   readonly #kind: PlacedKind<Msg>;
   readonly #local: Entities<Msg> | undefined;
   readonly #parked = new Map<number, Parked<Msg>[]>();
-  readonly #asked = new Set<Asked>();
+  readonly #open: OpenAsks;
   #waiting = 0;
   #closed = false;
 
@@ -108,6 +99,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     this.#cluster = cluster;
     this.#kind = kind;
     this.#local = local;
+    this.#open = new OpenAsks((shard) => cluster.node.ownerOf(kind.service, shard));
   }
 
   get kind(): string {
@@ -153,7 +145,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
 
   /** The view of the cluster is another: sends what waited for an owner, if there is one now, and waits no more for former ones. */
   flush(): void {
-    for (const asked of this.#asked) if (!this.#isOwner(asked)) asked.giveUp();
+    this.#open.look();
     if (this.#waiting === 0) return;
     const now = performance.now();
     for (const [shard, parked] of [...this.#parked]) {
@@ -338,7 +330,8 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     let data: Uint8Array;
     try {
       const waitMs = Math.max(1, Math.min(left, resendMs));
-      data = await this.#whileOwner(id, place, bus.request(this.#cluster.subject(place.node, 'ask'), question, waitMs));
+      const asking = bus.request(this.#cluster.subject(place.node, 'ask'), question, waitMs);
+      data = await this.#open.answer(this.#shardOf(id), place, asking);
     } catch (error) {
       if (!(error instanceof BusError)) throw error;
       // It did not get there this time; an earlier time it may have.
@@ -353,42 +346,6 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     if (answer.type === 'reply') return outgoing.decodeReply(answer.reply, refs);
     journey.unanswered = undefined;
     return undefined;
-  }
-
-  /** The answer of an owner. One that froze or was cut off is not waited for once another has its shard: rejects `timeout` then. */
-  #whileOwner(id: string, place: Place, answer: Promise<Uint8Array>): Promise<Uint8Array> {
-    return new Promise((resolve, reject) => {
-      let last: NodeJS.Timeout | undefined;
-      const asked: Asked = {
-        ...{ shard: this.#shardOf(id), place },
-        giveUp: () => {
-          last ??= setTimeout(() => {
-            this.#asked.delete(asked);
-            reject(new BusError('timeout', `${place.node} owns ${this.#kind.kind} ${id} no more, and did not answer.`));
-          }, LAST_ANSWER_MS);
-        },
-      };
-      const end = () => {
-        clearTimeout(last);
-        this.#asked.delete(asked);
-      };
-      this.#asked.add(asked);
-      answer.then(
-        (data) => {
-          end();
-          resolve(data);
-        },
-        (error: unknown) => {
-          end();
-          reject(error);
-        },
-      );
-    });
-  }
-
-  #isOwner({ shard, place }: Asked): boolean {
-    const now = this.#cluster.node.ownerOf(this.#kind.service, shard);
-    return now?.node === place.node && now.epoch === place.epoch;
   }
 
   #tooLate(id: string, { unanswered }: Journey): ActorError {
