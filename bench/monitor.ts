@@ -4,7 +4,7 @@
  * `npm run bench -- monitor [ROUNDS] [STREAMS] [USERS]`. `troupe monitor` as it is run, on a real database and an engine that counts its calls, with STREAMS (5,000)
  * event streams and as many WebSockets of USERS (50) users, one container each; beside bare uWebSockets.js that sends the same bytes to as
  * many. The server is held to core 0, the clients to core 1; the two take turns, medians of ROUNDS (3). Memory is what the process has over what it had
- * with one client, as the kernel counts it (with the room that the heap made while they came), and what JavaScript holds.
+ * with one client, as the kernel counts it (anonymous pages, with the room that the heap made while they came), and what JavaScript holds.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -181,7 +181,7 @@ async function memory({ child, lines }: Server): Promise<{ residentKb: number; l
   child.kill('SIGUSR2');
   const { live } = z.object({ live: z.number() }).parse(await collected);
   const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
-  return { residentKb: Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]), liveKb: live / 1024 };
+  return { residentKb: Number(/RssAnon:\s+(\d+)/.exec(status)?.[1]), liveKb: live / 1024 };
 }
 
 /** Clients in a process of their own; resolves when each has had its first snapshot. */

@@ -35,7 +35,7 @@ export interface CollectorParts {
   readonly publisher: Publisher;
   /** Containers as promised to their users, by id. */
   facts: ReadonlyMap<string, ContainerFacts>;
-  /** Told of the last snapshots when there is a new one. */
+  /** Told of the last snapshots at the end of each refresh. */
   readonly onSnapshot: (snapshot: AlertsMessage) => void;
 }
 
@@ -72,12 +72,6 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       hub.tell('pods');
       publisher.pods(all, pods.at);
     }
-    const known = { pods: readings.pods()?.items ?? [], nodes: readings.nodes()?.items ?? [] };
-    parts.onSnapshot({
-      facts: parts.facts,
-      nodes: known.nodes,
-      pods: known.pods.map((pod) => withCapacity(pod, parts.facts)),
-    });
   };
 
   const refresh = async (): Promise<void> => {
@@ -94,6 +88,12 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       silent.add(source);
     });
     if (readings.problems(clock.now(), 0).length === 0) silent.clear();
+    const known = { pods: readings.pods()?.items ?? [], nodes: readings.nodes()?.items ?? [] };
+    parts.onSnapshot({
+      facts: parts.facts,
+      nodes: known.nodes,
+      pods: known.pods.map((pod) => withCapacity(pod, parts.facts)),
+    });
   };
 
   let drawing: Promise<Graph> | undefined;

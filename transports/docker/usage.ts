@@ -13,7 +13,10 @@ const stats = z.object({
 });
 
 /** Memory a container holds without the file cache it would give back, as `docker stats` counts it (cgroup v1 and v2). */
-export function memoryInUse(usage: number, details: Readonly<Record<string, number>>): number {
+export function memoryInUse(
+  usage: number,
+  details: { readonly total_inactive_file?: number | undefined; readonly inactive_file?: number | undefined },
+): number {
   const cache = details.total_inactive_file ?? details.inactive_file ?? 0;
   return cache < usage ? usage - cache : usage;
 }

@@ -1,8 +1,9 @@
-/** How this machine does: processors and memory by systeminformation, the file systems that hold its data by statfs. */
+/** How this machine does: processors as the kernel counts them, memory by systeminformation, the file systems that hold its data by statfs. */
 import { cpus } from 'node:os';
-import { currentLoad, mem } from 'systeminformation';
+import { mem } from 'systeminformation';
 import type { DiskSample, MetricsSource, NodeSample } from '../../proto/ports.ts';
 import { disksOf } from './disks.ts';
+import { processorLoad } from './load.ts';
 
 /** Available below this share of memory is pressure; of a disk, the share at which Kubernetes evicts. */
 const MEMORY_PRESSURE = 0.05;
@@ -13,8 +14,7 @@ const NO_DISK: DiskSample = { path: '', usedBytes: 0, capacityBytes: 0 };
 export function hostMetrics(options: { readonly name: string; readonly paths: readonly string[] }): MetricsSource {
   const { name, paths } = options;
   let calls = 0;
-  // The library counts from its last call on.
-  const primed = currentLoad().catch(() => undefined);
+  const load = processorLoad();
   return {
     name: 'host',
     get calls() {
@@ -22,13 +22,12 @@ export function hostMetrics(options: { readonly name: string; readonly paths: re
     },
     async read() {
       calls += 1;
-      await primed;
-      const [load, memory, disks] = await Promise.all([currentLoad(), mem(), disksOf(paths)]);
-      const capacity = Math.max(1, load.cpus.length || cpus().length);
+      const [memory, disks] = await Promise.all([mem(), disksOf(paths)]);
+      const capacity = Math.max(1, cpus().length);
       const fullest = disks.toSorted((one, other) => shareOf(other) - shareOf(one))[0] ?? NO_DISK;
       const node: NodeSample = {
         name,
-        cpuMillis: (load.currentLoad / 100) * capacity * 1000,
+        cpuMillis: load() * capacity * 1000,
         cpuCapacityMillis: capacity * 1000,
         memoryBytes: memory.total - memory.available,
         memoryCapacityBytes: memory.total,
