@@ -70,8 +70,16 @@ test('two processes are one platform: either answers for all, one is drained, on
     const reply = await request('GET', `${ready.urls.compute}/compute/containers/${id}`, { token });
     return reply.status === 200 ? statusSchema.parse(reply.json).status : `HTTP ${reply.status}`;
   };
-  assert.deepEqual([await view(a), await view(b)], ['running', 'running']);
-  assert.deepEqual((await nodes()).map(({ state }) => state).sort(), ['serving', 'serving']);
+  // Leases of a process that gets no processor for seconds are lost for a moment: conditions, not moments, are asserted.
+  const bothAnswer = () =>
+    until(async () => [await view(a), await view(b)].every((status) => status === 'running'), {
+      what: 'both answer',
+      timeoutMs: 30_000,
+    });
+  await bothAnswer();
+  await until(async () => (await nodes()).filter(({ state }) => state === 'serving').length === 2, {
+    what: 'both serve',
+  });
 
   // What is open at A stays, whatever becomes of the nodes that hold its user and container.
   const bearer = { headers: { authorization: `Bearer ${token}` } };
@@ -90,25 +98,30 @@ test('two processes are one platform: either answers for all, one is drained, on
 
   const drained = await cli('drain', (await nodeOf(a))?.id ?? '');
   assert.equal(drained.code, 0, drained.stderr);
-  assert.equal((await nodeOf(a))?.state, 'drained');
-  assert.deepEqual([await view(a), await view(b)], ['running', 'running']);
+  await until(async () => (await nodeOf(a))?.state === 'drained', { what: 'A is drained' });
+  await bothAnswer();
   await says('two');
-  const all = (await nodeOf(b))?.shards ?? {};
-  assert.deepEqual(new Set(Object.values(all)), new Set([256]));
+  const heldByB = async () => Object.values((await nodeOf(b))?.shards ?? {});
+  await until(async () => (await heldByB()).every((n) => n === 256), { what: 'B holds all', timeoutMs: 30_000 });
 
   assert.equal((await cli('drain', '--cancel', String(a.child.pid))).code, 1, 'a pid is no name');
   assert.equal((await cli('drain', '--cancel', (await nodeOf(a))?.address ?? '')).code, 0);
   await until(async () => Object.values((await nodeOf(a))?.shards ?? {}).some((n) => n > 0), {
     what: 'A takes some again',
+    timeoutMs: 30_000,
   });
 
   // B held the rest; its gateway's routes were the last to be written down.
   await b.kill();
   killed.b = true;
   await until(async () => (await view(a)) === 'running', { what: 'A answers for all', timeoutMs: 30_000 });
-  assert.equal(await throughGateway(a, token), 200);
+  await until(async () => (await throughGateway(a, token)) === 200, {
+    what: 'its gateway leads to it',
+    timeoutMs: 30_000,
+  });
   await says('three');
-  assert.equal((await request('POST', `${a.ready.urls.compute}/compute/containers/${id}/stop`, { token })).status, 200);
+  const stopping = () => request('POST', `${a.ready.urls.compute}/compute/containers/${id}/stop`, { token });
+  await until(async () => [200, 409].includes((await stopping()).status), { what: 'it is stopped', timeoutMs: 30_000 });
   await updates.find((frame) => 'text' in frame && frame.text.includes('"stopped"'));
   // 1012 when it had not said to the container's actor yet, since that moved, that it is there.
   assert.ok([1000, 1012].includes((await shell.closed).code));
