@@ -2,13 +2,16 @@
  * The test runner behind `npm test [-- PATTERN... --node-test-flags]`: starts shared real parts, runs the built test files
  * with coverage, and says what was skipped, what was left running and what is not covered. Exit code 0 only when all is well.
  *
+ * Tests on a Kubernetes cluster run last. TROUPE_TEST_BUILDING names a folder in which a build of its programs (scripts/kubernetes-build.sh),
+ * begun before, writes its `log` and in the end its exit code as `result`: they wait for it.
+ *
  * TROUPE_TEST_REAL=required makes a skipped test a failure. TROUPE_TEST_CACHE names a folder where slow parts keep their
  * data between runs.
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -54,8 +57,18 @@ async function main(args) {
   try {
     for (const note of parts.notes) print(note);
     const problems = [];
-    const result = interrupted ? { problems: [] } : await runTests(files, flags, parts.env, join(scratch, 'tap'));
-    problems.push(...result.problems);
+    const result = { skipped: [], summary: [] };
+    const onCluster = files.filter((file) => file.includes('kubernetes'));
+    for (const some of [files.filter((file) => !onCluster.includes(file)), onCluster]) {
+      if (interrupted || some.length === 0) continue;
+      if (some === onCluster) await built(process.env.TROUPE_TEST_BUILDING);
+      if (interrupted) continue;
+      const part = await runTests(some, flags, parts.env, join(scratch, 'tap'));
+      problems.push(...part.problems);
+      if (part.summary.length === 0) problems.push('the tests gave no summary');
+      result.skipped.push(...part.skipped);
+      result.summary.push(...part.summary);
+    }
     if (isWhole && !interrupted && !(await reportCoverage()))
       problems.push(`less than ${MIN_LINES_PERCENT}% of lines covered`);
     return interrupted ? 128 + constants.signals[interrupted] : conclude(result, problems);
@@ -68,6 +81,16 @@ async function main(args) {
 function interrupt(signal) {
   interrupted ??= signal;
   running?.kill('SIGTERM');
+}
+
+/** Waits until the build that writes into `folder` is over, and shows its log when it failed. Its tests say the rest. */
+async function built(folder) {
+  if (folder === undefined) return;
+  const result = join(folder, 'result');
+  if (!existsSync(result)) print('waiting for the programs of a Kubernetes cluster');
+  while (!existsSync(result) && !interrupted) await new Promise((resolve) => setTimeout(resolve, 1000));
+  if (interrupted || readFileSync(result, 'utf8').trim() === '0') return;
+  print(readFileSync(join(folder, 'log'), 'utf8').split('\n').slice(-40).join('\n'));
 }
 
 /** Runs node's test runner over the files. Resolves with its summary, the skipped tests and what went wrong. */
@@ -137,15 +160,24 @@ async function reportCoverage() {
   return code === 0;
 }
 
+/** Summary lines of several runs as those of one. */
+function summed(lines) {
+  const sums = new Map();
+  for (const line of lines) {
+    const [, name, number] = line.split(' ');
+    sums.set(name, (sums.get(name) ?? 0) + Number(number));
+  }
+  return [...sums].map(([name, sum]) => `# ${name} ${sum}`);
+}
+
 function conclude({ skipped = [], summary = [] }, problems) {
   if (skipped.length > 0) {
     print(`\n${skipped.length} skipped:`);
     for (const test of skipped) print(`  ${test}`);
     if (isRequired) problems.push(`${skipped.length} tests were skipped, and TROUPE_TEST_REAL=required`);
   }
-  if (summary.length === 0) problems.push('the tests gave no summary');
   print('');
-  for (const line of summary) print(line);
+  for (const line of summed(summary)) print(line);
   for (const problem of problems) print(`FAILED: ${problem}`);
   return problems.length === 0 ? 0 : 1;
 }
