@@ -5,9 +5,6 @@ import { basename, join, relative } from 'node:path';
 /** The rooms whose coverage counts. */
 export const COVERED = ['proto', 'supervision', 'actors', 'transports', 'storage', 'cmd'];
 
-/** Files that need the programs of a Kubernetes cluster (scripts/kubernetes-build.sh). */
-const REAL_CLUSTER = /^test\/(kubernetes\/|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;
-
 /**
  * The built files of all test/**\/*.test.ts whose path contains one of `patterns` (all, without patterns), sorted. Goes by
  * the sources, so a file that was deleted but is still in dist/ does not run. Throws when one was not built.
@@ -16,7 +13,6 @@ export function findTests(root, patterns) {
   const sources = readdirSync(join(root, 'test'), { recursive: true })
     .map((file) => join('test', file))
     .filter((file) => file.endsWith('.test.ts'))
-    .filter((file) => process.env.TROUPE_TEST_KUBERNETES !== 'off' || !REAL_CLUSTER.test(file))
     .filter((file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern)))
     .sort();
   return sources.map((source) => {

@@ -4,13 +4,16 @@
  * In a run of everything, up to MAX_REPEATED files that failed run once more, with nothing beside them; those that pass then are
  * named as unsteady at the end: the machine was too slow for them, or they have a race, and somebody should look.
  *
+ * Tests on a Kubernetes cluster run last. TROUPE_TEST_BUILDING names a folder in which a build of its programs (scripts/kubernetes-build.sh),
+ * begun before, writes its `log` and in the end its exit code as `result`: they wait for it.
+ *
  * TROUPE_TEST_REAL=required makes a skipped test a failure. TROUPE_TEST_CACHE names a folder where slow parts keep their
  * data between runs.
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,6 +25,8 @@ const FILE_TIMEOUT_MS = 240_000;
 const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 4;
+/** Files whose tests need the programs of a Kubernetes cluster. */
+const NEEDS_CLUSTER = /test\/(kubernetes\/|engine\/kubernetes|e2e\/kubernetes)/;
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const coverageDir = join(root, 'coverage');
@@ -57,24 +62,39 @@ async function main(args) {
   try {
     for (const note of parts.notes) print(note);
     const problems = [];
-    const unsteady = [];
-    const result = interrupted
-      ? { problems: [], failures: [] }
-      : await runTests(files, flags, parts.env, join(scratch, 'tap'));
+    const notes = [];
+    const result = { skipped: [], summary: [], failures: [], problems: [], left: [] };
+    const onCluster = files.filter((file) => NEEDS_CLUSTER.test(file));
+    for (const some of [files.filter((file) => !onCluster.includes(file)), onCluster]) {
+      if (interrupted || some.length === 0) continue;
+      const isBuilt = some !== onCluster || (await built(process.env.TROUPE_TEST_BUILDING));
+      if (interrupted) continue;
+      if (!isBuilt) {
+        notes.push(`WITHOUT KUBERNETES: its programs could not be built, ${some.length} files of tests did not run`);
+        continue;
+      }
+      const part = await runTests(some, flags, parts.env, join(scratch, 'tap'));
+      for (const key of ['skipped', 'failures', 'problems', 'left']) result[key].push(...part[key]);
+      result.summary.push(...part.summary);
+      if (part.summary.length === 0) result.problems.push('the tests gave no summary');
+    }
+    result.summary = summed(result.summary);
     const failed = isWhole && !interrupted ? filesOfFailures(root, files, result.failures) : [];
     if (failed.length > 0 && failed.length <= MAX_REPEATED) {
       print(`\nonce more, with nothing beside them: ${failed.join(', ')}`);
       const again = await runTests(failed, ['--test-concurrency=1'], parts.env, join(scratch, 'tap-again'));
       // What was left running the first time stays a problem.
       problems.push(...result.left, ...again.problems);
-      for (const failure of result.failures) unsteady.push(failure.name);
-      if (again.failures.length === 0) result.summary = withoutFailures(result.summary);
+      const isWell = again.problems.length === 0;
+      for (const { name } of result.failures)
+        notes.push(`UNSTEADY: ${name}${isWell ? ' (failed once, then passed alone)' : ''}`);
+      if (isWell) result.summary = withoutFailures(result.summary);
     } else {
       problems.push(...result.problems);
     }
     if (isWhole && !interrupted && !(await reportCoverage()))
       problems.push(`less than ${MIN_LINES_PERCENT}% of lines covered`);
-    return interrupted ? 128 + constants.signals[interrupted] : conclude(result, problems, unsteady);
+    return interrupted ? 128 + constants.signals[interrupted] : conclude(result, problems, notes);
   } finally {
     await parts.stop();
     rmSync(scratch, { recursive: true, force: true });
@@ -84,6 +104,17 @@ async function main(args) {
 function interrupt(signal) {
   interrupted ??= signal;
   running?.kill('SIGTERM');
+}
+
+/** Waits until the build that writes into `folder` is over, and shows its log when it failed. Resolves with whether the programs are there. */
+async function built(folder) {
+  if (folder === undefined) return true;
+  const result = join(folder, 'result');
+  if (!existsSync(result)) print('waiting for the programs of a Kubernetes cluster');
+  while (!existsSync(result) && !interrupted) await new Promise((resolve) => setTimeout(resolve, 1000));
+  if (interrupted || readFileSync(result, 'utf8').trim() === '0') return true;
+  print(readFileSync(join(folder, 'log'), 'utf8').split('\n').slice(-40).join('\n'));
+  return false;
 }
 
 /** Runs node's test runner over the files. Resolves with its summary, the skipped tests and what went wrong. */
@@ -170,6 +201,16 @@ async function reportCoverage() {
   return code === 0;
 }
 
+/** Summary lines of several runs as those of one. */
+function summed(lines) {
+  const sums = new Map();
+  for (const line of lines) {
+    const [, name, number] = line.split(' ');
+    sums.set(name, (sums.get(name) ?? 0) + Number(number));
+  }
+  return [...sums].map(([name, sum]) => `# ${name} ${sum}`);
+}
+
 /** The summary when all that failed passed when it ran once more. */
 function withoutFailures(summary) {
   const count = (key) =>
@@ -185,17 +226,15 @@ function withoutFailures(summary) {
   );
 }
 
-function conclude({ skipped = [], summary = [] }, problems, unsteady) {
+function conclude({ skipped, summary }, problems, notes) {
   if (skipped.length > 0) {
     print(`\n${skipped.length} skipped:`);
     for (const test of skipped) print(`  ${test}`);
     if (isRequired) problems.push(`${skipped.length} tests were skipped, and TROUPE_TEST_REAL=required`);
   }
-  if (summary.length === 0) problems.push('the tests gave no summary');
   print('');
   for (const line of summary) print(line);
-  for (const name of unsteady)
-    print(`UNSTEADY: ${name}${problems.length === 0 ? ' (failed once, then passed alone)' : ''}`);
+  for (const note of notes) print(note);
   for (const problem of problems) print(`FAILED: ${problem}`);
   return problems.length === 0 ? 0 : 1;
 }

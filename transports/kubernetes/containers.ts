@@ -186,13 +186,13 @@ export class KubeContainers {
   }
 
   /**
-   * Ends the workload as scaling to no replica would: its pod is deleted with that grace, and goes once the kubelet says that nothing of it
-   * runs. Claim, secret, service and policy stay; how it ended stands on the namespace.
+   * Ends the workload as scaling to no replica would: its pod is deleted with that grace, and goes soon after the kubelet says that nothing of
+   * it runs. Claim, secret, service and policy stay; how it ended stands on the namespace.
    */
   async stop(id: string, graceSeconds: number): Promise<void> {
     const found = await this.find(id);
     if (found === undefined) return;
-    const last = await this.#deletePod(found.namespace, graceSeconds);
+    const last = await this.#deletePod(found.namespace, graceSeconds, true);
     if (last === undefined && found.run !== 'running') return;
     // A kubelet may take the pod away before anybody saw the code.
     const { exitCode, oomKilled, startedAt } = stateOf(id, found.spec, last, undefined);
@@ -335,8 +335,11 @@ export class KubeContainers {
     }
   }
 
-  /** Deletes the pod and waits until it is gone. Resolves with what was seen of it last; undefined: there was none. */
-  async #deletePod(namespace: string, graceSeconds = 1): Promise<PodView | undefined> {
+  /**
+   * Deletes the pod and waits until it is gone, or only until it has `ended`: the kubelet takes some seconds more to tidy up. Resolves with
+   * what was seen of it last; undefined: there was none.
+   */
+  async #deletePod(namespace: string, graceSeconds = 1, ended = false): Promise<PodView | undefined> {
     const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
     let last = await this.pod(namespace);
     if (last === undefined) return undefined;
@@ -349,6 +352,7 @@ export class KubeContainers {
       const now = await this.pod(namespace);
       if (now === undefined || now.metadata.uid !== uid) return last;
       last = now;
+      if (ended && now.metadata.deletionTimestamp != null && hasEnded(now)) return last;
       if (Date.now() > deadline) {
         throw new EngineError('unavailable', 'The container does not go: its node may be away.');
       }

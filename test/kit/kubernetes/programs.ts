@@ -10,7 +10,10 @@ import { findProgram, skipUnless } from '../require.ts';
 const built = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet'];
 const folder =
   process.env.KUBERNETES_BINARIES ??
-  join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'troupe/kubernetes-1.20.2');
+  join(
+    process.env.TROUPE_TEST_CACHE ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'troupe'),
+    'kubernetes-1.20.2',
+  );
 
 /** Where a program of the cluster is: built by scripts/kubernetes-build.sh, or installed. */
 export function programOf(name: string): string {
