@@ -34,10 +34,16 @@ test('two processes are one platform: either answers for all, one is drained, on
   skip: skipWithoutDocker() || skipWithoutNats(),
   timeout: 240_000,
 }, async (t) => {
+  // In reverse: what runs ends before what it stands on.
+  const ends: (() => unknown)[] = [];
+  const after = { after: (end: () => unknown) => void ends.unshift(end) };
+  t.after(async () => {
+    for (const end of ends) await end();
+  });
   const database = await testDatabase();
-  t.after(() => database.close());
-  const nats = await startNats(t);
-  const folders = [await tempDir(t), await tempDir(t)];
+  after.after(() => database.close());
+  const nats = await startNats(after);
+  const folders = [await tempDir(after), await tempDir(after)];
   const env = {
     ...{ DATABASE_URL: database.url, NATS_URL: nats.url, ADMIN_PASSWORD: PASSWORD, DEFAULT_IMAGE: await tinyImage() },
     ...{
@@ -52,10 +58,13 @@ test('two processes are one platform: either answers for all, one is drained, on
   ]);
   const killed = { b: false };
   let token = '';
-  t.after(async () => {
-    await deleteAll(a.ready.urls.compute, token).catch(() => {});
-    await a.stop();
-    if (!killed.b) await b.stop();
+  after.after(async () => {
+    try {
+      await deleteAll(a.ready.urls.compute, token);
+    } finally {
+      await a.stop();
+      if (!killed.b) await b.stop();
+    }
   });
   const cli = (...args: string[]) => troupe(['nodes', ...args], { env: { DATABASE_URL: database.url } });
   const nodes = async () => nodesJson({ nodes: await listNodes(database.db), services: [] }).nodes;
@@ -84,8 +93,8 @@ test('two processes are one platform: either answers for all, one is drained, on
   // What is open at A stays, whatever becomes of the nodes that hold its user and container.
   const bearer = { headers: { authorization: `Bearer ${token}` } };
   const ws = a.ready.urls.compute.replace('http', 'ws');
-  const shell = await websocket(t, `${ws}/compute/containers/${id}/terminal`, bearer);
-  const updates = await websocket(t, `${ws}/compute/ws`, bearer);
+  const shell = await websocket(after, `${ws}/compute/containers/${id}/terminal`, bearer);
+  const updates = await websocket(after, `${ws}/compute/ws`, bearer);
   const says = async (word: string) => {
     shell.send(Buffer.from(`echo "${word}"now\n`));
     let said = '';
