@@ -2,12 +2,15 @@
 import { startCompute } from '../actors/compute/service.ts';
 import { sshElseEngine } from '../actors/compute/shells.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
+import type { Engine, Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { findDocker } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
 import { CliError } from './cli-error.ts';
+import type { Environment } from './config.ts';
+import { openKubernetes } from './kubernetes.ts';
 import { platformKeys } from './platform-keys.ts';
 import { registryOf } from './registry-of.ts';
 import { partsOfRegistry } from './registry-parts.ts';
@@ -20,12 +23,9 @@ export function runCompute(options: AloneOptions): Promise<void> {
 
 async function open(parts: AloneParts): Promise<Service> {
   const { environment, domain, db, bus, home, log, clock, jwtSecret, streams, atEnd } = parts;
-  const { DOCKER_HOST, ENCRYPTION_KEY = '', REGISTRY_HOST: registryHost, CONTAINER_SUBNETS: subnetPool } = environment;
+  const { ENCRYPTION_KEY = '', REGISTRY_HOST: registryHost } = environment;
   const { installation, keys } = await platformKeys(db, parseSealKey(ENCRYPTION_KEY));
-  const host = await findDocker(DOCKER_HOST === undefined ? {} : { DOCKER_HOST });
-  if (host === undefined)
-    throw new CliError('No Docker Engine answers: name the one that all compute services share in DOCKER_HOST.');
-  const engine = await dockerEngine({ host, installation, log, ...(subnetPool === undefined ? {} : { subnetPool }) });
+  const engine = await engineOf(environment, installation, log);
   atEnd('engine', () => engine.close());
   await bus.ensureStream(NOTIFICATIONS_STREAM);
   const dial = engine.dial.bind(engine);
@@ -38,4 +38,15 @@ async function open(parts: AloneParts): Promise<Service> {
     defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
     platformKey: keys.publicKey,
   });
+}
+
+/** The engine of COMPUTE_ENGINE. All compute services on a database share one. */
+async function engineOf(environment: Environment, installation: string, log: Log): Promise<Engine> {
+  const { COMPUTE_ENGINE, DOCKER_HOST, CONTAINER_SUBNETS: subnetPool } = environment;
+  if (COMPUTE_ENGINE === 'kubernetes')
+    return openKubernetes(environment, { installation, log, onProgress: (line) => log.info({}, line) });
+  const host = await findDocker(DOCKER_HOST === undefined ? {} : { DOCKER_HOST });
+  if (host === undefined)
+    throw new CliError('No Docker Engine answers: name the one that all compute services share in DOCKER_HOST.');
+  return dockerEngine({ host, installation, log, ...(subnetPool === undefined ? {} : { subnetPool }) });
 }
