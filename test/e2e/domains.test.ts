@@ -163,19 +163,19 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
   });
 
   test('is in the dependency graph, between the gateway and its container', async () => {
-    const { status, json } = await request('GET', `${platform.ready.urls.monitor}/api/graph/dependencies`, { token });
-    assert.equal(status, 200);
-    const { nodes, edges } = graphSchema.parse(json);
-    const node = nodes.find(({ kind }) => kind === 'mapping');
-    assert.equal(node?.status, 'verified');
-    for (const [from, to, kind] of [
-      ['service:gateway', node.id, 'matches'],
-      [node.id, `container:${box}`, 'http'],
-    ])
-      assert.ok(
-        edges.some((edge) => edge.from === from && edge.to === to && edge.kind === kind),
-        `${from} ${kind} ${to}`,
-      );
+    const url = `${platform.ready.urls.monitor}/api/graph/dependencies`;
+    const isThere = async () => {
+      const { status, json } = await request('GET', url, { token });
+      assert.equal(status, 200);
+      const { nodes, edges } = graphSchema.parse(json);
+      const node = nodes.find(({ kind }) => kind === 'mapping');
+      assert.equal(node?.status, 'verified');
+      const has = (from: string, to: string, kind: string) =>
+        edges.some((edge) => edge.from === from && edge.to === to && edge.kind === kind);
+      return has('service:gateway', node.id, 'matches') && has(node.id, `container:${box}`, 'http');
+    };
+    // The monitor sees a new container at its next refresh.
+    await until(isThere, { what: 'the mapping stands between the gateway and its container' });
   });
 
   test('without an address is told to get one, and a verify looks at once', async () => {
