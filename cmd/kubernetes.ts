@@ -2,7 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import type { Engine, Log, MetricsSource } from '../proto/ports.ts';
+import type { MetricsSource } from '../proto/metrics-source.ts';
+import type { Engine, Log } from '../proto/ports.ts';
 import type { KubeAccess } from '../transports/kubernetes/access.ts';
 import { kubernetesEngine } from '../transports/kubernetes/engine.ts';
 import { kubernetesMetrics } from '../transports/kubernetes/metrics.ts';

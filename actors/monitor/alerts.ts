@@ -2,8 +2,9 @@
  * Tells users when something is wrong with their containers, and the administrator when a machine's disk is nearly full, once an
  * episode: the row and the notification are one transaction.
  */
+
+import type { NodeSample, PodSample } from '../../proto/metrics-source.ts';
 import { notificationEvent } from '../../proto/notification.ts';
-import type { NodeSample, PodSample } from '../../proto/ports.ts';
 import {
   administratorId,
   closeAlert,

@@ -5,6 +5,7 @@
 
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
+import type { PodSample } from '../../proto/metrics-source.ts';
 import {
   clusterInfo,
   dependencyGraph,
@@ -13,7 +14,6 @@ import {
   podMetrics,
   podMetricsByNamespace,
 } from '../../proto/monitor.ts';
-import type { PodSample } from '../../proto/ports.ts';
 import { type ContainerFacts, containerFacts } from '../../storage/monitor/containers.ts';
 import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
 import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';

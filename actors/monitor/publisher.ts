@@ -3,7 +3,8 @@
  * is on its way at most, and what comes while the broker is away or slow is dropped and counted.
  */
 import { encodeClusterMetrics, encodeClusterPods } from '../../proto/cluster.ts';
-import { BusError, type NodeSample, type PodSample } from '../../proto/ports.ts';
+import type { NodeSample, PodSample } from '../../proto/metrics-source.ts';
+import { BusError } from '../../proto/ports.ts';
 import { CLUSTER_STREAM } from '../../proto/subjects.ts';
 import type { MonitorDeps } from './deps.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { alertText, stateOfAlert } from '../../actors/monitor/alert-rules.ts';
-import type { PodSample } from '../../proto/ports.ts';
+import type { PodSample } from '../../proto/metrics-source.ts';
 import { DockerClient } from '../../transports/docker/client.ts';
 import { Lives } from '../../transports/docker/lives.ts';
 import { namingOf } from '../../transports/docker/naming.ts';

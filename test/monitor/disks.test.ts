@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { diskPathsOf } from '../../cmd/disk-paths.ts';
-import type { NodeSample } from '../../proto/ports.ts';
+import type { NodeSample } from '../../proto/metrics-source.ts';
 import { hostMetrics } from '../../transports/host/metrics.ts';
 import { skipUnless } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';

@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import type { MetricsSource, PodSample } from '../../proto/metrics-source.ts';
 import { namespaceOf } from '../../proto/monitor.ts';
-import type { Log, MetricsSource, PodSample } from '../../proto/ports.ts';
+import type { Log } from '../../proto/ports.ts';
 import { DockerClient } from './client.ts';
 import { containerView } from './container-view.ts';
 import { diskUsageOf } from './disk-usage.ts';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import type { Log, MetricsSource, NodeSample, PodSample } from '../../proto/ports.ts';
+import type { MetricsSource, NodeSample, PodSample } from '../../proto/metrics-source.ts';
+import type { Log } from '../../proto/ports.ts';
 import { textOf } from '../docker/errors.ts';
 import type { KubeAccess } from './access.ts';
 import { KubeClient } from './client.ts';
