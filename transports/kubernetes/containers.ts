@@ -18,6 +18,7 @@ import {
   hasEnded,
   type KeptSpec,
   keptSpecView,
+  listOf,
   objectView,
   type PodView,
   podView,
@@ -43,14 +44,14 @@ export interface Found {
 }
 
 const namespaceList = z.object({
-  items: z.array(objectView),
+  items: listOf(objectView),
   metadata: z.object({ continue: z.string().default('') }),
 });
 const serviceList = z.object({
-  items: z.array(serviceView),
+  items: listOf(serviceView),
   metadata: z.object({ continue: z.string().default('') }),
 });
-const podList = z.object({ items: z.array(podView), metadata: z.object({ continue: z.string().default('') }) });
+const podList = z.object({ items: listOf(podView), metadata: z.object({ continue: z.string().default('') }) });
 const claimView = z.object({
   spec: z.object({ resources: z.object({ requests: z.object({ storage: z.string() }) }) }),
 });

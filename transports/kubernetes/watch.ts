@@ -7,7 +7,7 @@ import type { KubeClient } from './client.ts';
 import { kubeStatus } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import type { KubeNaming } from './naming.ts';
-import { metadataView } from './views.ts';
+import { listOf, metadataView } from './views.ts';
 
 /** Times of a watch, ms. */
 export interface KubeWatchTimes {
@@ -23,7 +23,7 @@ export const defaultKubeWatchTimes: KubeWatchTimes = { silenceMs: 150_000, first
 /** Metadata alone is sent. */
 const outline = (kind: string): string => `application/json;as=${kind};g=meta.k8s.io;v=v1,application/json`;
 const listHead = z.object({
-  items: z.array(z.unknown()).default([]),
+  items: listOf(z.unknown()),
   metadata: z.object({ resourceVersion: z.string(), continue: z.string().default('') }),
 });
 const event = z.object({ type: z.string(), object: z.unknown() });

@@ -6,13 +6,21 @@ export interface Cutter {
   readonly port: number;
   /** Resets the connections that stand now; new ones succeed. */
   cut(): void;
+  /** From now on new connections are reset, too, until told otherwise. */
+  refuse(whether: boolean): void;
   close(): Promise<void>;
 }
 
 /** Proxies to a port of 127.0.0.1. */
 export async function startCutter(target: number): Promise<Cutter> {
   const sockets = new Set<Socket>();
+  let refuses = false;
   const server = createServer((from) => {
+    if (refuses) {
+      from.on('error', () => undefined);
+      from.resetAndDestroy();
+      return;
+    }
     const to = connect(target, '127.0.0.1');
     for (const socket of [from, to]) {
       sockets.add(socket);
@@ -34,6 +42,9 @@ export async function startCutter(target: number): Promise<Cutter> {
   return {
     port: typeof address === 'object' && address !== null ? address.port : 0,
     cut,
+    refuse: (whether) => {
+      refuses = whether;
+    },
     close: async () => {
       const closed = new Promise((resolve) => server.close(resolve));
       cut();
