@@ -89,6 +89,8 @@ export interface ResourceWatchOptions {
   readonly sees: () => void;
   /** `ADDED`, `MODIFIED` or `DELETED`. */
   readonly changed: (type: string, change: Changed) => void;
+  /** It was lost, or could not be begun: why. */
+  readonly lost?: (reason: string) => void;
   /** Each call that is made. */
   readonly onCall?: () => void;
 }
@@ -125,6 +127,7 @@ class Watch {
         if (isReply(error, 410)) this.#version = undefined;
         if (error instanceof KubeReplyError) asked = error.retryAfterMs;
         log.debug({ path, reason: textOf(error) }, 'lost sight of the cluster');
+        this.#options.lost?.(textOf(error));
       }
       // One that lived for a while may be asked again at once; others less and less often.
       if (Date.now() - begun > 10_000) this.#failures = 0;
