@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { type ContainerSpec, type ContainerState, EngineError } from '../../proto/ports.ts';
+import type { ClusterObjects } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import {
@@ -247,13 +248,14 @@ export class KubeContainers {
     return this.#stateOf(found, pod, service);
   }
 
-  async list(): Promise<ContainerState[]> {
+  /** All containers: from `known`, or by asking. */
+  async list(known?: ClusterObjects): Promise<ContainerState[]> {
     const query = { labelSelector: this.#naming.selector() };
-    const [namespaces, pods, services] = await Promise.all([
-      this.#all('/api/v1/namespaces', namespaceList, query),
-      this.#all('/api/v1/pods', podList, query),
-      this.#all('/api/v1/services', serviceList, query),
-    ]);
+    const { namespaces, pods, services } = known ?? {
+      namespaces: await this.#all('/api/v1/namespaces', namespaceList, query),
+      pods: await this.#all('/api/v1/pods', podList, query),
+      services: await this.#all('/api/v1/services', serviceList, query),
+    };
     const podIn = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
     const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
     return namespaces
