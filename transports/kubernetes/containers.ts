@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { type ContainerSpec, type ContainerState, EngineError } from '../../proto/ports.ts';
+import type { ClusterObjects } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import {
@@ -18,6 +19,7 @@ import {
   hasEnded,
   type KeptSpec,
   keptSpecView,
+  listOf,
   objectView,
   type PodView,
   podView,
@@ -43,14 +45,14 @@ export interface Found {
 }
 
 const namespaceList = z.object({
-  items: z.array(objectView),
+  items: listOf(objectView),
   metadata: z.object({ continue: z.string().default('') }),
 });
 const serviceList = z.object({
-  items: z.array(serviceView),
+  items: listOf(serviceView),
   metadata: z.object({ continue: z.string().default('') }),
 });
-const podList = z.object({ items: z.array(podView), metadata: z.object({ continue: z.string().default('') }) });
+const podList = z.object({ items: listOf(podView), metadata: z.object({ continue: z.string().default('') }) });
 const claimView = z.object({
   spec: z.object({ resources: z.object({ requests: z.object({ storage: z.string() }) }) }),
 });
@@ -246,13 +248,14 @@ export class KubeContainers {
     return this.#stateOf(found, pod, service);
   }
 
-  async list(): Promise<ContainerState[]> {
+  /** All containers: from `known`, or by asking. */
+  async list(known?: ClusterObjects): Promise<ContainerState[]> {
     const query = { labelSelector: this.#naming.selector() };
-    const [namespaces, pods, services] = await Promise.all([
-      this.#all('/api/v1/namespaces', namespaceList, query),
-      this.#all('/api/v1/pods', podList, query),
-      this.#all('/api/v1/services', serviceList, query),
-    ]);
+    const { namespaces, pods, services } = known ?? {
+      namespaces: await this.#all('/api/v1/namespaces', namespaceList, query),
+      pods: await this.#all('/api/v1/pods', podList, query),
+      services: await this.#all('/api/v1/services', serviceList, query),
+    };
     const podIn = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
     const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
     return namespaces

@@ -4,6 +4,7 @@ import { connectTcp } from '../docker/dial.ts';
 import { parseImageReference } from '../docker/image-reference.ts';
 import { endSessionsScript } from '../docker/sessions.ts';
 import type { KubeAccess } from './access.ts';
+import { ClusterCache } from './cache.ts';
 import { KubeClient } from './client.ts';
 import { type Found, KubeContainers } from './containers.ts';
 import { isReply } from './errors.ts';
@@ -46,7 +47,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const naming = kubeNaming(options.installation);
   const containers = new KubeContainers(client, naming, options.settings ?? {});
   const usage = new KubeUsage(client, containers, naming, log, options.usageEveryMs ?? 15_000);
-  const watches = new Set<Ending>();
+  const watches = new Map<Ending, ClusterCache>();
 
   const writeKeys = async (found: Found, keys: readonly string[]): Promise<void> => {
     try {
@@ -89,16 +90,19 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       usage.forget(id);
     },
     inspect: (id) => containers.inspect(id),
-    list: () => containers.list(),
+    // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
+    list: () => containers.list([...watches.values()][0]?.read()),
     watch: (onChange) => {
-      const watch = watchCluster(client, naming, log, onChange, options.watchTimes ?? defaultKubeWatchTimes);
+      const cache = new ClusterCache();
+      const times = options.watchTimes ?? defaultKubeWatchTimes;
+      const watch = watchCluster(client, naming, log, onChange, times, cache);
       const ending: Ending = {
         close: () => {
           watches.delete(ending);
           return watch.close();
         },
       };
-      watches.add(ending);
+      watches.set(ending, cache);
       return ending;
     },
     logs: (id, logOptions) => readKubeLogs(client, containers, id, logOptions),
@@ -116,7 +120,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     exec: (id, execOptions, signal) => execInPod(client, containers, id, execOptions, signal),
     usage: (id) => usage.usage(id),
     close: async () => {
-      await Promise.all([...watches].map((watch) => watch.close()));
+      await Promise.all([...watches.keys()].map((watch) => watch.close()));
       client.close();
       await usage.close();
     },

@@ -3,17 +3,18 @@ import type { KubeClient } from './client.ts';
 import { isReply } from './errors.ts';
 import type { Used } from './kubelet-summary.ts';
 import { bytesOf, millisOf } from './quantities.ts';
+import { listOf } from './views.ts';
 
 const usage = z.object({ cpu: z.string().default('0'), memory: z.string().default('0') });
 const podMetrics = z.object({
-  items: z.array(
+  items: listOf(
     z.object({
       metadata: z.object({ namespace: z.string() }),
       containers: z.array(z.object({ usage })).default([]),
     }),
   ),
 });
-const nodeMetrics = z.object({ items: z.array(z.object({ metadata: z.object({ name: z.string() }), usage })) });
+const nodeMetrics = z.object({ items: listOf(z.object({ metadata: z.object({ name: z.string() }), usage })) });
 
 /** CPU and memory, by namespace of pods and by name of nodes. Disk is not known there. */
 export type MetricsAnswer = ReadonlyMap<string, Omit<Used, 'diskBytes'>>;

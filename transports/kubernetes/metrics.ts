@@ -9,7 +9,7 @@ import { nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
 import { kubeNaming, specAnnotation } from './naming.ts';
 import { PodLives } from './pod-lives.ts';
 import { bytesOf, millisOf } from './quantities.ts';
-import { keptSpecView, workloadOf } from './views.ts';
+import { keptSpecView, listOf, workloadOf } from './views.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes } from './watch.ts';
 
 /** What the metrics of a cluster are made from. */
@@ -26,7 +26,7 @@ export interface KubernetesMetricsOptions {
 
 const quantities = z.record(z.string(), z.string()).default({});
 const nodeList = z.object({
-  items: z.array(
+  items: listOf(
     z.object({
       metadata: z.object({ name: z.string() }),
       status: z

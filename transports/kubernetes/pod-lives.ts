@@ -38,6 +38,7 @@ export class PodLives {
   #running: Promise<void> | undefined;
   #first: Promise<void> | undefined;
   #stands = false;
+  #problem: string | undefined;
   calls = 0;
 
   constructor(client: KubeClient, naming: KubeNaming, log: Log, times: KubeWatchTimes) {
@@ -47,7 +48,7 @@ export class PodLives {
     this.#times = times;
   }
 
-  /** Begins to watch unless it does, and resolves once the pods are known. Rejects when `signal` aborts before. */
+  /** Begins to watch unless it does, and resolves once the pods are known. Rejects with what is wrong when `signal` aborts before. */
   async ready(signal: AbortSignal): Promise<void> {
     this.#first ??= new Promise((resolve) => {
       this.#running = watchResource(this.#client, {
@@ -59,16 +60,21 @@ export class PodLives {
           resolve();
         },
         changed: (type, { object }) => this.#one(object, type === 'DELETED'),
+        lost: (reason) => {
+          this.#problem = reason;
+        },
         onCall: () => {
           this.calls += 1;
         },
       });
     });
     if (this.#stands) return;
-    signal.throwIfAborted();
+    const ended = AbortSignal.any([signal, this.#stop.signal]);
+    const problem = (): Error => new Error(this.#problem ?? 'the pods are not known yet', { cause: ended.reason });
+    if (ended.aborted) throw problem();
     await Promise.race([
       this.#first,
-      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true })),
+      new Promise((_, reject) => ended.addEventListener('abort', () => reject(problem()), { once: true })),
     ]);
   }
 

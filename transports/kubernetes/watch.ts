@@ -3,11 +3,12 @@ import { z } from 'zod';
 import type { Ending, Log } from '../../proto/ports.ts';
 import { textOf } from '../docker/errors.ts';
 import { jsonLines } from '../docker/json-lines.ts';
+import type { ClusterCache, Resource } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { kubeStatus } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import type { KubeNaming } from './naming.ts';
-import { metadataView } from './views.ts';
+import { listOf, metadataView } from './views.ts';
 
 /** Times of a watch, ms. */
 export interface KubeWatchTimes {
@@ -20,10 +21,8 @@ export interface KubeWatchTimes {
 /** Used unless told otherwise. The server sends a bookmark about every minute. */
 export const defaultKubeWatchTimes: KubeWatchTimes = { silenceMs: 150_000, firstPauseMs: 100, longestPauseMs: 30_000 };
 
-/** Metadata alone is sent. */
-const outline = (kind: string): string => `application/json;as=${kind};g=meta.k8s.io;v=v1,application/json`;
 const listHead = z.object({
-  items: z.array(z.unknown()).default([]),
+  items: listOf(z.unknown()),
   metadata: z.object({ resourceVersion: z.string(), continue: z.string().default('') }),
 });
 const event = z.object({ type: z.string(), object: z.unknown() });
@@ -33,6 +32,7 @@ const pageSize = 500;
 /**
  * `Engine.watch`: watches of namespaces, pods and services, that go on from the last version they heard of. A server that closes one in order
  * is asked again without a word; whenever sight was lost it tells to look at all. A version the server has forgotten (410) is found anew.
+ * What they hear of is in `cache`.
  */
 export function watchCluster(
   client: KubeClient,
@@ -40,20 +40,25 @@ export function watchCluster(
   log: Log,
   onChange: (id: string | undefined) => void,
   times: KubeWatchTimes,
+  cache: ClusterCache,
 ): Ending {
   const stop = new AbortController();
-  const paths = ['/api/v1/namespaces', '/api/v1/pods', '/api/v1/services'];
-  const waiting = new Set(paths);
+  const resources: readonly Resource[] = ['namespaces', 'pods', 'services'];
+  const waiting = new Set(resources);
   const running = Promise.all(
-    paths.map((path) =>
+    resources.map((resource) =>
       watchResource(client, {
-        ...{ path, selector: naming.selector(), log, times, signal: stop.signal },
+        ...{ path: `/api/v1/${resource}`, selector: naming.selector(), log, times, signal: stop.signal },
+        listed: (items) => cache.listed(resource, items),
         sees: () => {
-          waiting.delete(path);
+          cache.stands(resource, true);
+          waiting.delete(resource);
           // The first look waits for all.
           if (waiting.size === 0 && !stop.signal.aborted) onChange(undefined);
         },
-        changed: (_type, { metadata }) => {
+        lost: () => cache.stands(resource, false),
+        changed: (type, { metadata, object }) => {
+          cache.changed(resource, type, object);
           const id = naming.idOf(metadata.labels);
           if (id !== undefined && !stop.signal.aborted) onChange(id);
         },
@@ -83,12 +88,14 @@ export interface ResourceWatchOptions {
   readonly times: KubeWatchTimes;
   /** Ends it. */
   readonly signal: AbortSignal;
-  /** All there is, whenever the watch begins anew. Without it only metadata is asked for, and no list. */
-  readonly listed?: (items: readonly unknown[]) => void;
-  /** The watch stands, for the first time or after it was lost: changes may have been missed. */
+  /** All there is, at first and whenever the server has forgotten where the watch was. */
+  readonly listed: (items: readonly unknown[]) => void;
+  /** The watch stands, for the first time or after it was lost. */
   readonly sees: () => void;
   /** `ADDED`, `MODIFIED` or `DELETED`. */
   readonly changed: (type: string, change: Changed) => void;
+  /** It was lost, or could not be begun: why. */
+  readonly lost?: (reason: string) => void;
   /** Each call that is made. */
   readonly onCall?: () => void;
 }
@@ -125,6 +132,7 @@ class Watch {
         if (isReply(error, 410)) this.#version = undefined;
         if (error instanceof KubeReplyError) asked = error.retryAfterMs;
         log.debug({ path, reason: textOf(error) }, 'lost sight of the cluster');
+        this.#options.lost?.(textOf(error));
       }
       // One that lived for a while may be asked again at once; others less and less often.
       if (Date.now() - begun > 10_000) this.#failures = 0;
@@ -134,37 +142,28 @@ class Watch {
     }
   }
 
-  /** Resolves with the version to go on from: of all there is, or of nothing but where the server stands. */
+  /** Resolves with the version to go on from. */
   async #list(): Promise<string> {
     const { path, selector, signal, listed, onCall } = this.#options;
     const items: unknown[] = [];
-    let next = '';
-    do {
+    for (let next = ''; ; ) {
       onCall?.();
+      const more = next === '' ? {} : { continue: next };
       const { metadata, items: page } = await this.#client.json('GET', path, listHead, {
-        query: {
-          labelSelector: selector,
-          limit: listed === undefined ? 1 : pageSize,
-          ...(next === '' ? {} : { continue: next }),
-        },
-        ...(listed === undefined ? { accept: outline('PartialObjectMetadataList') } : {}),
+        query: { labelSelector: selector, limit: pageSize, ...more },
         signal,
       });
       items.push(...page);
-      next = listed === undefined ? '' : metadata.continue;
-      if (next === '') {
-        listed?.(items);
-        return metadata.resourceVersion;
-      }
-    } while (!signal.aborted);
-    throw new Error('closed');
+      next = metadata.continue;
+      if (next !== '') continue;
+      listed(items);
+      return metadata.resourceVersion;
+    }
   }
 
   /** Resolves when the server closed the watch in order. */
   async #once(): Promise<void> {
-    const { path, selector, signal, listed, sees, onCall, times } = this.#options;
-    // What was missed is known only by looking.
-    if (this.#isLost && listed !== undefined) this.#version = undefined;
+    const { path, selector, signal, sees, onCall, times } = this.#options;
     this.#version ??= await this.#list();
     const silence = new AbortController();
     onCall?.();
@@ -176,7 +175,6 @@ class Watch {
         resourceVersion: this.#version,
         timeoutSeconds: 300 + Math.floor(Math.random() * 300),
       },
-      ...(listed === undefined ? { accept: outline('PartialObjectMetadata') } : {}),
       signal: AbortSignal.any([signal, silence.signal]),
     });
     const timer = setTimeout(() => silence.abort(new Error('silence')), times.silenceMs);

@@ -1,0 +1,142 @@
+/**
+ * What does the platform cost with many containers on Kubernetes, at rest and when it comes back?
+ *
+ * `npm run bench -- kubernetes [CONTAINERS] [IDLE_SECONDS]` (200 and 20 by default): a real API server, etcd and controllers; pods are said
+ * to run by the benchmark as soon as they are there, and greet as SSH servers do. The rows of all containers are there before `troupe up`
+ * starts, so it starts them all at once. Then it is left alone, and then killed, meanwhile one pod in fifty is removed, and started again.
+ * Traffic is what goes between platform and API server, in TLS. Needs root and scripts/kubernetes-build.sh.
+ */
+import { readFileSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { newId } from '../proto/ids.ts';
+import { insertUser } from '../storage/auth/users.ts';
+import { containerOutlines, insertContainer } from '../storage/compute/containers.ts';
+import { testDatabase } from '../test/kit/database.ts';
+import { startCluster } from '../test/kit/kubernetes/cluster.ts';
+import { startCutter } from '../test/kit/kubernetes/cutter.ts';
+import { startFakeNode } from '../test/kit/kubernetes/fake-node.ts';
+import { startGreeter } from '../test/kit/kubernetes/greeter.ts';
+import { type RunningPlatform, startPlatform } from '../test/kit/platform.ts';
+import { until } from '../test/kit/until.ts';
+
+const [count = 200, idleSeconds = 20] = process.argv.slice(2).map(Number);
+const PER_USER = 3;
+const patience = { timeoutMs: 30 * 60_000, everyMs: 100 };
+const MB = 2 ** 20;
+const rows: { row: string; unit: string; ours: number; peers: object }[] = [];
+const ends: (() => unknown)[] = [];
+
+function report(row: string, unit: string, ours: number): void {
+  rows.push({ row, unit, ours: Math.round(ours * 100) / 100, peers: {} });
+  process.stdout.write(`${row.padEnd(58)}${String(rows.at(-1)?.ours).padStart(10)} ${unit}\n`);
+}
+
+/** Processor time in seconds and resident memory in bytes of a process (proc(5)). */
+function usageOf({ child }: RunningPlatform): { cpu: number; memory: number } {
+  const fields = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  const pages = Number(readFileSync(`/proc/${child.pid}/statm`, 'utf8').split(' ')[1]);
+  return { cpu: (Number(fields[11]) + Number(fields[12])) / 100, memory: pages * 4096 };
+}
+
+try {
+  const cluster = await startCluster({ withoutNode: true });
+  ends.unshift(() => cluster.stop());
+  const greeter = await startGreeter();
+  ends.unshift(() => greeter.close());
+  const node = startFakeNode(cluster, greeter.address);
+  ends.unshift(() => node.close());
+  const proxy = await startCutter(Number(new URL(cluster.server).port));
+  ends.unshift(() => proxy.close());
+  const kubeconfig = join(cluster.folder, 'proxied.kubeconfig');
+  const config = await readFile(cluster.kubeconfig, 'utf8');
+  await writeFile(kubeconfig, config.replace(cluster.server, `https://127.0.0.1:${proxy.port}`));
+  const database = await testDatabase();
+  ends.unshift(() => database.close());
+  const { db } = database;
+  for (let n = 0; n < count; n += PER_USER) {
+    const userId = newId();
+    await insertUser(db, { id: userId, username: `user${n}`, passwordHash: '' });
+    for (let own = 0; own < Math.min(PER_USER, count - n); own++) {
+      await db.tx((tx) =>
+        insertContainer(tx, {
+          ...{ id: newId(), userId, name: `box ${own}`, instanceType: 'tiny', memoryMb: 128, storageGb: 1 },
+          ...{ image: null, pullPolicy: 'IfNotPresent', mountPaths: ['/root'], sshEnabled: true },
+        }),
+      );
+    }
+  }
+  const data = await mkdtemp(join(tmpdir(), 'troupe-bench-'));
+  ends.unshift(() => rm(data, { recursive: true, force: true }));
+  const env = {
+    DATABASE_URL: database.url,
+    COMPUTE_ENGINE: 'kubernetes',
+    KUBECONFIG: kubeconfig,
+    DEFAULT_IMAGE: 'x/y:1',
+    LOG_LEVEL: 'error',
+  };
+  const running = async (): Promise<number> =>
+    (await containerOutlines(db)).filter(({ status }) => status === 'running').length;
+
+  const from = performance.now();
+  let platform = await startPlatform({ data, env });
+  ends.unshift(() => platform.kill());
+  let told = 0;
+  await until(
+    async () => {
+      const now = await running();
+      if (now - told >= count / 10) {
+        told = now;
+        process.stderr.write(`${now} of ${count} run\n`);
+      }
+      return now === count;
+    },
+    { ...patience, what: 'all run' },
+  );
+  report(`${count} containers from nothing to running`, 's', (performance.now() - from) / 1000);
+  report('processor time of it', 's', usageOf(platform).cpu);
+  report('traffic of it', 'MB', (proxy.sent + proxy.received) / MB);
+
+  await delay(5000);
+  const [before, sent, received] = [usageOf(platform), proxy.sent, proxy.received];
+  await delay(idleSeconds * 1000);
+  const after = usageOf(platform);
+  report('memory at rest', 'MB', after.memory / MB);
+  report('processor at rest', '% of a core', ((after.cpu - before.cpu) / idleSeconds) * 100);
+  report('traffic at rest, to the API server', 'kB/s', (proxy.sent - sent) / 1000 / idleSeconds);
+  report('traffic at rest, from the API server', 'kB/s', (proxy.received - received) / 1000 / idleSeconds);
+
+  await platform.kill();
+  const outlines = await containerOutlines(db);
+  const removed = new Set(outlines.filter((_, n) => n % 50 === 0).map(({ id }) => id));
+  const pods = z.object({
+    items: z.array(
+      z.object({ metadata: z.object({ namespace: z.string(), labels: z.record(z.string(), z.string()) }) }),
+    ),
+  });
+  const present = async (): Promise<Map<string, string>> => {
+    const { json } = await cluster.call('GET', '/api/v1/pods?labelSelector=troupe.dev/container');
+    return new Map(
+      pods.parse(json).items.map(({ metadata }) => [metadata.labels['troupe.dev/container'] ?? '', metadata.namespace]),
+    );
+  };
+  for (const [id, namespace] of await present()) {
+    if (removed.has(id)) await cluster.call('DELETE', `/api/v1/namespaces/${namespace}/pods/container-0`);
+  }
+  const [sentBefore, receivedBefore] = [proxy.sent, proxy.received];
+  platform = await startPlatform({ data, env });
+  const again = performance.now();
+  await until(async () => (await present()).size === count && (await running()) === count, {
+    ...patience,
+    what: 'those that were removed run again',
+  });
+  report(`after a restart, until ${removed.size} that were removed run again`, 's', (performance.now() - again) / 1000);
+  report('traffic of it', 'MB', (proxy.sent + proxy.received - sentBefore - receivedBefore) / MB);
+  const machine = `${cpus()[0]?.model ?? 'unknown'} x${cpus().length}, node ${process.version}`;
+  process.stdout.write(`${JSON.stringify({ bench: 'kubernetes', machine, containers: count, rows })}\n`);
+} finally {
+  for (const end of ends) await end();
+}
