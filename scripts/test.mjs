@@ -4,8 +4,9 @@
  * In a run of everything, up to MAX_REPEATED files that failed run once more, with nothing beside them; those that pass then are
  * named as unsteady at the end: the machine was too slow for them, or they have a race, and somebody should look.
  *
- * Tests on a Kubernetes cluster run last. TROUPE_TEST_BUILDING names a folder in which a build of its programs (scripts/kubernetes-build.sh),
- * begun before, writes its `log` and in the end its exit code as `result`: they wait for it.
+ * Tests on a Kubernetes cluster run last, and in a run of everything only with TROUPE_TEST_KUBERNETES=on: their programs take long to
+ * build. TROUPE_TEST_BUILDING names a folder in which such a build (scripts/kubernetes-build.sh), begun before, writes its `log` and in
+ * the end its exit code as `result`: they wait for it.
  *
  * TROUPE_TEST_REAL=required makes a skipped test a failure. TROUPE_TEST_CACHE names a folder where slow parts keep their
  * data between runs.
@@ -26,7 +27,7 @@ const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 4;
 /** Files whose tests need the programs of a Kubernetes cluster. */
-const NEEDS_CLUSTER = /test\/(kubernetes\/|engine\/kubernetes|e2e\/kubernetes)/;
+const NEEDS_CLUSTER = /test\/(kubernetes\/|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const coverageDir = join(root, 'coverage');
@@ -67,13 +68,21 @@ async function main(args) {
     const onCluster = files.filter((file) => NEEDS_CLUSTER.test(file));
     for (const some of [files.filter((file) => !onCluster.includes(file)), onCluster]) {
       if (interrupted || some.length === 0) continue;
+      if (some === onCluster && isWhole && process.env.TROUPE_TEST_KUBERNETES !== 'on') {
+        notes.push(
+          `${some.length} files of tests need a Kubernetes cluster: \`npm test -- kubernetes\` (docs/kubernetes.md)`,
+        );
+        continue;
+      }
       const isBuilt = some !== onCluster || (await built(process.env.TROUPE_TEST_BUILDING));
       if (interrupted) continue;
       if (!isBuilt) {
         notes.push(`WITHOUT KUBERNETES: its programs could not be built, ${some.length} files of tests did not run`);
         continue;
       }
-      const part = await runTests(some, flags, parts.env, join(scratch, 'tap'));
+      // One cluster is enough for a machine.
+      const own = some === onCluster ? ['--test-concurrency=1', '--test-timeout=600000'] : [];
+      const part = await runTests(some, [...own, ...flags], parts.env, join(scratch, 'tap'));
       for (const key of ['skipped', 'failures', 'problems', 'left']) result[key].push(...part[key]);
       result.summary.push(...part.summary);
       if (part.summary.length === 0) result.problems.push('the tests gave no summary');
