@@ -10,13 +10,18 @@ import { CacheStore } from '../../transports/cache/store.ts';
 let time = 0;
 const clock = () => time;
 
-function entry(host: string, path: string, bytes: number, more: { variant?: string; freshMs?: number } = {}): Entry {
-  const { variant = '', freshMs = 30_000 } = more;
+function entry(
+  host: string,
+  path: string,
+  bytes: number,
+  more: { variant?: string; freshMs?: number; body?: Buffer } = {},
+): Entry {
+  const { variant = '', freshMs = 30_000, body = Buffer.allocUnsafeSlow(bytes).fill(120) } = more;
   return new Entry(
     {
       ...{ host, path, variant, freshMs, reason: 'OK', ageMs: 0, isPublic: false, now: time },
       fields: [{ name: 'content-type', value: 'text/plain', line: 'Content-Type: text/plain' }],
-      body: Buffer.allocUnsafeSlow(bytes).fill(120),
+      body,
     },
     clock,
   );
@@ -36,10 +41,12 @@ test('K12: a million unique URLs take no more than the capacity, by its own coun
   for (let n = 0; n < 25_000; n++) assert.ok(store.set(entry(`host-number-${n}.test`, '/', 100)));
   const hosts = used() - before;
   assert.ok(hosts <= store.bytes, `${store.entries} hosts take ${hosts} bytes, and are counted with ${store.bytes}`);
+  // Those that are driven out again need no body of their own: making them is most of this test's time.
+  const shared = { body: Buffer.alloc(100, 120) };
   for (let n = 0; n < 1_000_000; n++) {
     // Cut out of a head, as paths are.
     const head = `GET /unique/${n} HTTP/1.1\r\nUser-Agent: ${'x'.repeat(200)}`;
-    assert.ok(store.set(entry('a.test', head.slice(4, head.indexOf(' HTTP')), 100)));
+    assert.ok(store.set(entry('a.test', head.slice(4, head.indexOf(' HTTP')), 100, n < 900_000 ? shared : {})));
     if (n % 100_000 === 0) assert.ok(store.bytes <= capacity);
   }
   assert.ok(store.bytes <= capacity);
