@@ -197,7 +197,7 @@ class UwsServer implements HttpServer {
     const key = request.header('sec-websocket-key') ?? '';
     const protocol = request.header('sec-websocket-protocol') ?? '';
     // Not corked: `cork` looks at the response again afterwards, and after an upgrade that kept its memory in place it takes what the
-    // WebSocket left there for a response to close. `upgrade` corks by itself.
+    // WebSocket left there for a response to close. The price is a head that leaves in pieces.
     const upgrade = () => res.upgrade<UwsLink>({ socket }, key, protocol, '', context);
     // The library writes a line to standard error for each upgrade outside of its callbacks. So it happens in one of another socket; only
     // while there is none, the line is written.
