@@ -115,7 +115,7 @@ async function fakeCluster(t: TestContext, answers: { metrics?: boolean; kubelet
   };
 }
 
-const read = (source: MetricsSource) => source.read(AbortSignal.timeout(20_000));
+const read = (source: MetricsSource) => source.read(AbortSignal.timeout(60_000));
 
 test('CPU and memory come from metrics.k8s.io where it is served, disks from the kubelets, once a minute', async (t) => {
   const { source, asked } = await fakeCluster(t, { metrics: true, kubelet: true });

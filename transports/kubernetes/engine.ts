@@ -46,8 +46,11 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const client = new KubeClient(options.access);
   const naming = kubeNaming(options.installation);
   const containers = new KubeContainers(client, naming, options.settings ?? {});
-  const usage = new KubeUsage(client, containers, naming, log, options.usageEveryMs ?? 15_000);
   const watches = new Map<Ending, ClusterCache>();
+  // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
+  const known = () => [...watches.values()][0]?.read();
+  const podsOf = async () => known()?.pods ?? containers.pods();
+  const usage = new KubeUsage(client, podsOf, naming, log, options.usageEveryMs ?? 15_000);
 
   const writeKeys = async (found: Found, keys: readonly string[]): Promise<void> => {
     try {
@@ -90,8 +93,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       usage.forget(id);
     },
     inspect: (id) => containers.inspect(id),
-    // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
-    list: () => containers.list([...watches.values()][0]?.read()),
+    list: () => containers.list(known()),
     watch: (onChange) => {
       const cache = new ClusterCache();
       const times = options.watchTimes ?? defaultKubeWatchTimes;

@@ -40,9 +40,9 @@ function codeOf(status: number, said: string): EngineErrorCode {
     : 'refused';
 }
 
-/** The authorizer's 403, or one without a body; admission says 403, too. */
+/** The authorizer's 403, which says no more when an apply may not create, or one without a body; admission says 403, too. */
 function isMissingRight(said: string): boolean {
-  return /\bcannot [a-z]+\b/.test(said) || /^Unexpected server response/.test(said) || said === '';
+  return /\bcannot [a-z]+\b|is forbidden:\s*$|^Unexpected server response|^$/.test(said);
 }
 
 /** Controllers have not seen a namespace yet that was just made, or a server was just started. */

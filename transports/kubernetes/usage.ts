@@ -1,17 +1,17 @@
 import type { ContainerUsage, Log } from '../../proto/ports.ts';
 import { textOf } from '../docker/errors.ts';
 import type { KubeClient } from './client.ts';
-import type { KubeContainers } from './containers.ts';
 import { kubeletSummary } from './kubelet-summary.ts';
 import { podsOfMetricsApi } from './metrics-api.ts';
 import type { KubeNaming } from './naming.ts';
+import type { PodView } from './views.ts';
 
 const idleMs = 60_000;
 
 /** Samples the containers somebody asks about: one question to each node they are on. Runs no timer while nobody asks. */
 export class KubeUsage {
   readonly #client: KubeClient;
-  readonly #containers: KubeContainers;
+  readonly #podsOf: () => Promise<readonly PodView[]>;
   readonly #naming: KubeNaming;
   readonly #log: Log;
   readonly #everyMs: number;
@@ -20,9 +20,16 @@ export class KubeUsage {
   #running: Promise<void> = Promise.resolve();
   #closed = false;
 
-  constructor(client: KubeClient, containers: KubeContainers, naming: KubeNaming, log: Log, everyMs: number) {
+  /** `podsOf`: all pods of the installation. */
+  constructor(
+    client: KubeClient,
+    podsOf: () => Promise<readonly PodView[]>,
+    naming: KubeNaming,
+    log: Log,
+    everyMs: number,
+  ) {
     this.#client = client;
-    this.#containers = containers;
+    this.#podsOf = podsOf;
     this.#naming = naming;
     this.#log = log;
     this.#everyMs = everyMs;
@@ -64,7 +71,7 @@ export class KubeUsage {
   }
 
   async #round(): Promise<void> {
-    const pods = await this.#containers.pods();
+    const pods = await this.#podsOf();
     const ids = new Map(pods.map(({ metadata }) => [metadata.namespace, this.#naming.idOf(metadata.labels)]));
     const nodes = new Set(pods.filter(({ status }) => status.phase === 'Running').map(({ spec }) => spec.nodeName));
     nodes.delete('');

@@ -1,6 +1,8 @@
 /** Plays the kubelet where a cluster has none: pods of containers are said to run as soon as they are there. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { KubeClient } from '../../../transports/kubernetes/client.ts';
+import { isReply } from '../../../transports/kubernetes/errors.ts';
 import { watchResource } from '../../../transports/kubernetes/watch.ts';
 import { silentLog } from '../../engine/docker-under-test.ts';
 import type { Cluster } from './cluster.ts';
@@ -29,8 +31,15 @@ export function startFakeNode(cluster: Cluster, address = '203.0.113.1'): FakeNo
   let started = 0;
   const run = async (object: unknown): Promise<void> => {
     const { metadata } = podView.parse(object);
-    // What could not be said is said when the pod is heard of again.
-    await say(object).catch(() => seen.delete(metadata.uid));
+    while (!stop.signal.aborted) {
+      try {
+        return await say(object);
+      } catch (error) {
+        seen.delete(metadata.uid);
+        if (isReply(error, 404)) return;
+        await delay(200, undefined, { signal: stop.signal }).catch(() => undefined);
+      }
+    }
   };
   const say = async (object: unknown): Promise<void> => {
     const { metadata, status } = podView.parse(object);
