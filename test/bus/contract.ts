@@ -433,9 +433,13 @@ export function busContract(name: string, openBench: () => Promise<BusBench>): v
       await until(() => seen.get('ignored') === 2 && seen.has('fine'));
       // Two more rounds of the ack wait pass while a later message waits for its own second delivery.
       const later: number[] = [];
-      const second = await bus.consume(stream.name, { ...config, durable: 'second', ackWaitMs: 1600 }, async (batch) => {
-        later.push(...batch.filter(({ data }) => textOf(data) === 'fine').map(({ deliveryCount }) => deliveryCount));
-      });
+      const second = await bus.consume(
+        stream.name,
+        { ...config, durable: 'second', ackWaitMs: 1600 },
+        async (batch) => {
+          later.push(...batch.filter(({ data }) => textOf(data) === 'fine').map(({ deliveryCount }) => deliveryCount));
+        },
+      );
       await until(() => later.includes(2));
       assert.deepEqual(
         [...seen],
