@@ -71,7 +71,9 @@ function collector() {
   };
 }
 
-test('killed and started again: what was acknowledged comes, and appends go through meanwhile', { skip }, async (t) => {
+test('M06: a broker killed and started again: what was acknowledged comes, and appends go through meanwhile', {
+  skip,
+}, async (t) => {
   const { server, bus } = await bench(t);
   await bus.ensureStream(stream);
   const { got, handler } = collector();
@@ -106,7 +108,7 @@ test('killed and started again: what was acknowledged comes, and appends go thro
   assert.ok(info);
 });
 
-test('a repeated id is stored once, also when the server was killed in between', { skip }, async (t) => {
+test('M11: a repeated id is stored once, also when the server was killed in between', { skip }, async (t) => {
   const { server, bus } = await bench(t);
   await bus.ensureStream(stream);
   const first = await bus.append('s.x', Buffer.from('x'), { msgId: 'one' });
@@ -118,7 +120,7 @@ test('a repeated id is stored once, also when the server was killed in between',
   assert.ok((await bus.append('s.x', Buffer.from('x'), { msgId: 'two' })).seq > first.seq);
 });
 
-test('started again with an empty store: streams, consumers and buckets are made again, the outbox arrives', {
+test('M06: a broker started again with an empty store: streams, consumers and buckets are made again, the outbox arrives', {
   skip,
 }, async (t) => {
   const { db, server, bus, operator } = await bench(t);
@@ -149,7 +151,7 @@ test('started again with an empty store: streams, consumers and buckets are made
   assert.equal((await manager.streams.info(stream.name)).config.max_bytes, stream.maxBytes);
 });
 
-test('an acknowledgement of a lost stream does not acknowledge what has its number now', { skip }, async (t) => {
+test('M06: an acknowledgement of a lost stream does not acknowledge what has its number now', { skip }, async (t) => {
   const { server, bus } = await bench(t);
   await bus.ensureStream(stream);
   let acknowledge: () => void = () => undefined;
@@ -178,7 +180,7 @@ test('an acknowledgement of a lost stream does not acknowledge what has its numb
   await until(() => got.filter((one) => one === 'new').length === 2, { what: 'the new message comes again' });
 });
 
-test('a stream and a consumer that somebody deleted are made again', { skip }, async (t) => {
+test('M06: a stream and a consumer that somebody deleted are made again', { skip }, async (t) => {
   const { bus, operator } = await bench(t);
   await bus.ensureStream(stream);
   const { got, handler } = collector();
@@ -237,7 +239,7 @@ test('what the broker can never do is refused, not tried for ever', { skip }, as
   assert.ok((await bus.append('s.x', new Uint8Array(50))).seq > 0);
 });
 
-test('a poison message becomes a dead letter after its deliveries, and others flow', { skip }, async (t) => {
+test('M03: a poison message becomes a dead letter after its deliveries, and others flow', { skip }, async (t) => {
   const { db, bus } = await bench(t);
   await bus.ensureStream(stream);
   const got: string[] = [];
@@ -287,7 +289,9 @@ test('a poison message becomes a dead letter after its deliveries, and others fl
   assert.deepEqual(letters.find(({ subject }) => subject === 's.poison')?.msgId, 'p1');
 });
 
-test('what was delivered too often while nobody listened is a dead letter once somebody does', { skip }, async (t) => {
+test('M03: what was delivered too often while nobody listened is a dead letter once somebody does', {
+  skip,
+}, async (t) => {
   const { db, bus, open, operator } = await bench(t);
   await bus.ensureStream(stream);
   const first = await bus.consume(stream.name, { ...config, ackWaitMs: 100, maxDeliver: 1 }, async () => {});
@@ -308,7 +312,9 @@ test('what was delivered too often while nobody listened is a dead letter once s
   await until(async () => (await listDeadLetters(db, 'S', 10)).length === 1, { timeoutMs: 15_000 });
 });
 
-test('two with one durable: each message to one of them, and all of a dead one’s to the other', { skip }, async (t) => {
+test('M12: two with one durable: each message to one of them, and all of a dead one’s to the other', {
+  skip,
+}, async (t) => {
   const { bus, open } = await bench(t);
   const other = open();
   await bus.ensureStream(stream);
@@ -327,7 +333,7 @@ test('two with one durable: each message to one of them, and all of a dead one�
   await until(() => mine.got.filter((one) => one.startsWith('late')).length === 200);
 });
 
-test('an answer later than the ack wait: the message comes again, is acknowledged once, and the stream goes on', {
+test('M05: an answer later than the ack wait: the message comes again, is acknowledged once, and the stream goes on', {
   skip,
 }, async (t) => {
   const { bus, operator } = await bench(t);
@@ -349,7 +355,7 @@ test('an answer later than the ack wait: the message comes again, is acknowledge
   assert.deepEqual(deliveries.slice(0, 2), [1, 2]);
 });
 
-test('a server that hangs: appends are refused in time, and go through when it goes on', { skip }, async (t) => {
+test('M06: a server that hangs: appends are refused in time, and go through when it goes on', { skip }, async (t) => {
   const { server, bus } = await bench(t, { patienceMs: 500 });
   await bus.ensureStream(stream);
   await server.freeze();
@@ -364,7 +370,7 @@ test('a server that hangs: appends are refused in time, and go through when it g
   assert.deepEqual([again.seq, again.duplicate], [1, true]);
 });
 
-test('while the server is away memory stays bounded, and publishes are dropped', { skip }, async (t) => {
+test('M06: while the server is away memory stays bounded, and publishes are dropped', { skip }, async (t) => {
   const { server, bus } = await bench(t, { patienceMs: 300 });
   await bus.ensureStream(stream);
   const heard: string[] = [];
@@ -387,7 +393,9 @@ test('while the server is away memory stays bounded, and publishes are dropped',
   assert.deepEqual(heard, ['back']);
 });
 
-test('a process too slow for the server is cut off, comes back, and gets all of its stream', { skip }, async (t) => {
+test('M06: a process too slow for the server is cut off, comes back, and gets all of its stream', {
+  skip,
+}, async (t) => {
   const { bus, open, server } = await bench(t, { configuration: 'max_pending: 1MB\nwrite_deadline: "100ms"' });
   const fast = open();
   await bus.ensureStream(stream);
@@ -417,7 +425,7 @@ test('a process too slow for the server is cut off, comes back, and gets all of 
   assert.ok(heard < 400);
 });
 
-test('a full disk: appends are refused or stored, never lost, and go on once there is room', {
+test('M06: a full disk: appends are refused or stored, never lost, and go on once there is room', {
   skip: skip || withoutMount(),
 }, async (t) => {
   // Mounted before the server's own hooks are set up, so unmounted after it has ended.

@@ -5,12 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import WebSocket from 'ws';
 import { z } from 'zod';
 import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
@@ -27,9 +24,10 @@ import { natsBus } from '../../transports/bus/nats.ts';
 import { seeded } from '../chaos/chaos.ts';
 import { silentLog } from '../kit/database.ts';
 import { startNats, type TestNats } from '../kit/nats.ts';
-import { spawnTroupe } from '../kit/platform.ts';
 import { type Cleanup, freePort, tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
+import { FollowingClient } from './kit/following-client.ts';
+import { ServiceProcess } from './kit/process.ts';
 
 /** How much of it. */
 export interface NotifyChaosOptions {
@@ -106,7 +104,7 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
   );
 
   const port = await freePort();
-  const service = new Service(port, {
+  const service = new ServiceProcess(port, {
     DATABASE_URL: `postgresql://${user}@/${database}?host=${encodeURIComponent(socketDir)}&port=${pgPort}`,
     JWT_SECRET: SECRET,
     NATS_URL: nats?.url ?? '',
@@ -116,7 +114,7 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
   await service.start();
 
   const clients = people.map(
-    ({ token }) => new Client(`ws://127.0.0.1:${port}/ws/notifications?token=${token}`, random),
+    ({ token }) => new FollowingClient(`ws://127.0.0.1:${port}/ws/notifications?token=${token}`, random),
   );
   t.after(() => {
     for (const client of clients) client.end();
@@ -215,7 +213,12 @@ async function killPostmaster(pidFile: string): Promise<void> {
 const stored = z.object({ id: z.number(), user_id: z.string(), event_id: z.string() });
 
 /** Compares what was published with the rows, and the rows with what each client saw. Returns the number of rows. */
-async function check(db: Db, publisher: Publisher, people: readonly { id: string }[], clients: readonly Client[]) {
+async function check(
+  db: Db,
+  publisher: Publisher,
+  people: readonly { id: string }[],
+  clients: readonly FollowingClient[],
+) {
   const rows = await db.many(stored, 'select id, user_id, event_id from notifications order by id');
   const count = new Map<string, number>();
   const ofUser = new Map<string, number[]>();
@@ -289,94 +292,5 @@ class Publisher {
       }
     }
     this.done += 1;
-  }
-}
-
-/** The service's process. */
-class Service {
-  readonly #port: number;
-  readonly #env: Record<string, string>;
-  #child: ReturnType<typeof spawnTroupe> | undefined;
-
-  constructor(port: number, env: Record<string, string>) {
-    this.#port = port;
-    this.#env = env;
-  }
-
-  /** Starts it unless it runs, again and again while it cannot start (PostgreSQL may be away). */
-  async start(): Promise<void> {
-    for (let attempt = 1; this.#child === undefined || this.#child.exitCode !== null; attempt++) {
-      const child = spawnTroupe(['notify', '-addr', `127.0.0.1:${this.#port}`, '--json'], this.#env);
-      let log = '';
-      child.stderr.on('data', (chunk: Buffer) => {
-        log = (log + chunk).slice(-4000);
-      });
-      this.#child = child;
-      const line = once(createInterface({ input: child.stdout }), 'line').then(() => true);
-      const isReady = await Promise.race([line, once(child, 'exit').then(() => false)]);
-      if (isReady) return;
-      this.#child = undefined;
-      assert.ok(attempt < 30, `the service does not start:\n${log}`);
-      await delay(200);
-    }
-  }
-
-  async kill(): Promise<void> {
-    const child = this.#child;
-    this.#child = undefined;
-    if (child === undefined || child.exitCode !== null) return;
-    const gone = once(child, 'exit');
-    child.kill('SIGKILL');
-    await gone;
-  }
-
-  end(): Promise<void> {
-    return this.kill();
-  }
-}
-
-/** A client that comes back with the id it saw last, until it is told to end. */
-class Client {
-  readonly seen: number[] = [];
-  connections = 0;
-  problem: string | undefined;
-  readonly #url: string;
-  readonly #random: () => number;
-  #socket: WebSocket | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #over = false;
-
-  constructor(url: string, random: () => number) {
-    this.#url = url;
-    this.#random = random;
-  }
-
-  get isConnected(): boolean {
-    return this.#socket?.readyState === WebSocket.OPEN;
-  }
-
-  begin(): void {
-    if (this.#over) return;
-    const socket = new WebSocket(`${this.#url}&since=${this.seen.at(-1) ?? 0}`);
-    this.#socket = socket;
-    socket.on('open', () => {
-      this.connections += 1;
-    });
-    socket.on('message', (data) => {
-      const id = Number(/^{"id":(\d+),/.exec(String(data))?.[1]);
-      const last = this.seen.at(-1) ?? 0;
-      if (!(id > last)) this.problem ??= `saw ${id} after ${last}`;
-      this.seen.push(id);
-    });
-    socket.on('error', () => {});
-    socket.on('close', () => {
-      if (!this.#over) this.#timer = setTimeout(() => this.begin(), 50 + 450 * this.#random());
-    });
-  }
-
-  end(): void {
-    this.#over = true;
-    clearTimeout(this.#timer);
-    this.#socket?.terminate();
   }
 }

@@ -100,7 +100,7 @@ test("a message written by hand is a notification; its metadata may be absent or
   );
 });
 
-test('poison becomes a dead letter at once, with the reason, and holds up nothing (M03, M10)', async (t) => {
+test('M03, M10: poison becomes a dead letter at once, with the reason, and holds up nothing', async (t) => {
   const house = await openHouse(t);
   const [ann, bob] = [await house.person('ann'), await house.person('bob')];
   const nobody = 'zzzzzzzzzzzz';
@@ -136,7 +136,7 @@ test('poison becomes a dead letter at once, with the reason, and holds up nothin
   for (const text of ['xxxxx', 'json']) assert.ok(!JSON.stringify(house.log.lines).includes(text));
 });
 
-test('an event is one row, whichever way it comes twice (M11)', async (t) => {
+test('M11: an event is one row, whichever way it comes twice', async (t) => {
   const house = await openHouse(t);
   const ann = await house.person('ann');
   const event = encoded(ann);
@@ -159,7 +159,7 @@ test('the same event id to two users is two notifications', async (t) => {
   await until(async () => (await rows(house, ann)).length === 1 && (await rows(house, bob)).length === 1);
 });
 
-test('a hundred redeliveries out of order, whole batches and twice in one, change nothing (M01, M04)', async (t) => {
+test('M01, M04: a hundred redeliveries out of order, whole batches and twice in one, change nothing', async (t) => {
   const { house, take } = await handHeld(t);
   const ann = await house.person('ann');
   const socket = await house.socket(t, ann);
@@ -181,7 +181,7 @@ test('a hundred redeliveries out of order, whole batches and twice in one, chang
   assert.equal(socket.queued(), 0);
 });
 
-test('a commit whose answer was lost is told to the sockets all the same', async (t) => {
+test('M01, M02: a commit whose answer was lost is told to the sockets all the same', async (t) => {
   const { house, take } = await handHeld(t);
   const ann = await house.person('ann');
   const socket = await house.socket(t, ann);
@@ -196,7 +196,7 @@ test('a commit whose answer was lost is told to the sockets all the same', async
   assert.equal((await rows(house, ann)).length, 1);
 });
 
-test('acknowledged after the insert, not before; with the database away for a while nothing is given back (M05, M07)', async (t) => {
+test('M05, M07: acknowledged after the insert, not before; with the database away for a while nothing is given back', async (t) => {
   const { house, take } = await handHeld(t, { holdMs: 5000 });
   const ann = await house.person('ann');
   house.db.failure = new StorageError('unavailable', 'gone');
@@ -211,7 +211,7 @@ test('acknowledged after the insert, not before; with the database away for a wh
   assert.equal((await rows(house, ann)).length, 1);
 });
 
-test('with the database away for longer, messages are given back with a pause, and given up after five attempts', async (t) => {
+test('M07: with the database away for longer, messages are given back with a pause, and given up after five attempts', async (t) => {
   const { house, take } = await handHeld(t, { holdMs: 0 });
   const ann = await house.person('ann');
   house.db.failure = new StorageError('unavailable', 'gone');
@@ -242,7 +242,7 @@ test('what the bus does not take as an answer comes again and does no harm', asy
   await until(() => house.log.lines.some(({ level }) => level === 'warn'));
 });
 
-test('one that cannot be stored does not take its batch along, and is a dead letter after five attempts', async (t) => {
+test('M03: one that cannot be stored does not take its batch along, and is a dead letter after five attempts', async (t) => {
   const house = await openHouse(t);
   const ann = await house.person('ann');
   await house.outside.script(`create function refuse() returns trigger language plpgsql as $$

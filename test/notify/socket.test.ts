@@ -260,7 +260,7 @@ test('a replay that meets a database that is away goes on when it is back', asyn
   await nothingMore(house, ann, socket);
 });
 
-test('a thousand clients that come back at once all get what they missed (M08)', async (t) => {
+test('M08: a thousand clients that come back at once all get what they missed', async (t) => {
   const house = await openHouse(t);
   const people = [];
   for (let n = 0; n < 200; n++) people.push(await house.person(`user${n}`));
@@ -281,7 +281,7 @@ test('a thousand clients that come back at once all get what they missed (M08)',
   assert.equal(house.numbers.sockets, 1000);
 });
 
-test('somebody with very many unread gets them all, in order, in bounded pages (M09)', async (t) => {
+test('M09: somebody with very many unread gets them all, in order, in bounded pages', async (t) => {
   const house = await openHouse(t);
   const ann = await house.person('ann');
   await house.outside.run(

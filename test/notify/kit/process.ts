@@ -1,0 +1,54 @@
+/** The notification service as a process of its own, which can be killed and started again. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+import { spawnTroupe } from '../../kit/platform.ts';
+
+/** `troupe notify` on one port, whether it runs or not. */
+export class ServiceProcess {
+  readonly #port: number;
+  readonly #env: Record<string, string>;
+  #child: ReturnType<typeof spawnTroupe> | undefined;
+
+  constructor(port: number, env: Record<string, string>) {
+    this.#port = port;
+    this.#env = env;
+  }
+
+  /** Starts it unless it runs, again and again while it cannot start (PostgreSQL may be away). */
+  async start(): Promise<void> {
+    for (let attempt = 1; this.#child === undefined || this.#child.exitCode !== null; attempt++) {
+      const child = spawnTroupe(['notify', '-addr', `127.0.0.1:${this.#port}`, '--json'], this.#env);
+      let log = '';
+      child.stderr.on('data', (chunk: Buffer) => {
+        log = (log + chunk).slice(-4000);
+      });
+      this.#child = child;
+      const line = once(createInterface({ input: child.stdout }), 'line').then(() => true);
+      const isReady = await Promise.race([line, once(child, 'exit').then(() => false)]);
+      if (isReady) return;
+      this.#child = undefined;
+      assert.ok(attempt < 30, `the service does not start:\n${log}`);
+      await delay(200);
+    }
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** SIGKILL; resolves once it is gone. */
+  async kill(): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  }
+
+  end(): Promise<void> {
+    return this.kill();
+  }
+}

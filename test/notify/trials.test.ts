@@ -1,0 +1,28 @@
+/** Short forms of the trials that `npm run soak` runs longer. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { skipWithoutNats } from '../kit/nats.ts';
+import { runAway } from './away.ts';
+import { runReconnect } from './reconnect.ts';
+import { tidily } from './trial.ts';
+
+failOnLeaks();
+
+const skip = skipWithoutNats();
+
+test('M07: while the database is away nothing is lost, and no more is taken than is kept', {
+  skip,
+  timeout: 120_000,
+}, async () => {
+  const report = await tidily((t) => runAway(t, { users: 100, each: 60, awayMs: 3000, settleMs: 90_000 }));
+  assert.deepEqual([report.rows, report.seen], [6100, 6100]);
+});
+
+test('M08: clients that all come back at once after a restart see each id once and in order', {
+  skip,
+  timeout: 120_000,
+}, async () => {
+  const report = await tidily((t) => runReconnect(t, { users: 40, perUser: 5, rounds: 1, settleMs: 90_000 }));
+  assert.equal(report.seen, 200);
+});
