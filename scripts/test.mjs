@@ -20,6 +20,8 @@ import { startSharedParts } from './shared-parts.mjs';
 import { COVERED, findTests, findTypeOnly } from './test-files.mjs';
 
 const FILE_TIMEOUT_MS = 240_000;
+/** A cluster takes long to start, and so do its pods. */
+const CLUSTER_FILE_TIMEOUT_MS = 600_000;
 const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
 
@@ -63,7 +65,10 @@ async function main(args) {
       if (interrupted || some.length === 0) continue;
       if (some === onCluster) await built(process.env.TROUPE_TEST_BUILDING);
       if (interrupted) continue;
-      const part = await runTests(some, flags, parts.env, join(scratch, 'tap'));
+      const part = await runTests(some, flags, parts.env, {
+        tapFile: join(scratch, 'tap'),
+        timeoutMs: some === onCluster ? CLUSTER_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS,
+      });
       problems.push(...part.problems);
       if (part.summary.length === 0) problems.push('the tests gave no summary');
       result.skipped.push(...part.skipped);
@@ -94,12 +99,12 @@ async function built(folder) {
 }
 
 /** Runs node's test runner over the files. Resolves with its summary, the skipped tests and what went wrong. */
-async function runTests(files, flags, partsEnv, tapFile) {
+async function runTests(files, flags, partsEnv, { tapFile, timeoutMs }) {
   const id = randomUUID();
   const reporters = ['spec', 'stdout', 'tap', tapFile].map((value, i) =>
     i % 2 === 0 ? `--test-reporter=${value}` : `--test-reporter-destination=${value}`,
   );
-  const own = [`--test-concurrency=${CONCURRENCY}`, `--test-timeout=${FILE_TIMEOUT_MS}`, ...reporters];
+  const own = [`--test-concurrency=${CONCURRENCY}`, `--test-timeout=${timeoutMs}`, ...reporters];
   // What c8 does for a command it runs; children of the tests inherit it, so the CLI they start counts too.
   const env = { ...process.env, ...partsEnv, TROUPE_TEST_RUN: id, NODE_V8_COVERAGE: join(coverageDir, 'tmp') };
   running = spawn(process.execPath, ['--enable-source-maps', '--test', ...own, ...flags, ...files], {
