@@ -71,17 +71,18 @@ test('C13: a conflict and a failing server are tried again, what is not valid is
     if (request.url === '/invalid') return status(response, 422, 'Invalid', 'spec.x: Required value');
     if (count === 1) return status(response, 409, 'Conflict', 'the object has been modified');
     if (count === 2) return status(response, 500, 'InternalError', 'etcdserver: leader changed');
+    if (count === 3) return status(response, 409, 'AlreadyExists', 'services "container" already exists');
     response.end('{}');
   });
   assert.equal(await client.call('PATCH', '/x', { body: {} }), '{}');
-  assert.equal(asked.length, 3);
+  assert.equal(asked.length, 4);
   await assert.rejects(client.call('PATCH', '/invalid', { body: {} }), (error: unknown) => {
     assert.ok(error instanceof EngineError);
     assert.equal(error.code, 'refused');
     assert.match(error.message, /spec\.x: Required value/);
     return true;
   });
-  assert.equal(asked.length, 4);
+  assert.equal(asked.length, 5);
 });
 
 test("C13: a quota and a missing right reach the user as the cluster's sentence", async (t) => {

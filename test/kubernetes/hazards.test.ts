@@ -19,7 +19,7 @@ const specOf = (id: string, change: Partial<ContainerSpec> = {}): ContainerSpec 
   ...change,
 });
 
-describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 230_000 }, () => {
+describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000 }, () => {
   let cluster: Cluster;
   let cutter: Cutter;
   let node: FakeNode;

@@ -188,7 +188,9 @@ function waitBefore(error: unknown, tries: number): number | undefined {
     if (error.status === 429) return Math.min(longestWaitMs, error.retryAfterMs ?? backoff);
     if (error.status >= 500) return Math.min(longestWaitMs, error.retryAfterMs ?? backoff);
     if (error.isTooEarly) return backoff;
-    return error.status === 409 && error.reason === 'Conflict' && !error.isTerminating ? backoff : undefined;
+    // Changed, or made, by another call meanwhile.
+    const isRace = error.status === 409 && /^(Conflict|AlreadyExists)$/.test(error.reason);
+    return isRace && !error.isTerminating ? backoff : undefined;
   }
   // The server went away with a kept connection.
   if (/^(ECONNRESET|EPIPE)$/.test(systemCode(error) ?? '') && tries <= 2) return backoff;

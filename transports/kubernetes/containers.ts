@@ -194,14 +194,15 @@ export class KubeContainers {
   async stop(id: string, graceSeconds: number): Promise<void> {
     const found = await this.find(id);
     if (found === undefined) return;
-    const last = await this.#deletePod(found.namespace, graceSeconds, true);
+    const before = await this.pod(found.namespace);
+    const last = await this.#deletePod(found.namespace, graceSeconds);
     if (last === undefined && found.run !== 'running') return;
-    // A kubelet may take the pod away before anybody saw the code.
+    // A kubelet may take the pod away before anybody saw the code, or forget when it began.
     const { exitCode, oomKilled, startedAt } = stateOf(id, found.spec, last, undefined);
     await this.#note(found.namespace, {
       exitCode: last !== undefined && hasEnded(last) ? exitCode : null,
       oomKilled,
-      startedAt,
+      startedAt: startedAt ?? stateOf(id, found.spec, before, undefined).startedAt,
     });
   }
 
@@ -338,24 +339,23 @@ export class KubeContainers {
     }
   }
 
-  /**
-   * Deletes the pod and waits until it is gone, or only until it has `ended`: the kubelet takes some seconds more to tidy up. Resolves with
-   * what was seen of it last; undefined: there was none.
-   */
-  async #deletePod(namespace: string, graceSeconds = 1, ended = false): Promise<PodView | undefined> {
+  /** Deletes the pod and waits until it is gone. Resolves with what was seen of it last; undefined: there was none. */
+  async #deletePod(namespace: string, graceSeconds = 1): Promise<PodView | undefined> {
     const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
     let last = await this.pod(namespace);
     if (last === undefined) return undefined;
     const { uid } = last.metadata;
+    const ask = (gracePeriodSeconds: number): Promise<void> =>
+      this.#delete(path, { gracePeriodSeconds, preconditions: { uid } });
     // No grace at all would take the pod from the books while it still runs.
-    const options = { gracePeriodSeconds: Math.max(1, Math.round(graceSeconds)), preconditions: { uid } };
-    await this.#delete(path, options);
+    await ask(Math.max(1, Math.round(graceSeconds)));
     const deadline = Date.now() + graceSeconds * 1000 + goneMs;
     for (let wait = 50; ; wait = Math.min(1000, wait * 1.3)) {
       const now = await this.pod(namespace);
       if (now === undefined || now.metadata.uid !== uid) return last;
       last = now;
-      if (ended && now.metadata.deletionTimestamp != null && hasEnded(now)) return last;
+      // Its node has said that all of it ended; to tidy up it may take many seconds more.
+      if (now.metadata.deletionTimestamp != null && hasEnded(now)) await ask(0);
       if (Date.now() > deadline) {
         throw new EngineError('unavailable', 'The container does not go: its node may be away.');
       }

@@ -235,7 +235,8 @@ function kubeletFlags(folder: string, kubeconfig: string, docker: NodeDocker, po
   return [
     ...[`--config=${file}`, `--kubeconfig=${kubeconfig}`, `--root-dir=${join(folder, 'kubelet')}`],
     ...[`--cert-dir=${join(folder, 'kubelet-pki')}`, '--hostname-override=node1', `--node-ip=${docker.address}`],
-    ...[`--docker-endpoint=unix://${docker.socket}`, `--pod-infra-container-image=${docker.sandboxImage}`],
+    ...[`--docker-endpoint=unix://${docker.socket}`, `--docker=unix://${docker.socket}`],
+    ...[`--pod-infra-container-image=${docker.sandboxImage}`],
     ...['--network-plugin=', `--experimental-dockershim-root-directory=${join(folder, 'dockershim')}`],
     ...['--housekeeping-interval=2s', '--v=1'],
   ];
