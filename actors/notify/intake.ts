@@ -236,7 +236,8 @@ class Intake {
 
   /** Messages whose answer is lost are delivered again, and found. */
   async #settle(answers: readonly Promise<void>[]): Promise<void> {
-    const results = await Promise.allSettled(answers);
+    // Those that leave together share a promise.
+    const results = await Promise.allSettled(new Set(answers));
     const lost = results.find(({ status }) => status === 'rejected');
     if (lost?.status === 'rejected')
       this.#deps.log.warn({ err: lost.reason }, 'the bus did not take answers: it delivers again');

@@ -6,6 +6,7 @@ import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { notificationConnection, type SocketHouse } from '../../actors/notify/connection.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
+import { PAGE } from '../../actors/notify/reader.ts';
 import { type UserMessage, userKind } from '../../actors/notify/user.ts';
 import { connect } from '../../actors/streams.ts';
 import { family } from '../../actors/tree.ts';
@@ -39,8 +40,12 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers };
   const users = entities<UserMessage, unknown>(system, userKind(deps));
   const connections = family(system, 'notify', 'connections');
-  const reader = { head: async () => FIRST_ID, page: async () => [] };
   const userIds = Array.from({ length: sockets / perUser }, (_, index) => String(index));
+  let id = FIRST_ID;
+  // What a socket could not take at once it asks for later.
+  const page = async ({ since }: { since: number }) =>
+    Array.from({ length: Math.min(PAGE, id - since) }, (_, index) => sample(since + 1 + index));
+  const reader = { head: async () => FIRST_ID, page };
   const house: SocketHouse = {
     ...{ deps, reader, present: new Map<string, number>() },
     attach: (userId, socket) => users.tell(userId, { type: 'attach', socket }),
@@ -67,7 +72,6 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
       return { accept: streams.guard(caller, undefined, accept) };
     },
   });
-  let id = FIRST_ID;
   await serve(server.port, () => {
     const row = sample(id + 1);
     for (const userId of userIds) users.tell(userId, { type: 'arrived', after: id, rows: [row] });

@@ -15,6 +15,9 @@ const heartbeatMs = 5000;
 /** How long answers wait for the connection, and for the server to have them, ms. */
 const answerMs = 10_000;
 
+/** Encoded once: it is sent for every message. */
+const ACK = Buffer.from('+ACK');
+
 /** A message as delivered, with where its answer goes. */
 export interface NatsDelivery extends Delivery {
   readonly reply: string;
@@ -74,7 +77,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
   }
 
   async ack(deliveries: readonly NatsDelivery[]): Promise<void> {
-    await this.#answer(deliveries, () => '+ACK');
+    await this.#answer(deliveries, () => ACK);
   }
 
   async nak(items: readonly { delivery: NatsDelivery; delayMs: number }[]): Promise<void> {
@@ -204,7 +207,10 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
   }
 
   /** Sends an answer for each delivery and waits until the server has them. */
-  async #answer(deliveries: readonly NatsDelivery[], answer: (delivery: NatsDelivery) => string): Promise<void> {
+  async #answer(
+    deliveries: readonly NatsDelivery[],
+    answer: (delivery: NatsDelivery) => Uint8Array | string,
+  ): Promise<void> {
     const { link } = this.#options;
     const deadline = Date.now() + answerMs;
     for (;;) {
