@@ -55,6 +55,8 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
   const { snapshots } = hub;
   const silent = new Set<string>();
   let isRefreshing = false;
+  // Published at the end of a refresh: what leaves together is one transaction where the bus is embedded.
+  let due: (() => void)[] = [];
 
   const onSample = (sample: { nodes?: unknown; pods?: unknown }): void => {
     const nodes = sample.nodes === undefined ? undefined : readings.nodes();
@@ -62,7 +64,7 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       snapshots.setNodes(nodes.items, nodes.at);
       numbers.nodesAt = nodes.at;
       hub.tell('cluster');
-      publisher.nodes(nodes.items, nodes.at);
+      due.push(() => publisher.nodes(nodes.items, nodes.at));
     }
     const pods = sample.pods === undefined ? undefined : readings.pods();
     if (pods !== undefined) {
@@ -70,7 +72,7 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       snapshots.setPods(all, pods.at);
       numbers.podsAt = pods.at;
       hub.tell('pods');
-      publisher.pods(all, pods.at);
+      due.push(() => publisher.pods(all, pods.at));
     }
   };
 
@@ -87,6 +89,8 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       if (!silent.has(source)) log.warn({ source, reason }, 'a source of metrics does not answer');
       silent.add(source);
     });
+    for (const publish of due) publish();
+    due = [];
     if (readings.problems(clock.now(), 0).length === 0) silent.clear();
     const known = { pods: readings.pods()?.items ?? [], nodes: readings.nodes()?.items ?? [] };
     parts.onSnapshot({
