@@ -15,10 +15,12 @@ export function watchProcesses(root, marker) {
   const seen = new Map([[root, startOf(root)]]);
   const look = () => {
     const all = list();
+    const starts = new Map(all.map(({ pid, start }) => [pid, start]));
+    const isOurs = (pid) => seen.has(pid) && seen.get(pid) === starts.get(pid);
     for (let found = true; found; ) {
       found = false;
       for (const { pid, parent, start } of all) {
-        if (seen.get(pid) === start || !seen.has(parent)) continue;
+        if (seen.get(pid) === start || !isOurs(parent)) continue;
         seen.set(pid, start);
         found = true;
       }

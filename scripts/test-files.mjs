@@ -1,6 +1,6 @@
 /** Which built test files to run, and which built files hold no code. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { basename, join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 
 /** The rooms whose coverage counts. */
 export const COVERED = ['proto', 'supervision', 'actors', 'transports', 'storage', 'cmd'];
@@ -24,7 +24,7 @@ export function findTests(root, patterns) {
 
 /**
  * Which of `files` (built test files) hold these failures, each a name and the path it was declared at. A test that is declared in a
- * shared file is looked for in all that import it. All of `files` when one cannot be found.
+ * shared file is looked for in all that load it. All of `files` when one cannot be found.
  */
 export function filesOfFailures(root, files, failures) {
   const found = new Set();
@@ -34,14 +34,21 @@ export function filesOfFailures(root, files, failures) {
       .replace(/\.ts$/, '.js')
       .replace(/^test\//, 'dist/test/');
     const own = files.filter((file) => file === built);
-    const holders = own.length > 0 ? own : files.filter((file) => imports(join(root, file), basename(built)));
+    const holders = own.length > 0 ? own : files.filter((file) => loads(join(root, file), join(root, built)));
     if (holders.length === 0) return files;
     for (const file of holders) found.add(file);
   }
   return [...found];
 }
 
-const imports = (file, name) => readFileSync(file, 'utf8').includes(`/${name}'`);
+/** Whether a built file imports another, itself or by files it imports. */
+function loads(file, other, seen = new Set()) {
+  if (file === other) return true;
+  if (seen.has(file) || !existsSync(file)) return false;
+  seen.add(file);
+  const imports = readFileSync(file, 'utf8').matchAll(/from '(\.[^']+)'/g);
+  return [...imports].some(([, path]) => loads(join(dirname(file), path), other, seen));
+}
 
 /** Sources of the covered rooms that hold types only: nothing ever loads them, so they cannot be covered. */
 export function findTypeOnly(root) {
