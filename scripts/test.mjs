@@ -65,6 +65,7 @@ async function main(args) {
     const problems = [];
     const notes = [];
     const result = { skipped: [], summary: [], failures: [], problems: [], left: [] };
+    const ran = [];
     const onCluster = files.filter((file) => NEEDS_CLUSTER.test(file));
     for (const some of [files.filter((file) => !onCluster.includes(file)), onCluster]) {
       if (interrupted || some.length === 0) continue;
@@ -80,6 +81,7 @@ async function main(args) {
         notes.push(`WITHOUT KUBERNETES: its programs could not be built, ${some.length} files of tests did not run`);
         continue;
       }
+      ran.push(...some);
       // One cluster is enough for a machine.
       const own = some === onCluster ? ['--test-concurrency=1', '--test-timeout=600000'] : [];
       const part = await runTests(some, [...own, ...flags], parts.env, join(scratch, 'tap'));
@@ -88,7 +90,7 @@ async function main(args) {
       if (part.summary.length === 0) result.problems.push('the tests gave no summary');
     }
     result.summary = summed(result.summary);
-    const failed = isWhole && !interrupted ? filesOfFailures(root, files, result.failures) : [];
+    const failed = isWhole && !interrupted ? filesOfFailures(root, ran, result.failures) : [];
     if (failed.length > 0 && failed.length <= MAX_REPEATED) {
       print(`\nonce more, with nothing beside them: ${failed.join(', ')}`);
       const again = await runTests(failed, ['--test-concurrency=1'], parts.env, join(scratch, 'tap-again'));
