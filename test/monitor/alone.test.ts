@@ -241,11 +241,11 @@ describe('the monitor alone', {
       const from = await counts();
       const isOver = async () => {
         const now = await counts();
-        return now.refreshes >= from.refreshes + 6 ? now : undefined;
+        return now.calls >= from.calls + 6 ? now : undefined;
       };
       const to = await until(isOver, { everyMs: 100, timeoutMs: 60_000 });
-      // Once a minute the disks are added up, and a refresh may be under way at either end.
-      return Math.round((to.calls - from.calls) / (to.refreshes - from.refreshes));
+      // Once a minute the disks are added up, and a refresh may be under way at either end; a source that is still busy is not asked again.
+      return (to.calls - from.calls) / (to.refreshes - from.refreshes);
     };
     await sse(t, `${url}/sse/pod-metrics`, { token });
     await until(async () => (await counts()).clients === 1, {
@@ -261,6 +261,7 @@ describe('the monitor alone', {
       }),
     );
     assert.equal((await counts()).clients, 201);
-    assert.deepEqual([withOne, await callsPerRefresh()], [1, 1]);
+    const withMany = await callsPerRefresh();
+    assert.ok(withOne < 1.5 && withMany < 1.5, `${withOne} calls a refresh with one client, ${withMany} with 201`);
   });
 });
