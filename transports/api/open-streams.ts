@@ -118,18 +118,24 @@ export class OpenStreams implements TokenWatch {
 
   /** Handlers that do what `handlers` do, and are known here while their socket is open. */
   guard(caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers): SocketHandlers {
-    return new Guarded(this, caller, scope, handlers);
+    return new Guarded(this, caller, this.#shared(caller, scope), handlers);
   }
 
   /** The same for a stream of events. */
   guardEvents(caller: Caller, scope: NeededScope | undefined, events: EventStream): ByteSource {
-    return new GuardedEvents(this, caller, scope, events);
+    return new GuardedEvents(this, caller, this.#shared(caller, scope), events);
   }
 
   watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void {
     const entry: Open = { caller, scope, onEnd, before: undefined, after: undefined };
     this.add(entry);
     return () => this.remove(entry);
+  }
+
+  /** The same scope, as an object that the last stream of the token has already: there are many, and most need the same. */
+  #shared(caller: Caller, scope: NeededScope | undefined): NeededScope | undefined {
+    const known = this.#open.get(caller.tokenId)?.scope;
+    return known?.key === scope?.key && known?.action === scope?.action ? known : scope;
   }
 
   /** Knows a stream until `remove`. */

@@ -17,7 +17,8 @@ export interface ExchangeOwner {
 /** One request that is answered after the library's callback returned: it guards every write against a client that left. */
 export class UwsExchange implements PushOwner {
   private readonly res: HttpResponse;
-  private readonly request: UwsRequest;
+  /** Let go of once nothing of it can be asked for any more. */
+  private request: UwsRequest | undefined;
   private readonly owner: ExchangeOwner;
   private stream: UwsStream | UwsPush | undefined;
   private over = false;
@@ -43,7 +44,7 @@ export class UwsExchange implements PushOwner {
   answer(reply: HttpAnswer, closing = false): void {
     if (this.over) return void dropStream(reply);
     const sound = soundReply(reply);
-    const unread = this.request.unread;
+    const unread = this.request?.unread;
     if (unread === undefined) {
       this.write(sound, closing);
       return;
@@ -61,7 +62,7 @@ export class UwsExchange implements PushOwner {
 
   private write(reply: HttpAnswer, closing: boolean): void {
     if (this.over) return;
-    const head = this.request.method === 'HEAD';
+    const head = this.request?.method === 'HEAD';
     const isWhole = !('stream' in reply) && !('source' in reply);
     if (!isWhole && !head) {
       if ('stream' in reply) this.pump(reply);
@@ -87,9 +88,10 @@ export class UwsExchange implements PushOwner {
     const push = new UwsPush(this.res, reply, this);
     this.stream = push;
     // The stream may live for days: what was asked does not.
-    this.request.forget();
+    this.request?.forget();
     try {
       push.begin();
+      if (this.request?.isAlone === true) this.request = undefined;
     } catch {
       push.abort();
       if (push.isSilent) this.write(internalError, false);
@@ -120,7 +122,7 @@ export class UwsExchange implements PushOwner {
   }
 
   private abort(): void {
-    this.request.abort();
+    this.request?.abort();
     this.stream?.abort();
     this.end();
   }
@@ -128,7 +130,7 @@ export class UwsExchange implements PushOwner {
   private end(): void {
     if (this.over) return;
     this.over = true;
-    this.request.release();
+    this.request?.release();
     this.owner.ended();
   }
 }

@@ -125,6 +125,11 @@ export class UwsRequest implements HttpRequest {
     this.queryText = '';
   }
 
+  /** Nobody waits for its body, nor for its client's leaving. */
+  get isAlone(): boolean {
+    return this.aborter === undefined && this.unread === undefined;
+  }
+
   /** The client left: wakes whoever waits for the signal or for the body. */
   abort(): void {
     this.gone = true;
