@@ -67,6 +67,12 @@ const ROWS: readonly Row[] = [
     goal: { peer: 'nginx', ratio: 0.8 },
   },
   {
+    name: 'TLS 10 KB',
+    unit: 'req/s',
+    run: (peer, seconds) => requests(`https://${TLS_HOST}:${peer.ports.https}/l`, seconds, TLS_HOST),
+    goal: { peer: 'nginx', ratio: 0.8 },
+  },
+  {
     name: 'cache 200 B',
     unit: 'req/s',
     run: (peer, seconds) =>

@@ -69,6 +69,8 @@ async function main(): Promise<void> {
     ssh: { serve: (socket) => void socket.destroy(), close: async () => {} },
     log,
     limits: { perAddress: options.perAddress },
+    // All slow clients come from one address, and none is to be turned away.
+    upstreamLimits: { maxPerOrigin: options.perAddress, maxPerClient: options.perAddress },
     route: ({ target }) => ({
       forward: { host: '127.0.0.1', port: target.startsWith('/slow') ? options.slowOrigin : options.origin },
       target,

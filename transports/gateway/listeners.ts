@@ -10,7 +10,7 @@ import type { CacheHook } from '../h1/cache-hook.ts';
 import type { ClientTimeouts } from '../h1/client-context.ts';
 import { LoopGuard } from '../h1/loop.ts';
 import { HttpProxy } from '../h1/server.ts';
-import { Upstreams } from '../h1/upstreams.ts';
+import { type UpstreamLimits, Upstreams } from '../h1/upstreams.ts';
 import type { SshGateway } from '../ssh/gateway.ts';
 import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
 import { DETECT_BYTES, detect } from '../tcp/detect.ts';
@@ -60,6 +60,8 @@ export interface GatewayListenerOptions {
   readonly onLong: (connection: LongConnection) => (fromClient: number, fromOrigin: number) => void;
   readonly log: Log;
   readonly limits?: Partial<ConnectionLimits>;
+  /** Of connections to origins. */
+  readonly upstreamLimits?: Partial<UpstreamLimits>;
   readonly timeouts?: Partial<ClientTimeouts>;
   /** How long first bytes, a hello or a handshake may be waited for, ms. */
   readonly firstBytesMs?: number;
@@ -86,7 +88,7 @@ export class GatewayListeners {
   readonly #options: GatewayListenerOptions;
   readonly #admission: Admission;
   readonly #raw: RawListenOptions;
-  readonly #upstreams = new Upstreams();
+  readonly #upstreams: Upstreams;
   readonly #proxy: HttpProxy;
   readonly #ingress = new Map<number, RawListener>();
   readonly #long = new Map<() => void, LongConnection['kind']>();
@@ -98,6 +100,7 @@ export class GatewayListeners {
   private constructor(options: GatewayListenerOptions) {
     this.#options = options;
     const { proxies, loopId } = options;
+    this.#upstreams = new Upstreams(options.upstreamLimits);
     this.#admission = new Admission(options.limits, proxies?.isTrusted);
     this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined };
     this.#proxy = new HttpProxy({

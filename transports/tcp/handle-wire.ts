@@ -16,12 +16,13 @@ const LARGE_BYTES = 16_384;
 const EOF = -4095;
 const NOT_CONNECTED = -107;
 
-const { newWrite, newShutdown, state, readAt, asyncAt } = internals ?? {
+const { newWrite, newShutdown, state, readAt, asyncAt, keepsNothing } = internals ?? {
   newWrite: (): HandleRequest => ({}),
   newShutdown: (): HandleRequest => ({}),
   state: new Int32Array(2),
   readAt: 0,
   asyncAt: 1,
+  keepsNothing: () => false,
 };
 /** For the next write: one that is done at once leaves it unused. */
 let spare = newWrite();
@@ -38,6 +39,7 @@ export class HandleWire implements Wire {
   bytesWritten = 0;
   isDestroyed = false;
   readonly #handle: Handle;
+  readonly #keepsNothing: boolean;
   /** The socket that the handle belongs to; undefined: the handle is ours alone. */
   #socket: Socket | undefined;
   readonly #onClosed: (() => void) | undefined;
@@ -56,6 +58,7 @@ export class HandleWire implements Wire {
   /** `socket`: whose handle it is; it must not be used beside. `onClosed`: told when it is over, after the reader. */
   constructor(handle: Handle, { socket, onClosed }: { socket?: Socket; onClosed?: () => void } = {}) {
     this.#handle = handle;
+    this.#keepsNothing = keepsNothing(handle);
     this.#socket = socket;
     this.#onClosed = onClosed;
     this.bytesRead = socket?.bytesRead ?? 0;
@@ -158,7 +161,7 @@ export class HandleWire implements Wire {
     const bytes = stage.view();
     const request = spare;
     this.#sent(this.#handle.writeBuffer(request, bytes), request);
-    if (!this.#isWaiting) stage.clear();
+    if (!this.#isWaiting || this.#keepsNothing) stage.clear();
     else {
       request.buffer = bytes;
       stage = stage.lend();

@@ -55,6 +55,8 @@ export interface Internals {
   readonly state: Int32Array;
   readonly readAt: number;
   readonly asyncAt: number;
+  /** Whether the bytes of a write that waits are the caller's again: TLS has encrypted or copied them. */
+  readonly keepsNothing: (handle: Handle) => boolean;
 }
 
 /** What is shared by all handles; undefined when this Node is not known, or its parts are not what they were. */
@@ -70,9 +72,11 @@ function findInternals(): Internals | undefined {
       'stream_wrap',
     );
     const { TCP, TCPConnectWrap, constants } = binding.call(process, 'tcp_wrap');
+    const { TLSWrap } = binding.call(process, 'tls_wrap');
     if (
       typeof TCP !== 'function' ||
       typeof TCPConnectWrap !== 'function' ||
+      typeof TLSWrap !== 'function' ||
       typeof constants?.SOCKET !== 'number' ||
       typeof WriteWrap !== 'function' ||
       typeof ShutdownWrap !== 'function' ||
@@ -89,6 +93,7 @@ function findInternals(): Internals | undefined {
       state: streamBaseState,
       readAt: kReadBytesOrError,
       asyncAt: kLastWriteWasAsync,
+      keepsNothing: (handle) => handle instanceof TLSWrap,
     };
   } catch {
     return undefined;
