@@ -155,9 +155,14 @@ export class ServiceProcess implements Target {
     return this.#child?.pid;
   }
 
-  /** Port of the networking API, of a gateway. */
+  /** Of a gateway: its networking API, as only this machine reaches it. */
   get net(): Target {
-    return { url: `http://127.0.0.1:${this.#args[this.#args.indexOf('--net-port') + 1]}` };
+    return { url: `http://127.0.0.1:${this.#portOf('net')}` };
+  }
+
+  /** Of a gateway: its HTTPS listener. */
+  get https(): Target {
+    return { url: `https://127.0.0.1:${this.#portOf('https')}` };
   }
 
   /** What its processes wrote to standard error, the newest part. */
@@ -200,6 +205,10 @@ export class ServiceProcess implements Target {
   /** SIGKILL. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
+  }
+
+  #portOf(kind: string): string {
+    return this.#args[this.#args.indexOf(`--${kind}-port`) + 1] ?? '';
   }
 
   async #end(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null> {
