@@ -36,6 +36,11 @@ export async function troupe(
   return { code: typeof code === 'number' ? code : null, stdout, stderr };
 }
 
+/** The program and its arguments that run `troupe ...`. */
+export function troupeCommand(args: readonly string[]): string[] {
+  return [process.execPath, ...nodeArguments, ...args];
+}
+
 /** Starts `troupe ...` as a child process whose output the caller reads. */
 export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}) {
   return spawn(process.execPath, [...nodeArguments, ...args], {

@@ -1,5 +1,6 @@
 /** The client's side of several processes: one after the other, the next one when a connection breaks, as any balancer in front does. */
-import { Agent, request as send } from 'node:http';
+import { Agent, request as httpRequest } from 'node:http';
+import { request as httpsRequest, Agent as TlsAgent } from 'node:https';
 import { z } from 'zod';
 import type { Cleanup } from '../temp.ts';
 
@@ -45,10 +46,15 @@ export interface Front {
   request(method: string, path: string, options?: FrontRequest): Promise<FrontReply>;
 }
 
-/** A front over these targets; its connections end with `t`. */
-export function startFront(t: Cleanup, targets: readonly Target[]): Front {
-  const agent = new Agent({ keepAlive: true, maxSockets: 256 });
-  t.after(() => agent.destroy());
+/** A front over these targets; its connections end with `t`. `host`: the name that is asked for, where it is not the target's address. */
+export function startFront(t: Cleanup, targets: readonly Target[], host?: string): Front {
+  const plain = new Agent({ keepAlive: true, maxSockets: 256 });
+  // Gateways under test make their own certificates.
+  const tls = new TlsAgent({ keepAlive: true, maxSockets: 256, rejectUnauthorized: false, servername: host ?? '' });
+  t.after(() => {
+    plain.destroy();
+    tls.destroy();
+  });
   let turn = 0;
   return {
     async request(method, path, options = {}) {
@@ -60,7 +66,11 @@ export function startFront(t: Cleanup, targets: readonly Target[]): Front {
         const target = among[(first + resets) % among.length];
         if (target === undefined) throw new TypeError('there is nobody to ask');
         try {
-          return { ...(await once(agent, method, target, path, options)), by: target, resets };
+          return {
+            ...(await once(target.url.startsWith('https:') ? tls : plain, method, target, path, { ...options, host })),
+            by: target,
+            resets,
+          };
         } catch (error) {
           const again = retries && error instanceof NoAnswer && error.code === 'reset';
           if (!again || resets + 1 >= 2 * among.length) throw error;
@@ -71,18 +81,20 @@ export function startFront(t: Cleanup, targets: readonly Target[]): Front {
 }
 
 function once(
-  agent: Agent,
+  agent: Agent | TlsAgent,
   method: string,
   target: Target,
   path: string,
-  { token, body, timeoutMs = 30_000 }: FrontRequest,
+  { token, body, timeoutMs = 30_000, host }: FrontRequest & { readonly host: string | undefined },
 ): Promise<Pick<FrontReply, 'status' | 'json'>> {
   return new Promise((resolve, reject) => {
     const data = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
     const headers = {
+      ...(host === undefined ? {} : { host }),
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       ...(data === undefined ? {} : { 'content-type': 'application/json', 'content-length': data.length }),
     };
+    const send = agent instanceof TlsAgent ? httpsRequest : httpRequest;
     const outgoing = send(new URL(path, target.url), { method, agent, headers });
     const timer = setTimeout(() => outgoing.destroy(new NoAnswer('timeout', false)), timeoutMs);
     const fail = (error: Error) => {
