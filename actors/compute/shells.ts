@@ -7,9 +7,9 @@ import { type Engine, EngineError, type Log, type Shells } from '../../proto/por
  */
 export function sshElseEngine(ssh: Shells, engine: Pick<Engine, 'exec'>, log: Log): Shells {
   return {
-    async open(containerId, size, signal) {
+    async open(containerId, size, signal, keeping) {
       try {
-        return await ssh.open(containerId, size, signal);
+        return await ssh.open(containerId, size, signal, keeping);
       } catch (error) {
         const hasNoWayIn = error instanceof EngineError && (error.code === 'no_listener' || error.code === 'refused');
         if (!hasNoWayIn || signal.aborted) throw error;

@@ -2,6 +2,9 @@
  * The actor of one shell. Bytes go straight between the shell's SSH stream and the WebSocket of whoever looks at it, with
  * backpressure both ways; the actor hears of beginnings and ends.
  *
+ * A shell that its container keeps (KeptShell of proto/ports.ts) outlives this process: what was printed last is there. Where the container
+ * cannot, the actor keeps that itself, and the shell ends with it.
+ *
  *   opening --shell--> attached <--join / lost connection--> detached --30 s, token's end--> over
  *      any -- the shell, its connection or the container ends, the client says goodbye --> over
  */
@@ -50,8 +53,8 @@ type SessionMessage =
 /** What a session needs from its surroundings. */
 export interface SessionOptions {
   readonly containerId: string;
-  /** Whether it waits for a client that lost its connection. */
-  readonly lingers: boolean;
+  /** The name under which its container keeps the shell; without one it does not wait for a client that lost its connection. */
+  readonly keptAs: string | undefined;
   /** Registers the actor with the container's. */
   readonly attach: (self: Ref<StreamMessage>) => void;
   /** Follows the token of a client that is away. */
@@ -74,7 +77,11 @@ export class TerminalSession {
   #output: Buffer[] = [];
   #outputBytes = 0;
   #unseen = 0;
+  /** Bytes that wait in the client's socket: those of a kept shell count as seen when it has drained. */
+  #sent = 0;
   #isOver = false;
+  /** What comes now was for the client before. */
+  #isBetween = false;
   /** When its client left; undefined while it has one. */
   leftAt: number | undefined;
   /** Ends what was begun when the client left. */
@@ -84,7 +91,7 @@ export class TerminalSession {
   constructor(deps: ComputeDeps, options: SessionOptions) {
     this.#deps = deps;
     this.#options = options;
-    this.#replay = options.lingers ? new Replay(REPLAY_BYTES) : undefined;
+    this.#replay = options.keptAs === undefined ? undefined : new Replay(REPLAY_BYTES);
   }
 
   /** Spawns the actor, for its first client. Throws ActorError when the parent takes no more children. */
@@ -99,7 +106,7 @@ export class TerminalSession {
         return undefined;
       },
       // Only news if the actor failed, or the service stops.
-      afterStop: () => this.#over({ code: 1012, reason: 'terminal restarts' }),
+      afterStop: () => this.#over({ code: 1012, reason: 'terminal restarts' }, true),
     });
   }
 
@@ -112,6 +119,15 @@ export class TerminalSession {
     this.#cancelWait = undefined;
     this.leftAt = undefined;
     if (before !== undefined) dispatch(before.connection, { type: 'close', ...TAKEN_OVER });
+    this.#sent = 0;
+    const kept = this.#shell?.kept;
+    if (kept !== undefined) {
+      this.#isBetween = true;
+      kept.look(this.#times(viewer));
+      this.#isBetween = false;
+      this.#shell?.stream.resume();
+      return;
+    }
     const seen = this.#replay?.contents();
     if (seen === undefined || seen.length === 0 || viewer.socket.send(seen)) this.#shell?.stream.resume();
     else this.#shell?.stream.pause();
@@ -120,12 +136,13 @@ export class TerminalSession {
   /** A client is gone. */
   leave(viewer: Viewer, code: number): void {
     if (viewer !== this.#viewer) return;
+    this.#settle();
     this.#viewer = undefined;
     const { caller } = viewer;
     const now = this.#deps.clock.now();
-    const linger = this.#deps.lingerMs ?? LINGER_MS;
-    const left = caller.expiresAt === 0 ? linger : Math.min(linger, caller.expiresAt * 1000 - now);
-    if (!this.#options.lingers || FINAL_CODES.has(code) || left <= 0) {
+    const { lingerMs, lifeMs } = this.#times(viewer);
+    const left = Math.min(lingerMs, lifeMs);
+    if (this.#options.keptAs === undefined || FINAL_CODES.has(code) || left <= 0) {
       this.end();
       return;
     }
@@ -139,6 +156,7 @@ export class TerminalSession {
       cancelTimer?.();
       unwatch();
     };
+    this.#shell?.kept?.wait();
     this.#shell?.stream.resume();
   }
 
@@ -165,7 +183,10 @@ export class TerminalSession {
 
   /** The client read what waited for it. */
   drained(viewer: Viewer): void {
-    if (viewer === this.#viewer) this.#shell?.stream.resume();
+    if (viewer !== this.#viewer) return;
+    this.#shell?.kept?.seen(this.#sent);
+    this.#sent = 0;
+    this.#shell?.stream.resume();
   }
 
   /** Hangs up: what runs in the shell gets SIGHUP. */
@@ -207,7 +228,9 @@ export class TerminalSession {
   }
 
   #open({ self, signal }: Context<SessionMessage>): void {
-    this.#deps.shells.open(this.#options.containerId, { ...PTY, ...this.#size }, signal).then(
+    const { containerId, keptAs } = this.#options;
+    const keeping = keptAs === undefined ? undefined : { name: keptAs, ...this.#times(this.#viewer) };
+    this.#deps.shells.open(containerId, { ...PTY, ...this.#size }, signal, keeping).then(
       // Not by a message: one to an actor that just ended would be lost, and the shell with it.
       (shell) => this.#take(shell),
       (error: unknown) => {
@@ -216,16 +239,26 @@ export class TerminalSession {
     );
   }
 
+  /** How long the shell waits without a client, and how long the token of this one is good. */
+  #times(viewer: Viewer | undefined): { readonly lingerMs: number; readonly lifeMs: number } {
+    const lingerMs = this.#deps.lingerMs ?? LINGER_MS;
+    const expiresAt = viewer?.caller.expiresAt ?? 0;
+    return { lingerMs, lifeMs: expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000 - this.#deps.clock.now() };
+  }
+
   #take(shell: Shell): void {
     if (this.#isOver) {
       shell.close();
       return;
     }
     this.#shell = shell;
+    if (this.#viewer === undefined) shell.kept?.wait();
     if (this.#size !== undefined) shell.resize(this.#size.cols, this.#size.rows);
     const { stream } = shell;
     let end: StreamEnd = { code: 1000, reason: 'session ended' };
-    stream.on('data', (chunk: Buffer) => this.#print(chunk));
+    stream.on('data', (chunk: Buffer) => {
+      if (!this.#isBetween) this.#print(chunk);
+    });
     stream.on('drain', () => this.#viewer?.socket.resume());
     // An error is followed by 'close'.
     stream.on('error', (error) => {
@@ -236,6 +269,7 @@ export class TerminalSession {
     stream.on('end', () => stream.destroy());
     stream.on('close', () => {
       this.#settle();
+      if (shell.kept?.isTaken === true) end = TAKEN_OVER;
       if (this.#self !== undefined) dispatch(this.#self, { type: 'close', ...end });
     });
     for (const chunk of this.#early) stream.write(chunk);
@@ -256,16 +290,23 @@ export class TerminalSession {
     const data = this.#output.length === 1 && only !== undefined ? only : Buffer.concat(this.#output);
     this.#output = [];
     this.#outputBytes = 0;
-    this.#replay?.push(data);
+    const kept = this.#shell?.kept;
+    if (kept === undefined) this.#replay?.push(data);
     if (this.#viewer !== undefined) {
-      if (!this.#viewer.socket.send(data)) this.#shell?.stream.pause();
+      if (this.#viewer.socket.send(data)) kept?.seen(data.length);
+      else {
+        this.#sent += data.length;
+        this.#shell?.stream.pause();
+      }
       return;
     }
+    if (kept !== undefined) return; // It will come again.
     this.#unseen += data.length;
     if (this.#unseen >= UNSEEN_BYTES) this.#shell?.stream.pause();
   }
 
-  #over(end: StreamEnd): undefined {
+  /** `isLeft`: the shell may go on where it is kept. */
+  #over(end: StreamEnd, isLeft = false): undefined {
     if (this.#isOver) return undefined;
     this.#isOver = true;
     const viewer = this.#viewer;
@@ -273,7 +314,8 @@ export class TerminalSession {
     this.#cancelWait?.();
     this.#cancelAttach?.();
     this.#options.onOver();
-    this.#shell?.close();
+    if (isLeft && this.#shell?.kept !== undefined) this.#shell.kept.leave();
+    else this.#shell?.close();
     if (viewer !== undefined) dispatch(viewer.connection, { type: 'close', code: end.code, reason: end.reason });
     if (this.#self !== undefined) stop(this.#self);
     return undefined;

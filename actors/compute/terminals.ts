@@ -1,4 +1,5 @@
 /** The shells of all users: who may come back to which, and how many there are. */
+import { createHash } from 'node:crypto';
 import { MAX_TERMINAL_SESSIONS, terminal } from '../../proto/compute.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
@@ -51,7 +52,7 @@ export class Terminals {
     this.admit(request);
     const made: TerminalSession = new TerminalSession(this.#deps, {
       containerId,
-      lingers: session !== undefined,
+      keptAs: session === undefined ? undefined : nameOf(caller.userId, key),
       attach: (self) => this.#attach(containerId, self),
       watchToken: (owner, onEnd) => this.#deps.tokens.watch(owner, scopeOf(owner, containerId), onEnd),
       onOver: () => this.#forget(caller.userId, key, made),
@@ -89,6 +90,11 @@ export class Terminals {
 /** All that a session is bound to. A login and an API token never share one, nor do two service accounts. */
 function keyOf({ caller, containerId, session }: TerminalRequest): string {
   return [containerId, caller.kind, caller.serviceAccount?.id ?? '', session].join(' ');
+}
+
+/** What the shell is kept as in its container: the same at every node, and nothing that anybody could guess or make sense of. */
+function nameOf(userId: string, key: string): string {
+  return createHash('sha256').update(`${userId} ${key}`).digest('hex').slice(0, 40);
 }
 
 function scopeOf(caller: Caller, containerId: string) {

@@ -20,12 +20,14 @@ export function tinyImageMissing(): string | undefined {
 
 /**
  * An image of the contract in deploy/base-image, made in about a second from this machine's busybox and OpenSSH. Rejects EngineError
- * `refused` when they are not installed. `label` ends its tag, so that a test can remove its own while others use theirs.
+ * `refused` when they are not installed. `label` ends its tag, so that a test can remove its own while others use theirs. `more` is what it
+ * has besides.
  */
-export async function buildTinyImage(label = ''): Promise<BaseImage> {
+export async function buildTinyImage(label = '', more: readonly TarEntry[] = []): Promise<BaseImage> {
   const missing = tinyImageMissing();
   if (missing !== undefined) throw new EngineError('refused', `Missing for the tiny image: ${missing}`);
-  const archive = tar(await entries());
+  const all = new Map([...(await entries()), ...more].map((entry) => [entry.path, entry]));
+  const archive = tar([...all.values()]);
   const reference = `troupe/tiny:${createHash('sha256').update(archive).digest('hex').slice(0, 16)}${label}`;
   return {
     reference,
@@ -75,4 +77,22 @@ async function entries(): Promise<TarEntry[]> {
     text('etc/shells', '/bin/sh\n'),
     ...(await rootfsFiles()),
   ];
+}
+
+/** The perl of this machine's Debian (perl-base), which its own images always have: what keeps the shells of terminals needs it. */
+export async function perlFiles(): Promise<TarEntry[]> {
+  const { stdout: listed } = await run('dpkg', ['-L', 'perl-base']);
+  const modules = listed.split('\n').filter((path) => /\/perl-base\/.*\.(pm|pl|so)$/.test(path));
+  const { stdout: linked } = await run('ldd', ['/usr/bin/perl']);
+  const libraries = [...linked.matchAll(/(\/\S+\.so\S*)/g)].map((match) => match[1] ?? '');
+  return Promise.all(
+    ['/usr/bin/perl', ...libraries, ...modules].map(async (path): Promise<TarEntry> => {
+      return {
+        kind: 'file',
+        path: path.slice(1),
+        mode: path.endsWith('.pm') ? 0o644 : 0o755,
+        data: await readFile(path),
+      };
+    }),
+  );
 }

@@ -1,7 +1,7 @@
 /** The Docker Engine of the tests (DOCKER_HOST), as a second pair of eyes beside the platform. */
 import { z } from 'zod';
 import { DockerClient } from '../../transports/docker/client.ts';
-import { buildTinyImage } from '../engine/tiny-image.ts';
+import { buildTinyImage, perlFiles } from '../engine/tiny-image.ts';
 import { skipUnless } from './require.ts';
 
 /** What to put into a test's `skip`: false when a Docker Engine is named by DOCKER_HOST (the test runner starts one). */
@@ -22,6 +22,18 @@ export function tinyImage(): Promise<string> {
     return image.reference;
   })();
   return made;
+}
+
+let madeWithPerl: Promise<string> | undefined;
+
+/** The same with perl, as images made from Debian have it: shells with a session id outlive the process in it. */
+export function perlImage(): Promise<string> {
+  madeWithPerl ??= (async () => {
+    const image = await buildTinyImage('-perl', await perlFiles());
+    await image.build(docker(), () => {}, new AbortController().signal);
+    return image.reference;
+  })();
+  return madeWithPerl;
 }
 
 /** The tests' own client. */

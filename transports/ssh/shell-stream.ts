@@ -52,7 +52,7 @@ export function hangUp(client: Client, socket: Duplex): void {
 }
 
 /** Of all shells of this process: they share its event loop. */
-const turns = new Turns<Duplex>();
+export const turns = new Turns<Duplex>();
 
 class ShellStream extends Duplex {
   readonly ended: Promise<ShellEnd>;

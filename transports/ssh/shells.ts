@@ -1,25 +1,52 @@
 /** Opens shells in containers (Shells of proto/ports.ts): a login to the container's SSH server, a PTY and a shell. */
 import { EngineError, type Shell, type Shells } from '../../proto/ports.ts';
 import { type ContainerLoginOptions, logInto } from './container-login.ts';
+import { keptShellOver } from './kept-shell.ts';
+import { openBridge } from './open-bridge.ts';
 import { cells, shellOver } from './shell-stream.ts';
 
 /** What `sshShells` needs. */
-export type SshShellsOptions = ContainerLoginOptions;
+export interface SshShellsOptions extends ContainerLoginOptions {
+  /** Folder in the containers for the sockets of shells that are kept. Default /run/troupe. */
+  readonly keepingFolder?: string;
+}
 
 const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
+const NAME = /^[A-Za-z0-9]{1,64}$/;
+const KEEPING_FOLDER = '/run/troupe';
 
 /**
  * Shells over SSH. `open` rejects with EngineError only: as `logInto` does, and with `refused` when no PTY shell was granted. Nothing stays
- * open after a rejection.
+ * open after a rejection, but a shell that is kept may have begun: it waits, and ends as one that nobody looks at.
  */
 export function sshShells(options: SshShellsOptions): Shells {
+  const { log, keepingFolder: folder = KEEPING_FOLDER } = options;
   return {
-    open: (containerId, size, signal) =>
+    open: (containerId, size, signal, keeping) =>
       logInto<Shell>(options, containerId, signal, {}, (client, socket, succeed, fail) => {
-        client.shell(window(size), (cause, channel) => {
-          if (cause) fail(new EngineError('refused', 'The container does not grant a terminal.', { cause }));
-          else succeed(() => shellOver(client, socket, channel));
-        });
+        const asked = window(size);
+        const refused = (cause: unknown) =>
+          fail(new EngineError('refused', 'The container does not grant a terminal.', { cause }));
+        const plain = () =>
+          client.shell(asked, (cause, channel) => {
+            if (cause) refused(cause);
+            else succeed(() => shellOver(client, socket, channel));
+          });
+        if (keeping === undefined || !NAME.test(keeping.name)) {
+          plain();
+          return;
+        }
+        openBridge(client, { ...asked, folder, name: keeping.name }).then(
+          (channel) => succeed(() => keptShellOver(client, socket, channel, keeping)),
+          (error: unknown) => {
+            log.debug({ containerId, err: error }, 'the container cannot keep a shell');
+            try {
+              plain();
+            } catch (cause) {
+              refused(cause); // The connection was lost meanwhile, which is known already.
+            }
+          },
+        );
       }),
   };
 }

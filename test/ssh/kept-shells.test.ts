@@ -1,0 +1,490 @@
+/** Shells that a holder keeps beside a real sshd: whatever becomes of connections, the shell stays, and nothing that it prints is lost. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { chmod, mkdir, readdir, stat, symlink } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
+import { after, describe, type TestContext, test } from 'node:test';
+import { inspect } from 'node:util';
+import type { Engine, KeptShell, Log, Shell, ShellKeeping } from '../../proto/ports.ts';
+import { sshShells } from '../../transports/ssh/shells.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { findProgram, skipUnless } from '../kit/require.ts';
+import { tempDir } from '../kit/temp.ts';
+import { until } from '../kit/until.ts';
+import { type Sshd, skipWithoutSshd, startSshd } from './sshd.ts';
+
+failOnLeaks();
+
+const SIZE = { cols: 80, rows: 24, term: 'xterm-256color' };
+const TIMES = { lingerMs: 30_000, lifeMs: Number.POSITIVE_INFINITY };
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+const skip = skipWithoutSshd || skipUnless(findProgram('perl') !== undefined, 'perl');
+const sshd: Promise<Sshd> | undefined = skip ? undefined : startSshd({ after });
+
+/** A shell with what it shows: all that came through this connection. */
+interface Seen {
+  readonly shell: Shell;
+  readonly kept: KeptShell;
+  readonly socket: Duplex;
+  text(): string;
+  type(text: string): void;
+}
+
+interface Place {
+  readonly folder: string;
+  /** Unless `tells`, what was seen is not said. */
+  open(keeping?: Partial<ShellKeeping>, size?: typeof SIZE, tells?: boolean): Promise<Seen>;
+  /** Names of the sockets of holders that live. */
+  holders(): Promise<string[]>;
+}
+
+/** A folder for holders, all of which are hung up at the end. */
+async function place(t: TestContext, log: Log = silent): Promise<Place> {
+  const server = await sshd;
+  assert.ok(server);
+  // Before the folder goes, and its sockets with it.
+  const ends: (() => Promise<void>)[] = [];
+  t.after(async () => {
+    for (const end of ends) await end();
+  });
+  const folder = join(await tempDir(t), 'holders');
+  const sockets: Duplex[] = [];
+  const dial: Engine['dial'] = async (...args) => {
+    const socket = await server.dial(...args);
+    sockets.push(socket);
+    return socket;
+  };
+  const privateKey = async () => server.user.privateKey;
+  const shells = sshShells({ dial, privateKey, username: server.username, log, keepingFolder: folder });
+  const holders = async () => {
+    const names = await readdir(folder).catch(() => []);
+    return names.filter((name) => name !== 'lock');
+  };
+  const open: Place['open'] = async (keeping, size = SIZE, tells = true) => {
+    const wanted = { name: 'shell1', ...TIMES, ...keeping };
+    const shell = await shells.open('c1', size, new AbortController().signal, wanted);
+    const socket = sockets.at(-1);
+    const { kept } = shell;
+    assert.ok(kept !== undefined && socket !== undefined, 'the shell is kept');
+    let text = '';
+    shell.stream
+      .on('error', () => {})
+      .on('data', (chunk: Buffer) => {
+        text += chunk.toString('latin1');
+        if (tells) kept.seen(chunk.length);
+      });
+    return { shell, kept, socket, text: () => text, type: (typed) => void shell.stream.write(typed) };
+  };
+  ends.push(async () => {
+    for (const name of await holders()) {
+      if (!(await isLive(join(folder, name)))) continue;
+      const { shell } = await open({ name });
+      shell.close();
+    }
+    await until(async () => (await holders()).length === 0, { what: 'all holders have ended' });
+  });
+  return { folder, open, holders };
+}
+
+/** Whether somebody listens on a socket file. */
+function isLive(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
+    socket.on('connect', () => socket.destroy());
+  });
+}
+
+const has = (seen: Seen, text: string | RegExp) =>
+  until(() => (typeof text === 'string' ? seen.text().includes(text) : text.test(seen.text())), {
+    what: `${text} in ${JSON.stringify(seen.text().slice(-300))}`,
+    timeoutMs: 20_000,
+  });
+const gone = (at: Place) => until(async () => (await at.holders()).length === 0, { what: 'the holder has ended' });
+
+describe('a shell that is kept', { skip, timeout: 120_000 }, () => {
+  test('is a login shell on a terminal of the asked size, follows a resize, and tells its exit', async (t) => {
+    const at = await place(t);
+    const seen = await at.open({}, { cols: 91, rows: 33, term: 'vt220' });
+    seen.type('echo "$(stty size) $TERM $0 $PWD" "<$SSH_USER_AUTH>"; tty; umask; test -t 0 && echo "$SSH_TTY"\n');
+    await has(seen, /33 91 vt220 -\w+ \/root <>/);
+    await has(seen, /(\/dev\/pts\/\d+)\r\n0022\r\n\1/);
+    seen.shell.resize(120, 40);
+    seen.type('stty size\n');
+    await has(seen, '40 120');
+    seen.type('sleep 1000 & trap : INT; seq 1 3000; exit 7\n');
+    assert.deepEqual(await seen.shell.ended, { code: 7, signal: null });
+    assert.match(seen.text(), /2999\r\n3000\r\n/);
+    await gone(at);
+    await until(() => seen.socket.destroyed);
+  });
+
+  test('tells the signal that ended it', async (t) => {
+    const at = await place(t);
+    const seen = await at.open();
+    seen.type('kill -KILL $$\n');
+    assert.deepEqual(await seen.shell.ended, { code: null, signal: 'SIGKILL' });
+    await gone(at);
+  });
+
+  test('is the same after a lost connection, and after one that was left, and shows what was printed', async (t) => {
+    const at = await place(t);
+    const first = await at.open();
+    first.type('marker=kept; echo begin""ning; sleep 0.3; echo mean""while\n');
+    await has(first, 'beginning');
+    first.socket.destroy();
+    const second = await at.open();
+    await has(second, /beginning[\s\S]*meanwhile/);
+    second.type('echo "<$marker>"\n');
+    await has(second, '<kept>');
+    second.kept.leave();
+    await until(() => second.socket.destroyed);
+    const third = await at.open();
+    await has(third, '<kept>');
+    assert.deepEqual(await at.holders(), ['shell1']);
+  });
+
+  test('goes to the latest connection; the one before is told that it was taken', async (t) => {
+    const at = await place(t);
+    const first = await at.open();
+    first.type('echo on""e\n');
+    await has(first, 'one');
+    const second = await at.open();
+    await first.shell.ended;
+    assert.equal(first.kept.isTaken, true);
+    second.type('echo tw""o\n');
+    await has(second, /one[\s\S]*two/);
+    assert.ok(!first.text().includes('two'));
+    assert.equal(second.kept.isTaken, false);
+  });
+
+  test('of two that are opened at once is one', async (t) => {
+    const at = await place(t);
+    const [one, two] = await Promise.all([at.open(), at.open()]);
+    await until(() => one.kept.isTaken || two.kept.isTaken);
+    const winner = one.kept.isTaken ? two : one;
+    winner.type('echo he""re\n');
+    await has(winner, 'here');
+    assert.equal((await at.holders()).length, 1);
+  });
+
+  test('is another under another name', async (t) => {
+    const at = await place(t);
+    const [one, two] = [await at.open(), await at.open({ name: 'shell2' })];
+    one.type('marker=mine; echo se""t\n');
+    await has(one, 'set');
+    two.type('echo "<$marker>"\n');
+    await has(two, '<>');
+    assert.deepEqual((await at.holders()).sort(), ['shell1', 'shell2']);
+  });
+
+  test('loses and repeats nothing of a flood over connections that break, are left and are taken over', async (t) => {
+    const at = await place(t);
+    const total = 400_000;
+    let seen = await at.open();
+    seen.type(`stty -echo -onlcr; PS1=; printf 'GO'; seq 1 ${total}; echo END\n`);
+    let next = 0;
+    for (let turn = 0; ; turn++) {
+      await has(seen, turn === 0 ? 'GO' : /\n/);
+      const from = seen.text().length;
+      await until(() => seen.text().length > from + 100_000 || seen.text().includes('END\n'));
+      if (turn % 3 === 0) seen.socket.destroy();
+      else if (turn % 3 === 1) seen.kept.leave();
+      const again = turn % 3 === 2 ? await at.open() : undefined;
+      await seen.shell.ended;
+      next = followed(seen.text(), next);
+      if (seen.text().includes('END\n')) break;
+      seen = again ?? (await at.open());
+    }
+    assert.equal(next, total);
+  });
+
+  test('shows at most the last 64 KiB again, from a whole character on', async (t) => {
+    const at = await place(t);
+    const first = await at.open();
+    first.type(`stty -echo -onlcr; PS1=; printf '\\342\\202\\254%.0s' $(seq 1 60000); printf 'do''ne'\n`);
+    await has(first, 'done');
+    first.kept.leave();
+    const second = await at.open();
+    await has(second, 'done');
+    const text = Buffer.from(second.text(), 'latin1').toString('utf8');
+    assert.match(text, /^€+done/);
+    assert.ok(
+      second.text().length > 65_536 - 4 && second.text().indexOf('done') <= 65_536,
+      `${second.text().length} bytes`,
+    );
+  });
+
+  test('pauses when 32 KiB were printed and nobody looks, and goes on when somebody does', async (t) => {
+    const at = await place(t);
+    const file = join(at.folder, '..', 'printed');
+    const begin = `stty -echo -onlcr; PS1=; printf rea""dy; read _; seq 1 100000; touch ${file}; echo EN""D\n`;
+    const first = await at.open();
+    first.type(begin);
+    await has(first, 'ready');
+    first.type('\n');
+    await until(() => first.text().includes('\n10\n'));
+    first.kept.wait();
+    const length = first.text().length;
+    const other = await at.open({ name: 'shell2' });
+    other.type('echo on""e\n');
+    await has(other, 'one');
+    assert.equal(existsSync(file), false);
+    assert.ok(first.text().length - length < 300_000, 'nothing comes for who does not look');
+    first.kept.look(TIMES);
+    await has(first, 'END\n');
+    assert.equal(existsSync(file), true);
+    const second = await at.open();
+    await has(second, 'END\n');
+    assert.match(second.text(), /\n99999\n100000\nEND\n/);
+  });
+
+  test('pauses for a client that does not say what was seen, in bounded memory, and nothing of it is lost', async (t) => {
+    const at = await place(t);
+    const file = join(at.folder, '..', 'printed');
+    const first = await at.open({}, SIZE, false);
+    first.type(`stty -echo -onlcr; PS1=; printf GO; seq 1 200000; touch ${file}; echo END\n`);
+    await until(() => first.text().length > 200_000);
+    const second = await at.open({ name: 'shell2' });
+    second.type('echo on""e\n');
+    await has(second, 'one');
+    assert.ok(first.text().length <= 300_000, `${first.text().length} bytes came`);
+    assert.equal(existsSync(file), false);
+    const third = await at.open();
+    await has(third, 'END\n');
+    assert.match(third.text(), /GO/);
+    assert.equal(followed(third.text(), 0), 200_000);
+  });
+
+  test('takes a large piece of input when it reads, and is resized and hung up when it does not', async (t) => {
+    const at = await place(t);
+    const seen = await at.open();
+    seen.type('stty raw -echo; printf "rea""dy"; sleep 1; head -c 1048576 | wc -c; stty sane; cat\n');
+    await has(seen, 'ready');
+    const block = Buffer.alloc(65_536, 'x');
+    let refused = 0;
+    for (let sent = 0; sent < 1_048_576; sent += block.length) {
+      if (seen.shell.stream.write(block)) continue;
+      refused++;
+      await new Promise((resolve) => seen.shell.stream.once('drain', resolve));
+    }
+    await has(seen, '1048576');
+    assert.ok(refused > 0);
+    const stuck = await at.open({ name: 'stuck' });
+    stuck.type('stty raw -echo; printf "rea""dy"; exec sleep 1000\n');
+    await has(stuck, 'ready');
+    for (let i = 0; i < 8; i++) stuck.shell.stream.write(block);
+    stuck.shell.close();
+    await until(async () => !(await at.holders()).includes('stuck'), { what: 'the stuck shell is gone' });
+  });
+
+  test('is hung up when it is closed: what runs in it ends', async (t) => {
+    const at = await place(t);
+    const seen = await at.open();
+    seen.type('echo pid=$$; exec sleep 4321\n');
+    await has(seen, /pid=(\d+)/);
+    const pid = /pid=(\d+)/.exec(seen.text())?.[1] ?? '';
+    await until(() => existsSync(`/proc/${pid}`) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('sleep'));
+    seen.shell.close();
+    assert.deepEqual(await seen.shell.ended, { code: null, signal: null });
+    await until(() => !existsSync(`/proc/${pid}`), { what: 'the process has ended' });
+    await gone(at);
+    await until(() => seen.socket.destroyed);
+    const again = await at.open();
+    again.type('echo fre""sh\n');
+    await has(again, 'fresh');
+    assert.ok(!again.text().includes('pid='));
+  });
+
+  for (const how of ['lost', 'left', 'waiting'] as const) {
+    test(`ends when nobody looks for its time, its connection ${how}`, async (t) => {
+      const at = await place(t);
+      const seen = await at.open({ lingerMs: 300 });
+      seen.type('echo he""re\n');
+      await has(seen, 'here');
+      if (how === 'lost') seen.socket.destroy();
+      else if (how === 'left') seen.kept.leave();
+      else seen.kept.wait();
+      await gone(at);
+      await until(() => seen.socket.destroyed);
+    });
+  }
+
+  test('ends when its life is over, although somebody looks', async (t) => {
+    const at = await place(t);
+    const seen = await at.open({ lifeMs: 500 });
+    await gone(at);
+    await seen.shell.ended;
+    assert.equal(seen.kept.isTaken, false);
+  });
+
+  test('lives on for who comes with a longer life', async (t) => {
+    const at = await place(t);
+    const first = await at.open({ lifeMs: 60_000 });
+    first.kept.look({ lingerMs: 30_000, lifeMs: 400 });
+    first.kept.look(TIMES);
+    first.type('sleep 0.8; echo al""ive\n');
+    await has(first, 'alive');
+  });
+
+  test('shows what was printed last again to who looks anew, and nothing of before in between', async (t) => {
+    const at = await place(t);
+    const seen = await at.open();
+    seen.type('stty -echo -onlcr; PS1=; printf rea""dy; read _; seq 1 20000; echo END\n');
+    await has(seen, 'ready');
+    seen.shell.stream.pause();
+    seen.type('\n');
+    await until(() => seen.shell.stream.readableLength > 0);
+    const before = seen.text().length;
+    let isBetween = true;
+    let between = 0;
+    seen.shell.stream.on('data', (chunk: Buffer) => {
+      if (isBetween) between += chunk.length;
+    });
+    seen.kept.look(TIMES);
+    isBetween = false;
+    assert.ok(between > 0);
+    seen.shell.stream.resume();
+    const again = () => seen.text().slice(before + between);
+    await until(() => again().endsWith('END\n'));
+    assert.match(again(), /ready1\n2\n[\s\S]*\n20000\nEND\n$/);
+  });
+
+  test('ends when its holder is killed', async (t) => {
+    const at = await place(t);
+    const seen = await at.open();
+    const failure = new Promise<unknown>((resolve) => seen.shell.stream.once('error', resolve));
+    seen.type('echo parent=$PPID\n');
+    await has(seen, /parent=(\d+)/);
+    process.kill(Number(/parent=(\d+)/.exec(seen.text())?.[1]), 'SIGKILL');
+    assert.match(String(await failure), /connection to the container was lost/);
+    const again = await at.open();
+    again.type('echo fre""sh\n');
+    await has(again, 'fresh');
+  });
+
+  test('has its socket where nobody else may enter, and goes nowhere else', async (t) => {
+    const at = await place(t);
+    const seen = await at.open();
+    seen.type('echo he""re\n');
+    await has(seen, 'here');
+    assert.equal((await stat(at.folder)).mode & 0o777, 0o700);
+    assert.equal((await stat(join(at.folder, 'shell1'))).mode & 0o077, 0);
+  });
+
+  test('stays when connections to its socket talk nonsense, say nothing or break in the middle', async (t) => {
+    const at = await place(t);
+    const seen = await at.open();
+    seen.type('echo on""e\n');
+    await has(seen, 'one');
+    const path = join(at.folder, 'shell1');
+    for (const words of [
+      '',
+      'H\0\0\0\0',
+      'I\0\0\0\x05exit\n',
+      'L\xff\xff\xff\xff',
+      'L\0\0\0\x08\0\0',
+      '\0'.repeat(100),
+    ]) {
+      const socket = connect(path);
+      socket.on('error', () => {}).on('connect', () => socket.end(Buffer.from(words, 'latin1')));
+      await once(socket, 'close');
+    }
+    const silent = Array.from({ length: 30 }, () =>
+      connect(path)
+        .on('error', () => {})
+        .resume(),
+    );
+    seen.type('echo tw""o\n');
+    await has(seen, 'two');
+    for (const socket of silent) socket.destroy();
+  });
+
+  test('finds its place again after a container that was killed, whatever lies there', async (t) => {
+    const at = await place(t);
+    await mkdir(at.folder, { mode: 0o700 });
+    for (const name of ['shell1', 'old']) {
+      const left = spawnSync('perl', [
+        '-MSocket',
+        '-e',
+        'socket(S,PF_UNIX,SOCK_STREAM,0);bind(S,pack_sockaddr_un(shift))',
+        join(at.folder, name),
+      ]);
+      assert.equal(left.status, 0);
+    }
+    const seen = await at.open();
+    seen.type('echo he""re\n');
+    await has(seen, 'here');
+    assert.deepEqual(await at.holders(), ['shell1']);
+  });
+});
+
+describe('where a shell cannot be kept it is a plain one', { skip, timeout: 60_000 }, () => {
+  const plain = async (t: TestContext, folder: string, config: readonly string[] = []) => {
+    const server = await startSshd(t, config);
+    const notes: string[] = [];
+    const log: Log = { ...silent, debug: (fields) => void notes.push(inspect(fields)), child: () => log };
+    const options = {
+      dial: server.dial,
+      privateKey: async () => server.user.privateKey,
+      username: server.username,
+      log,
+    };
+    const never = new AbortController().signal;
+    const shell = await sshShells({ ...options, keepingFolder: folder }).open('c1', SIZE, never, {
+      name: 'a',
+      ...TIMES,
+    });
+    let text = '';
+    shell.stream.on('data', (chunk: Buffer) => {
+      text += chunk.toString('latin1');
+    });
+    assert.equal(shell.kept, undefined);
+    shell.stream.write('echo he""re\n');
+    await until(() => text.includes('here'));
+    shell.stream.write('exit 3\n');
+    assert.deepEqual(await shell.ended, { code: 3, signal: null });
+    return notes.join();
+  };
+
+  test('without perl', async (t) => {
+    const note = await plain(t, join(await tempDir(t), 'holders'), ['SetEnv PATH=/nowhere']);
+    assert.match(note, /perl/);
+  });
+
+  test('in a folder that others may enter, or that is none', async (t) => {
+    const dir = await tempDir(t);
+    const open = join(dir, 'open');
+    await mkdir(open);
+    await chmod(open, 0o755);
+    assert.match(await plain(t, open), /no folder/);
+    await symlink(dir, join(dir, 'link'));
+    assert.match(await plain(t, join(dir, 'link')), /no folder/);
+    assert.match(await plain(t, '/proc/holders'), /no folder/);
+  });
+
+  test('where commands are not what was asked for', async (t) => {
+    const note = await plain(t, join(await tempDir(t), 'h'), [
+      'ForceCommand if [ -t 0 ]; then exec sh -l; fi; echo no',
+    ]);
+    assert.match(note, /it ended/);
+  });
+});
+
+/** The last number of `text`, which counts on from `last`: its first complete line may say again what was seen. */
+function followed(text: string, last: number): number {
+  const lines = text
+    .replace(/^[\s\S]*GO/, '\n')
+    .split('\n')
+    .slice(1, -1)
+    .filter((line) => line !== 'END');
+  let next = Number(lines[0]);
+  if (!Number.isInteger(next)) return last;
+  assert.ok(next <= last + 1, `${next} follows ${last}: something was lost`);
+  for (const line of lines) assert.equal(Number(line), next++);
+  return Math.max(last, next - 1);
+}

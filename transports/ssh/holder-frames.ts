@@ -1,0 +1,94 @@
+/**
+ * What the platform and the holder of a shell say to each other (holder-script.ts), both ways: a letter, the number of bytes that
+ * follow (four bytes, the highest first), and those. Numbers in them are written alike.
+ *
+ * To the holder:
+ * - `L` look: a client is there from now on, and is shown what was printed last. How long the shell waits without one, and how long it
+ *   may live in any case (ms, four bytes each). Who says it first on its connection takes the shell over.
+ * - `W` wait: the client is away.
+ * - `I` input. Of it at most INPUT_BYTES may be unconfirmed.
+ * - `K` so many bytes more of the output are with the client (four bytes). At most OUTPUT_BYTES may be unconfirmed.
+ * - `S` size: columns and rows, two bytes each.
+ * - `P` nothing: the platform lives. A holder that hears nothing for 90 s takes it for gone.
+ * - `H` hang up.
+ *
+ * From it:
+ * - `R` the answer to `L`: what was printed last begins here, and may have been seen before.
+ * - `O` output.
+ * - `C` so many bytes more of the input were taken (four bytes).
+ * - `X` the shell has ended: exit status and number of the signal, a byte each.
+ * - `T` another connection has taken the shell over.
+ */
+
+/** Input that the holder keeps for a shell that does not read. */
+export const INPUT_BYTES = 64 * 1024;
+/** Most output that was sent and not confirmed. */
+export const OUTPUT_BYTES = 256 * 1024;
+/** Largest frame either side sends. */
+const MAX_FRAME_BYTES = 256 * 1024;
+const HEAD_BYTES = 5;
+/** `L` for a shell that lives as long as it likes. */
+const FOR_EVER = 0xffff_ffff;
+
+/** A frame: its letter, and what it carries (bytes, or numbers of `width` bytes). */
+export function frame(letter: string, data: Uint8Array = new Uint8Array()): Buffer {
+  const out = Buffer.allocUnsafe(HEAD_BYTES + data.length);
+  out.write(letter, 'latin1');
+  out.writeUInt32BE(data.length, 1);
+  out.set(data, HEAD_BYTES);
+  return out;
+}
+
+/** `L`; `lifeMs` may be infinite. */
+export function lookFrame(lingerMs: number, lifeMs: number): Buffer {
+  const data = Buffer.alloc(8);
+  data.writeUInt32BE(inRange(lingerMs), 0);
+  data.writeUInt32BE(lifeMs >= FOR_EVER ? FOR_EVER : inRange(lifeMs), 4);
+  return frame('L', data);
+}
+
+/** `K`. */
+export function seenFrame(bytes: number): Buffer {
+  const data = Buffer.alloc(4);
+  data.writeUInt32BE(bytes);
+  return frame('K', data);
+}
+
+/** `S`. */
+export function sizeFrame(cols: number, rows: number): Buffer {
+  const data = Buffer.alloc(4);
+  data.writeUInt16BE(cols, 0);
+  data.writeUInt16BE(rows, 2);
+  return frame('S', data);
+}
+
+function inRange(ms: number): number {
+  return Math.max(0, Math.min(FOR_EVER - 1, Math.trunc(ms)));
+}
+
+/** Takes frames out of a stream of bytes. */
+export class FrameReader {
+  readonly #onFrame: (letter: string, data: Buffer) => void;
+  #rest: Buffer | undefined;
+
+  constructor(onFrame: (letter: string, data: Buffer) => void) {
+    this.#onFrame = onFrame;
+  }
+
+  /** Hands on all frames that are complete now. Returns false when the bytes make no sense. */
+  push(chunk: Buffer): boolean {
+    const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#rest = undefined;
+    let at = 0;
+    while (bytes.length - at >= HEAD_BYTES) {
+      const size = bytes.readUInt32BE(at + 1);
+      if (size > MAX_FRAME_BYTES) return false;
+      const end = at + HEAD_BYTES + size;
+      if (end > bytes.length) break;
+      this.#onFrame(String.fromCharCode(bytes[at] ?? 0), bytes.subarray(at + HEAD_BYTES, end));
+      at = end;
+    }
+    if (at < bytes.length) this.#rest = bytes.subarray(at);
+    return true;
+  }
+}

@@ -1,0 +1,327 @@
+/**
+ * What runs inside the container to keep a shell while nobody is connected: a program for the perl that every Debian has (perl-base), so
+ * that nothing has to be installed. It is sent with the command that starts it.
+ *
+ * Run once for each attachment it is a bridge between its standard streams and the socket of the shell's holder, which it starts when there
+ * is none. The holder owns the terminal and the shell, keeps what was printed last, and knows one client at a time. What they say to each other is
+ * in holder-frames.ts.
+ */
+
+/** What a bridge says when it is connected; frames follow. Whatever came before was printed by the login. */
+export const HELLO = Buffer.from('\n\x01troupe holder 1\x02\n');
+
+/** Arguments of the program: see its first line. */
+export interface HolderArguments {
+  /** Folder of the sockets: made if it is missing, and must be nobody else's. */
+  readonly folder: string;
+  /** Of the socket: letters and digits. */
+  readonly name: string;
+  readonly cols: number;
+  readonly rows: number;
+  readonly term: string;
+}
+
+/** The command that reads the program from its standard input and runs it: one line that any shell understands. */
+export function holderCommand({ folder, name, cols, rows, term }: HolderArguments): string {
+  const boot =
+    'my($n,$s)=(shift,q());while(length($s)<$n){sysread(STDIN,$s,$n-length($s),length($s))or exit 1}eval$s;die$@if$@';
+  return `exec perl -e '${boot}' ${holderProgram.length} ${folder} ${name} ${cols} ${rows} ${term}`;
+}
+
+const program = String.raw`
+use strict; use Socket; use Fcntl qw(:DEFAULT :flock); use POSIX ();
+my ($folder, $name, $cols, $rows, $term) = @ARGV;
+# Bytes that may be under way, printed unseen, and shown again; and seconds without a word.
+my ($WINDOW, $AWAY, $REPLAY, $SILENT) = (262144, 32768, 65536, 90);
+my $path = "$folder/$name";
+binmode $_ for *STDIN, *STDOUT;
+umask 077;
+$SIG{PIPE} = "IGNORE";
+$SIG{CHLD} = "IGNORE";
+
+# Nobody else may own or enter the folder.
+mkdir $folder, 0700;
+my @is = lstat $folder;
+die "no folder" unless @is && -d _ && $is[4] == $> && !($is[2] & 077);
+# One at a time looks for a holder and starts one.
+sysopen(my $lock, "$folder/lock", O_RDWR | O_CREAT, 0600) or die "no lock: $!";
+alarm 10;
+flock($lock, LOCK_EX) or die "no lock: $!";
+my $holder = dial($path);
+if (!$holder) {
+  # What containers that were killed left behind.
+  opendir(my $all, $folder) or die;
+  for (grep { /^\w+$/ && $_ ne "lock" } readdir $all) { dial("$folder/$_") or unlink "$folder/$_" }
+  start();
+  $holder = dial($path) or die "no holder: $!";
+}
+close $lock;
+alarm 0;
+bridge();
+exit 0;
+
+sub dial {
+  socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
+  return connect($socket, pack_sockaddr_un(shift)) ? $socket : undef;
+}
+
+sub quick { my $file = shift; binmode $file; fcntl($file, F_SETFL, fcntl($file, F_GETFL, 0) | O_NONBLOCK); }
+sub later { return $! == POSIX::EAGAIN() || $! == POSIX::EINTR() }
+
+# Both ways between the standard streams and the holder. Who has no more to say ends it, once all that was said is passed on.
+sub bridge {
+  my @ways = ({ from => *STDIN, to => $holder, data => "" },
+    { from => $holder, to => *STDOUT, data => "\n\x01troupe holder 1\x02\n" });
+  quick($_) for *STDIN, *STDOUT, $holder;
+  while (1) {
+    my ($r, $w) = ("", "");
+    for (@ways) {
+      if (length $_->{data}) { vec($w, fileno $_->{to}, 1) = 1 }
+      elsif ($_->{over}) { return }
+      vec($r, fileno $_->{from}, 1) = 1 if !$_->{over} && length $_->{data} < 65536;
+    }
+    next if select($r, $w, undef, undef) < 0;
+    for (@ways) {
+      if (vec($r, fileno $_->{from}, 1)) {
+        my $got = sysread($_->{from}, $_->{data}, 65536, length $_->{data});
+        $_->{over} = 1 unless $got || !defined $got && later();
+      }
+      if (length $_->{data}) {
+        my $put = syswrite($_->{to}, $_->{data});
+        if ($put) { substr($_->{data}, 0, $put) = "" } elsif (!later()) { return }
+      }
+    }
+  }
+}
+
+sub start {
+  pipe(my $heard, my $ready) or die;
+  my $pid = fork;
+  die "no fork: $!" unless defined $pid;
+  if (!$pid) {
+    close $heard;
+    close $lock;
+    eval { hold($ready) };
+    POSIX::_exit(1);
+  }
+  close $ready;
+  sysread($heard, my $word, 1) or die "the holder did not start";
+}
+
+sub hold {
+  my $ready = shift;
+  my $silent = $SILENT;
+  $SIG{HUP} = "IGNORE";
+  alarm 0;
+  POSIX::setsid();
+  chdir "/";
+  # A clock that is never set.
+  my $clock;
+  open($clock, "<", "/proc/uptime") or undef $clock;
+  my $now = sub {
+    return time unless $clock;
+    sysseek($clock, 0, 0);
+    sysread($clock, my $text, 40);
+    return (split " ", $text)[0];
+  };
+
+  # The terminal, and the shell as a login would start it. Numbers of ioctls: asm-generic/ioctls.h.
+  sysopen(my $pty, "/dev/ptmx", O_RDWR | O_NOCTTY) or die;
+  my $number = pack "i", 0;
+  ioctl($pty, 0x40045431, $number) or die;
+  ioctl($pty, 0x80045430, $number) or die;
+  my $tty = "/dev/pts/" . unpack "i", $number;
+  my $resize = sub { ioctl($pty, 0x5414, pack "S4", $_[1], $_[0], 0, 0) };
+  $resize->($cols, $rows);
+  sysopen(my $line, $tty, O_RDWR | O_NOCTTY) or die;
+  socket(my $door, PF_UNIX, SOCK_STREAM, 0) or die;
+  bind($door, pack_sockaddr_un($path)) or die;
+  listen($door, 8) or die;
+  pipe(my $died, my $dies) or die;
+  quick($_) for $pty, $door, $died, $dies;
+  $SIG{CHLD} = sub { syswrite $dies, "x" };
+  my $shell = fork;
+  die unless defined $shell;
+  if (!$shell) {
+    POSIX::setsid();
+    ioctl($line, 0x540E, 0) or POSIX::_exit(1);
+    open STDIN, "<&", $line; open STDOUT, ">&", $line; open STDERR, ">&", $line;
+    @SIG{qw(HUP PIPE CHLD ALRM)} = ("DEFAULT") x 4;
+    umask 022;
+    my ($home, $program) = (getpwuid $>)[7, 8];
+    $program ||= "/bin/sh";
+    chdir $home;
+    delete @ENV{qw(SSH_USER_AUTH SSH_ORIGINAL_COMMAND SHLVL OLDPWD PWD _)};
+    @ENV{qw(SSH_TTY TERM)} = ($tty, $term);
+    $program =~ m{([^/]*)$};
+    { no warnings; exec { $program } "-$1" }
+    POSIX::_exit(127);
+  }
+  close $line;
+  $0 = "troupe-terminal";
+  open STDIN, "<", "/dev/null"; open STDOUT, ">", "/dev/null"; open STDERR, ">", "/dev/null";
+  syswrite $ready, "1";
+  close $ready;
+
+  # What was printed: $kept ends at $total, counted from the beginning; up to $seen it is with the client.
+  my ($kept, $total, $seen) = ("", 0, 0);
+  my ($typed, $taken) = ("", 0);
+  my (@clients, $client);
+  # Whether somebody looks; since when nobody does, where the output was then, how long the shell waits, and when it ends in any case.
+  my ($here, $left, $leftAt, $linger, $end) = (0, 0, $now->(), 30, undef);
+  my ($heard, $again, $over) = (0, undef, undef);
+
+  my $finish = sub { unlink $path; POSIX::_exit(0) };
+  my $hangUp = sub { unlink $path; close $pty; kill "HUP", -$shell; POSIX::_exit(0) };
+  $SIG{TERM} = $SIG{INT} = $hangUp;
+  my $say = sub { my ($to, $type, $data) = @_; $to->{out} .= pack("aN", $type, length $data) . $data };
+  my $away = sub { ($here, $left, $leftAt) = (0, $total, $now->()) if $here };
+  my $drop = sub {
+    my $gone = shift;
+    @clients = grep { $_ != $gone } @clients;
+    close $gone->{file};
+    if ($client && $client == $gone) { $away->(); undef $client }
+  };
+  my $room = sub {
+    my $unseen = $total - $seen;
+    return $WINDOW - $unseen if $here;
+    my ($all, $since) = ($WINDOW + $AWAY - $unseen, $AWAY - ($total - $left));
+    return $all < $since ? $all : $since;
+  };
+  # Where what is shown again begins: all that may not have been seen is in it, with some that was, so that the ends meet.
+  my $begin = sub {
+    my $from = $seen - 4096;
+    $from = $total - $REPLAY if $from > $total - $REPLAY;
+    my $oldest = $total - length $kept;
+    return $from > $oldest ? $from : $oldest;
+  };
+  my $print = sub {
+    my $data = shift;
+    return if $data eq "";
+    $kept .= $data;
+    $total += length $data;
+    $say->($client, "O", $data) if $here;
+    my $from = $begin->();
+    substr($kept, 0, $from - ($total - length $kept)) = "" if length($kept) > 2 * ($total - $from);
+  };
+  my $read = sub {
+    my $most = shift;
+    my $data = "";
+    while (length $data < $most) {
+      my $got = sysread($pty, $data, $most - length $data, length $data);
+      next if $got;
+      # Nobody has the terminal open; the shell may do so again.
+      $again = $now->() + 0.2 if defined $got || !later();
+      last;
+    }
+    $print->($data);
+    return length $data;
+  };
+  my $look = sub {
+    my ($who, $wait, $life) = @_;
+    if ($client && $client != $who) {
+      $say->($client, "T", "");
+      $client->{leaving} = $now->() + 5;
+    }
+    ($client, $here, $linger) = ($who, 1, $wait / 1000);
+    $end = $life == 0xffffffff ? undef : $now->() + $life / 1000;
+    my $from = $begin->();
+    my $data = substr($kept, $from - ($total - length $kept));
+    $data =~ s/^[\x80-\xbf]{1,3}// if $from > 0;
+    $seen = $total - length $data;
+    $say->($who, "R", "");
+    $say->($who, "O", substr($data, 0, 32768, "")) while length $data;
+    $say->($who, "X", $over) if defined $over;
+  };
+  my $take = sub {
+    my ($who, $type, $data) = @_;
+    return $look->($who, unpack "NN", $data) if $type eq "L" && !$who->{leaving};
+    return unless $client && $who == $client;
+    if ($type eq "I") { $typed .= $data }
+    elsif ($type eq "K") { $seen += unpack "N", $data; $seen = $total if $seen > $total }
+    elsif ($type eq "S") { $resize->(unpack "nn", $data) }
+    elsif ($type eq "W") { $away->() }
+    elsif ($type eq "H") { $hangUp->() }
+  };
+  my $hear = sub {
+    my $who = shift;
+    my $got = sysread($who->{file}, $who->{in}, 65536, length $who->{in});
+    return if !defined $got && later();
+    return $drop->($who) unless $got;
+    $heard = $now->() if $client && $who == $client;
+    while (length $who->{in} >= 5) {
+      my ($type, $size) = unpack "aN", $who->{in};
+      return $drop->($who) if $size > 65536;
+      last if length $who->{in} < 5 + $size;
+      my $data = substr($who->{in}, 5, $size);
+      substr($who->{in}, 0, 5 + $size) = "";
+      $heard = $now->() if $type eq "L";
+      $take->($who, $type, $data);
+    }
+    $drop->($who) if length $typed > 1048576;
+  };
+
+  while (1) {
+    my $at = $now->();
+    my @ends = ($end, $again, $here ? undef : $leftAt + $linger, $client ? $heard + $silent : undef, map { $_->{leaving} } @clients);
+    my $wait;
+    for (grep { defined } @ends) { my $in = $_ - $at; $in = 0 if $in < 0; $wait = $in if !defined $wait || $in < $wait }
+    my ($r, $w) = ("", "");
+    vec($r, fileno $_, 1) = 1 for $door, $died;
+    vec($r, fileno $pty, 1) = 1 if !defined $over && !defined $again && $room->() > 0;
+    vec($w, fileno $pty, 1) = 1 if length $typed;
+    for (@clients) {
+      vec($r, fileno $_->{file}, 1) = 1 unless $_->{leaving};
+      vec($w, fileno $_->{file}, 1) = 1 if length $_->{out};
+    }
+    ($r, $w) = ("", "") if select($r, $w, undef, defined $wait ? $wait + 0.01 : undef) <= 0;
+
+    if (vec($r, fileno $died, 1)) {
+      sysread $died, my $ignored, 100;
+      if (waitpid($shell, POSIX::WNOHANG()) > 0) {
+        my $status = $?;
+        $finish->() unless $here;
+        # What it printed last; not what others print who have the terminal open still.
+        my $rest = 262144;
+        while ($rest > 0) { my $got = $read->(32768) or last; $rest -= $got }
+        $over = pack "CC", $status >> 8, $status & 127;
+        $say->($client, "X", $over);
+      }
+    }
+    if (!defined $over && vec($r, fileno $pty, 1)) { my $free = $room->(); $read->($free > 32768 ? 32768 : $free) if $free > 0 }
+    for my $who (my @all = @clients) { $hear->($who) if vec($r, fileno $who->{file}, 1) }
+    if (length $typed) {
+      my $put = syswrite($pty, $typed);
+      if ($put) {
+        substr($typed, 0, $put) = "";
+        $taken += $put;
+        if ($taken >= 16384 && $here) { $say->($client, "C", pack "N", $taken); $taken = 0 }
+      } elsif (!later()) { $typed = "" }
+    }
+    for my $who (my @all = @clients) {
+      if (length $who->{out}) {
+        my $put = syswrite($who->{file}, $who->{out});
+        if ($put) { substr($who->{out}, 0, $put) = "" } elsif (!later()) { $drop->($who); next }
+      }
+      next if length $who->{out};
+      $finish->() if defined $over && $here && $who == $client;
+      $drop->($who) if $who->{leaving};
+    }
+    if (vec($r, fileno $door, 1) && accept(my $file, $door)) {
+      quick($file);
+      if (@clients < 16) { push @clients, { file => $file, in => "", out => "" } }
+    }
+
+    $at = $now->();
+    $again = undef if defined $again && $again <= $at;
+    $hangUp->() if defined $end && $end <= $at;
+    $hangUp->() if !$here && $leftAt + $linger <= $at;
+    $finish->() if defined $over && !$here;
+    $drop->($client) if $client && $heard + $silent <= $at;
+    for my $who (my @all = @clients) { $drop->($who) if $who->{leaving} && $who->{leaving} <= $at }
+  }
+}
+`;
+
+/** The program, as it is written to the command's standard input. */
+export const holderProgram: Buffer = Buffer.from(program);

@@ -1,0 +1,225 @@
+/**
+ * A shell that a holder keeps in its container (holder-script.ts), seen through the SSH channel of a bridge to it. Bounded both ways without
+ * stopping the channel: the holder sends no more than what was confirmed allows, and takes no more input than it confirmed.
+ */
+import { Duplex } from 'node:stream';
+import type { Client, ClientChannel } from 'ssh2';
+import { EngineError, type KeptShell, type Shell, type ShellEnd, type ShellKeeping } from '../../proto/ports.ts';
+import { FrameReader, frame, INPUT_BYTES, lookFrame, OUTPUT_BYTES, seenFrame, sizeFrame } from './holder-frames.ts';
+import { cells, hangUp, turns } from './shell-stream.ts';
+import { signalName } from './signals.ts';
+
+/** Past this many unread bytes it is no holder that speaks. */
+const MAX_UNREAD_BYTES = 1024 * 1024;
+/** Bytes that are confirmed together. */
+const CONFIRM_BYTES = OUTPUT_BYTES / 8;
+/** Largest piece of input in a frame. */
+const PIECE_BYTES = 16 * 1024;
+/** How often the holder hears that we live. */
+const PULSE_MS = 15_000;
+/** How long what was said last may take to reach the holder, before the connection is ended anyway. */
+const FAREWELL_MS = 2000;
+
+/**
+ * Makes the Shell of a bridge that has said hello, and looks at it. Takes over all three, as `shellOver` does.
+ */
+export function keptShellOver(
+  client: Client,
+  socket: Duplex,
+  channel: ClientChannel,
+  times: Pick<ShellKeeping, 'lingerMs' | 'lifeMs'>,
+): Shell {
+  const stream = new KeptStream(client, socket, channel);
+  stream.look(times);
+  return {
+    stream,
+    resize: (cols, rows) => stream.say(sizeFrame(cells(cols), cells(rows))),
+    close: () => stream.hangUp(),
+    ended: stream.ended,
+    kept: stream,
+  };
+}
+
+class KeptStream extends Duplex implements KeptShell {
+  readonly ended: Promise<ShellEnd>;
+  isTaken = false;
+  readonly #client: Client;
+  readonly #socket: Duplex;
+  readonly #channel: ClientChannel;
+  readonly #reader: FrameReader;
+  readonly #pulse: NodeJS.Timeout;
+  #resolveEnded: (end: ShellEnd) => void = () => {};
+  #end: ShellEnd | undefined;
+  /** Answers to `L` that are still to come: what comes before the last of them was for somebody else. */
+  #looks = 0;
+  #seen = 0;
+  /** Input that the holder may be sent now. */
+  #credit = INPUT_BYTES;
+  /** Input that waits for that, and who is told when it was sent. */
+  #input: { rest: Buffer; readonly taken: () => void } | undefined;
+  #isOver = false;
+
+  constructor(client: Client, socket: Duplex, channel: ClientChannel) {
+    super({ allowHalfOpen: false, readableHighWaterMark: MAX_UNREAD_BYTES });
+    this.#client = client;
+    this.#socket = socket;
+    this.#channel = channel;
+    this.ended = new Promise((resolve) => {
+      this.#resolveEnded = resolve;
+    });
+    this.#reader = new FrameReader((letter, data) => this.#take(letter, data));
+    this.#pulse = setInterval(() => this.say(frame('P')), PULSE_MS);
+    const over = () => this.#lost();
+    channel.on('data', (chunk: Buffer) => this.#receive(chunk));
+    channel.on('end', over).on('close', over).on('error', over);
+    client.on('close', over);
+    socket.on('data', (chunk: Buffer) => {
+      if (!this.#isOver) turns.heard(socket, chunk.length);
+    });
+    socket.on('close', () => turns.leave(socket));
+    channel.resume();
+  }
+
+  look({ lingerMs, lifeMs }: Pick<ShellKeeping, 'lingerMs' | 'lifeMs'>): void {
+    this.#looks++;
+    this.#seen = 0;
+    while (this.readableLength > 0 && this.read() !== null);
+    this.say(lookFrame(lingerMs, lifeMs));
+  }
+
+  wait(): void {
+    this.#confirm();
+    this.say(frame('W'));
+  }
+
+  seen(bytes: number): void {
+    if (this.#looks > 0) return; // Of what was shown to somebody else.
+    this.#seen += bytes;
+    if (this.#seen >= CONFIRM_BYTES) this.#confirm();
+  }
+
+  leave(): void {
+    this.#part(this.#input === undefined ? [] : [frame('I', this.#input.rest)]);
+  }
+
+  /** The shell gets SIGHUP. */
+  hangUp(): void {
+    this.#part([frame('H')]);
+  }
+
+  /** Sends a frame, unless it is too late. */
+  say(data: Buffer): void {
+    if (!this.#isOver && this.#channel.writable) this.#channel.write(data);
+  }
+
+  #confirm(): void {
+    if (this.#seen > 0) this.say(seenFrame(this.#seen));
+    this.#seen = 0;
+  }
+
+  #receive(chunk: Buffer): void {
+    if (this.#isOver) return;
+    if (!this.#reader.push(chunk) || this.readableLength > MAX_UNREAD_BYTES)
+      this.destroy(new EngineError('unavailable', 'What keeps the shell in the container cannot be understood.'));
+  }
+
+  #take(letter: string, data: Buffer): void {
+    if (this.#isOver) return;
+    switch (letter) {
+      case 'R':
+        this.#looks = Math.max(0, this.#looks - 1);
+        return;
+      case 'O':
+        if (this.#looks === 0 && data.length > 0) this.push(data);
+        return;
+      case 'C':
+        this.#credit = Math.min(INPUT_BYTES, this.#credit + (data.length === 4 ? data.readUInt32BE() : 0));
+        this.#type();
+        return;
+      case 'X': {
+        const [code = 0, signal = 0] = data;
+        this.#end = signal === 0 ? { code, signal: null } : { code: null, signal: signalName(signal) };
+        this.push(null);
+        return;
+      }
+      case 'T':
+        this.isTaken = true;
+        this.destroy();
+        return;
+    }
+  }
+
+  /** The channel has ended, and nobody said why. */
+  #lost(): void {
+    if (this.#isOver || this.#end !== undefined) return;
+    this.destroy(new EngineError('unavailable', 'The connection to the container was lost.'));
+  }
+
+  #type(): void {
+    const input = this.#input;
+    if (input === undefined) return;
+    while (this.#credit > 0 && input.rest.length > 0) {
+      const piece = input.rest.subarray(0, Math.min(PIECE_BYTES, this.#credit));
+      this.#credit -= piece.length;
+      input.rest = input.rest.subarray(piece.length);
+      this.say(frame('I', piece));
+    }
+    if (input.rest.length > 0) return;
+    this.#input = undefined;
+    input.taken();
+  }
+
+  /** Says the last words, and ends the connection once they were heard. */
+  #part(words: readonly Buffer[]): void {
+    if (this.#isOver) return;
+    for (const word of words) this.say(word);
+    this.destroy();
+  }
+
+  override _read(): void {}
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, taken: () => void): void {
+    if (this.#isOver || !this.#channel.writable) {
+      taken(); // The end is on its way to the reader; nobody is left to type to.
+      return;
+    }
+    this.#input = { rest: chunk, taken };
+    this.#type();
+  }
+
+  override _final(done: () => void): void {
+    done();
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#isOver = true;
+    clearInterval(this.#pulse);
+    this.#input?.taken();
+    this.#input = undefined;
+    turns.leave(this.#socket);
+    this.#farewell();
+    this.#resolveEnded(this.#end ?? { code: null, signal: null });
+    done(error);
+  }
+
+  /** Ends the connection once the holder has heard what was said: it answers the end of our half with the end of its own. */
+  #farewell(): void {
+    const client = this.#client;
+    const socket = this.#socket;
+    const channel = this.#channel;
+    channel.resume();
+    channel.stderr.resume();
+    if (!channel.writable || socket.destroyed) {
+      hangUp(client, socket);
+      return;
+    }
+    const end = () => {
+      clearTimeout(timer);
+      hangUp(client, socket);
+    };
+    const timer = setTimeout(end, FAREWELL_MS);
+    channel.once('close', end);
+    client.once('close', end);
+    channel.end();
+  }
+}
