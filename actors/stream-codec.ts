@@ -10,7 +10,7 @@ const said = z.discriminatedUnion('type', [
 ]);
 
 /** For an actor that is only watched from elsewhere: nothing can be sent to it. */
-const watchedOnly: Codec<never> = {
+export const watchedOnly: Codec<never> = {
   encode: () => {
     throw new TypeError('this actor takes no messages from other nodes');
   },

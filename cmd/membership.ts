@@ -16,7 +16,7 @@ import { isCode } from './data-dir.ts';
 import { version } from './package-root.ts';
 
 /** What processes hold unless told otherwise: the services whose entities are placed, and publishing the outbox. */
-const ROLES = ['auth', 'compute', 'outbox'];
+const ROLES = ['auth', 'compute', 'notify', 'outbox'];
 
 /** A beat that waits behind other work is a lost lease: it has connections of its own, and gives up before the lease is over. */
 const LEASE_DB = { name: 'leases', max: 2, limits: { connectMs: 2000, statementMs: 2000 } };

@@ -2,11 +2,9 @@
 
 import { openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
-import { outboxStore } from '../storage/outbox.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
-import { relayOutbox } from '../transports/bus/relay.ts';
 import { findDocker } from '../transports/docker/dockerd.ts';
 import { dockerMetrics } from '../transports/docker/metrics.ts';
 import { listen } from '../transports/http/index.ts';
@@ -19,6 +17,7 @@ import { diskPathsOf } from './disk-paths.ts';
 import { openKubernetesMetrics } from './kubernetes.ts';
 import { nodeName, openMonitor } from './monitor.ts';
 import { processMetrics, servicePages } from './pages.ts';
+import { openShared } from './shared.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
@@ -91,12 +90,11 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
       },
     });
     teardown.add('sources', () => monitor.close());
-    const relaying = new AbortController();
-    const relayed = relayOutbox({ store: outboxStore(db), bus: opened.bus, log, signal: relaying.signal });
-    teardown.add('outbox relay', async () => {
-      relaying.abort();
-      await relayed;
+    const shared = await openShared({
+      ...{ database: { connectionString }, db, bus: opened.bus, system, log, teardown, isLeaving: told.received },
+      ...{ isShared: environment.NATS_URL !== undefined, roles: [] },
     });
+    await shared.join();
     const { service } = monitor;
     const pages = servicePages(service, metrics.registry);
     const handlers = api({ service, authenticate, streams, pages, log, onReply: metrics.onReply(service.name) });

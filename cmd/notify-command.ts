@@ -4,11 +4,9 @@ import { startNotify } from '../actors/notify/service.ts';
 import { BusError } from '../proto/ports.ts';
 import { openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
-import { outboxStore } from '../storage/outbox.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
-import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
 import { listenAddress, sharedWithPlatform } from './alone.ts';
 import { openBus, withBusHealth } from './bus.ts';
@@ -16,6 +14,7 @@ import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
+import { openShared } from './shared.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
@@ -56,13 +55,13 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     });
     const { authenticate, streams } = callersOf({ db, secret, clock, log, teardown });
     const numbers = notifyNumbers();
-    const service = withBusHealth(await startNotify(system, { db, bus, log, clock, numbers }), opened.problem);
-    const relaying = new AbortController();
-    const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
-    teardown.add('outbox relay', async () => {
-      relaying.abort();
-      await relayed;
+    const shared = await openShared({
+      ...{ database: { connectionString }, db, bus, system, log, teardown, isLeaving: told.received },
+      ...{ isShared: environment.NATS_URL !== undefined, roles: ['notify'] },
     });
+    const { home } = shared;
+    const service = withBusHealth(await startNotify(system, { db, bus, log, clock, numbers, home }), opened.problem);
+    await shared.join();
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
     notifyMetrics(metrics.registry, numbers);

@@ -190,7 +190,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     });
 
     const numbers = notifyNumbers();
-    const notify = await startNotify(system, { db, bus, clock, numbers, log: log.child({ service: 'notify' }) });
+    const home = environment.NATS_URL === undefined ? undefined : membership.home;
+    const notify = await startNotify(system, { db, bus, clock, numbers, home, log: log.child({ service: 'notify' }) });
     relayOnce(system, { db, bus, home: membership.home, log });
     await membership.join();
 

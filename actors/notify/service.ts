@@ -13,14 +13,18 @@ import { type Hearsay, startHearsay } from './hearsay.ts';
 import { startIntake } from './intake.ts';
 import { startJanitor } from './janitor.ts';
 import { notificationReader } from './reader.ts';
-import { type UserMessage, userKind } from './user.ts';
+import { SEATS, type SeatsMail, seatsKind } from './seats.ts';
+import { type TellSeats, type UserMessage, userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Service> {
   let users: Entities<UserMessage> | undefined;
   let connections: AnyRef | undefined;
   let others: Hearsay | undefined;
-  const kind = userKind(deps);
+  let seats: Entities<SeatsMail> | undefined;
+  const { home } = deps;
+  const tellSeats: TellSeats | undefined = home && ((userId, mail) => seats?.tell(userId, mail));
+  const kind = userKind(deps, tellSeats);
   const reader = notificationReader(deps.db);
   const house: SocketHouse = {
     ...{ deps, reader, present: new Map<string, number>() },
@@ -33,6 +37,12 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
     });
 
   const supervisor = await startTree(system, 'notify', {
+    ...(home && {
+      seats: (parent: AnyRef) => {
+        seats = home.place(SEATS, entities(parent, seatsKind()));
+        return seats.ref;
+      },
+    }),
     users: (parent) => {
       users = entities(parent, kind);
       return users.ref;

@@ -1,6 +1,7 @@
 /**
- * The actor of one user of the notification service (kind `notify/user`, key: user id). It knows the user's sockets and pushes to them what
- * arrives, encoded once; what a user has, has read and has muted is in storage.
+ * The actor of one user of the notification service in this process (kind `notify/user`, key: user id). It knows the user's sockets here and
+ * pushes to them what arrives, encoded once; what a user has, has read and has muted is in storage. So it may be awake in every process: what
+ * all of them share, the number of sockets, is counted elsewhere (seats.ts).
  *
  *   asleep -- call, socket or arrival --> awake -- no socket and idle --> asleep
  */
@@ -25,16 +26,18 @@ import {
   markAllRead as setAllRead,
   markRead as setRead,
 } from '../../storage/notify/notifications.ts';
-import { dispatch, type EntityKind } from '../../supervision/index.ts';
+import { type Cancel, dispatch, type EntityContext, type EntityKind } from '../../supervision/index.ts';
 import { answer, type CallMessage, handlers, on } from '../door.ts';
 import type { SocketNews, SocketRef } from './connection.ts';
 import type { NotifyDeps } from './deps.ts';
 import type { Frame } from './follower.ts';
+import type { RoomNews, SeatsMail } from './seats.ts';
 import { muteView, notificationView } from './views.ts';
 
 /** What the actor understands. */
 export type UserMessage =
   | CallMessage
+  | RoomNews
   /** Repeated every 20 s while the socket lives. */
   | { readonly type: 'attach'; readonly socket: SocketRef }
   | { readonly type: 'detached'; readonly socket: SocketRef }
@@ -49,15 +52,29 @@ interface UserState {
   readonly sockets: SocketRef[];
   /** When each of them said last that it is there, in whole seconds of performance.now. */
   readonly seenAt: number[];
+  /** When each was opened, unix ms. */
+  readonly opened: number[];
+  /** When the sockets were told of last, in ms of performance.now. */
+  saidAt: number;
+  /** Ends the wait for the word that they were heard of. */
+  unheard: Cancel | undefined;
 }
 
 /** A socket that has not said for this long that it is there is gone: its process ended, or its farewell was lost. */
 const GONE_AFTER_SECONDS = 70;
+/** How often they are told of at least, so that a message that is lost costs time only; a little less than the sockets' own 20 s. */
+const SAY_EVERY_MS = 15_000;
+/** The same while nobody answers: whoever counts may have died. */
+const UNHEARD_MS = 2000;
+const NEVER = Number.NEGATIVE_INFINITY;
 const SLEEP_AFTER_MS = 60_000;
-const POLICY = 1008;
+const FULL = { type: 'close', code: 1008, reason: 'connection limit reached' } as const;
 
-/** The kind, for the service's tree. */
-export function userKind({ db }: NotifyDeps): EntityKind<UserMessage, UserState> {
+/** Tells whoever counts a user's sockets of those in this process. */
+export type TellSeats = (userId: string, mail: SeatsMail) => void;
+
+/** The kind, for the service's tree. `tellSeats`: undefined when no other process has sockets. */
+export function userKind({ db, clock }: NotifyDeps, tellSeats?: TellSeats): EntityKind<UserMessage, UserState> {
   const ok = { status: 'ok' } as const;
 
   const table = handlers<UserState>(
@@ -91,15 +108,16 @@ export function userKind({ db }: NotifyDeps): EntityKind<UserMessage, UserState>
   return {
     kind: 'notify/user',
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: (userId) => ({ userId, sockets: [], seenAt: [] }),
+    activate: (userId) => ({ userId, sockets: [], seenAt: [], opened: [], saidAt: NEVER, unheard: undefined }),
     handle: (state, message, ctx) => {
+      const before = state.sockets.length;
       switch (message.type) {
         case 'call': {
           const answered = answer(table, state, message);
           return answered === undefined ? state : answered.then(() => state);
         }
         case 'attach':
-          attach(state, message.socket);
+          attach(state, message.socket, clock.now());
           break;
         case 'detached':
           drop(state, state.sockets.indexOf(message.socket));
@@ -111,7 +129,24 @@ export function userKind({ db }: NotifyDeps): EntityKind<UserMessage, UserState>
         case 'look':
           tellAll(state, { type: 'look' });
           break;
+        case 'seated':
+          state.unheard?.();
+          ctx.watch(message.by, () => ({ type: 'say' }));
+          break;
+        case 'keep':
+          // The newest are the last.
+          while (state.sockets.length > message.most) {
+            const at = state.sockets.length - 1;
+            const last = state.sockets[at];
+            if (last !== undefined) dispatch(last, FULL);
+            drop(state, at);
+          }
+          break;
+        case 'say':
+          state.saidAt = NEVER;
+          break;
       }
+      if (tellSeats !== undefined) say(state, before, ctx, tellSeats);
       ctx.keepAwake(state.sockets.length > 0);
       // Most arrivals are for people who are not there.
       if (state.sockets.length === 0) ctx.sleep();
@@ -120,8 +155,8 @@ export function userKind({ db }: NotifyDeps): EntityKind<UserMessage, UserState>
   };
 }
 
-function attach(state: UserState, socket: SocketRef): void {
-  const { sockets, seenAt } = state;
+function attach(state: UserState, socket: SocketRef, at: number): void {
+  const { sockets, seenAt, opened } = state;
   const now = Math.floor(performance.now() / 1000);
   const known = sockets.indexOf(socket);
   if (known >= 0) {
@@ -134,19 +169,31 @@ function attach(state: UserState, socket: SocketRef): void {
       seenAt.findIndex((seen) => now - seen > GONE_AFTER_SECONDS),
     );
   if (sockets.length >= MAX_SOCKETS) {
-    dispatch(socket, { type: 'close', code: POLICY, reason: 'connection limit reached' });
+    dispatch(socket, FULL);
     return;
   }
   sockets.push(socket);
   seenAt.push(now);
+  opened.push(at);
   dispatch(socket, { type: 'news', news: { type: 'attached' } });
 }
 
 /** Forgets the socket at that place; -1 is none. */
-function drop({ sockets, seenAt }: UserState, at: number): void {
+function drop({ sockets, seenAt, opened }: UserState, at: number): void {
   if (at < 0) return;
-  sockets.splice(at, 1);
-  seenAt.splice(at, 1);
+  for (const list of [sockets, seenAt, opened]) list.splice(at, 1);
+}
+
+/** Tells whoever counts, when the sockets are not those that were told of, and from time to time. */
+function say(state: UserState, before: number, ctx: EntityContext<UserMessage>, tellSeats: TellSeats): void {
+  const { userId, sockets, opened } = state;
+  const now = performance.now();
+  const isDue = sockets.length > 0 && now - state.saidAt >= SAY_EVERY_MS;
+  if (!isDue && sockets.length === before) return;
+  state.saidAt = now;
+  state.unheard?.();
+  state.unheard = sockets.length > 0 ? ctx.after(UNHEARD_MS, { type: 'say' }) : undefined;
+  tellSeats(userId, { type: 'present', room: ctx.self, opened: [...opened] });
 }
 
 function tellAll({ sockets }: UserState, news: SocketNews): void {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
 import type { MetricsSource, PodSample } from '../../proto/metrics-source.ts';
 import { namespaceOf } from '../../proto/monitor.ts';
@@ -43,6 +44,8 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
   const watched = new Map<string, StatsStream>();
   const disk = new DiskWatch(client, naming, options);
   const stop = new AbortController();
+  // Each container that appears is asked for by it, all at once after a start.
+  setMaxListeners(0, stop.signal);
   let calls = 0;
 
   const limitsOf = async (dockerId: string): Promise<number> => {

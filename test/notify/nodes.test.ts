@@ -1,0 +1,191 @@
+/** Several processes of the notification service on one database and one bus: five sockets of a user in all of them together. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { notifyNumbers } from '../../actors/notify/deps.ts';
+import { SEATS, share } from '../../actors/notify/seats.ts';
+import { startNotify } from '../../actors/notify/service.ts';
+import type { Caller } from '../../proto/endpoint.ts';
+import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notification.ts';
+import { listNotifications, notificationSocket, unreadCount } from '../../proto/notify.ts';
+import { insertUser } from '../../storage/auth/users.ts';
+import { streamStore } from '../../storage/bus/store.ts';
+import { openDb } from '../../storage/db.ts';
+import { type SystemRef, start, stats, stop, stopped } from '../../supervision/index.ts';
+import type { Cluster } from '../../supervision/placement/index.ts';
+import { embeddedBus } from '../../transports/bus/embedded.ts';
+import { FakeSocket } from '../compute/kit/fake-socket.ts';
+import { call, callFrom, someone } from '../compute/kit/world.ts';
+import { silentLog, testDatabase } from '../kit/database.ts';
+import { SHARDS, testHome } from '../kit/home.ts';
+import { until } from '../kit/until.ts';
+
+/** Short leases; long enough for a busy machine. */
+const TIMINGS = { beatMs: 200, ttlMs: 2000, marginMs: 500, answerMs: 1000, lookMs: 20 };
+const FULL = { code: 1008, reason: 'connection limit reached' };
+
+/** A process. */
+interface Node {
+  readonly home: Cluster;
+  /** Opens a socket; resolves once its user's actor there knows it. */
+  connect(user: Caller): Promise<FakeSocket>;
+  unread(user: Caller): Promise<number>;
+  titles(user: Caller): Promise<string[]>;
+  /** Leaves: hands over what it holds. */
+  end(): Promise<void>;
+  /** As if the process had died: nobody is told. */
+  kill(): Promise<void>;
+}
+
+async function setting(t: TestContext) {
+  const database = await testDatabase();
+  const db = openDb(database.connection, { log: silentLog, name: 'notify', max: 8 });
+  const bus = embeddedBus({ store: streamStore(db), log: silentLog, lookMs: 200 });
+  await bus.ensureStream(NOTIFICATIONS_STREAM);
+  const nodes: Node[] = [];
+  t.after(async () => {
+    await Promise.all(nodes.map((node) => node.end()));
+    await bus.close();
+    await db.close();
+    await database.close();
+  });
+  // No two sockets have one age.
+  let time = Date.now();
+  const clock = { now: () => time++ };
+
+  const add = async (): Promise<Node> => {
+    const system = start({ log: silentLog });
+    const home = testHome({ system, db, bus, log: silentLog, timings: TIMINGS, roles: ['notify'] });
+    const service = await startNotify(system, { db, bus, home, clock, log: silentLog, numbers: notifyNumbers() });
+    let ended: Promise<void> | undefined;
+    const endWith = (goodbye: () => Promise<void>) =>
+      (ended ??= (async () => {
+        await goodbye();
+        stop(system);
+        await stopped(system);
+      })());
+    const node: Node = {
+      home,
+      connect: async (user) => {
+        const before = handled(system);
+        const socket = FakeSocket.open(
+          await service.connect(notificationSocket, callFrom(notificationSocket, user, { query: { since: '0' } })),
+        );
+        await until(() => handled(system) > before, { what: 'the actor of the user knows the socket' });
+        return socket;
+      },
+      unread: async (user) => (await call(service, unreadCount, user)).count,
+      titles: async (user) => (await call(service, listNotifications, user)).map(({ title }) => title),
+      end: () => endWith(() => home.drain().then(() => home.leave())),
+      kill: () => endWith(() => home.halt()),
+    };
+    nodes.push(node);
+    await home.join();
+    return node;
+  };
+  const person = async (where: (userId: string) => boolean): Promise<Caller> => {
+    let user = someone();
+    while (!where(user.userId)) user = someone();
+    assert.ok(await insertUser(db, { id: user.userId, username: user.userId, passwordHash: 'none' }));
+    return user;
+  };
+  const publish = async (user: Caller, title: string) => {
+    const fields = { userId: user.userId, title, message: 'm', link: '', category: 'compute', scope: '' };
+    const { subject, data, msgId } = notificationEvent('test', Date.now(), fields);
+    await bus.append(subject, data, { msgId });
+  };
+  return { add, person, publish };
+}
+
+/** Messages that actors of users have handled in this process. */
+const handled = (system: SystemRef) => stats(system).kinds['notify/user']?.handled ?? 0;
+
+/** Until the nodes share all shards. */
+async function settled(...nodes: Node[]): Promise<void> {
+  const holding = () => nodes.map(({ home }) => home.node.holding);
+  await until(() => holding().every((n) => n > 0) && holding().reduce((sum, n) => sum + n, 0) === SHARDS, {
+    what: 'the nodes share the shards',
+  });
+}
+
+async function open(user: Caller, ...nodes: Node[]): Promise<FakeSocket[]> {
+  const sockets: FakeSocket[] = [];
+  for (const node of nodes) sockets.push(await node.connect(user));
+  return sockets;
+}
+
+const closed = (sockets: readonly FakeSocket[]) => sockets.map((socket) => socket.closed);
+const titles = ({ events }: FakeSocket) => events.map((event) => Reflect.get(Object(event), 'title'));
+
+test('a sixth socket of a user is closed, whichever process the others are in, and a place is free once one has gone', async (t) => {
+  const { add, person, publish } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  for (const holder of [a, b]) {
+    const user = await person((id) => holder.home.holds(SEATS, id));
+    const five = await open(user, a, b, a, b, a);
+    const sixth = await b.connect(user);
+    assert.deepEqual(await sixth.end(), FULL);
+    assert.deepEqual(closed(five), Array(5).fill(undefined));
+
+    await publish(user, 'first');
+    await publish(user, 'second');
+    await until(() => five.every(({ events }) => events.length >= 2), { what: 'all five are told' });
+    assert.deepEqual(five.map(titles), Array(5).fill(['first', 'second']));
+    assert.deepEqual([await a.unread(user), await b.unread(user)], [2, 2]);
+    assert.deepEqual([await a.titles(user), await b.titles(user)], Array(2).fill(['second', 'first']));
+
+    five[0]?.leave();
+    const again = await open(user, b, b);
+    assert.deepEqual(await again[1]?.end(), FULL);
+    assert.deepEqual([again[0]?.closed, ...closed(five.slice(1))], Array(5).fill(undefined));
+  }
+});
+
+test('X01: sockets of a process that died count no more: those that come back elsewhere stay', async (t) => {
+  const { add, person } = await setting(t);
+  const [b, c] = [await add(), await add()];
+  for (const isCounterKilled of [false, true]) {
+    const a = await add();
+    await settled(a, b, c);
+    const user = await person((id) => a.home.holds(SEATS, id) === isCounterKilled);
+    await open(user, a, a, a);
+    const stay = await open(user, b, b);
+    await a.kill();
+    // At once, while it is not known yet that the process has died.
+    const back = await open(user, c, c, c);
+    const sixth = await b.connect(user);
+    assert.deepEqual(await sixth.end(), FULL);
+    assert.deepEqual(closed([...stay, ...back]), Array(5).fill(undefined));
+    await settled(b, c);
+  }
+});
+
+test('X16: the count goes along when the process that has it leaves', async (t) => {
+  const { add, person } = await setting(t);
+  const [a, b, c] = [await add(), await add(), await add()];
+  await settled(a, b, c);
+  const user = await person((id) => c.home.holds(SEATS, id));
+  const five = await open(user, a, b, a, b, a);
+  await c.end();
+  const sixth = await b.connect(user);
+  assert.deepEqual(await sixth.end(), FULL);
+  assert.deepEqual(closed(five), Array(5).fill(undefined));
+});
+
+test('rules: of too many sockets the oldest five stay', () => {
+  assert.deepEqual(
+    share([
+      [1, 2, 3],
+      [4, 5],
+    ]),
+    { isFull: false, most: [3, 2] },
+  );
+  assert.deepEqual(share([[1, 2, 7], [4, 5], [3]]), { isFull: true, most: [2, 2, 1] });
+  assert.deepEqual(
+    share([
+      [6, 7],
+      [1, 2, 3, 4, 5],
+    ]),
+    { isFull: true, most: [0, 5] },
+  );
+});
