@@ -45,10 +45,11 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const { log } = options;
   const client = new KubeClient(options.access);
   const naming = kubeNaming(options.installation);
-  const containers = new KubeContainers(client, naming, options.settings ?? {});
   const watches = new Map<Ending, ClusterCache>();
+  const cache = () => [...watches.values()][0];
+  const containers = new KubeContainers(client, naming, options.settings ?? {}, cache);
   // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
-  const known = () => [...watches.values()][0]?.read();
+  const known = () => cache()?.read();
   const podsOf = async () => known()?.pods ?? containers.pods();
   const usage = new KubeUsage(client, podsOf, naming, log, options.usageEveryMs ?? 15_000);
 
@@ -95,16 +96,16 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     inspect: (id) => containers.inspect(id),
     list: () => containers.list(known()),
     watch: (onChange) => {
-      const cache = new ClusterCache();
+      const seen = new ClusterCache();
       const times = options.watchTimes ?? defaultKubeWatchTimes;
-      const watch = watchCluster(client, naming, log, onChange, times, cache);
+      const watch = watchCluster(client, naming, log, onChange, times, seen);
       const ending: Ending = {
         close: () => {
           watches.delete(ending);
           return watch.close();
         },
       };
-      watches.set(ending, cache);
+      watches.set(ending, seen);
       return ending;
     },
     logs: (id, logOptions) => readKubeLogs(client, containers, id, logOptions),

@@ -133,6 +133,12 @@ export function hasEnded(pod: PodView): boolean {
   return pod.status.phase === 'Failed' || pod.status.phase === 'Succeeded' || endOf(pod) !== undefined;
 }
 
+/** Whether the image has nothing that could prepare it. */
+export function hasNoShell(pod: PodView): boolean {
+  const over = pod.status.initContainerStatuses.find(({ name }) => name === names.prepare)?.state.terminated;
+  return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
+}
+
 function endOf(pod: PodView): z.output<typeof terminated> | undefined {
   return workloadOf(pod)?.state.terminated;
 }
