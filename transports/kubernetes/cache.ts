@@ -86,6 +86,11 @@ export class ClusterCache {
     else this.#standing.delete(resource);
   }
 
+  /** Whether what is known of a resource is up to a moment ago. */
+  isCurrent(resource: Resource): boolean {
+    return this.#standing.has(resource);
+  }
+
   /** All there is; undefined while a watch does not stand. */
   read(): ClusterObjects | undefined {
     if (this.#standing.size < 3) return undefined;

@@ -37,7 +37,7 @@ export class PodFollower {
   /** Waits for a change, or a moment. Resolves with the pod as it is then; undefined: it is gone. Rejects as the API server does. */
   async next(): Promise<PodView | undefined> {
     const cache = this.#sources.cache();
-    if (cache === undefined) {
+    if (cache?.isCurrent('pods') !== true) {
       await delay(this.#pauseMs);
       this.#pauseMs = Math.min(1000, this.#pauseMs * 1.3);
     } else {
