@@ -1,18 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { type ContainerSpec, type ContainerState, EngineError } from '../../proto/ports.ts';
+import { type ContainerSpec, type ContainerState, EngineError, type RegistryAuth } from '../../proto/ports.ts';
 import type { ClusterCache, ClusterObjects } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import { listAll, NamespaceFinder } from './find.ts';
 import { PodFollower } from './follow-pod.ts';
+import { type Found, foundOf, parseJson } from './found.ts';
 import { Gate } from './gate.ts';
 import {
   type ClusterSettings,
   claimManifest,
   keptSpec,
   namespaceManifest,
+  type PodOptions,
   podManifest,
+  pullSecretManifest,
   secretManifest,
   surroundings,
 } from './manifests.ts';
@@ -28,24 +31,11 @@ import {
   podView,
   problemOf,
   type Run,
-  runView,
   type ServiceView,
   serviceView,
   stateOf,
   workloadOf,
 } from './views.ts';
-
-/** A container that exists: its namespace and what it was asked to be. */
-export interface Found {
-  readonly id: string;
-  readonly userId: string;
-  readonly namespace: string;
-  readonly spec: KeptSpec;
-  /** How far it was when it was last told to start or to stop; undefined: it never ran, or is being started. */
-  readonly run: Run | undefined;
-  /** Only its data is left. */
-  readonly isKept: boolean;
-}
 
 const claimView = z.object({
   spec: z.object({ resources: z.object({ requests: z.object({ storage: z.string() }) }) }),
@@ -60,27 +50,30 @@ const passingMs = 30_000;
 /** Containers that are written at a time: the rest waits, so that those which were begun get done. */
 const mostWritten = 12;
 
+/** What containers are made with. */
+export interface ContainersOptions {
+  readonly settings?: ClusterSettings;
+  /** What a watch knows of the cluster, while one stands. */
+  readonly cache?: () => ClusterCache | undefined;
+  /** What a node pulls an image with for a user; undefined when it takes nothing. Asked before each start. */
+  readonly pullAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth | undefined>;
+}
+
 /** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports.ts). */
 export class KubeContainers {
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #settings: ClusterSettings;
-  readonly #cache: () => ClusterCache | undefined;
+  readonly #options: ContainersOptions;
   readonly #namespaces: NamespaceFinder;
   readonly #writes = new Gate(mostWritten);
 
-  /** `cache`: what a watch knows of the cluster, while one stands. */
-  constructor(
-    client: KubeClient,
-    naming: KubeNaming,
-    settings: ClusterSettings,
-    cache: () => ClusterCache | undefined = () => undefined,
-  ) {
+  constructor(client: KubeClient, naming: KubeNaming, options: ContainersOptions = {}) {
     this.#client = client;
     this.#naming = naming;
-    this.#settings = settings;
-    this.#cache = cache;
-    this.#namespaces = new NamespaceFinder(client, naming, cache);
+    this.#options = options;
+    this.#settings = options.settings ?? {};
+    this.#namespaces = new NamespaceFinder(client, naming, () => options.cache?.());
   }
 
   /** Makes namespace, claim, secret, service and policy. What exists is adopted; a pod that is not as wanted and does not run goes. */
@@ -156,16 +149,28 @@ export class KubeContainers {
     const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
     if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) return renew(found);
     if (before !== undefined && (isGoing || hasEnded(before))) await this.#deletePod(namespace);
+    const hasPullSecret = await this.#ensurePullSecret(found);
     const pod = await this.#writes.run(async () => {
       if (found.run !== undefined) await this.#note(namespace, null);
-      return this.#applyPod(found, true);
+      return this.#applyPod(found, { prepares: true, hasPullSecret });
     });
-    await this.#untilRunning(found, pod);
+    await this.#untilRunning(found, pod, hasPullSecret);
     await this.#note(namespace, 'running');
   }
 
-  async #applyPod(found: Found, prepares: boolean): Promise<PodView> {
-    const body = podManifest(this.#naming, found, this.#settings, prepares);
+  /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
+  async #ensurePullSecret({ id, userId, namespace, spec }: Found): Promise<boolean> {
+    const auth = await this.#options.pullAuth?.({ userId, image: spec.image }).catch((cause: unknown) => {
+      throw new EngineError('unavailable', `There is no permission to pull ${spec.image} to be had.`, { cause });
+    });
+    if (auth === undefined || 'registryToken' in auth) return false;
+    const body = pullSecretManifest(namespace, this.#naming.labelsOf(userId, id), spec.image, auth);
+    await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.pull}`, body, anything);
+    return true;
+  }
+
+  async #applyPod(found: Found, options: PodOptions): Promise<PodView> {
+    const body = podManifest(this.#naming, found, this.#settings, options);
     const path = `/api/v1/namespaces/${found.namespace}/pods/${names.pod}`;
     try {
       return await this.#client.apply(path, body, podView);
@@ -177,7 +182,7 @@ export class KubeContainers {
     }
   }
 
-  async #untilRunning(found: Found, made: PodView): Promise<void> {
+  async #untilRunning(found: Found, made: PodView, hasPullSecret: boolean): Promise<void> {
     const begun = Date.now();
     let prepares = true;
     let problem: EngineError | undefined;
@@ -194,7 +199,7 @@ export class KubeContainers {
         // There is nobody to log in either: it runs without keys, on empty mount paths.
         prepares = false;
         await this.#deletePod(found.namespace);
-        follower = this.#follow(await this.#applyPod(found, false));
+        follower = this.#follow(await this.#applyPod(found, { prepares, hasPullSecret }));
         continue;
       }
       const now = problemOf(pod, found.spec.image);
@@ -208,7 +213,7 @@ export class KubeContainers {
   }
 
   #follow(pod: PodView): PodFollower {
-    return new PodFollower({ cache: this.#cache, ask: (namespace) => this.pod(namespace) }, pod);
+    return new PodFollower({ cache: () => this.#options.cache?.(), ask: (namespace) => this.pod(namespace) }, pod);
   }
 
   /**
@@ -286,7 +291,7 @@ export class KubeContainers {
     const podIn = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
     const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
     return namespaces
-      .map((one) => this.#foundOf(one))
+      .map((one) => foundOf(this.#naming, one))
       .filter((found): found is Found => found !== undefined && !found.isKept)
       .map((found) => this.#stateOf(found, podIn.get(found.namespace), serviceIn.get(found.namespace)))
       .filter((state) => state !== undefined);
@@ -326,16 +331,7 @@ export class KubeContainers {
 
   async #look(id: string): Promise<Found | undefined> {
     const namespace = await this.#namespaces.find(id);
-    return namespace === undefined ? undefined : this.#foundOf(namespace);
-  }
-
-  #foundOf({ metadata }: z.output<typeof objectView>): Found | undefined {
-    const id = this.#naming.idOf(metadata.labels);
-    const spec = parseJson(metadata.annotations[specAnnotation], keptSpecView);
-    if (id === undefined || spec === undefined || metadata.deletionTimestamp != null) return undefined;
-    const userId = metadata.labels[labels.user] ?? '';
-    const run = parseJson(metadata.annotations[runAnnotation], runView);
-    return { id, userId, namespace: metadata.name, spec, run, isKept: metadata.labels[labels.state] === 'kept' };
+    return namespace === undefined ? undefined : foundOf(this.#naming, namespace);
   }
 
   async #get<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
@@ -379,14 +375,5 @@ export class KubeContainers {
       if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
       throw error;
     }
-  }
-}
-
-function parseJson<T>(text: string | undefined, schema: z.ZodType<T>): T | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return schema.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
   }
 }

@@ -6,9 +6,10 @@ import { endSessionsScript } from '../docker/sessions.ts';
 import type { KubeAccess } from './access.ts';
 import { ClusterCache } from './cache.ts';
 import { KubeClient } from './client.ts';
-import { type Found, KubeContainers } from './containers.ts';
+import { type ContainersOptions, KubeContainers } from './containers.ts';
 import { isReply } from './errors.ts';
 import { execInPod, runCommand } from './exec.ts';
+import type { Found } from './found.ts';
 import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
 import { kubeNaming } from './naming.ts';
@@ -25,6 +26,8 @@ export interface KubernetesEngineOptions {
   readonly baseImage: string;
   readonly log: Log;
   readonly settings?: ClusterSettings;
+  /** What nodes pull images with that not everybody may have. */
+  readonly pullAuth?: ContainersOptions['pullAuth'];
   readonly watchTimes?: KubeWatchTimes;
   /** Pause between two samples of usage, ms. */
   readonly usageEveryMs?: number;
@@ -47,7 +50,8 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const naming = kubeNaming(options.installation);
   const watches = new Map<Ending, ClusterCache>();
   const cache = () => [...watches.values()][0];
-  const containers = new KubeContainers(client, naming, options.settings ?? {}, cache);
+  const { settings = {}, pullAuth } = options;
+  const containers = new KubeContainers(client, naming, { settings, cache, ...(pullAuth && { pullAuth }) });
   // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
   const known = () => cache()?.read();
   const podsOf = async () => known()?.pods ?? containers.pods();

@@ -14,6 +14,8 @@ export const keptSpecView = z.object({
   storageGb: z.number(),
   mountPaths: z.array(z.string()),
   architecture: z.enum(['arm64', 'amd64']).optional(),
+  /** The node asks the registry even when it has the image. */
+  pullsAlways: z.literal(true).optional(),
 });
 export type KeptSpec = z.output<typeof keptSpecView>;
 
