@@ -1,4 +1,5 @@
 /** `troupe compute`: the compute service alone. */
+import { type PullAuth, pullAuth } from '../actors/auth/pull-passes.ts';
 import { startCompute } from '../actors/compute/service.ts';
 import { sshElseEngine } from '../actors/compute/shells.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
@@ -25,7 +26,8 @@ async function open(parts: AloneParts): Promise<Service> {
   const { environment, domain, db, bus, home, log, clock, jwtSecret, streams, atEnd } = parts;
   const { ENCRYPTION_KEY = '', REGISTRY_HOST: registryHost } = environment;
   const { installation, keys } = await platformKeys(db, parseSealKey(ENCRYPTION_KEY));
-  const engine = await engineOf(environment, installation, log);
+  const pulls = pullAuth({ db, clock, jwtSecret }, registryHost);
+  const engine = await engineOf(environment, installation, log, pulls);
   atEnd('engine', () => engine.close());
   await bus.ensureStream(NOTIFICATIONS_STREAM);
   const dial = engine.dial.bind(engine);
@@ -41,10 +43,18 @@ async function open(parts: AloneParts): Promise<Service> {
 }
 
 /** The engine of COMPUTE_ENGINE. All compute services on a database share one. */
-async function engineOf(environment: Environment, installation: string, log: Log): Promise<Engine> {
+async function engineOf(
+  environment: Environment,
+  installation: string,
+  log: Log,
+  pulls: PullAuth | undefined,
+): Promise<Engine> {
   const { COMPUTE_ENGINE, DOCKER_HOST, CONTAINER_SUBNETS: subnetPool } = environment;
   if (COMPUTE_ENGINE === 'kubernetes')
-    return openKubernetes(environment, { installation, log, onProgress: (line) => log.info({}, line) });
+    return openKubernetes(environment, {
+      ...{ installation, log, pullAuth: pulls },
+      onProgress: (line) => log.info({}, line),
+    });
   const host = await findDocker(DOCKER_HOST === undefined ? {} : { DOCKER_HOST });
   if (host === undefined)
     throw new CliError('No Docker Engine answers: name the one that all compute services share in DOCKER_HOST.');

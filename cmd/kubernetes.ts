@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import type { PullAuth } from '../actors/auth/pull-passes.ts';
 import type { MetricsSource } from '../proto/metrics-source.ts';
 import type { Engine, Log } from '../proto/ports.ts';
 import type { KubeAccess } from '../transports/kubernetes/access.ts';
@@ -18,9 +19,15 @@ const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
  */
 export async function openKubernetes(
   environment: Environment,
-  options: { readonly installation: string; readonly log: Log; readonly onProgress: (line: string) => void },
+  options: {
+    readonly installation: string;
+    readonly log: Log;
+    readonly onProgress: (line: string) => void;
+    /** Only who starts containers needs it. */
+    readonly pullAuth?: PullAuth | undefined;
+  },
 ): Promise<Engine> {
-  const { installation, log, onProgress } = options;
+  const { installation, log, onProgress, pullAuth } = options;
   if (environment.DEFAULT_IMAGE === undefined) {
     throw new CliError(
       'COMPUTE_ENGINE=kubernetes needs DEFAULT_IMAGE: the image containers start from, in a registry the nodes reach (docs/kubernetes.md).',
@@ -35,6 +42,7 @@ export async function openKubernetes(
     installation,
     baseImage: environment.DEFAULT_IMAGE,
     log,
+    ...(pullAuth === undefined ? {} : { pullAuth }),
     settings: {
       ...(environment.KUBERNETES_STORAGE_CLASS === undefined
         ? {}

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
+import { type PullAuth, pullAuth } from '../actors/auth/pull-passes.ts';
 import { registrySigner } from '../actors/auth/registry-key.ts';
 import { startAuth } from '../actors/auth/service.ts';
 import { ensureAdmin } from '../actors/auth/users.ts';
@@ -48,7 +49,7 @@ export interface PlatformOptions {
   /** Where the process keeps its name in the cluster for the next start: membership.ts. */
   readonly nodeFile?: string | undefined;
   /** Makes the engine; `installation` labels what belongs to this database. */
-  readonly engine: (installation: string) => Promise<Engine>;
+  readonly engine: (installation: string, pullAuth: PullAuth | undefined) => Promise<Engine>;
   /** Makes what measures its containers; without it only the machine is measured. */
   readonly metrics?: (installation: string) => MetricsSource;
   /** Adds numbers of who starts the platform to its own. */
@@ -117,7 +118,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const { bus, problem: busProblem, ready: busReady } = openBus(environment, db, `troupe ${installation}`, log);
     teardown.add('bus', () => bus.close());
     await busReady(onProgress, options.isLeaving ?? (() => false));
-    const engine = await options.engine(installation);
+    const pulls = pullAuth({ db, clock, jwtSecret: secrets.jwtSecret }, environment.REGISTRY_HOST);
+    const engine = await options.engine(installation, pulls);
     teardown.add('engine', () => engine.close());
     const ssh = sshShells({
       dial: engine.dial.bind(engine),

@@ -84,9 +84,9 @@ export async function up(options: UpOptions): Promise<void> {
       secrets,
       database: database.connection,
       nodeFile: join(dataDir, 'node-id'),
-      engine: (installation) =>
+      engine: (installation, pullAuth) =>
         dockerHost === undefined
-          ? openKubernetes(environment, { installation, log, onProgress })
+          ? openKubernetes(environment, { installation, log, onProgress, pullAuth })
           : dockerEngine({
               host: dockerHost,
               installation,

@@ -7,6 +7,7 @@
  *   | anybody       | yes         |                      | pull                          |
  *   | user          | yes         | pull, push, delete   | pull; the admin push, delete  |
  *   | API token     | yes         | as its scopes say    | pull                          |
+ *   | pull pass     | of the one repository it names: pull                              |
  */
 import { REPOSITORY_ACTIONS, type RepositoryAccess, type RepositoryAction } from '../../proto/registry.ts';
 import { isRepository } from '../../proto/repositories.ts';
@@ -21,11 +22,12 @@ const LIBRARY = 'library';
 /** What is asked for: repository -> actions. */
 export type Asked = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
 
-/** Who asks. `token`: an API token of the user, or of a service account of the user. */
+/** Who asks. `token`: an API token of the user, or of a service account of the user. `pull`: a node that pulls for the user. */
 export type Identity =
   | { readonly kind: 'anonymous' }
   | { readonly kind: 'user'; readonly username: string; readonly isAdmin: boolean }
-  | { readonly kind: 'token'; readonly username: string; readonly userId: string; readonly scopes: Scopes };
+  | { readonly kind: 'token'; readonly username: string; readonly userId: string; readonly scopes: Scopes }
+  | { readonly kind: 'pull'; readonly username: string; readonly repository: string };
 
 /**
  * Reads OCI scopes, separated by spaces: `repository:<name>:<action>,<action>`, where `*` stands for all actions. Scopes of other
@@ -61,11 +63,12 @@ export function accessFor(who: Identity, asked: Asked, isPublic: (name: string) 
 }
 
 function mayDo(who: Identity, name: string, action: RepositoryAction, isPublic: () => boolean): boolean {
+  if (who.kind === 'pull' && (action !== 'pull' || name !== who.repository)) return false;
   const owner = ownerOf(name);
   if (owner === LIBRARY) return action === 'pull' || (who.kind === 'user' && who.isAdmin);
   if (action === 'pull' && owner !== undefined && isPublic()) return true;
   if (who.kind === 'anonymous' || who.username !== owner) return false;
-  return who.kind === 'user' || scopeKeys(who, name).some((key) => grants(who.scopes, key, action));
+  return who.kind !== 'token' || scopeKeys(who, name).some((key) => grants(who.scopes, key, action));
 }
 
 /** Whose repository it is: the first part of the name. Undefined for a name of one part, which is nobody's and not served. */

@@ -5,9 +5,11 @@ import { registryToken } from '../../proto/registry.ts';
 import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../proto/tokens.ts';
 import { publicAmong } from '../../storage/auth/repositories.ts';
 import { countSecurityKeys } from '../../storage/auth/security-keys.ts';
+import { userById } from '../../storage/auth/users.ts';
 import { type Handler, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
 import type { ProvePassword } from './prove-password.ts';
+import { pullPasses } from './pull-passes.ts';
 import { accessFor, askedFor, type Identity } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
@@ -48,10 +50,11 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
 
 /** Makes the function that says who calls. It refuses as a login does. */
 function identifier(deps: AuthDeps, provePassword: ProvePassword) {
+  const passes = pullPasses(deps);
   return async ({ basic, address, requestId }: CallOf<typeof registryToken>): Promise<Identity> => {
     if (basic === undefined) return { kind: 'anonymous' };
     // Before anything is counted: nobody guesses a token, so others' failures need not stop who has one.
-    const holder = await holderOf(deps, basic);
+    const holder = (await holderOf(deps, basic)) ?? (await pullerOf(deps, passes, basic));
     if (holder !== undefined) return holder;
     const { id, username } = await provePassword({ ...basic, address, requestId, purpose: 'registry_token' });
     // The password is half of what such a user logs in with, and here is no place for the other half.
@@ -80,6 +83,18 @@ async function holderOf(
   if (caller?.kind !== 'api_token') return undefined;
   if (given.slice(0, end) !== (caller.serviceAccount?.name ?? caller.username)) return undefined;
   return { kind: 'token', username: caller.username, userId: caller.userId, scopes: caller.scopes ?? {} };
+}
+
+/** Who gave a pass as the password, under the name of its user. Undefined for anything else, and for a user who is gone. */
+async function pullerOf(
+  { db }: AuthDeps,
+  passes: ReturnType<typeof pullPasses>,
+  { username, password }: { readonly username: string; readonly password: string },
+): Promise<Identity | undefined> {
+  const pass = await passes.open(password);
+  if (pass === undefined) return undefined;
+  const user = await userById(db, pass.userId);
+  return user?.username === username ? { kind: 'pull', username, repository: pass.repository } : undefined;
 }
 
 /**

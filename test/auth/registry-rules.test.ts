@@ -244,11 +244,14 @@ test('nothing is ever granted that the table forbids', () => {
     fc
       .tuple(username, fc.dictionary(key, actions, { maxKeys: 4 }))
       .map(([username, scopes]): Identity => token(scopes, username)),
+    fc.tuple(username, name).map(([username, repository]): Identity => ({ kind: 'pull', username, repository })),
   );
   /** The table again, written from the interface, in another way. */
   const mayHave = (who: Identity, name: string, action: RepositoryAction, open: boolean): boolean => {
     const [owner = '', ...rest] = name.split('/');
     if (rest.length === 0) return false;
+    if (who.kind === 'pull')
+      return action === 'pull' && name === who.repository && (open || owner === 'library' || owner === who.username);
     if (owner === 'library') return action === 'pull' || (who.kind === 'user' && who.isAdmin);
     if (open && action === 'pull') return true;
     if (who.kind === 'anonymous' || who.username !== owner) return false;

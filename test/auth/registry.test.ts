@@ -5,6 +5,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { decodeProtectedHeader, jwtVerify } from 'jose';
 import { z } from 'zod';
 import type { RegistryDeps } from '../../actors/auth/deps.ts';
+import { PULL_PASS_SECONDS, pullAuth } from '../../actors/auth/pull-passes.ts';
 import { keyId, parseRegistryKey, registrySigner } from '../../actors/auth/registry-key.ts';
 import { addUser } from '../../actors/auth/users.ts';
 import {
@@ -212,6 +213,45 @@ test('a service account may have a colon in its name', async (t) => {
   assert.equal((await claims({ as: credentials, scope: 'repository:ann/app:push' })).access.length, 1);
   await wrong({ as: ['ci', credentials[1]] });
   await wrong({ as: ['ci: deploy:', credentials[1]] });
+});
+
+test('a pull pass pulls the one repository it was made for, for its user and an hour, and opens nothing else', async (t) => {
+  const { house, ask, claims, rights, wrong } = await open(t);
+  const { userId } = await house.enter('ann');
+  await addUser(house.outside, 'bob', PASSWORD);
+  await makePublic(house.outside, 'bob/open');
+  const deps = { db: house.outside, clock: house.clock, jwtSecret: SECRET };
+  const passFor = async (image: string, id = userId): Promise<Credentials | undefined> => {
+    const auth = await pullAuth(deps, SERVICE)?.({ userId: id, image });
+    assert.ok(auth === undefined || 'password' in auth);
+    return auth && [auth.username, auth.password];
+  };
+  assert.equal(pullAuth(deps, undefined), undefined);
+  for (const image of ['debian:12', 'other.test/ann/app:1', `${SERVICE}/ann/app`])
+    assert.equal(await passFor(image), undefined, image);
+  assert.equal(await passFor(`${SERVICE}/ann/app:1`, 'nobody'), undefined);
+  const pass = (await passFor(`${SERVICE}/ann/app:1`)) ?? assert.fail('there is no pass');
+  assert.equal(pass[0], 'ann');
+  assert.deepEqual(await rights(pass, 'ann/app', 'ann/other', 'bob/open', 'library/x'), ['pull', '', '', '']);
+  const { sub } = await claims({ as: pass });
+  assert.equal(sub, 'ann');
+  // A pass gives no more than its user has.
+  assert.deepEqual(await rights(await passFor(`${SERVICE}/bob/app:1`), 'bob/app'), ['']);
+  assert.deepEqual(await rights(await passFor(`${SERVICE}/bob/open:1`), 'bob/open'), ['pull']);
+  assert.deepEqual(await rights(await passFor(`${SERVICE}/library/x:1`), 'library/x'), ['pull']);
+  for (const as of [
+    ['bob', pass[1]],
+    ['ann', `${pass[1]}x`],
+    ['ann', pass[1].slice(5)],
+  ] as const)
+    await wrong({ as });
+  for (const text of [pass[1], pass[1].slice(5), `svc_${pass[1].slice(5)}`])
+    assert.equal(await house.prove(text), undefined);
+  // A registry token, signed with the same secret, is no pass.
+  const { token } = replySchema.parse(await (await ask({ as: ann })).json());
+  await wrong({ as: ['ann', `pull_${token}`] });
+  house.clock.advance(PULL_PASS_SECONDS * 1000 + 1000);
+  await wrong({ as: pass });
 });
 
 test('with a security key the password alone opens no registry; an API token does', async (t) => {

@@ -11,7 +11,7 @@ import { debianBaseImage } from '../../transports/docker/base-image.ts';
 import { negotiate } from '../../transports/docker/client.ts';
 import { changedContainer } from '../../transports/docker/events.ts';
 import { parseImageReference } from '../../transports/docker/image-reference.ts';
-import { pullError } from '../../transports/docker/images.ts';
+import { authHeader, pullError } from '../../transports/docker/images.ts';
 import { jsonLines } from '../../transports/docker/json-lines.ts';
 import { checkedMountPaths, namingOf } from '../../transports/docker/naming.ts';
 import { afterStamp } from '../../transports/docker/stamp.ts';
@@ -21,6 +21,19 @@ import { memoryInUse } from '../../transports/docker/usage.ts';
 import { parseDockerHost } from '../../transports/docker/wire.ts';
 
 const withCode = (code: string) => (error: unknown) => error instanceof EngineError && error.code === code;
+
+describe('who pulls', () => {
+  it('is told to Docker with the padding of base64url, whatever its length: it takes the rest for nobody', () => {
+    const reference = parseImageReference('127.0.0.1:5000/ann/app:1');
+    for (const name of ['a', 'an', 'ann', 'anna']) {
+      const text = authHeader(reference, { username: name, password: 'x' })['x-registry-auth'] ?? '';
+      assert.equal(text.length % 4, 0, text);
+      assert.match(text, /^[\w-]+={0,2}$/);
+      assert.equal(JSON.parse(Buffer.from(text, 'base64url').toString()).username, name);
+    }
+    assert.deepEqual(authHeader(reference, undefined), {});
+  });
+});
 
 describe('tar writer', () => {
   it('writes what tar reads back: files, folders, links, modes, long and non-ASCII names', () => {

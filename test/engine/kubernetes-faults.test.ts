@@ -1,56 +1,13 @@
 /** What an API server may do wrong (C13), done by one of the test's own. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { join } from 'node:path';
+import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { EngineError } from '../../proto/ports.ts';
-import { KubeClient } from '../../transports/kubernetes/client.ts';
 import { kubernetesEngine } from '../../transports/kubernetes/engine.ts';
-import { tempDir } from '../kit/temp.ts';
+import { fakeApiServer as fake, status } from '../kit/kubernetes/fake-api.ts';
 import { rejectsWith } from './conformance-kit.ts';
 import { silentLog } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
-
-type Answer = (request: IncomingMessage, response: ServerResponse) => void;
-
-/** A server that answers so, and a kubeconfig for it. */
-async function fake(t: TestContext, answer: Answer) {
-  const asked: string[] = [];
-  const server = createServer((request, response) => {
-    asked.push(request.url ?? '');
-    answer(request, response);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const address = server.address();
-  const url = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
-  const kubeconfig = join(await tempDir(t), 'kubeconfig');
-  const write = (token: string): Promise<void> =>
-    writeFile(
-      kubeconfig,
-      JSON.stringify({
-        'current-context': 'c',
-        clusters: [{ name: 'c', cluster: { server: url, 'insecure-skip-tls-verify': true } }],
-        users: [{ name: 'u', user: { token } }],
-        contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
-      }),
-    );
-  await write('first');
-  const client = new KubeClient({ kubeconfig });
-  t.after(() => client.close());
-  return { url, asked, kubeconfig, write, client };
-}
-
-function status(response: ServerResponse, code: number, reason: string, message: string, headers = {}): void {
-  response.writeHead(code, { 'content-type': 'application/json', ...headers });
-  response.end(JSON.stringify({ kind: 'Status', code, reason, message }));
-}
 
 test('C13: a call that is told 429 comes again after Retry-After', async (t) => {
   const at: number[] = [];

@@ -117,9 +117,23 @@ export const connectionsScenario: Scenario = async ({ kubeconfig, admin, id }) =
   return missed;
 };
 
-/** One refresh of the monitor. Numbers that are not there are missed, too: the source goes on without. */
+async function servesNumbers(administrator: KubeClient): Promise<boolean> {
+  const root = '/apis/metrics.k8s.io/v1beta1';
+  const answers = await Promise.all(
+    ['pods', 'nodes'].map((of) =>
+      administrator.call('GET', `${root}/${of}`).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  );
+  return answers.every(Boolean);
+}
+
+/** Refreshes of the monitor, until all numbers are there. Those that are missed are noted, too: the source goes on without. */
 export const measurementsScenario: Scenario = async ({ kubeconfig, admin, id }) => {
   const missed: string[] = [];
+  const administrator = new KubeClient({ kubeconfig: admin });
   const owner = engineFor(admin, listening([]));
   const giveUp = new AbortController();
   // What only a kubelet knows is another role's.
@@ -130,16 +144,23 @@ export const measurementsScenario: Scenario = async ({ kubeconfig, admin, id }) 
   try {
     await owner.create(specOf(id));
     await owner.start(id, []);
-    await tried(missed, async () => {
+    let inVain = 0;
+    const isOver = async (): Promise<boolean> => {
       const sample = await source.read(AbortSignal.any([giveUp.signal, AbortSignal.timeout(60_000)]));
       const pod = sample.pods?.find(({ containerId }) => containerId === id);
-      if (pod?.memoryBytes !== 123 * 2 ** 20 || pod.cpuMillis !== 250) missed.push('memory and CPU of the pod');
       const [node] = sample.nodes ?? [];
-      if (node?.memoryBytes !== 123 * 2 ** 20) missed.push('memory of the node');
-    });
+      const used = [pod?.memoryBytes, pod?.cpuMillis, node?.memoryBytes];
+      if (used.join() === [123 * 2 ** 20, 250, 123 * 2 ** 20].join()) return true;
+      // A busy server says now and then that nobody serves numbers: they are missed when others get them.
+      if (await servesNumbers(administrator)) inVain += 1;
+      if (inVain === 5) missed.push(`numbers: ${used.join()}`);
+      return missed.length > 0;
+    };
+    await tried(missed, () => until(isOver, { what: 'all numbers', timeoutMs: 60_000, everyMs: 100 }));
     await owner.remove(id);
   } finally {
     await source.close();
+    administrator.close();
     await owner.close();
   }
   return missed;

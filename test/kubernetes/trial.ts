@@ -1,6 +1,6 @@
 /**
  * Users do random things with their containers while the API server and etcd are killed and started again. In the end rows and cluster
- * must agree. The compute service, its database and the cluster are real; pods are said to run by the test.
+ * must agree, with each other and with what users were told. The compute service, its database and the cluster are real; pods are said to run by the test.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -72,6 +72,8 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
   for (const user of users) keys.set(user, await world.key(user));
 
   const answers: Record<string, number> = {};
+  /** What users were told of their containers: by id, what each is to be. */
+  const promised = new Map<string, 'running' | 'stopped'>();
   const operate = async (): Promise<void> => {
     const user = pick(users);
     const own = await world.list(user);
@@ -79,10 +81,19 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
     const id = own.length === 0 ? '' : pick(own).id;
     let outcome = 'ok';
     try {
-      if (name === 'create') await world.create(user, { ssh_key_ids: [keys.get(user)], memory_mb: 128 });
-      else if (name === 'start') await world.on(startContainer, user, id);
-      else if (name === 'stop') await world.on(stopContainer, user, id);
-      else await world.on(deleteContainer, user, id);
+      if (name === 'create') {
+        const made = await world.create(user, { ssh_key_ids: [keys.get(user)], memory_mb: 128 });
+        promised.set(made, 'running');
+      } else if (name === 'start') {
+        await world.on(startContainer, user, id);
+        promised.set(id, 'running');
+      } else if (name === 'stop') {
+        await world.on(stopContainer, user, id);
+        promised.set(id, 'stopped');
+      } else {
+        await world.on(deleteContainer, user, id);
+        promised.delete(id);
+      }
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       outcome = error.code;
@@ -130,6 +141,7 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
     problems = await disagreements(
       cluster,
       await world.db.many(row, 'select id, desired, status from containers'),
+      promised,
     ).catch((error: unknown) => [`it cannot be looked at: ${String(error)}`]);
     if (problems.length > 0 && performance.now() - toldAt > 5000) {
       toldAt = performance.now();
@@ -147,8 +159,12 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
   return { answers, kills, settledMs, left };
 }
 
-/** What differs between rows and cluster, in sentences; none when all agrees and nothing is under way. */
-async function disagreements(cluster: Cluster, rows: readonly z.output<typeof row>[]): Promise<string[]> {
+/** What differs between rows, cluster and what users were told, in sentences; none when all agrees and nothing is under way. */
+async function disagreements(
+  cluster: Cluster,
+  rows: readonly z.output<typeof row>[],
+  promised: ReadonlyMap<string, string>,
+): Promise<string[]> {
   const found = async (resource: string): Promise<Map<string, number>> => {
     const { json } = await cluster.call('GET', `/api/v1/${resource}?labelSelector=troupe.dev/container`);
     const counts = new Map<string, number>();
@@ -171,7 +187,12 @@ async function disagreements(cluster: Cluster, rows: readonly z.output<typeof ro
       if (count > 1) problems.push(`${id} has ${count} ${what}`);
     }
   }
+  for (const [id, wanted] of promised) {
+    const { desired } = rows.find((one) => one.id === id) ?? { desired: 'nowhere' };
+    if (desired !== wanted) problems.push(`${id} was promised to be ${wanted}, and is to be ${desired}`);
+  }
   for (const { id, desired, status } of rows) {
+    if (!promised.has(id) && desired !== 'deleted') problems.push(`${id} is more than was asked for`);
     if (desired === 'deleted') problems.push(`${id} is still being deleted`);
     else if (status !== desired) problems.push(`${id} is ${status}, and is to be ${desired}`);
     if (desired === 'running' && pods.get(id) !== 1) problems.push(`${id} is to run and has no pod`);

@@ -120,12 +120,13 @@ async function credentials(
   }
 }
 
-/** Docker's header for who pulls (Engine API, "Authentication": JSON in base64url). */
+/** Docker's header for who pulls (Engine API, "Authentication": JSON in base64url). It takes what is not padded for nobody, without a word. */
 export function authHeader(reference: ImageReference, auth: RegistryAuth | undefined): Record<string, string> {
   if (auth === undefined) return {};
   const serveraddress = reference.repository.slice(0, reference.repository.indexOf('/'));
   const value = 'registryToken' in auth ? { registrytoken: auth.registryToken } : { ...auth, serveraddress };
-  return { 'x-registry-auth': Buffer.from(JSON.stringify(value)).toString('base64url') };
+  const text = Buffer.from(JSON.stringify(value)).toString('base64url');
+  return { 'x-registry-auth': text.padEnd(Math.ceil(text.length / 4) * 4, '=') };
 }
 
 /** Whether the engine has the image. */

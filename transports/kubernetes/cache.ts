@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { labels } from './naming.ts';
 import { objectView, podView, serviceView } from './views.ts';
 
 /** A resource that makes up containers. */
@@ -21,11 +22,16 @@ export class ClusterCache {
     services: new Map<string, z.output<typeof serviceView>>(),
   };
   readonly #standing = new Set<Resource>();
+  /** Names of namespaces by container. */
+  readonly #namespaces = new Map<string, string>();
+  readonly #waiting = new Map<string, Set<() => void>>();
 
   /** Replaces all of a resource. Objects that cannot be read are as if they were not there. */
   listed(resource: Resource, items: readonly unknown[]): void {
     this.#objects[resource].clear();
+    if (resource === 'namespaces') this.#namespaces.clear();
     for (const item of items) this.changed(resource, 'ADDED', item);
+    if (resource === 'pods') for (const key of this.#waiting.keys()) this.#tell(key);
   }
 
   changed(resource: Resource, type: string, object: unknown): void {
@@ -37,11 +43,52 @@ export class ClusterCache {
     else if (resource === 'pods') this.#objects.pods.set(key, podView.parse(object));
     else if (resource === 'services') this.#objects.services.set(key, serviceView.parse(object));
     else this.#objects.namespaces.set(key, data);
+    if (resource === 'pods') this.#tell(key);
+    const container = resource === 'namespaces' ? data.metadata.labels[labels.container] : undefined;
+    if (container === undefined) return;
+    if (type === 'DELETED') this.#namespaces.delete(container);
+    else this.#namespaces.set(container, name);
+  }
+
+  /** The namespace of a container; undefined when none was heard of, or a watch does not stand. */
+  namespaceOf(container: string): string | undefined {
+    return this.#standing.has('namespaces') ? this.#namespaces.get(container) : undefined;
+  }
+
+  /** A pod as it was last heard of; undefined when it was not, or the watch of pods does not stand. */
+  pod(namespace: string, name: string): z.output<typeof podView> | undefined {
+    return this.#standing.has('pods') ? this.#objects.pods.get(`${namespace}/${name}`) : undefined;
+  }
+
+  /** Resolves when something is heard of a pod, or after `mostMs`. */
+  podChange(namespace: string, name: string, mostMs: number): Promise<void> {
+    const key = `${namespace}/${name}`;
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(key) ?? new Set();
+      this.#waiting.set(key, waiting);
+      const done = (): void => {
+        clearTimeout(timer);
+        waiting.delete(done);
+        if (waiting.size === 0 && this.#waiting.get(key) === waiting) this.#waiting.delete(key);
+        resolve();
+      };
+      const timer = setTimeout(done, mostMs);
+      waiting.add(done);
+    });
+  }
+
+  #tell(key: string): void {
+    for (const done of [...(this.#waiting.get(key) ?? [])]) done();
   }
 
   stands(resource: Resource, whether: boolean): void {
     if (whether) this.#standing.add(resource);
     else this.#standing.delete(resource);
+  }
+
+  /** Whether what is known of a resource is up to a moment ago. */
+  isCurrent(resource: Resource): boolean {
+    return this.#standing.has(resource);
   }
 
   /** All there is; undefined while a watch does not stand. */

@@ -6,6 +6,7 @@ import { EngineError } from '../../proto/ports.ts';
 import { cleanReason, systemCode, textOf } from '../docker/errors.ts';
 import { Credentials, type KubeAccess } from './access.ts';
 import { isReply, KubeReplyError } from './errors.ts';
+import { Gate } from './gate.ts';
 
 /** The name under which this platform's fields are owned (server-side apply). */
 export const fieldManager = 'troupe';
@@ -16,7 +17,7 @@ export interface KubeCall {
   readonly body?: unknown;
   readonly contentType?: string;
   readonly accept?: string;
-  /** Most time for all tries together. Default 30,000. */
+  /** Most time for all tries together, but for what it waits for others' calls. Default 30,000. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -34,6 +35,8 @@ const maxBodyBytes = 128 * 1024 * 1024;
 /** Longest wait that a Retry-After is given. */
 const longestWaitMs = 30_000;
 const maxTries = 6;
+/** Calls under way at a time: a server that is asked thousands of things at once answers none in time. Streams are not counted. */
+const mostCalls = 24;
 
 /**
  * A small client of the Kubernetes API: every call may be repeated (reads, server-side apply, creations by name, deletions), and is, when
@@ -45,6 +48,7 @@ export class KubeClient {
   readonly #streams = { tls: new Agent({ keepAlive: false }), plain: new HttpAgent({ keepAlive: false }) };
   readonly #open = new Set<IncomingMessage>();
   readonly #closing = new AbortController();
+  readonly #gate = new Gate(mostCalls);
 
   constructor(access: KubeAccess) {
     this.#credentials = new Credentials(access);
@@ -83,15 +87,18 @@ export class KubeClient {
 
   /** A call whose answer is read whole. */
   async call(method: string, path: string, call: KubeCall = {}): Promise<string> {
-    const deadline = Date.now() + (call.timeoutMs ?? 30_000);
+    let deadline = Date.now() + (call.timeoutMs ?? 30_000);
     let renewed = false;
+    const given = [this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])];
     for (let tries = 1; ; tries += 1) {
       try {
-        const left = Math.max(1, deadline - Date.now());
-        const timeout = AbortSignal.timeout(left);
-        const signals = [timeout, this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])];
-        const response = await this.#send(method, path, call, AbortSignal.any(signals), false);
-        return await readText(response);
+        const queuedAt = Date.now();
+        return await this.#gate.run(async () => {
+          deadline += Date.now() - queuedAt;
+          const timeout = AbortSignal.timeout(Math.max(1, deadline - Date.now()));
+          const response = await this.#send(method, path, call, AbortSignal.any([timeout, ...given]), false);
+          return await readText(response);
+        }, AbortSignal.any(given));
       } catch (error) {
         if (this.#closing.signal.aborted || call.signal?.aborted === true) throw toError(error);
         // A token that expired, or an authority that changed since.
@@ -101,7 +108,9 @@ export class KubeClient {
           continue;
         }
         const wait = waitBefore(error, tries);
-        if (wait === undefined || tries >= maxTries || Date.now() + wait > deadline) throw toError(error);
+        // Controllers get to it in their own time.
+        const mayGoOn = tries < maxTries || (error instanceof KubeReplyError && error.isTooEarly);
+        if (wait === undefined || !mayGoOn || Date.now() + wait > deadline) throw toError(error);
         await delay(wait);
       }
     }

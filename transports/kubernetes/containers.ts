@@ -1,15 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { type ContainerSpec, type ContainerState, EngineError } from '../../proto/ports.ts';
-import type { ClusterObjects } from './cache.ts';
+import { type ContainerSpec, type ContainerState, EngineError, type RegistryAuth } from '../../proto/ports.ts';
+import type { ClusterCache, ClusterObjects } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
+import { listAll, NamespaceFinder } from './find.ts';
+import { PodFollower } from './follow-pod.ts';
+import { type Found, foundOf, parseJson } from './found.ts';
+import { Gate } from './gate.ts';
 import {
   type ClusterSettings,
   claimManifest,
   keptSpec,
   namespaceManifest,
+  type PodOptions,
   podManifest,
+  pullSecretManifest,
   secretManifest,
   surroundings,
 } from './manifests.ts';
@@ -17,42 +23,20 @@ import { type KubeNaming, labels, names, runAnnotation, specAnnotation } from '.
 import {
   externalAddressOf,
   hasEnded,
+  hasNoShell,
   type KeptSpec,
   keptSpecView,
-  listOf,
   objectView,
   type PodView,
   podView,
   problemOf,
   type Run,
-  runView,
   type ServiceView,
   serviceView,
   stateOf,
   workloadOf,
 } from './views.ts';
 
-/** A container that exists: its namespace and what it was asked to be. */
-export interface Found {
-  readonly id: string;
-  readonly userId: string;
-  readonly namespace: string;
-  readonly spec: KeptSpec;
-  /** How far it was when it was last told to start or to stop; undefined: it never ran, or is being started. */
-  readonly run: Run | undefined;
-  /** Only its data is left. */
-  readonly isKept: boolean;
-}
-
-const namespaceList = z.object({
-  items: listOf(objectView),
-  metadata: z.object({ continue: z.string().default('') }),
-});
-const serviceList = z.object({
-  items: listOf(serviceView),
-  metadata: z.object({ continue: z.string().default('') }),
-});
-const podList = z.object({ items: listOf(podView), metadata: z.object({ continue: z.string().default('') }) });
 const claimView = z.object({
   spec: z.object({ resources: z.object({ requests: z.object({ storage: z.string() }) }) }),
 });
@@ -63,58 +47,82 @@ const goneMs = 90_000;
 const startMs = 4 * 60_000;
 /** A claim is bound, room is made, and a registry answers again, after a moment. */
 const passingMs = 30_000;
-const pageSize = 500;
+/** Containers that are written at a time: the rest waits, so that those which were begun get done. */
+const mostWritten = 12;
+
+/** What containers are made with. */
+export interface ContainersOptions {
+  readonly settings?: ClusterSettings;
+  /** What a watch knows of the cluster, while one stands. */
+  readonly cache?: () => ClusterCache | undefined;
+  /** What a node pulls an image with for a user; undefined when it takes nothing. Asked before each start. */
+  readonly pullAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth | undefined>;
+}
 
 /** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports.ts). */
 export class KubeContainers {
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #settings: ClusterSettings;
+  readonly #options: ContainersOptions;
+  readonly #namespaces: NamespaceFinder;
+  readonly #writes = new Gate(mostWritten);
 
-  constructor(client: KubeClient, naming: KubeNaming, settings: ClusterSettings) {
+  constructor(client: KubeClient, naming: KubeNaming, options: ContainersOptions = {}) {
     this.#client = client;
     this.#naming = naming;
-    this.#settings = settings;
+    this.#options = options;
+    this.#settings = options.settings ?? {};
+    this.#namespaces = new NamespaceFinder(client, naming, () => options.cache?.());
   }
 
   /** Makes namespace, claim, secret, service and policy. What exists is adopted; a pod that is not as wanted and does not run goes. */
   async create(spec: ContainerSpec): Promise<void> {
     const kept = keptSpec(spec);
-    const namespace = await this.#ensureNamespace(spec, kept);
-    const own = this.#naming.labelsOf(spec.userId, spec.id);
-    await Promise.all([
-      this.#ensureClaim(namespace, spec),
-      this.#client.apply(
-        `/api/v1/namespaces/${namespace}/secrets/${names.secret}`,
-        secretManifest(namespace, own, spec.authorizedKeys),
-        anything,
-      ),
-      ...surroundings(this.#naming, spec, this.#settings).map(({ path, body }) =>
-        this.#client.apply(path, body, anything),
-      ),
-    ]);
-    const pod = await this.pod(namespace);
-    if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
-    if (pod.metadata.annotations[specAnnotation] !== JSON.stringify(kept)) await this.#deletePod(namespace);
-  }
-
-  async #ensureNamespace(spec: ContainerSpec, kept: KeptSpec): Promise<string> {
     const namespace = this.#naming.namespace(spec.userId, spec.id);
-    const path = `/api/v1/namespaces/${namespace}`;
     const deadline = Date.now() + goneMs;
     for (let wait = 100; ; wait = Math.min(1000, wait * 1.5)) {
-      const present = await this.#get(path, objectView);
-      const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
-      if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
-      if (present?.metadata.deletionTimestamp == null) {
-        const made = await this.#client.apply(path, namespaceManifest(this.#naming, spec, kept), objectView);
-        if (made.metadata.deletionTimestamp == null) return namespace;
+      const written = await this.#writes.run(() => this.#write(namespace, spec, kept));
+      if (written !== 'going') {
+        const { pod } = written;
+        if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
+        if (pod.metadata.annotations[specAnnotation] !== JSON.stringify(kept)) await this.#deletePod(namespace);
+        return;
       }
       if (Date.now() > deadline) {
         throw new EngineError('unavailable', 'What was in the container before is still being removed.');
       }
       await delay(wait);
     }
+  }
+
+  /** Resolves with the pod that is there; `going`: a namespace of that name is still being removed. */
+  async #write(
+    namespace: string,
+    spec: ContainerSpec,
+    kept: KeptSpec,
+  ): Promise<{ pod: PodView | undefined } | 'going'> {
+    const path = `/api/v1/namespaces/${namespace}`;
+    const present = await this.#get(path, objectView);
+    const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
+    if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
+    if (present?.metadata.deletionTimestamp != null) return 'going';
+    const made = await this.#client.apply(path, namespaceManifest(this.#naming, spec, kept), objectView);
+    this.#namespaces.note(spec.id, namespace);
+    if (made.metadata.deletionTimestamp != null) return 'going';
+    const own = this.#naming.labelsOf(spec.userId, spec.id);
+    const secret = secretManifest(namespace, own, spec.authorizedKeys);
+    const writes = [
+      this.#ensureClaim(namespace, spec),
+      this.#client.apply(`${path}/secrets/${names.secret}`, secret, anything),
+      ...surroundings(this.#naming, spec, this.#settings).map((one) =>
+        this.#client.apply(one.path, one.body, anything),
+      ),
+    ];
+    const failed = (await Promise.allSettled(writes)).find((one) => one.status === 'rejected');
+    if (failed === undefined) return { pod: await this.pod(namespace) };
+    if (failed.reason instanceof KubeReplyError && failed.reason.isTerminating) return 'going';
+    throw failed.reason;
   }
 
   async #ensureClaim(namespace: string, spec: ContainerSpec): Promise<void> {
@@ -133,35 +141,53 @@ export class KubeContainers {
   async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<void>): Promise<void> {
     const found = await this.mustFind(id);
     const { namespace } = found;
-    const own = this.#naming.labelsOf(found.userId, id);
-    const secret = secretManifest(namespace, own, authorizedKeys);
-    await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
-    const before = await this.pod(namespace);
+    const secret = secretManifest(namespace, this.#naming.labelsOf(found.userId, id), authorizedKeys);
+    const before = await this.#writes.run(async () => {
+      await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
+      return this.pod(namespace);
+    });
     const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
     if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) return renew(found);
     if (before !== undefined && (isGoing || hasEnded(before))) await this.#deletePod(namespace);
-    if (found.run !== undefined) await this.#note(namespace, null);
-    await this.#applyPod(found, true);
-    await this.#untilRunning(found);
+    const hasPullSecret = await this.#ensurePullSecret(found);
+    const pod = await this.#writes.run(async () => {
+      if (found.run !== undefined) await this.#note(namespace, null);
+      return this.#applyPod(found, { prepares: true, hasPullSecret });
+    });
+    await this.#untilRunning(found, pod, hasPullSecret);
     await this.#note(namespace, 'running');
   }
 
-  async #applyPod(found: Found, prepares: boolean): Promise<void> {
-    const body = podManifest(this.#naming, found, this.#settings, prepares);
-    await this.#client
-      .apply(`/api/v1/namespaces/${found.namespace}/pods/${names.pod}`, body, anything)
-      .catch(async (error: unknown) => {
-        // One that was made by another call meanwhile is as good, and cannot be changed.
-        if (!isReply(error, 422) || (await this.pod(found.namespace)) === undefined) throw error;
-      });
+  /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
+  async #ensurePullSecret({ id, userId, namespace, spec }: Found): Promise<boolean> {
+    const auth = await this.#options.pullAuth?.({ userId, image: spec.image }).catch((cause: unknown) => {
+      throw new EngineError('unavailable', `There is no permission to pull ${spec.image} to be had.`, { cause });
+    });
+    if (auth === undefined || 'registryToken' in auth) return false;
+    const body = pullSecretManifest(namespace, this.#naming.labelsOf(userId, id), spec.image, auth);
+    await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.pull}`, body, anything);
+    return true;
   }
 
-  async #untilRunning(found: Found): Promise<void> {
+  async #applyPod(found: Found, options: PodOptions): Promise<PodView> {
+    const body = podManifest(this.#naming, found, this.#settings, options);
+    const path = `/api/v1/namespaces/${found.namespace}/pods/${names.pod}`;
+    try {
+      return await this.#client.apply(path, body, podView);
+    } catch (error) {
+      // One that was made by another call meanwhile is as good, and cannot be changed.
+      const present = isReply(error, 422) ? await this.pod(found.namespace) : undefined;
+      if (present === undefined) throw error;
+      return present;
+    }
+  }
+
+  async #untilRunning(found: Found, made: PodView, hasPullSecret: boolean): Promise<void> {
     const begun = Date.now();
     let prepares = true;
     let problem: EngineError | undefined;
-    for (let wait = 100; ; wait = Math.min(1000, wait * 1.2)) {
-      const pod = await this.pod(found.namespace);
+    let follower = this.#follow(made);
+    for (let pod: PodView | undefined = made; ; pod = await follower.next()) {
       if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
       const workload = workloadOf(pod);
       if (workload?.state.running !== undefined) return;
@@ -173,7 +199,7 @@ export class KubeContainers {
         // There is nobody to log in either: it runs without keys, on empty mount paths.
         prepares = false;
         await this.#deletePod(found.namespace);
-        await this.#applyPod(found, false);
+        follower = this.#follow(await this.#applyPod(found, { prepares, hasPullSecret }));
         continue;
       }
       const now = problemOf(pod, found.spec.image);
@@ -183,8 +209,11 @@ export class KubeContainers {
       if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > passingMs)) throw problem;
       if (hasEnded(pod)) return;
       if (Date.now() - begun > startMs) throw new EngineError('unavailable', 'The container is not started yet.');
-      await delay(wait);
     }
+  }
+
+  #follow(pod: PodView): PodFollower {
+    return new PodFollower({ cache: () => this.#options.cache?.(), ask: (namespace) => this.pod(namespace) }, pod);
   }
 
   /**
@@ -252,15 +281,17 @@ export class KubeContainers {
   /** All containers: from `known`, or by asking. */
   async list(known?: ClusterObjects): Promise<ContainerState[]> {
     const query = { labelSelector: this.#naming.selector() };
+    const of = <T>(resource: string, item: z.ZodType<T>): Promise<T[]> =>
+      listAll(this.#client, `/api/v1/${resource}`, item, query);
     const { namespaces, pods, services } = known ?? {
-      namespaces: await this.#all('/api/v1/namespaces', namespaceList, query),
-      pods: await this.#all('/api/v1/pods', podList, query),
-      services: await this.#all('/api/v1/services', serviceList, query),
+      namespaces: await of('namespaces', objectView),
+      pods: await of('pods', podView),
+      services: await of('services', serviceView),
     };
     const podIn = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
     const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
     return namespaces
-      .map((one) => this.#foundOf(one))
+      .map((one) => foundOf(this.#naming, one))
       .filter((found): found is Found => found !== undefined && !found.isKept)
       .map((found) => this.#stateOf(found, podIn.get(found.namespace), serviceIn.get(found.namespace)))
       .filter((state) => state !== undefined);
@@ -268,7 +299,7 @@ export class KubeContainers {
 
   /** All pods of this installation. */
   pods(): Promise<PodView[]> {
-    return this.#all('/api/v1/pods', podList, { labelSelector: this.#naming.selector() });
+    return listAll(this.#client, '/api/v1/pods', podView, { labelSelector: this.#naming.selector() });
   }
 
   /** The container, unless there is none, or it is on its way out, or only its data is left. */
@@ -299,35 +330,8 @@ export class KubeContainers {
   }
 
   async #look(id: string): Promise<Found | undefined> {
-    const { items } = await this.#client.json('GET', '/api/v1/namespaces', namespaceList, {
-      query: { labelSelector: this.#naming.selector(id) },
-    });
-    return items.map((one) => this.#foundOf(one)).find((found) => found !== undefined);
-  }
-
-  #foundOf({ metadata }: z.output<typeof objectView>): Found | undefined {
-    const id = this.#naming.idOf(metadata.labels);
-    const spec = parseJson(metadata.annotations[specAnnotation], keptSpecView);
-    if (id === undefined || spec === undefined || metadata.deletionTimestamp != null) return undefined;
-    const userId = metadata.labels[labels.user] ?? '';
-    const run = parseJson(metadata.annotations[runAnnotation], runView);
-    return { id, userId, namespace: metadata.name, spec, run, isKept: metadata.labels[labels.state] === 'kept' };
-  }
-
-  async #all<T>(
-    path: string,
-    schema: z.ZodType<{ items: T[]; metadata: { continue: string } }>,
-    query: Record<string, string>,
-  ): Promise<T[]> {
-    const all: T[] = [];
-    let next = '';
-    do {
-      const more = next === '' ? {} : { continue: next };
-      const page = await this.#client.json('GET', path, schema, { query: { ...query, limit: pageSize, ...more } });
-      all.push(...page.items);
-      next = page.metadata.continue;
-    } while (next !== '');
-    return all;
+    const namespace = await this.#namespaces.find(id);
+    return namespace === undefined ? undefined : foundOf(this.#naming, namespace);
   }
 
   async #get<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
@@ -350,16 +354,16 @@ export class KubeContainers {
     // No grace at all would take the pod from the books while it still runs.
     await ask(Math.max(1, Math.round(graceSeconds)));
     const deadline = Date.now() + graceSeconds * 1000 + goneMs;
-    for (let wait = 50; ; wait = Math.min(1000, wait * 1.3)) {
-      const now = await this.pod(namespace);
-      if (now === undefined || now.metadata.uid !== uid) return last;
+    const follower = this.#follow(last);
+    for (;;) {
+      const now = await follower.next();
+      if (now === undefined) return last;
       last = now;
       // Its node has said that all of it ended; to tidy up it may take many seconds more.
       if (now.metadata.deletionTimestamp != null && hasEnded(now)) await ask(0);
       if (Date.now() > deadline) {
         throw new EngineError('unavailable', 'The container does not go: its node may be away.');
       }
-      await delay(wait);
     }
   }
 
@@ -371,20 +375,5 @@ export class KubeContainers {
       if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
       throw error;
     }
-  }
-}
-
-/** The image has nothing that could prepare it. */
-function hasNoShell(pod: PodView): boolean {
-  const over = pod.status.initContainerStatuses.find(({ name }) => name === names.prepare)?.state.terminated;
-  return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
-}
-
-function parseJson<T>(text: string | undefined, schema: z.ZodType<T>): T | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return schema.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
   }
 }

@@ -6,9 +6,10 @@ import { endSessionsScript } from '../docker/sessions.ts';
 import type { KubeAccess } from './access.ts';
 import { ClusterCache } from './cache.ts';
 import { KubeClient } from './client.ts';
-import { type Found, KubeContainers } from './containers.ts';
+import { type ContainersOptions, KubeContainers } from './containers.ts';
 import { isReply } from './errors.ts';
 import { execInPod, runCommand } from './exec.ts';
+import type { Found } from './found.ts';
 import { readKubeLogs } from './logs.ts';
 import { type ClusterSettings, keysText } from './manifests.ts';
 import { kubeNaming } from './naming.ts';
@@ -25,6 +26,8 @@ export interface KubernetesEngineOptions {
   readonly baseImage: string;
   readonly log: Log;
   readonly settings?: ClusterSettings;
+  /** What nodes pull images with that not everybody may have. */
+  readonly pullAuth?: ContainersOptions['pullAuth'];
   readonly watchTimes?: KubeWatchTimes;
   /** Pause between two samples of usage, ms. */
   readonly usageEveryMs?: number;
@@ -45,10 +48,12 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const { log } = options;
   const client = new KubeClient(options.access);
   const naming = kubeNaming(options.installation);
-  const containers = new KubeContainers(client, naming, options.settings ?? {});
   const watches = new Map<Ending, ClusterCache>();
+  const cache = () => [...watches.values()][0];
+  const { settings = {}, pullAuth } = options;
+  const containers = new KubeContainers(client, naming, { settings, cache, ...(pullAuth && { pullAuth }) });
   // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
-  const known = () => [...watches.values()][0]?.read();
+  const known = () => cache()?.read();
   const podsOf = async () => known()?.pods ?? containers.pods();
   const usage = new KubeUsage(client, podsOf, naming, log, options.usageEveryMs ?? 15_000);
 
@@ -95,16 +100,16 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     inspect: (id) => containers.inspect(id),
     list: () => containers.list(known()),
     watch: (onChange) => {
-      const cache = new ClusterCache();
+      const seen = new ClusterCache();
       const times = options.watchTimes ?? defaultKubeWatchTimes;
-      const watch = watchCluster(client, naming, log, onChange, times, cache);
+      const watch = watchCluster(client, naming, log, onChange, times, seen);
       const ending: Ending = {
         close: () => {
           watches.delete(ending);
           return watch.close();
         },
       };
-      watches.set(ending, cache);
+      watches.set(ending, seen);
       return ending;
     },
     logs: (id, logOptions) => readKubeLogs(client, containers, id, logOptions),

@@ -1,4 +1,4 @@
-import type { ContainerSpec } from '../../proto/ports.ts';
+import type { ContainerSpec, RegistryAuth } from '../../proto/ports.ts';
 import { keptCapabilities } from '../docker/container-config.ts';
 import { parseImageReference } from '../docker/image-reference.ts';
 import { checkedMountPaths } from '../docker/naming.ts';
@@ -33,6 +33,7 @@ export function keptSpec(spec: ContainerSpec): KeptSpec {
     storageGb: spec.storageGb,
     mountPaths: checkedMountPaths(spec.mountPaths),
     ...(spec.architecture === undefined ? {} : { architecture: spec.architecture }),
+    ...(spec.followImage === true ? { pullsAlways: true } : {}),
   };
 }
 
@@ -141,6 +142,27 @@ export function secretManifest(
   };
 }
 
+/** The secret a node pulls with: for the registry of `image` and nothing else. */
+export function pullSecretManifest(
+  namespace: string,
+  own: Readonly<Record<string, string>>,
+  image: string,
+  auth: Extract<RegistryAuth, { username: string }>,
+): object {
+  const { username, password } = auth;
+  const pair = Buffer.from(`${username}:${password}`).toString('base64');
+  // Up to the last `/`: kubelets take the entry whose path leads furthest.
+  const at = image.slice(0, image.lastIndexOf('/'));
+  const config = JSON.stringify({ auths: { [at]: { username, password, auth: pair } } });
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: names.pull, namespace, labels: own },
+    type: 'kubernetes.io/dockerconfigjson',
+    data: { '.dockerconfigjson': Buffer.from(config).toString('base64') },
+  };
+}
+
 /** Keys as sshd reads them, one a line. */
 export function keysText(authorizedKeys: readonly string[]): string {
   const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
@@ -167,12 +189,20 @@ while [ $# -gt 1 ]; do
   shift 2
 done`;
 
+/** What a workload is made with beside its spec. */
+export interface PodOptions {
+  /** Keys and data are prepared in it before it starts. */
+  readonly prepares: boolean;
+  /** The namespace has the secret to pull its image with. */
+  readonly hasPullSecret: boolean;
+}
+
 /** The workload. Never restarted by Kubernetes: the platform decides. */
 export function podManifest(
   naming: KubeNaming,
   found: { readonly namespace: string; readonly id: string; readonly userId: string; readonly spec: KeptSpec },
   settings: ClusterSettings,
-  prepares: boolean,
+  { prepares, hasPullSecret }: PodOptions,
 ): object {
   const { namespace, id, userId, spec } = found;
   const data = spec.mountPaths.map((path) => ({ name: 'data', mountPath: path, subPath: folderOf(path) }));
@@ -187,7 +217,9 @@ export function podManifest(
     runAsUser: 0,
     capabilities: { drop: ['ALL'], add: keptCapabilities },
   };
-  const pull = { image: spec.image, imagePullPolicy: 'IfNotPresent' };
+  // What a node has it would give to anybody: an image that takes a right is asked for with it each time.
+  const isAsked = hasPullSecret || spec.pullsAlways === true;
+  const pull = { image: spec.image, imagePullPolicy: isAsked ? 'Always' : 'IfNotPresent' };
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -204,6 +236,7 @@ export function podManifest(
       terminationGracePeriodSeconds: podGraceSeconds,
       automountServiceAccountToken: false,
       enableServiceLinks: false,
+      imagePullSecrets: hasPullSecret ? [{ name: names.pull }] : [],
       ...(spec.architecture === undefined || settings.anyArchitecture === true
         ? {}
         : { nodeSelector: { 'kubernetes.io/arch': spec.architecture } }),

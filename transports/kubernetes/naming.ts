@@ -24,6 +24,8 @@ export const names = {
   prepare: 'prepare',
   claim: 'data',
   secret: 'ssh-keys',
+  /** What the node pulls the image with, where it needs something. */
+  pull: 'registry',
   service: 'container',
   policy: 'container',
 } as const;

@@ -14,6 +14,8 @@ export const keptSpecView = z.object({
   storageGb: z.number(),
   mountPaths: z.array(z.string()),
   architecture: z.enum(['arm64', 'amd64']).optional(),
+  /** The node asks the registry even when it has the image. */
+  pullsAlways: z.literal(true).optional(),
 });
 export type KeptSpec = z.output<typeof keptSpecView>;
 
@@ -131,6 +133,12 @@ export function workloadOf(pod: PodView): z.output<typeof containerStatus> | und
 export function hasEnded(pod: PodView): boolean {
   if (workloadOf(pod)?.state.running !== undefined) return false;
   return pod.status.phase === 'Failed' || pod.status.phase === 'Succeeded' || endOf(pod) !== undefined;
+}
+
+/** Whether the image has nothing that could prepare it. */
+export function hasNoShell(pod: PodView): boolean {
+  const over = pod.status.initContainerStatuses.find(({ name }) => name === names.prepare)?.state.terminated;
+  return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
 }
 
 function endOf(pod: PodView): z.output<typeof terminated> | undefined {

@@ -2,15 +2,17 @@
 
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
+import { guard } from '../guard.ts';
 import { freePort } from '../temp.ts';
 import { until } from '../until.ts';
-import { type NodeDocker, startNodeDocker, unmountBelow } from './node-docker.ts';
+import { endArguments, endCluster, endOfCluster } from './leftovers.ts';
+import { type NodeDocker, startNodeDocker } from './node-docker.ts';
 import { type Part, part } from './programs.ts';
 
 const run = promisify(execFile);
@@ -41,10 +43,14 @@ export interface Cluster {
   stop(): Promise<void>;
 }
 
-/** Starts a cluster in about fifteen seconds. Throws with the log of the part that does not come up. */
+/**
+ * Starts a cluster in about fifteen seconds. Throws with the log of the part that does not come up. All of it goes with this process, however
+ * that ends.
+ */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   // Short: dockerd's sockets are below it.
   const folder = await mkdtemp('/tmp/trk-');
+  const release = guard([endOfCluster], ...endArguments(folder));
   const token = randomBytes(16).toString('hex');
   const [etcdPort, peerPort, apiPort, kubeletPort] = [
     await freePort(),
@@ -161,15 +167,12 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   };
 
   const stop = async (): Promise<void> => {
-    const names = podFolders();
     await kubelet?.kill();
     await Promise.all([controllers.kill(), scheduler.kill(), apiServer.kill()]);
     await etcd.kill();
-    if (docker !== undefined) await killContainers(docker);
     await docker?.stop();
-    await unmountBelow(folder);
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
-    for (const name of names) rmSync(join(podLogs, name), { recursive: true, force: true });
+    await endCluster(folder);
+    release();
   };
   try {
     etcd.start();
@@ -240,25 +243,4 @@ function kubeletFlags(folder: string, kubeconfig: string, docker: NodeDocker, po
     ...['--network-plugin=', `--experimental-dockershim-root-directory=${join(folder, 'dockershim')}`],
     ...['--housekeeping-interval=2s', '--v=1'],
   ];
-}
-
-const podLogs = '/var/log/pods';
-
-function podFolders(): string[] {
-  try {
-    return readdirSync(podLogs).filter((name) => name.startsWith('compute-') || name.startsWith('default_'));
-  } catch {
-    return [];
-  }
-}
-
-async function killContainers({ client }: NodeDocker): Promise<void> {
-  const list = z.array(z.object({ Id: z.string() }));
-  try {
-    for (const { Id } of await client.json('GET', '/containers/json?all=1', list)) {
-      await client.call('DELETE', `/containers/${Id}?force=1&v=1`).catch(() => undefined);
-    }
-  } catch {
-    // dockerd is gone already; its containers are ended with their shims.
-  }
 }

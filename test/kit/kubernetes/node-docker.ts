@@ -1,8 +1,7 @@
 /** A dockerd for a kubelet alone: with a bridge, a data folder and a runtime of its own. */
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { DockerClient } from '../../../transports/docker/client.ts';
 import { importImage } from '../../../transports/docker/import-image.ts';
@@ -23,9 +22,9 @@ export interface NodeDocker {
   stop(): Promise<void>;
 }
 
-/** Starts it below `folder`, which must be short: sockets are in it. */
+/** Starts it below `folder`, which must be short: sockets are in it. Once it is stopped, what ran in containers is ended with the cluster. */
 export async function startNodeDocker(folder: string): Promise<NodeDocker> {
-  const { bridge, address } = await makeBridge();
+  const { bridge, address } = await makeBridge(folder);
   const socket = join(folder, 'd.sock');
   const dockerd = part(
     'dockerd',
@@ -41,9 +40,7 @@ export async function startNodeDocker(folder: string): Promise<NodeDocker> {
   const client = new DockerClient(`unix://${socket}`);
   const stop = async (): Promise<void> => {
     client.close();
-    await dockerd.stop();
-    await endShims(folder);
-    await run('ip', ['link', 'del', bridge]).catch(() => undefined);
+    await dockerd.kill();
   };
   try {
     dockerd.start();
@@ -74,14 +71,15 @@ async function answers(client: DockerClient, dockerd: Part): Promise<void> {
   await until(pings, { what: 'dockerd answers', timeoutMs: 60_000, everyMs: 100 });
 }
 
-/** A bridge with a network nobody on this machine has. */
-async function makeBridge(): Promise<{ bridge: string; address: string }> {
+/** A bridge with a network nobody on this machine has. Its name is in `folder`, for whoever tidies up. */
+async function makeBridge(folder: string): Promise<{ bridge: string; address: string }> {
   for (let tries = 1; ; tries += 1) {
     const third = Math.floor(Math.random() * 256);
     const bridge = `trpk${process.pid.toString(36)}${third.toString(36)}`.slice(0, 15);
     const address = `10.201.${third}.1`;
     const { stdout } = await run('ip', ['-o', 'addr']);
     if (stdout.includes(`${address}/`) && tries < 50) continue;
+    writeFileSync(join(folder, 'bridge'), bridge);
     await run('ip', ['link', 'add', bridge, 'type', 'bridge']);
     await run('ip', ['addr', 'add', `${address}/24`, 'dev', bridge]);
     await run('ip', ['link', 'set', bridge, 'up']);
@@ -124,41 +122,4 @@ async function sandbox(): Promise<Buffer> {
     { kind: 'symlink', path: 'bin/sleep', target: '/bin/busybox' },
     { kind: 'file', path: 'pause', mode: 0o755, data: Buffer.from(script) },
   ]);
-}
-
-/** Ends what outlives a dockerd, and unmounts what it left, below `folder`. */
-async function endShims(folder: string): Promise<void> {
-  const { stdout } = await run('ps', ['-eo', 'pid,args']);
-  for (const line of stdout.split('\n')) {
-    if (!line.includes('containerd') || !line.includes(`${folder}/`)) continue;
-    const pid = Number.parseInt(line, 10);
-    if (pid > 1 && pid !== process.pid) tryKill(pid);
-  }
-  await delay(100);
-  await unmountBelow(folder);
-}
-
-function tryKill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It ended by itself.
-  }
-}
-
-/** Unmounts all below a folder, innermost first. */
-export async function unmountBelow(folder: string): Promise<void> {
-  const mounted = readFileSync('/proc/self/mounts', 'utf8')
-    .split('\n')
-    .map((line) => line.split(' ')[1] ?? '')
-    .filter((path) => path.startsWith(`${folder}/`))
-    .sort((a, b) => b.length - a.length);
-  for (const path of mounted) await run('umount', ['-l', path]).catch(() => undefined);
-}
-
-/** Makes the folder anew. */
-export function freshFolder(path: string): string {
-  if (existsSync(path)) rmSync(path, { recursive: true, force: true });
-  mkdirSync(path, { recursive: true });
-  return path;
 }

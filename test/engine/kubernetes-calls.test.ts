@@ -1,0 +1,186 @@
+/** What many containers at once ask of an API server. */
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { type TestContext, test } from 'node:test';
+import { ClusterCache } from '../../transports/kubernetes/cache.ts';
+import { NamespaceFinder } from '../../transports/kubernetes/find.ts';
+import { PodFollower } from '../../transports/kubernetes/follow-pod.ts';
+import { Gate } from '../../transports/kubernetes/gate.ts';
+import { kubeNaming } from '../../transports/kubernetes/naming.ts';
+import { podView } from '../../transports/kubernetes/views.ts';
+import { fakeApiServer } from '../kit/kubernetes/fake-api.ts';
+import { until } from '../kit/until.ts';
+
+test('a gate lets so many through at a time, in their order, and forgets who gives up', async () => {
+  const gate = new Gate(2);
+  const order: number[] = [];
+  const leave: (() => void)[] = [];
+  const enter = (n: number, signal?: AbortSignal): Promise<void> =>
+    gate.run(async () => {
+      order.push(n);
+      await new Promise<void>((resolve) => leave.push(resolve));
+    }, signal);
+  const giveUp = new AbortController();
+  const all = [enter(1), enter(2)];
+  const third = enter(3, giveUp.signal);
+  all.push(enter(4), enter(5));
+  await until(() => gate.waiting === 3);
+  assert.deepEqual(order, [1, 2]);
+  giveUp.abort(new Error('not any more'));
+  await assert.rejects(third, /not any more/);
+  leave[0]?.();
+  await until(() => order.length === 3);
+  leave[1]?.();
+  await until(() => order.length === 4);
+  assert.deepEqual(order, [1, 2, 4, 5]);
+  for (const go of leave) go();
+  await Promise.all(all);
+  // A failure gives its place back, too.
+  await assert.rejects(
+    gate.run(() => Promise.reject(new Error('failed'))),
+    /failed/,
+  );
+  assert.equal(await gate.run(async () => 'in'), 'in');
+  await assert.rejects(
+    gate.run(async () => 'in', AbortSignal.abort(new Error('before'))),
+    /before/,
+  );
+});
+
+test('the server is asked a bounded number of things at once, and who waits for others does not run out of time', async (t) => {
+  const answers: ServerResponse[] = [];
+  let most = 0;
+  const { client, asked } = await fakeApiServer(t, (_request, response) => {
+    answers.push(response);
+    most = Math.max(most, answers.length);
+  });
+  const calls = Array.from({ length: 60 }, (_, n) => client.call('GET', `/${n}`, { timeoutMs: 20_000 }));
+  await until(() => answers.length === 24);
+  for (let n = 0; n < 60; n++) {
+    await until(() => answers.length > 0);
+    answers.shift()?.end('{}');
+  }
+  await Promise.all(calls);
+  assert.equal(asked.length, 60);
+  assert.ok(most <= 24, `${most} at once`);
+  // Time counts from when the call is made, not from when it was wanted.
+  const slow = Array.from({ length: 24 }, () => client.call('GET', '/slow'));
+  await until(() => answers.length === 24);
+  const waiting = client.call('GET', '/waiting', { timeoutMs: 300 });
+  const stop = new AbortController();
+  const givenUp = client.call('GET', '/never', { signal: stop.signal });
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  stop.abort();
+  await assert.rejects(givenUp);
+  for (const answer of answers.splice(0)) answer.end('{}');
+  await Promise.all(slow);
+  await until(() => answers.length === 1);
+  answers[0]?.end('{"is":"in time"}');
+  assert.equal(await waiting, '{"is":"in time"}');
+  assert.ok(!asked.includes('/never'));
+});
+
+const naming = kubeNaming('test');
+const namespace = (id: string) => ({
+  metadata: { name: naming.namespace('u1', id), labels: naming.labelsOf('u1', id), resourceVersion: '1' },
+});
+
+/** A server with the namespaces of containers `a`, `b` and `c`, which answers once it may. */
+async function world(t: TestContext) {
+  let open: () => void = () => {};
+  const isOpen = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const server = await fakeApiServer(t, (request, response) => {
+    const { searchParams } = new URL(request.url ?? '', 'http://x');
+    const label = searchParams.get('labelSelector') ?? '';
+    const field = searchParams.get('fieldSelector');
+    const items = ['a', 'b', 'c']
+      .filter((id) => !label.includes('container=') || label.endsWith(`container=${id}`))
+      .map(namespace)
+      .filter(({ metadata }) => field === null || field === `metadata.name=${metadata.name}`);
+    void isOpen.then(() => response.end(JSON.stringify({ metadata: {}, items })));
+  });
+  return { ...server, open };
+}
+
+test('many who look for containers nobody knows of yet share a search, which begins after they asked', async (t) => {
+  const { client, asked, open } = await world(t);
+  const finder = new NamespaceFinder(client, naming, () => undefined);
+  const first = finder.find('a');
+  await until(() => asked.length === 1);
+  const others = ['b', 'c', 'missing', 'b'].map((id) => finder.find(id));
+  open();
+  assert.equal((await first)?.metadata.name, 'compute-u1-a');
+  assert.deepEqual(
+    (await Promise.all(others)).map((found) => found?.metadata.name),
+    ['compute-u1-b', 'compute-u1-c', undefined, 'compute-u1-b'],
+  );
+  assert.equal(asked.length, 2);
+  assert.match(asked[0] ?? '', /container%3Da&/);
+});
+
+test('a container whose namespace is known is found by one small read, also when that came from a watch', async (t) => {
+  const { client, asked, open } = await world(t);
+  open();
+  const cache = new ClusterCache();
+  const finder = new NamespaceFinder(client, naming, () => cache);
+  await finder.find('a');
+  await finder.find('a');
+  assert.match(asked[1] ?? '', /fieldSelector=metadata.name%3Dcompute-u1-a/);
+  cache.listed('namespaces', [namespace('b')]);
+  await finder.find('b');
+  assert.doesNotMatch(asked[2] ?? '', /fieldSelector/, 'what is known may be old while no watch stands');
+  cache.stands('namespaces', true);
+  cache.changed('namespaces', 'ADDED', namespace('c'));
+  assert.equal((await finder.find('c'))?.metadata.name, 'compute-u1-c');
+  assert.match(asked[3] ?? '', /fieldSelector=metadata.name%3Dcompute-u1-c/);
+  // One that is gone, and one that is told to be: both are asked for, and searched for when they are asked for again.
+  finder.note('gone', 'compute-u1-gone');
+  assert.equal(await finder.find('gone'), undefined);
+  assert.equal(await finder.find('gone'), undefined);
+  assert.doesNotMatch(asked.at(-1) ?? '', /fieldSelector/);
+  cache.changed('namespaces', 'DELETED', namespace('c'));
+  assert.equal(cache.namespaceOf('c'), undefined);
+});
+
+const pod = (uid: string, phase: string) => ({
+  metadata: { name: 'container-0', namespace: 'n', uid, resourceVersion: '1' },
+  status: { phase },
+});
+
+test('a pod is followed by the watch, and asked for where the watch has nothing to say', async () => {
+  const cache = new ClusterCache();
+  let asked = 0;
+  let present: string | undefined = 'one';
+  const ask = async () => {
+    asked += 1;
+    return present === undefined ? undefined : podView.parse(pod(present, 'Asked'));
+  };
+  const follow = () => new PodFollower({ cache: () => cache, ask }, podView.parse(pod('one', 'Pending')));
+  cache.stands('pods', true);
+  cache.listed('pods', [pod('one', 'Pending')]);
+  const follower = follow();
+  const heard = async (type: string, object: unknown): Promise<string | undefined> => {
+    const next = follower.next();
+    cache.changed('pods', type, object);
+    return (await next)?.status.phase;
+  };
+  assert.equal(await heard('MODIFIED', pod('one', 'Running')), 'Running');
+  assert.equal(asked, 0);
+  // Another of the name is not this one, whatever the watch still knows.
+  assert.equal(await heard('MODIFIED', pod('two', 'Running')), 'Asked');
+  assert.equal(asked, 1);
+  present = undefined;
+  assert.equal(await heard('DELETED', pod('two', 'Running')), undefined);
+  present = 'two';
+  assert.equal(await follower.next(), undefined);
+  // No watch: it asks.
+  cache.stands('pods', false);
+  present = 'one';
+  const before = asked;
+  assert.equal((await follow().next())?.status.phase, 'Asked');
+  const without = new PodFollower({ cache: () => undefined, ask }, podView.parse(pod('one', 'Pending')));
+  assert.equal((await without.next())?.status.phase, 'Asked');
+  assert.equal(asked, before + 2);
+});

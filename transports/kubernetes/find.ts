@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import type { ClusterCache } from './cache.ts';
+import type { KubeClient } from './client.ts';
+import type { KubeNaming } from './naming.ts';
+import { listOf, objectView } from './views.ts';
+
+type Namespace = z.output<typeof objectView>;
+
+const pageSize = 500;
+/** Names that are remembered: about 100 bytes each. */
+const mostNames = 20_000;
+
+/** All objects of a list, page by page. */
+export async function listAll<T>(
+  client: KubeClient,
+  path: string,
+  item: z.ZodType<T>,
+  query: Readonly<Record<string, string>>,
+): Promise<T[]> {
+  const page = z.object({ items: listOf(item), metadata: z.object({ continue: z.string().default('') }) });
+  const all: T[] = [];
+  let next = '';
+  do {
+    const more = next === '' ? {} : { continue: next };
+    const { items, metadata } = await client.json('GET', path, page, { query: { ...query, limit: pageSize, ...more } });
+    all.push(...items);
+    next = metadata.continue;
+  } while (next !== '');
+  return all;
+}
+
+/**
+ * Finds the namespace of a container by its id. The answer is the API server's own and never older than the question. A name that is known, from a
+ * watch or from before, makes it one small read; otherwise the server goes through all namespaces, once for all who ask at the same time.
+ */
+export class NamespaceFinder {
+  readonly #client: KubeClient;
+  readonly #naming: KubeNaming;
+  readonly #cache: () => ClusterCache | undefined;
+  readonly #names = new Map<string, string>();
+  #asking = new Set<string>();
+  #next: Promise<Map<string, Namespace>> | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(client: KubeClient, naming: KubeNaming, cache: () => ClusterCache | undefined) {
+    this.#client = client;
+    this.#naming = naming;
+    this.#cache = cache;
+  }
+
+  /** Remembers the name of a container's namespace: it never changes. */
+  note(id: string, name: string): void {
+    this.#names.delete(id);
+    this.#names.set(id, name);
+    const [oldest] = this.#names.keys();
+    if (this.#names.size > mostNames && oldest !== undefined) this.#names.delete(oldest);
+  }
+
+  /** The container's namespace, also one that is on its way out; undefined when there is none. */
+  async find(id: string): Promise<Namespace | undefined> {
+    const labelSelector = this.#naming.selector(id);
+    const name = this.#names.get(id) ?? this.#cache()?.namespaceOf(id);
+    if (name !== undefined) {
+      const fieldSelector = `metadata.name=${name}`;
+      const [found] = await listAll(this.#client, '/api/v1/namespaces', objectView, { labelSelector, fieldSelector });
+      if (found === undefined) this.#names.delete(id);
+      return found;
+    }
+    const found = (await this.#search(id)).get(id);
+    if (found !== undefined) this.note(id, found.metadata.name);
+    return found;
+  }
+
+  /** One search at a time; who asks while one runs may know of what it does not see, and so waits for the next. */
+  #search(id: string): Promise<Map<string, Namespace>> {
+    this.#asking.add(id);
+    if (this.#next !== undefined) return this.#next;
+    const next = this.#last.then(async () => {
+      const [only = '', ...others] = this.#asking;
+      this.#asking = new Set();
+      this.#next = undefined;
+      const labelSelector = this.#naming.selector(others.length === 0 ? only : undefined);
+      const all = await listAll(this.#client, '/api/v1/namespaces', objectView, { labelSelector });
+      const found = new Map<string, Namespace>();
+      for (const one of all) {
+        const of = this.#naming.idOf(one.metadata.labels);
+        // Labels may have been copied to another namespace, too.
+        if (of !== undefined && (!found.has(of) || one.metadata.deletionTimestamp == null)) found.set(of, one);
+      }
+      return found;
+    });
+    this.#next = next;
+    this.#last = next.catch(() => undefined);
+    return next;
+  }
+}
