@@ -39,7 +39,7 @@ export function readQuery(query: string, repeats: readonly string[] = []): Recor
 
 /** Puts `value` through `schema`. Refuses `invalid_request` with the fields; an unknown path parameter is a 404. */
 export function check<S extends z.ZodType>(schema: S, value: unknown, where: 'path' | 'query' | 'body'): z.output<S> {
-  const result = schema.safeParse(value);
+  const result = schema.safeParse(value, { error: inWords });
   if (result.success) return result.data;
   // An id that no id can look like names nothing: the same answer as for an unknown one.
   if (where === 'path') throw new Refusal('not_found');
@@ -53,4 +53,29 @@ export function check<S extends z.ZodType>(schema: S, value: unknown, where: 'pa
     message: `The ${where === 'body' ? 'request body' : 'query'} is not valid${named}`,
     fields,
   });
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'a string',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+};
+
+const COUNTED: Readonly<Record<string, string>> = { string: 'characters', array: 'entries' };
+
+/** What is wrong with a value, to be read after its name; undefined: as the library says it. */
+function inWords(issue: z.core.$ZodRawIssue): string | undefined {
+  if (issue.code === 'invalid_type') {
+    const kind = KINDS[issue.expected] ?? issue.expected;
+    return issue.input === undefined ? `is missing: it is ${kind}` : `must be ${kind}`;
+  }
+  if (issue.code !== 'too_small' && issue.code !== 'too_big') return undefined;
+  const [bound, most] = issue.code === 'too_small' ? [issue.minimum, 'least'] : [issue.maximum, 'most'];
+  const counted = COUNTED[issue.origin];
+  if (counted !== undefined) return `must have at ${most} ${bound} ${counted}`;
+  return issue.inclusive === false ? undefined : `must be at ${most} ${bound}`;
 }
