@@ -1,6 +1,13 @@
 /** What the commands that run one service alone read in the same way: where they listen, and what they share with the platform. */
+import { UPSTREAM_LIMITS } from '../transports/h1/upstreams.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
+
+/**
+ * How long a service alone still answers on connections that are open once it was told to end, ms, unless all have ended: longer than a gateway
+ * keeps one that it does not use.
+ */
+export const LINGER_MS = UPSTREAM_LIMITS.idleMs + 1500;
 
 /**
  * DATABASE_URL and JWT_SECRET, which `service` (as in "The cluster monitor") shares with the platform; `besides` is only seen to be there.

@@ -10,7 +10,7 @@ import { relayOutbox } from '../transports/bus/relay.ts';
 import { findDocker } from '../transports/docker/dockerd.ts';
 import { dockerMetrics } from '../transports/docker/metrics.ts';
 import { listen } from '../transports/http/index.ts';
-import { listenAddress, sharedWithPlatform } from './alone.ts';
+import { LINGER_MS, listenAddress, sharedWithPlatform } from './alone.ts';
 import { openBus } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
@@ -101,7 +101,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     const pages = servicePages(service, metrics.registry);
     const handlers = api({ service, authenticate, streams, pages, log, onReply: metrics.onReply(service.name) });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
-    teardown.add('listener', () => server.close(DRAIN_MS));
+    teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     teardown.add('streams', async () => service.drain());
     process.stdout.write(
       options.json

@@ -10,7 +10,7 @@ import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
-import { listenAddress, sharedWithPlatform } from './alone.ts';
+import { LINGER_MS, listenAddress, sharedWithPlatform } from './alone.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
@@ -70,7 +70,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     const onReply = metrics.onReply(service.name);
     const handlers = api({ service, authenticate, streams, pages, domain, log, onReply });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
-    teardown.add('listener', () => server.close(DRAIN_MS));
+    teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, port: server.port, domain })}\n`

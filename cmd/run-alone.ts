@@ -11,7 +11,7 @@ import { api } from '../transports/api/api.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
 import type { OpenStreams } from '../transports/api/open-streams.ts';
 import { ListenError, listen } from '../transports/http/index.ts';
-import { listenAddress, sharedWithPlatform } from './alone.ts';
+import { LINGER_MS, listenAddress, sharedWithPlatform } from './alone.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
@@ -114,7 +114,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
       clientAddress: clientAddress({ gatewaySecret: undefined, isTrusted: proxies?.isTrusted }),
     });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
-    teardown.add('listener', () => server.close(DRAIN_MS));
+    teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, port: server.port, domain })}\n`
