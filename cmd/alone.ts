@@ -1,4 +1,5 @@
 /** What the commands that run one service alone read in the same way: where they listen, and what they share with the platform. */
+import type { Service } from '../proto/service.ts';
 import { UPSTREAM_LIMITS } from '../transports/h1/upstreams.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
@@ -27,6 +28,17 @@ export function sharedWithPlatform(
     throw new CliError(`${service} needs ${list}, the same as the platform has.`);
   }
   return { connectionString: DATABASE_URL, secret: JWT_SECRET };
+}
+
+/** The service, which is not well once `isLeaving`: balancers that ask take it out. */
+export function withGoodbye(service: Service, isLeaving: () => boolean): Service {
+  return {
+    ...service,
+    health: async () => {
+      const health = await service.health();
+      return isLeaving() ? { ok: false, problems: [...health.problems, 'this process was told to end'] } : health;
+    },
+  };
 }
 
 /** `:port` on all addresses, `host:port`, or `[address]:port`. Throws CliError for anything else. */

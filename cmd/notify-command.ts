@@ -10,7 +10,7 @@ import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { relayOutbox } from '../transports/bus/relay.ts';
 import { listen } from '../transports/http/index.ts';
-import { LINGER_MS, listenAddress, sharedWithPlatform } from './alone.ts';
+import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
@@ -38,7 +38,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'notify');
   const { log } = shipped;
   const clock = { now: Date.now };
-  const told = stopSignal();
+  const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
     const db = openDb({ connectionString }, { log, name: 'notify', max: 8 });
@@ -56,7 +56,10 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     });
     const { authenticate, streams } = callersOf({ db, secret, clock, log, teardown });
     const numbers = notifyNumbers();
-    const service = withBusHealth(await startNotify(system, { db, bus, log, clock, numbers }), opened.problem);
+    const service = withGoodbye(
+      withBusHealth(await startNotify(system, { db, bus, log, clock, numbers }), opened.problem),
+      told.received,
+    );
     const relaying = new AbortController();
     const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
     teardown.add('outbox relay', async () => {

@@ -52,7 +52,7 @@ export interface Front {
 const IDLE_MS = 1000;
 
 /** A front over these targets; its connections end with `t`. `host`: the name that is asked for, where it is not the target's address. */
-export function startFront(t: Cleanup, targets: readonly Target[], host?: string): Front {
+export function startFront(t: Cleanup, targets: readonly Target[] | (() => readonly Target[]), host?: string): Front {
   const plain = new Agent({ keepAlive: true, maxSockets: 256, timeout: IDLE_MS });
   // Gateways under test make their own certificates.
   const tls = new TlsAgent({
@@ -69,12 +69,14 @@ export function startFront(t: Cleanup, targets: readonly Target[], host?: string
   let turn = 0;
   return {
     async request(method, path, options = {}) {
-      const { among = targets, retries = true } = options;
+      const { retries = true } = options;
+      const all = () => options.among ?? (typeof targets === 'function' ? targets() : targets);
       turn += 1;
       // Of many requests at once each goes on to the next one of its own.
       const first = turn;
       let refused = 0;
       for (let resets = 0; ; resets++) {
+        const among = all();
         const target = among[(first + resets) % among.length];
         if (target === undefined) throw new TypeError('there is nobody to ask');
         try {
