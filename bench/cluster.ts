@@ -1,7 +1,7 @@
 /**
  * What do several processes give, and what does it cost to ask an entity at another one, beside bare NATS?
  *
- * `npm run bench -- cluster [ROUNDS] [SECONDS]`: (1) remote asks through placement beside bare NATS request/reply between the same two
+ * `npm run bench -- cluster [ROUNDS] [SECONDS] [PART]` (asks, requests, pushes or moves; all without): (1) remote asks through placement beside bare NATS request/reply between the same two
  * kinds of processes on one nats-server, in turns; fails when p50 or p99 is above 1.3 times bare. (2) requests a second of 1, 2 and 4
  * processes of `troupe auth` (root; wrk), whose load, broker and database share the machine with them. (3) which part of the entities a node
  * moves that joins or leaves; fails above 1.1 / N.
@@ -24,20 +24,22 @@ const out = (line: string) => process.stdout.write(`${line}\n`);
 const median = (values: readonly number[]) => percentile(values, 0.5);
 
 if (process.argv[2] === 'serve') await serveAsks(groundSchema.parse(JSON.parse(process.argv[3] ?? '')));
-else await main(Number(process.argv[2] ?? 5) || 5, Number(process.argv[3] ?? 5) || 5);
+else await main(Number(process.argv[2] ?? 5) || 5, Number(process.argv[3] ?? 5) || 5, process.argv[4]);
 
-async function main(rounds: number, seconds: number): Promise<void> {
+async function main(rounds: number, seconds: number, part: string | undefined): Promise<void> {
+  const isWanted = (name: string) => part === undefined || part === name;
   out(
     `${cpus().length} processors (${cpus()[0]?.model ?? 'unknown'}), load ${(loadavg()[0] ?? 0).toFixed(1)}, ${rounds} rounds`,
   );
   const ends: (() => Promise<void> | void)[] = [];
   const t = { after: (end: () => Promise<void> | void) => void ends.push(end) };
   try {
-    await asks(t, rounds);
-    await requests(t, seconds, rounds);
+    if (isWanted('asks')) await asks(t, rounds);
+    if (isWanted('requests')) await requests(t, seconds, rounds);
   } finally {
     for (let end = ends.pop(); end !== undefined; end = ends.pop()) await end();
   }
+  if (!isWanted('moves')) return;
   out('\nplacement of 1,000 nodes and 1 million entities');
   if (!simulateMoves({ nodes: 1000, entities: 1_000_000, clusters: 10, joins: 500, out })) process.exitCode = 1;
 }

@@ -1,6 +1,14 @@
 /** What the commands that run one service alone read in the same way: where they listen, and what they share with the platform. */
+import type { Service } from '../proto/service.ts';
+import { UPSTREAM_LIMITS } from '../transports/h1/upstreams.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
+
+/**
+ * How long a service alone still answers on connections that are open once it was told to end, ms, unless all have ended: longer than a gateway
+ * keeps one that it does not use.
+ */
+export const LINGER_MS = UPSTREAM_LIMITS.idleMs + 1500;
 
 /**
  * DATABASE_URL and JWT_SECRET, which `service` (as in "The cluster monitor") shares with the platform; `besides` is only seen to be there.
@@ -20,6 +28,17 @@ export function sharedWithPlatform(
     throw new CliError(`${service} needs ${list}, the same as the platform has.`);
   }
   return { connectionString: DATABASE_URL, secret: JWT_SECRET };
+}
+
+/** The service, which is not well once `isLeaving`: balancers that ask take it out. */
+export function withGoodbye(service: Service, isLeaving: () => boolean): Service {
+  return {
+    ...service,
+    health: async () => {
+      const health = await service.health();
+      return isLeaving() ? { ok: false, problems: [...health.problems, 'this process was told to end'] } : health;
+    },
+  };
 }
 
 /** `:port` on all addresses, `host:port`, or `[address]:port`. Throws CliError for anything else. */

@@ -71,6 +71,12 @@ const resolvers = z
     `must be at most ${MAX_RESOLVERS} addresses such as 192.0.2.1 or 192.0.2.1:5353, separated by commas`,
   );
 
+/** Whole seconds, up to a minute, as `5s` or `5`; in ms. */
+const leaveDelay = z
+  .string()
+  .regex(/^([0-9]|[1-5][0-9]|60)s?$/, 'must be 0s to 60s')
+  .transform((value) => Number.parseInt(value, 10) * 1000);
+
 const environmentSchema = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
   NATS_URL: natsUrls.optional(),
@@ -152,6 +158,7 @@ const environmentSchema = z.object({
   DNS_RESOLVERS: resolvers.optional(),
   DNS_PROVIDER_URL: url('http', 'https'),
   SESSION_TTL: seconds.prefault('24h'),
+  LEAVE_DELAY: leaveDelay.optional(),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   HTTP_ADAPTER: z.enum(['auto', 'uws', 'node']).default('auto'),
   GATEWAY_IO: z.enum(['auto', 'streams']).default('auto'),

@@ -62,7 +62,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
   const fallback = options.fallback === undefined ? undefined : fallbackOf(options.fallback);
   const fileRoutes = options.routesFile === undefined ? [] : readRoutesFile(options.routesFile);
   const proxies = proxiesOf(options, environment);
-  const told = stopSignal();
+  const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
     const dataDir = openDataDir(options.data);
@@ -134,6 +134,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
         ? `${JSON.stringify({ ready: true, ports: gateway.ports, domain })}\n`
         : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ${https}, SSH ${ssh}.\n`,
     );
+    await told.signalled;
+    gateway.gateway.drain();
     await told.promise;
     log.info({}, 'draining');
   } finally {

@@ -9,7 +9,7 @@ const REDACTED = SECRET_FIELDS.flatMap((field) => [field, `*.${field}`]);
 /** Opens the log, on stderr if not told otherwise. Written at once, so that nothing is missing after a crash. */
 export function openLog(
   level: 'debug' | 'info' | 'warn' | 'error' | 'silent',
-  destination: { write(line: string): void } = pino.destination({ fd: 2, sync: true }),
+  destination: { write(line: string): void } = standardError(),
 ): Log {
   return pino(
     {
@@ -21,4 +21,14 @@ export function openLog(
     },
     destination,
   );
+}
+
+/** Lines that are kept while they cannot be written, in bytes; the newest beyond it are lost. */
+const MAX_KEPT = 1 << 20;
+
+/** Where lines go. On a full disk (hazard X15) they wait for room, and what is said is no reason to end. */
+function standardError(): { write(line: string): void } {
+  const destination = pino.destination({ fd: 2, sync: true, maxLength: MAX_KEPT });
+  destination.on('error', () => {});
+  return destination;
 }

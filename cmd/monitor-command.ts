@@ -8,7 +8,7 @@ import { api } from '../transports/api/api.ts';
 import { findDocker } from '../transports/docker/dockerd.ts';
 import { dockerMetrics } from '../transports/docker/metrics.ts';
 import { listen } from '../transports/http/index.ts';
-import { listenAddress, sharedWithPlatform } from './alone.ts';
+import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
 import { openBus } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
@@ -49,7 +49,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'cluster-monitor');
   const { log } = shipped;
   const clock = { now: Date.now };
-  const told = stopSignal();
+  const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
     const db = openDb({ connectionString }, { log, name: 'monitor', max: 4 });
@@ -95,12 +95,12 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
       ...{ isShared: environment.NATS_URL !== undefined, roles: [] },
     });
     await shared.join();
-    const { service } = monitor;
+    const service = withGoodbye(monitor.service, told.received);
     const pages = servicePages(service, metrics.registry);
     const handlers = api({ service, authenticate, streams, pages, log, onReply: metrics.onReply(service.name) });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
-    teardown.add('listener', () => server.close(DRAIN_MS));
-    teardown.add('streams', async () => service.drain());
+    teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
+    teardown.add('streams', async () => monitor.service.drain());
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, port: server.port })}\n`

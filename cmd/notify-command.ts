@@ -8,7 +8,7 @@ import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { listen } from '../transports/http/index.ts';
-import { listenAddress, sharedWithPlatform } from './alone.ts';
+import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
@@ -37,7 +37,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'notify');
   const { log } = shipped;
   const clock = { now: Date.now };
-  const told = stopSignal();
+  const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
     const db = openDb({ connectionString }, { log, name: 'notify', max: 8 });
@@ -60,7 +60,10 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
       ...{ isShared: environment.NATS_URL !== undefined, roles: ['notify'] },
     });
     const { home } = shared;
-    const service = withBusHealth(await startNotify(system, { db, bus, log, clock, numbers, home }), opened.problem);
+    const service = withGoodbye(
+      withBusHealth(await startNotify(system, { db, bus, log, clock, numbers, home }), opened.problem),
+      told.received,
+    );
     await shared.join();
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
@@ -69,7 +72,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     const onReply = metrics.onReply(service.name);
     const handlers = api({ service, authenticate, streams, pages, domain, log, onReply });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
-    teardown.add('listener', () => server.close(DRAIN_MS));
+    teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, port: server.port, domain })}\n`

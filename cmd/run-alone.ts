@@ -11,7 +11,7 @@ import { api } from '../transports/api/api.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
 import type { OpenStreams } from '../transports/api/open-streams.ts';
 import { ListenError, listen } from '../transports/http/index.ts';
-import { listenAddress, sharedWithPlatform } from './alone.ts';
+import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
@@ -74,7 +74,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, name);
   const { log } = shipped;
   const clock = { now: Date.now };
-  const told = stopSignal();
+  const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
     const db = openDb({ connectionString }, { log, name, max: 16 });
@@ -103,7 +103,10 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     const { home } = membership;
     const atEnd: AloneParts['atEnd'] = (what, end) => besides.add(what, end);
     const parts = { environment, domain, db, bus, system, home, log, clock, jwtSecret, atEnd, ...callers };
-    const service = withOperations(withBusHealth(await open(parts), opened.problem), system);
+    const service = withGoodbye(
+      withOperations(withBusHealth(await open(parts), opened.problem), system),
+      told.received,
+    );
     relayOnce(system, { db, bus, home, log });
     await membership.join();
     const metrics = processMetrics(system);
@@ -114,7 +117,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
       clientAddress: clientAddress({ gatewaySecret: undefined, isTrusted: proxies?.isTrusted }),
     });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
-    teardown.add('listener', () => server.close(DRAIN_MS));
+    teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, port: server.port, domain })}\n`

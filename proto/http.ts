@@ -134,6 +134,10 @@ export interface HttpServerOptions {
 export interface HttpServer {
   readonly adapter: 'uws' | 'node';
   readonly port: number;
-  /** Stops accepting, lets running requests finish (at most `graceMs`), closes WebSockets with 1001, then resolves. */
-  close(graceMs: number): Promise<void>;
+  /**
+   * Stops accepting, lets running requests finish (at most `graceMs`), closes WebSockets with 1001, then resolves. With `lingerMs` what comes over
+   * connections that are open is answered that long before, with `connection: close`, unless all have ended sooner: a proxy that keeps
+   * them may send a request at any moment, and may not repeat one that changes something.
+   */
+  close(graceMs: number, lingerMs?: number): Promise<void>;
 }

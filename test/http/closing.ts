@@ -9,6 +9,18 @@ import { dial, Recorder } from './socket-client.ts';
 
 const GET = head('GET / HTTP/1.1', 'Host: x');
 
+/** Whether nobody takes a connection there. */
+function refuses(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+      .on('error', () => resolve(true))
+      .on('connect', () => {
+        socket.destroy();
+        resolve(false);
+      });
+  });
+}
+
 /** Opening and closing a server. */
 export function closing(adapter: Adapter): void {
   it('says which adapter it is and where it listens', async (t) => {
@@ -43,12 +55,7 @@ export function closing(adapter: Adapter): void {
     const closing = server.close(10_000).then(() => {
       closed = true;
     });
-    const refused = await new Promise((resolve) => {
-      connect(port, '127.0.0.1')
-        .on('error', () => resolve(true))
-        .on('connect', () => resolve(false));
-    });
-    assert.equal(refused, true);
+    assert.equal(await refuses(port), true);
     assert.equal(closed, false);
     go.open();
     await closing;
@@ -70,6 +77,35 @@ export function closing(adapter: Adapter): void {
     await server.close(20);
     await aborted.opened;
     assert.equal(await client.ends(), '');
+  });
+
+  it('answers what comes over open connections while it lingers, and ends each with its answer', async (t) => {
+    const server = await serve(t, adapter, { onRequest: () => ({ status: 200, headers: [], body: 'ok' }) });
+    const [used, unused] = [(await wire(t, server)).send(GET), await wire(t, server)];
+    await used.sees(/ok$/);
+    // Its first request would find it not there yet.
+    unused.send(GET);
+    await unused.sees(/ok$/);
+    let isClosed = false;
+    const closing = server.close(1000, 60_000).then(() => {
+      isClosed = true;
+    });
+    await until(() => refuses(server.port), { what: 'nothing new is taken' });
+    used.send(GET);
+    assert.match(await used.ends(), /ok[\s\S]*connection: close[\s\S]*ok$/i);
+    assert.equal(isClosed, false);
+    unused.send(GET);
+    await unused.ends();
+    // Long before the time is over: nobody is left.
+    await closing;
+  });
+
+  it('ends connections that are still idle once it has lingered', async (t) => {
+    const server = await serve(t, adapter, { onRequest: () => ({ status: 200, headers: [], body: 'ok' }) });
+    const used = (await wire(t, server)).send(GET);
+    await used.sees(/ok$/);
+    await server.close(1000, 50);
+    assert.match(await used.ends(), /ok$/);
   });
 
   it('ends idle connections', async (t) => {

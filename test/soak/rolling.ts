@@ -1,7 +1,7 @@
 /**
  * Does anybody notice when every process of a whole platform is restarted, one after the other?
  *
- * `npm run soak -- rolling [PROCESSES] [PEOPLE] [ROUNDS]` (docker, nats-server): so many processes of each of auth, compute, gateway, monitor and notify, behind
+ * `npm run soak -- rolling [PROCESSES] [PEOPLE] [ROUNDS]` (nats-server; DOCKER_HOST names an engine): so many processes of each of auth, compute, gateway, monitor and notify, behind
  * balancers that know nothing but whether a connection is taken. People use all services through the gateways, hold sockets of
  * notifications, statuses and a log, and try again only what was reset on its way. Fails when a request failed, or a socket was not told of
  * something, or was told twice.
@@ -30,8 +30,8 @@ try {
   );
   const { requests, problems } = report;
   out(
-    `\n${report.restarts} restarts; ${requests.count} requests answered, ${requests.failures.length} failed; ${requests.resets} sent again after a ` +
-      `reset, ${requests.resetChanges} of them changes; ${report.notifications} notifications, ${report.lines} lines, ${report.statuses} statuses`,
+    `\n${report.restarts} restarts; ${requests.count} requests answered, ${requests.failures.length} failed; ${requests.refused} asked of another gateway because ` +
+      `the first took no connection, ${requests.resets} sent again after a reset, ${requests.resetChanges} of them changes; ${report.notifications} notifications, ${report.lines} lines, ${report.statuses} statuses`,
   );
   for (const [service, count] of requests.answered) out(`  ${service}: ${count}`);
   for (const [kind, counts] of Object.entries(report.ends)) out(`sockets of ${kind} ended: ${JSON.stringify(counts)}`);

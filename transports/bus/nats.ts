@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Msg, TimeoutError } from '@nats-io/transport-node';
+import type { Msg } from '@nats-io/transport-node';
 import type { DeadLetterSink } from '../../proto/bus-store.ts';
 import {
   type Bus,
@@ -16,10 +16,11 @@ import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer } from './consumer.ts';
 import { NatsAdmin } from './nats-admin.ts';
 import { ADVISORY_CONSUMER, advisoryStream, keepGivenUp } from './nats-dead-letters.ts';
-import { asBusError, isNoResponders, messageOf } from './nats-errors.ts';
+import { messageOf } from './nats-errors.ts';
 import { natsBucket } from './nats-kv.ts';
 import { type NatsAddress, NatsLink } from './nats-link.ts';
 import { NatsPublisher } from './nats-publisher.ts';
+import { NatsRequests } from './nats-requests.ts';
 import { type NatsDelivery, NatsSource } from './nats-source.ts';
 import { checkPattern, checkSubject } from './subjects.ts';
 
@@ -71,7 +72,7 @@ class NatsBusOnLink implements NatsBus {
   readonly #publisher: NatsPublisher;
   readonly #consumers = new Set<Consumer<NatsDelivery>>();
   readonly #collectors = new Map<string, Promise<void>>();
-  readonly #requests = new Set<(error: BusError) => void>();
+  readonly #requests: NatsRequests;
   #dropped = 0;
   #closed: Promise<void> | undefined;
 
@@ -79,6 +80,7 @@ class NatsBusOnLink implements NatsBus {
     this.#options = options;
     this.#log = options.log;
     this.#link = new NatsLink(options.address, options.name, options.log);
+    this.#requests = new NatsRequests(this.#link);
     this.#admin = new NatsAdmin(this.#link, options.log, options.replicas);
     this.#publisher = new NatsPublisher({
       link: this.#link,
@@ -139,27 +141,8 @@ class NatsBusOnLink implements NatsBus {
     this.#check();
     checkSubject(subject);
     checkSize(data);
-    const started = performance.now();
-    const connection = await this.#link.wait(timeoutMs);
-    const left = Math.max(1, timeoutMs - (performance.now() - started));
-    let end: (error: BusError) => void = () => undefined;
-    const closed = new Promise<never>((_, reject) => {
-      end = reject;
-      this.#requests.add(end);
-    });
-    try {
-      const asking = connection.request(subject, new Uint8Array(data), { timeout: left });
-      return new Uint8Array((await Promise.race([asking, closed])).data);
-    } catch (error) {
-      this.#check();
-      if (isNoResponders(error)) throw new BusError('no_responders', `Nobody answers ${subject}.`, { cause: error });
-      if (error instanceof TimeoutError) {
-        throw new BusError('timeout', `No answer from ${subject} within ${timeoutMs} ms.`, { cause: error });
-      }
-      throw asBusError(error, 'ask');
-    } finally {
-      this.#requests.delete(end);
-    }
+    // The caller may use its buffer again at once.
+    return this.#requests.send(subject, new Uint8Array(data), timeoutMs);
   }
 
   async ensureStream(config: StreamConfig): Promise<void> {
@@ -214,7 +197,7 @@ class NatsBusOnLink implements NatsBus {
   close(): Promise<void> {
     this.#closed ??= (async () => {
       const closed = new BusError('closed', 'The bus is closed.');
-      for (const end of this.#requests) end(closed);
+      this.#requests.close(closed);
       await Promise.all([...this.#consumers].map((consumer) => consumer.close()));
       if (this.#link.isUp) await Promise.race([this.#publisher.idle(), sleep(closeMs, undefined, { ref: false })]);
       this.#publisher.close();

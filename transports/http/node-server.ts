@@ -1,5 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/http.ts';
 import { NodeSockets } from '../ws/node-sockets.ts';
 import { isPromise } from './is-promise.ts';
@@ -84,8 +86,8 @@ class NodeServer implements HttpServer {
     });
   }
 
-  close(graceMs: number): Promise<void> {
-    this.end ??= this.finish(graceMs);
+  close(graceMs: number, lingerMs = 0): Promise<void> {
+    this.end ??= this.finish(graceMs, lingerMs);
     return this.end;
   }
 
@@ -212,10 +214,19 @@ class NodeServer implements HttpServer {
     if (this.running === 0) this.idle?.();
   }
 
-  private async finish(graceMs: number): Promise<void> {
+  private async finish(graceMs: number, lingerMs: number): Promise<void> {
     this.closing = true;
-    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    // Of its own, `close` of node:http ends connections that are idle.
+    const closed = new Promise<void>((resolve) => {
+      if (lingerMs === 0) this.server.close(() => resolve());
+      else TcpServer.prototype.close.call(this.server, () => resolve());
+    });
     await this.sockets.closeAll(1001, 'server is closing', Math.min(graceMs, limits.GOODBYE_MS));
+    if (lingerMs > 0) {
+      const ended = new AbortController();
+      void closed.then(() => ended.abort());
+      await delay(lingerMs, undefined, { signal: ended.signal }).catch(() => undefined);
+    }
     if (this.running > 0) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, graceMs);

@@ -26,6 +26,9 @@ class UwsServer implements HttpServer {
   private listening: us_listen_socket | undefined;
   private running = 0;
   private idle: (() => void) | undefined;
+  /** Connections that are open and no WebSocket. */
+  private connections = 0;
+  private alone: (() => void) | undefined;
   private end: Promise<void> | undefined;
 
   constructor(library: Uws, options: HttpServerOptions) {
@@ -45,6 +48,8 @@ class UwsServer implements HttpServer {
       upgrade: (res, raw, context) => this.upgrade(res, raw, context),
       open: (ws) => {
         const { socket } = ws.getUserData();
+        // The library does not say so of an upgrade.
+        this.counted(-1);
         this.sockets.add(socket);
         socket.opened(ws);
       },
@@ -61,6 +66,7 @@ class UwsServer implements HttpServer {
         socket.closed(code, reason);
       },
     });
+    this.app.filter((_, change) => this.counted(Number(change)));
     this.app.get('/*', (res, raw) => this.get(res, raw));
     this.app.head('/*', (res, raw) => this.checked(res, raw, 'HEAD'));
     this.app.any('/*', (res, raw) => this.checked(res, raw, raw.getCaseSensitiveMethod()));
@@ -87,9 +93,15 @@ class UwsServer implements HttpServer {
     return this;
   }
 
-  close(graceMs: number): Promise<void> {
-    this.end ??= this.finish(graceMs);
+  close(graceMs: number, lingerMs = 0): Promise<void> {
+    this.end ??= this.finish(graceMs, lingerMs);
     return this.end;
+  }
+
+  /** A connection came or went. */
+  private counted(change: number): void {
+    this.connections += change;
+    if (this.connections <= 0) this.alone?.();
   }
 
   /** An exchange is over. */
@@ -206,25 +218,37 @@ class UwsServer implements HttpServer {
     });
   }
 
-  private async finish(graceMs: number): Promise<void> {
+  private async finish(graceMs: number, lingerMs: number): Promise<void> {
     this.closing = true;
     if (this.listening !== undefined) this.library.us_listen_socket_close(this.listening);
     const open = this.sockets.all();
     for (const socket of open) socket.close(1001, 'server is closing');
     // The library does not say when a peer has answered the closing handshake.
     if (open.length > 0) await delay(Math.min(graceMs, GOODBYE_MS));
+    if (lingerMs > 0 && this.connections > 0) {
+      await withinTime(lingerMs, (done) => {
+        this.alone = done;
+      });
+    }
     if (this.running > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, graceMs);
-        this.idle = () => {
-          clearTimeout(timer);
-          resolve();
-        };
+      await withinTime(graceMs, (done) => {
+        this.idle = done;
       });
     }
     this.sockets.stop();
     this.app.close();
   }
+}
+
+/** Until `begin`'s callback was called, at most so long. */
+function withinTime(ms: number, begin: (done: () => void) => void): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    begin(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
 }
 
 /** Opens a server on uWebSockets.js. Rejects with ListenError. */

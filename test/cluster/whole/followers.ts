@@ -68,7 +68,9 @@ abstract class Client {
   }
 }
 
-const notification = z.object({ id: z.number(), title: z.string() });
+const notification = z.object({ id: z.number(), title: z.string(), category: z.string() });
+/** Of those that are counted; services send some of their own. */
+export const CATEGORY = 'storage';
 
 /** Notifications of one user: each once, in the order of their ids. */
 export class Notifications extends Client {
@@ -86,10 +88,10 @@ export class Notifications extends Client {
   }
 
   protected take(text: string): void {
-    const { id, title } = notification.parse(JSON.parse(text));
+    const { id, title, category } = notification.parse(JSON.parse(text));
     if (id <= this.#last) this.problems.push(`notification ${id} (${title}) came after ${this.#last}`);
     this.#last = Math.max(id, this.#last);
-    this.titles.push(title);
+    if (category === CATEGORY) this.titles.push(title);
   }
 }
 
@@ -136,7 +138,7 @@ export class Lines extends Client {
   }
 
   protected path(): string {
-    return this.#stamp === '' ? this.#path : `${this.#path}&since=${encodeURIComponent(this.#stamp)}`;
+    return `${this.#path}&${this.#stamp === '' ? 'tail=0' : `since=${encodeURIComponent(this.#stamp)}`}`;
   }
 
   protected take(text: string): void {

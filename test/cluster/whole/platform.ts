@@ -1,4 +1,5 @@
 /** A whole platform of processes: several of each service behind an address of its own, several gateways, somebody with containers. */
+import { setTimeout as pause } from 'node:timers/promises';
 import { installServiceRoutes } from '../../../cmd/gateway.ts';
 import { authEndpoints } from '../../../proto/auth.ts';
 import { computeEndpoints } from '../../../proto/compute.ts';
@@ -51,7 +52,7 @@ export interface WholeOptions {
 
 /** Starts it; it ends with `t`. */
 export async function startWhole(t: Cleanup, { each, people }: WholeOptions): Promise<WholePlatform> {
-  const ground = await layGround(t);
+  const ground = await layGround(t, { LEAVE_DELAY: '3s' });
   const { db, domain } = ground;
   const processes: ServiceProcess[] = [];
   const several = async (name: ServiceName) => {
@@ -62,11 +63,18 @@ export async function startWhole(t: Cleanup, { each, people }: WholeOptions): Pr
   const routed = [];
   for (const { name, endpoints } of BEHIND) {
     const balancer = await openBalancer(ground);
-    balancer.targets = (await several(name)).map(({ port }) => port);
+    const all = await several(name);
+    keepReady(ground, all, (ready) => {
+      balancer.targets = ready.map(({ port }) => port);
+    });
     routed.push({ name, endpoints, target: `127.0.0.1:${balancer.port}` });
   }
   await installServiceRoutes(db, domain, routed);
   const gateways = await several('gateway');
+  let ready: readonly ServiceProcess[] = gateways;
+  keepReady(ground, gateways, (those) => {
+    ready = those;
+  });
   await ground.settled();
   const persons = await Promise.all(Array.from({ length: people }, (_, n) => ground.person(`user-${n}`)));
   const { token = '' } = persons[0] ?? {};
@@ -80,15 +88,35 @@ export async function startWhole(t: Cleanup, { each, people }: WholeOptions): Pr
   let turn = 0;
   return {
     ...{ ground, processes, boxes, people: persons },
-    front: startFront(
-      ground,
-      gateways.map(({ https }) => https),
-      domain,
-    ),
+    front: startFront(ground, () => ready.map(({ https }) => https), domain),
     connect: (path) => {
-      const { url = '' } = gateways[turn++ % gateways.length]?.https ?? {};
+      const { url = '' } = ready[turn++ % ready.length]?.https ?? {};
       const options = { headers: { host: domain }, servername: domain, rejectUnauthorized: false };
       return websocket(ground, `${url.replace('http', 'ws')}${path}`, options);
     },
   };
+}
+
+const ASK_EVERY_MS = 100;
+
+/** Asks all of them all the time who is ready, as balancers do. When nobody says so, all stay. */
+function keepReady(
+  ground: Ground,
+  all: readonly ServiceProcess[],
+  take: (ready: readonly ServiceProcess[]) => void,
+): void {
+  take(all);
+  let isOver = false;
+  const asking = (async () => {
+    while (!isOver) {
+      const said = await Promise.all(all.map((one) => one.isReady()));
+      const ready = all.filter((_, n) => said[n]);
+      if (ready.length > 0) take(ready);
+      await pause(ASK_EVERY_MS);
+    }
+  })();
+  ground.after(async () => {
+    isOver = true;
+    await asking;
+  });
 }

@@ -16,11 +16,13 @@ export class Requests {
   /** Answered as they should be, by the first part of the path. */
   readonly answered = new Map<string, number>();
   readonly failures: string[] = [];
-  /** Connections that broke, so that a request was sent again elsewhere; those that changed something among them. */
+  /** Connections that were refused, so that another gateway was asked. */
+  refused = 0;
+  /** Connections that broke, so that a request was sent again; those that changed something among them. */
   resets = 0;
   resetChanges = 0;
   readonly #front: Front;
-  readonly #ending = new AbortController();
+  #isOver = false;
   readonly #lanes: Promise<void>[] = [];
 
   constructor(front: Front, people: readonly Person[]) {
@@ -36,7 +38,7 @@ export class Requests {
 
   /** Resolves once nothing is under way. */
   async stop(): Promise<void> {
-    this.#ending.abort();
+    this.#isOver = true;
     await Promise.all(this.#lanes);
   }
 
@@ -44,18 +46,20 @@ export class Requests {
     const ask: Ask = async (method, path, wanted, body) => {
       const began = performance.now();
       const reply = await this.#front.request(method, path, { token: person.token, body, timeoutMs: 60_000 });
-      this.resets += reply.resets;
-      if (method !== 'GET') this.resetChanges += reply.resets;
+      const resets = reply.resets - reply.refused;
+      this.refused += reply.refused;
+      this.resets += resets;
+      if (method !== 'GET') this.resetChanges += resets;
       const { status, json, by } = reply;
       if (status !== wanted)
         throw new Error(
-          `${status} ${JSON.stringify(json).slice(0, 300)} by ${by.url} at ${new Date().toISOString()} after ${Math.round(performance.now() - began)} ms, ${reply.resets} resets`,
+          `${status} ${JSON.stringify(json).slice(0, 300)} by ${by.url} at ${new Date().toISOString()} after ${Math.round(performance.now() - began)} ms, ${resets} resets`,
         );
       const service = path.split('/').slice(1, 3).join('/').split('?')[0] ?? '';
       this.answered.set(service, (this.answered.get(service) ?? 0) + 1);
       return reply;
     };
-    while (!this.#ending.signal.aborted) {
+    while (!this.#isOver) {
       let now = '';
       try {
         await errand((method, path, wanted, body) => {
@@ -65,7 +69,7 @@ export class Requests {
       } catch (error) {
         this.failures.push(`${now}: ${error instanceof Error ? error.message : 'failed'}`);
       }
-      await pause(Math.random() * LONGEST_PAUSE_MS, undefined, { signal: this.#ending.signal }).catch(() => undefined);
+      await pause(Math.random() * LONGEST_PAUSE_MS);
     }
   }
 }

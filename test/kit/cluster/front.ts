@@ -26,6 +26,8 @@ export interface FrontReply {
   readonly by: Target;
   /** Connections that broke before. */
   readonly resets: number;
+  /** Those of them that were not taken at all. */
+  readonly refused: number;
 }
 
 /** No answer: `reset` (the connection broke or was refused) or `timeout`. */
@@ -46,11 +48,20 @@ export interface Front {
   request(method: string, path: string, options?: FrontRequest): Promise<FrontReply>;
 }
 
+/** How long a connection that nobody uses is kept. */
+const IDLE_MS = 1000;
+
 /** A front over these targets; its connections end with `t`. `host`: the name that is asked for, where it is not the target's address. */
-export function startFront(t: Cleanup, targets: readonly Target[], host?: string): Front {
-  const plain = new Agent({ keepAlive: true, maxSockets: 256 });
+export function startFront(t: Cleanup, targets: readonly Target[] | (() => readonly Target[]), host?: string): Front {
+  const plain = new Agent({ keepAlive: true, maxSockets: 256, timeout: IDLE_MS });
   // Gateways under test make their own certificates.
-  const tls = new TlsAgent({ keepAlive: true, maxSockets: 256, rejectUnauthorized: false, servername: host ?? '' });
+  const tls = new TlsAgent({
+    keepAlive: true,
+    maxSockets: 256,
+    timeout: IDLE_MS,
+    rejectUnauthorized: false,
+    servername: host ?? '',
+  });
   t.after(() => {
     plain.destroy();
     tls.destroy();
@@ -58,11 +69,14 @@ export function startFront(t: Cleanup, targets: readonly Target[], host?: string
   let turn = 0;
   return {
     async request(method, path, options = {}) {
-      const { among = targets, retries = true } = options;
+      const { retries = true } = options;
+      const all = () => options.among ?? (typeof targets === 'function' ? targets() : targets);
       turn += 1;
       // Of many requests at once each goes on to the next one of its own.
       const first = turn;
+      let refused = 0;
       for (let resets = 0; ; resets++) {
+        const among = all();
         const target = among[(first + resets) % among.length];
         if (target === undefined) throw new TypeError('there is nobody to ask');
         try {
@@ -70,8 +84,10 @@ export function startFront(t: Cleanup, targets: readonly Target[], host?: string
             ...(await once(target.url.startsWith('https:') ? tls : plain, method, target, path, { ...options, host })),
             by: target,
             resets,
+            refused,
           };
         } catch (error) {
+          if (error instanceof NoAnswer && error.unsent) refused += 1;
           const again = retries && error instanceof NoAnswer && error.code === 'reset';
           if (!again || resets + 1 >= 2 * among.length) throw error;
         }

@@ -55,8 +55,8 @@ const MAX_LOG = 1 << 20;
 /** Roles whose entities are placed. */
 const PLACED: readonly string[] = ['auth', 'compute'];
 
-/** Lays the ground: a database, a nats-server, secrets; no process yet. */
-export async function layGround(t: Cleanup): Promise<Ground> {
+/** Lays the ground: a database, a nats-server, secrets; no process yet. `more`: environment of all processes. */
+export async function layGround(t: Cleanup, more: Readonly<Record<string, string>> = {}): Promise<Ground> {
   // In reverse: what runs ends before what it stands on.
   const ends: (() => Promise<void> | void)[] = [];
   t.after(async () => {
@@ -76,6 +76,7 @@ export async function layGround(t: Cleanup): Promise<Ground> {
     ...{ JWT_SECRET: jwtSecret, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'), LOG_LEVEL: 'info' },
     // Nobody is there: names of the tests are no business of real servers.
     DNS_RESOLVERS: '127.0.0.1:9',
+    ...more,
   };
   const running: ServiceProcess[] = [];
   const issue = sessionTokens(jwtSecret, 3600, { now: Date.now });
@@ -163,6 +164,18 @@ export class ServiceProcess implements Target {
   /** Of a gateway: its HTTPS listener. */
   get https(): Target {
     return { url: `https://127.0.0.1:${this.#portOf('https')}` };
+  }
+
+  /** Whether a balancer that asks may send something to it. */
+  async isReady(): Promise<boolean> {
+    const url = `${this.url}/${this.name === 'gateway' ? 'readyz' : 'healthz'}`;
+    return (
+      this.isRunning &&
+      (await fetch(url, { signal: AbortSignal.timeout(2000) }).then(
+        ({ ok }) => ok,
+        () => false,
+      ))
+    );
   }
 
   /** What its processes wrote to standard error, the newest part. */

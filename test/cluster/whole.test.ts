@@ -1,0 +1,25 @@
+/** A whole platform of processes gets a new version: whoever uses it, through the gateways, notices nothing that they must not. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { skipWithoutServices } from '../kit/cluster/services.ts';
+import { runRolling } from './whole/rolling.ts';
+
+test('X04, X16: one process of each service restarts under load: no request fails, and sockets that come back have missed nothing', {
+  skip: skipWithoutServices(),
+}, async (t) => {
+  const { problems, requests, restarts, notifications, lines, statuses, logs } = await runRolling(t, {
+    ...{ each: 2, restarted: 1, people: 2 },
+  });
+  assert.deepEqual(problems, [], logs.join('\n'));
+  assert.equal(restarts, 5);
+  const used = [...requests.answered.keys()].sort();
+  assert.deepEqual(used, [
+    ...['api/domain-mappings', 'api/metrics', 'api/notifications', 'api/session', 'api/settings'],
+    ...['compute/containers', 'compute/ssh-keys', 'pod-metrics'],
+  ]);
+  const seen = { notifications, lines, statuses };
+  assert.ok(
+    Object.values(seen).every((n) => n > 0),
+    JSON.stringify(seen),
+  );
+});
