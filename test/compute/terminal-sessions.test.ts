@@ -255,6 +255,119 @@ describe('a terminal with a session id', () => {
   });
 });
 
+describe('a terminal whose shell is kept in its container', () => {
+  async function kept(t: TestContext, options: WorldOptions = {}) {
+    const world = await openWorld(t, options);
+    world.shells.keeps = true;
+    const id = await world.running(ann);
+    const socket = await world.terminal(ann, id, ID);
+    const shell = await until(() => world.shells.opened[0]);
+    await until(() => shell.near.listenerCount('data') > 0);
+    return { world, id, socket, shell };
+  }
+
+  test('is asked for under a name that tells nothing and is the same at every process, with the life of its token', async (t) => {
+    const { world, id, shell } = await kept(t, { lingerMs: 5000 });
+    const name = shell.keeping?.name ?? '';
+    assert.match(name, /^[0-9a-f]{40}$/);
+    assert.equal(shell.keeping?.lingerMs, 5000);
+    const lifeOf = (n: number) => world.shells.opened[n]?.keeping?.lifeMs ?? 0;
+    const forEver = { ...ann, expiresAt: 0 };
+    const brief = { ...ann, expiresAt: Math.ceil(Date.now() / 1000) + 100 };
+    await world.terminal(forEver, id, `${ID}-2`);
+    await until(() => world.shells.opened.length === 2);
+    await world.terminal(brief, id, `${ID}-3`);
+    await until(() => world.shells.opened.length === 3);
+    await world.terminal(ann, id);
+    await until(() => world.shells.opened.length === 4);
+    assert.equal(lifeOf(1), Number.POSITIVE_INFINITY);
+    assert.ok(lifeOf(2) <= 101_000 && lifeOf(0) > lifeOf(2), `${lifeOf(0)} ${lifeOf(2)}`);
+    assert.equal(world.shells.opened[3]?.keeping, undefined);
+    assert.equal(new Set(world.shells.opened.map(({ keeping }) => keeping?.name)).size, 4);
+    // As if another process were asked.
+    shell.near.destroy();
+    await until(() => sessions(world) === 3);
+    await world.terminal(ann, id, ID);
+    assert.equal((await until(() => world.shells.opened[4])).keeping?.name, name);
+  });
+
+  test('tells its keeper what the client has, and who is there', async (t) => {
+    const { world, id, socket, shell } = await kept(t);
+    shell.far.write('12345');
+    await shows(socket, '12345');
+    assert.deepEqual(shell.said, ['seen 5']);
+    socket.leave(LOST);
+    assert.deepEqual(shell.said, ['seen 5', 'wait']);
+    shell.near.push('on its way still');
+    await turns();
+    const again = await world.terminal(ann, id, ID);
+    assert.match(shell.said[2] ?? '', /^look 30000 \d+$/);
+    assert.equal(again.bytes.length, 0);
+    shell.far.write('12345 and more');
+    await shows(again, '12345 and more');
+    assert.equal(world.shells.opened.length, 1);
+    again.leave(1000);
+    await until(() => shell.isClosed);
+  });
+
+  test('hands nothing that was for one client to the next', async (t) => {
+    const { world, id, socket, shell } = await kept(t);
+    shell.near.pause();
+    shell.near.push('for the first');
+    const second = await world.terminal(ann, id, ID);
+    assert.equal((await socket.end()).code, 4000);
+    shell.far.write('again');
+    await shows(second, 'again');
+    assert.deepEqual(second.bytes, ['again']);
+  });
+
+  test('that nobody looks at when it is there is told so', async (t) => {
+    const world = await openWorld(t);
+    world.shells.keeps = true;
+    const id = await world.running(ann);
+    const release = world.shells.hold();
+    (await world.terminal(ann, id, ID)).leave(LOST);
+    release();
+    const shell = await until(() => world.shells.opened[0]);
+    await until(() => shell.said.length > 0);
+    assert.deepEqual(shell.said, ['wait']);
+  });
+
+  test('is left, and not hung up, when the service ends', async (t) => {
+    const { world, socket, shell } = await kept(t);
+    await world.stop();
+    assert.deepEqual(await socket.end(), { code: 1012, reason: 'service restarts' });
+    assert.ok(shell.said.includes('leave'));
+    assert.equal(shell.isClosed, false);
+    await world.start();
+  });
+
+  test('is hung up when nobody comes back, its token is revoked or its container stops', async (t) => {
+    const { world, id, socket, shell } = await kept(t);
+    const other = await world.terminal(ann, id, `${ID}-2`);
+    await until(() => world.shells.opened.length === 2);
+    socket.leave(LOST);
+    world.tokens.revoke(ann.tokenId);
+    await until(() => shell.isClosed);
+    t.after(world.engine.hold('stop'));
+    await world.on(stopContainer, ann, id);
+    assert.deepEqual(await other.end(), { code: 1000, reason: 'container stopped' });
+    await until(() => world.shells.opened[1]?.isClosed === true);
+    const late = await kept(t, { lingerMs: 100 });
+    late.socket.leave(LOST);
+    await until(() => late.shell.isClosed);
+  });
+
+  test('that another process took over closes its client with 4000', async (t) => {
+    const { world, id, socket, shell } = await kept(t);
+    shell.take();
+    assert.deepEqual(await socket.end(), { code: 4000, reason: 'session taken over' });
+    await until(() => sessions(world) === 0);
+    await world.terminal(ann, id, ID);
+    await until(() => world.shells.opened.length === 2);
+  });
+});
+
 test('output of one turn of the event loop leaves as one frame', async (t) => {
   const { socket, shell } = await inSession(t);
   for (const text of ['a', 'b', 'c']) shell.near.push(text);

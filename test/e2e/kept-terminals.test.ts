@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { after, before, describe, type TestContext, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { addUser } from '../../actors/auth/users.ts';
 import { type Box, startBox } from '../kit/containers.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
-import { docker, perlImage, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
+import { docker, perlImage, skipWithoutDocker } from '../kit/docker.ts';
 import { skipWithoutNats, startNats } from '../kit/nats.ts';
 import { deleteAll, logIn, request, spawnTroupe } from '../kit/platform.ts';
 import { returningTerminal } from '../kit/returning-terminal.ts';
@@ -99,8 +99,11 @@ describe('a terminal with a session id outlives the process it was opened at', {
     box = await startBox(at(one).url, ann, await tempDir(cleanup));
   });
   after(async () => {
-    if (ann !== '') await deleteAll((await start('compute')).url, ann, bob).catch(() => undefined);
-    for (const end of ends) await end();
+    try {
+      if (ann !== '') await deleteAll(at(two).url, ann, bob);
+    } finally {
+      for (const end of ends) await end();
+    }
   });
 
   test('a second connection takes over at another process, and the shell stays', async (t) => {
@@ -143,44 +146,55 @@ describe('a terminal with a session id outlives the process it was opened at', {
     await noHolders(box);
   });
 
-  test('a process that is told to end closes it with 1012 or 1001; at another one it goes on where it was', async (t) => {
+  test('a process that is told to end closes it with 1012 or 1001; at another one it goes on, and nothing is lost', async (t) => {
     const leaving = await start('compute');
     const shell = await open(t, leaving);
     await does(shell, 'marker=kept; echo do""ne', /done/);
-    shell.send(
-      Buffer.from(
-        'stty -echo -onlcr; PS1=; i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo "n $i"; done; echo EN""D\n',
-      ),
-    );
+    const counts = 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo "n $i"; done; echo EN""D';
+    shell.send(Buffer.from(`stty -echo -onlcr; PS1=; ${counts}\n`));
     await shell.find((frame) => 'binary' in frame && /n \d+/.test(Buffer.from(frame.binary).toString()));
+    let place = leaving;
+    const counting = await returningTerminal(() => open(t, place, { session: `${SESSION}-counting` }));
+    await counting.advance(20);
+    place = at(two);
     assert.equal(await leaving.end('SIGTERM'), 0);
     const { code } = await shell.closed;
     assert.ok([1001, 1012].includes(code), `closed with ${code}`);
     const again = await open(t, two);
-    const text = await shown(again, /END/);
-    assert.match(text, /n 2999\nn 3000\nEND/);
+    assert.match(await shown(again, /END/), /n 2999\nn 3000\nEND/);
     await does(again, 'echo "<$marker>"', /<kept>/);
     await again.close(1000);
-  });
-
-  test('nothing of what it prints is lost over processes that are ended and killed', async (t) => {
-    const places = [await start('compute'), await start('compute')];
-    let chosen = 0;
-    const connect = () => open(t, places[chosen] ?? two, { session: `${SESSION}-counted` });
-    const terminal = await returningTerminal(connect);
-    await terminal.advance(20);
-    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-      const place = at(places[chosen++]);
-      await place.end(signal);
-      await terminal.advance(50);
-    }
-    assert.deepEqual(terminal.problems, []);
-    assert.equal(terminal.connections, 3);
-    await terminal.stop();
+    await counting.advance(50);
+    assert.deepEqual([counting.problems, counting.connections], [[], 2]);
+    await counting.stop();
     await noHolders(box);
   });
 
-  test('it ends with its container, and the token that was used', async (t) => {
+  test('a process is killed: at another one it goes on, and nothing is lost; without perl in its image it is a fresh one', async (t) => {
+    const killed = await start('compute');
+    const bobs = await startBox(at(one).url, bob, await tempDir(t));
+    const ofBob = { id: bobs.id, token: bob };
+    await does(await open(t, one, ofBob), 'rm /usr/bin/perl; exit', /exit/);
+    await noHolders(bobs);
+    const plain = await open(t, killed, ofBob);
+    await does(plain, 'marker=lost; type perl || echo "no pe""rl"', /no perl/);
+    assert.equal(await holdersIn(bobs), 0);
+    let place = killed;
+    const counting = await returningTerminal(() => open(t, place));
+    await counting.advance(20);
+    place = at(two);
+    await killed.end('SIGKILL');
+    await counting.advance(50);
+    assert.deepEqual([counting.problems, counting.connections], [[], 2]);
+    await counting.stop();
+    await noHolders(box);
+    assert.equal((await plain.closed).code, 1006);
+    const fresh = await open(t, two, ofBob);
+    await does(fresh, 'echo "<$marker>"', /<>/);
+    await fresh.close(1000);
+  });
+
+  test('it ends with its container, and a fresh one begins when that runs again', async (t) => {
     const stopping = await open(t, one);
     await does(stopping, 'echo do""ne', /done/);
     const url = `${at(two).url}/compute/containers/${box.id}`;
@@ -195,33 +209,6 @@ describe('a terminal with a session id outlives the process it was opened at', {
     await does(fresh, 'echo "<$marker>"; ls /run/troupe | grep -v lock | wc -l', /<>\s+1\s/);
     await fresh.close(1000);
   });
-
-  test('in an image without perl the shell ends with its process, and the next is a fresh one', async (t) => {
-    const leaving = await start('compute', { DEFAULT_IMAGE: await tinyImage() });
-    const settled = await start('compute', { DEFAULT_IMAGE: await tinyImage() });
-    void settled;
-    const small = await startBoxOf(leaving, await tinyImage(), t);
-    const shell = await open(t, leaving, { id: small });
-    await does(shell, 'marker=lost; type perl || echo "no pe""rl"', /no perl/);
-    assert.equal(await leaving.end('SIGTERM'), 0);
-    assert.ok([1001, 1012].includes((await shell.closed).code));
-    const fresh = await open(t, two, { id: small });
-    await does(fresh, 'echo "<$marker>"', /<>/);
-    await fresh.close(1000);
-  });
-
-  /** A running container of that image. */
-  async function startBoxOf(place: Process, image: string, t: TestContext): Promise<string> {
-    void t;
-    const body = { name: 'small', instance_type: 'mini', image };
-    const created = await request('POST', `${place.url}/compute/containers`, { token: ann, body });
-    const id = z.string().parse(created.json.id);
-    const url = `${place.url}/compute/containers/${id}`;
-    await until(async () => (await request('GET', url, { token: ann })).json.status === 'running', {
-      timeoutMs: 60_000,
-    });
-    return id;
-  }
 });
 
 /** Types a command and reads until `pattern`. */

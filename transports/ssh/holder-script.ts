@@ -51,7 +51,9 @@ my $holder = dial($path);
 if (!$holder) {
   # What containers that were killed left behind.
   opendir(my $all, $folder) or die;
-  for (grep { /^\w+$/ && $_ ne "lock" } readdir $all) { dial("$folder/$_") or unlink "$folder/$_" }
+  my $others = 0;
+  for (grep { /^\w+$/ && $_ ne "lock" } readdir $all) { dial("$folder/$_") ? $others++ : unlink "$folder/$_" }
+  die "too many shells" if $others >= 16;
   start();
   $holder = dial($path) or die "no holder: $!";
 }

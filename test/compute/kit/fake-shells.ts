@@ -1,6 +1,6 @@
 /** Shells in this process: the test holds the far end of each. */
 import type { Duplex } from 'node:stream';
-import type { Shell, ShellEnd, Shells } from '../../../proto/ports.ts';
+import type { KeptShell, Shell, ShellEnd, ShellKeeping, Shells } from '../../../proto/ports.ts';
 import { duplexPair } from '../../engine/memory-engine.ts';
 
 /** A shell that was opened, as the container sees it. */
@@ -16,6 +16,12 @@ export interface FakeShell {
   /** What was typed so far. */
   typed(): string;
   readonly isClosed: boolean;
+  /** How it was asked to be kept. */
+  readonly keeping: ShellKeeping | undefined;
+  /** What was said to its keeper, where it is kept: `look 30000`, `wait`, `seen 5`, `leave`. */
+  readonly said: string[];
+  /** Another connection takes it over. */
+  take(): void;
 }
 
 export interface FakeShells extends Shells {
@@ -24,6 +30,8 @@ export interface FakeShells extends Shells {
   hold(): () => void;
   /** The next opening is refused. */
   fail(error: Error): void;
+  /** From now on shells that are asked to be kept are. */
+  keeps: boolean;
   /** Openings whose asker gave up before they came about. */
   readonly givenUp: number;
 }
@@ -33,8 +41,15 @@ export function fakeShells(): FakeShells {
   let gate: Promise<void> | undefined;
   let failure: Error | undefined;
   let givenUp = 0;
+  let keeps = false;
   return {
     opened,
+    get keeps() {
+      return keeps;
+    },
+    set keeps(value) {
+      keeps = value;
+    },
     get givenUp() {
       return givenUp;
     },
@@ -51,7 +66,7 @@ export function fakeShells(): FakeShells {
     fail(error) {
       failure = error;
     },
-    async open(containerId, asked, signal): Promise<Shell> {
+    async open(containerId, asked, signal, keeping): Promise<Shell> {
       const heldBack = new Promise<never>((_resolve, reject) => {
         signal.addEventListener(
           'abort',
@@ -69,13 +84,15 @@ export function fakeShells(): FakeShells {
         failure = undefined;
         throw error;
       }
-      return open(containerId, asked);
+      return open(containerId, asked, keeping);
     },
   };
 
-  function open(containerId: string, asked: FakeShell['asked']): Shell {
+  function open(containerId: string, asked: FakeShell['asked'], keeping: ShellKeeping | undefined): Shell {
     const [near, far] = duplexPair();
     const sizes: string[] = [];
+    const said: string[] = [];
+    let isTaken = false;
     let typed = '';
     let isClosed = false;
     far.on('error', () => {});
@@ -85,6 +102,12 @@ export function fakeShells(): FakeShells {
       sizes,
       far,
       near,
+      keeping,
+      said,
+      take() {
+        isTaken = true;
+        near.destroy();
+      },
       typed() {
         for (let chunk: unknown = far.read(); chunk !== null; chunk = far.read()) typed += String(chunk);
         return typed;
@@ -96,6 +119,21 @@ export function fakeShells(): FakeShells {
     const ended = new Promise<ShellEnd>((resolve) => {
       near.once('close', () => resolve({ code: null, signal: null }));
     });
+    const kept: KeptShell = {
+      look({ lingerMs, lifeMs }) {
+        while (near.readableLength > 0 && near.read() !== null);
+        said.push(`look ${lingerMs} ${lifeMs}`);
+      },
+      wait: () => void said.push('wait'),
+      seen: (bytes) => void said.push(`seen ${bytes}`),
+      leave() {
+        said.push('leave');
+        near.destroy();
+      },
+      get isTaken() {
+        return isTaken;
+      },
+    };
     return {
       stream: near,
       resize: (cols, rows) => void sizes.push(`${cols}x${rows}`),
@@ -104,6 +142,7 @@ export function fakeShells(): FakeShells {
         near.destroy();
       },
       ended,
+      ...(keeps && keeping !== undefined ? { kept } : {}),
     };
   }
 }
