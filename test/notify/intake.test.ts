@@ -262,7 +262,7 @@ test('M03: one that cannot be stored does not take its batch along, and is a dea
 test('batches of thousands are stored whole, what is of one user in the order of the stream', async (t) => {
   const house = await openHouse(t);
   // Of so many users some are stored beside the others.
-  const people = [];
+  const people: Person[] = [];
   for (let n = 0; n < 6; n++) people.push(await house.person(`user${n}`));
   const sockets = [];
   for (const person of people) sockets.push(await house.socket(t, person));
