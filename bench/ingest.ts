@@ -1,7 +1,7 @@
 /**
  * How many notifications a second come from the stream into rows, beside bare inserts?
  *
- * `npm run bench -- ingest [ROUNDS]`. 20,000 notifications to 1,000 users, on a PostgreSQL that syncs: through JetStream of a nats-server, through the
+ * `npm run bench -- ingest [ROUNDS] [MESSAGES]`. 20,000 notifications to 1,000 users, on a PostgreSQL that syncs: through JetStream of a nats-server, through the
  * embedded bus, which keeps its stream in the same database, and from a bus that costs nothing, which is what the service itself can do. Beside
  * them bare inserts of the same columns by batches of 1,000 on one connection, into the same table and into a plain one. Rates are from the first
  * fetch to the last acknowledgement. Processor time is of this process, of PostgreSQL and of nats-server together: on a machine that is busy
@@ -30,7 +30,7 @@ import { until } from '../test/kit/until.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
 import { natsBus } from '../transports/bus/nats.ts';
 
-const MESSAGES = 20_000;
+const MESSAGES = Number(process.argv[3]) || 20_000;
 const USERS = 1000;
 const BATCH = 1000;
 /** Messages that the bus that costs nothing hands out at once. */
@@ -55,18 +55,18 @@ async function pipeline(rounds: number) {
     );
     await db.script('create table plain (like notifications including identity including defaults)');
     const cpu = await processorTime(db, nats?.pid);
-    const measured = new Map<string, { rate: number; micros: number }[]>();
-    let began = { at: 0, cpu: 0 };
+    const measured = new Map<string, Took[]>();
+    let began = { at: 0, cpu: cpu() };
     let isCounted = false;
     const clock: Stopwatch = {
       start: () => {
         began = { at: performance.now(), cpu: cpu() };
       },
       stop: (name) => {
-        const took = {
-          rate: MESSAGES / ((performance.now() - began.at) / 1000),
-          micros: (cpu() - began.cpu) / MESSAGES,
-        };
+        const used = cpu();
+        const [own, postgres, nats] = [0, 1, 2].map((at) => ((used[at] ?? 0) - (began.cpu[at] ?? 0)) / MESSAGES);
+        const rate = MESSAGES / ((performance.now() - began.at) / 1000);
+        const took = { rate, own: own ?? 0, postgres: postgres ?? 0, nats: nats ?? 0 };
         if (isCounted) measured.set(name, [...(measured.get(name) ?? []), took]);
       },
     };
@@ -83,19 +83,17 @@ async function pipeline(rounds: number) {
       await db.script('truncate notifications, plain, bus_messages, bus_message_ids');
       await db.run('vacuum analyze');
     }
-    const of = (name: string, key: 'rate' | 'micros') =>
+    const of = (name: string, value: (took: Took) => number) =>
       measured
         .get(name)
-        ?.map((took) => took[key])
+        ?.map(value)
         .toSorted((a, b) => a - b)[Math.floor(rounds / 2)] ?? 0;
     const rows = (name: string, row: string, isPublish = false) =>
       measured.has(name)
-        ? (['rate', 'micros'] as const).map((key) => {
-            const value = (of_: string) => Number(of(of_, key).toFixed(key === 'rate' ? 0 : 1));
-            const peers = { 'bare inserts, same table': value('same'), 'bare inserts, plain table': value('plain') };
-            const unit = key === 'rate' ? 'messages/s' : 'us/message';
-            const what = key === 'rate' ? row : `${row}, processor`;
-            return { row: what, unit, ours: value(name), peers: isPublish ? {} : peers };
+        ? VALUES.map(({ of: value, what, unit, digits }) => {
+            const one = (of_: string) => Number(of(of_, value).toFixed(digits));
+            const peers = { 'bare inserts, same table': one('same'), 'bare inserts, plain table': one('plain') };
+            return { row: `${row}${what}`, unit, ours: one(name), peers: isPublish ? {} : peers };
           })
         : [];
     return [
@@ -122,25 +120,44 @@ function events(userIds: readonly string[]): Event[] {
   );
 }
 
+/** A rate a second, and processor time a message, us: of this process, of PostgreSQL's and of nats-server. */
+interface Took {
+  readonly rate: number;
+  readonly own: number;
+  readonly postgres: number;
+  readonly nats: number;
+}
+
+const VALUES: readonly { of(took: Took): number; what: string; unit: string; digits: number }[] = [
+  { of: ({ rate }) => rate, what: '', unit: 'messages/s', digits: 0 },
+  { of: ({ own, postgres, nats }) => own + postgres + nats, what: ', processor', unit: 'us/message', digits: 1 },
+  { of: ({ own }) => own, what: ', of it this process', unit: 'us/message', digits: 1 },
+  { of: ({ postgres }) => postgres, what: ', of it PostgreSQL', unit: 'us/message', digits: 1 },
+];
+
 /** Measures what happens between `start` and `stop`. */
 interface Stopwatch {
   start(): void;
   stop(name: string): void;
 }
 
-/** Reads the processor time, us, that this process, PostgreSQL's processes and nats-server have used so far. */
-async function processorTime(db: Db, natsPid: number | undefined): Promise<() => number> {
+/** Reads the processor time, us, that this process, PostgreSQL's processes and nats-server have used so far, in this order. */
+async function processorTime(db: Db, natsPid: number | undefined): Promise<() => readonly number[]> {
   const pid = (await db.one(z.object({ pid: z.number() }), 'select pg_backend_pid() as pid'))?.pid ?? 0;
   const postmaster = statOf(String(pid))?.parent;
+  // What ended meanwhile (a worker of autovacuum) has used what it had used when it was seen last.
+  const ofServer = new Map<string, number>();
   return () => {
     const { user, system } = process.cpuUsage();
-    let ticks = 0;
+    let ofNats = 0;
     for (const entry of readdirSync('/proc')) {
       if (!/^\d+$/.test(entry)) continue;
       const stat = statOf(entry);
-      if (stat !== undefined && (stat.parent === postmaster || entry === String(natsPid))) ticks += stat.ticks;
+      if (stat !== undefined && stat.parent === postmaster) ofServer.set(entry, stat.ticks);
+      else if (entry === String(natsPid)) ofNats = stat?.ticks ?? 0;
     }
-    return user + system + ticks * 10_000;
+    const ofPostgres = [...ofServer.values()].reduce((sum, ticks) => sum + ticks, 0);
+    return [user + system, ofPostgres * 10_000, ofNats * 10_000];
   };
 }
 
@@ -298,7 +315,7 @@ for (const { row, unit, ours, peers } of rows) {
   const beside = Object.entries(peers).map(
     ([name, value]) => `${name} ${value} (ours is ${(ours / Number(value)).toFixed(2)} of it)`,
   );
-  process.stdout.write(`${row.padEnd(36)} ${String(ours).padStart(8)} ${unit.padEnd(11)} ${beside.join(', ')}\n`);
+  process.stdout.write(`${row.padEnd(46)} ${String(ours).padStart(8)} ${unit.padEnd(11)} ${beside.join(', ')}\n`);
 }
 const machine = `${cpus()[0]?.model ?? 'unknown'} x${cpus().length}, node ${process.version}`;
 process.stdout.write(`${JSON.stringify({ bench: 'ingest', machine, rows })}\n`);

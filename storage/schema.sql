@@ -547,6 +547,36 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.store_notifications(user_ids text[], event_ids text[], titles text[], messages text[], links text[], categories text[], scopes text[], head_users text[], may_be_known boolean, OUT stored_at timestamp with time zone, OUT stored_places integer[], OUT stored_ids bigint[], OUT heads bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+AS $function$
+begin
+  update notification_turn set last_at = greatest(last_at, clock_timestamp()) returning last_at into stored_at;
+  -- Subqueries in brackets are looked up row by row, whatever the planner thinks of the tables.
+  with new as materialized (
+    select nextval('notifications_id_seq') as id, batch.*
+    from unnest(user_ids, event_ids, titles, messages, links, categories, scopes)
+      with ordinality as batch (user_id, event_id, title, message, link, category, scope, place)
+    where (select true from users where users.id = batch.user_id)
+      and (select true from notification_mutes as mute where mute.user_id = batch.user_id
+        and mute.category = batch.category and mute.scope in ('', batch.scope) limit 1) is null
+      and case when may_be_known then
+        (select true from notifications as old where old.user_id = batch.user_id and old.event_id = batch.event_id) end is null
+    order by place
+  ), stored as (
+    insert into notifications (id, user_id, event_id, title, message, link, category, scope, created_at)
+    overriding system value
+    select id, user_id, event_id, title, message, link, category, scope, stored_at from new
+  )
+  select coalesce(array_agg(place), '{}'), coalesce(array_agg(id), '{}'),
+    array(select coalesce((select max(old.id) from notifications as old where old.user_id = wanted.user_id), 0)
+      from unnest(head_users) with ordinality as wanted (user_id, place) order by wanted.place)
+  into stored_places, stored_ids, heads from new;
+end $function$
+;
+
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_append_only();
 
 CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_is_append_only();

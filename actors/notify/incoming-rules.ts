@@ -15,7 +15,6 @@ export const LONGEST = {
   scope: MAX_SCOPE_LENGTH,
 } as const;
 const LONGEST_EVENT_ID = 128;
-const limits = Object.entries(LONGEST) as [keyof typeof LONGEST, number][];
 
 /** A message as read: a notification, or why it is none. */
 export type Incoming = { readonly notification: NewNotification } | { readonly refused: string };
@@ -42,13 +41,22 @@ function problemOf(notification: Notification, subject: string): string | undefi
   if (subject !== `notify.${userId}`) return 'user_id and the subject name different users';
   if (title === '') return 'title is empty';
   if (message === '') return 'message is empty';
-  for (const [field, longest] of limits) {
-    if (notification[field].length > longest) return `${field} is longer than ${longest} characters`;
-    if (notification[field].includes('\0')) return `${field} contains NUL`;
-  }
+  const { link, category, scope } = notification;
+  const badText =
+    textProblem('title', title) ??
+    textProblem('message', message) ??
+    textProblem('link', link) ??
+    textProblem('category', category) ??
+    textProblem('scope', scope);
+  if (badText !== undefined) return badText;
   if (metadata.eventId.length > LONGEST_EVENT_ID || metadata.eventId.includes('\0'))
     return 'metadata.event_id is no id';
   return undefined;
+}
+
+function textProblem(field: keyof typeof LONGEST, value: string): string | undefined {
+  if (value.length > LONGEST[field]) return `${field} is longer than ${LONGEST[field]} characters`;
+  return value.includes('\0') ? `${field} contains NUL` : undefined;
 }
 
 /** A name for an event whose publisher gave none: its place in the stream, and its bytes in case the stream begins anew. */

@@ -17,6 +17,8 @@ import type { UserMessage } from './user.ts';
 
 /** Most rows of one transaction. */
 const MOST_ROWS = 1000;
+/** Fewer are not worth two transactions. */
+const FEW_ROWS = 250;
 /** Less than the ack wait: what waits for the database must not be delivered again meanwhile. */
 const DEFAULT_HOLD_MS = 20_000;
 
@@ -33,6 +35,16 @@ interface Item {
   readonly message: StreamMessage;
   readonly notification: NewNotification;
   readonly load: Load;
+}
+
+/**
+ * What waits of some users, in order. While what is of one lane is stored, what is of the other is in the database already and waits for its
+ * turn there; all of one user pass the same lane, so they are stored in the order in which they came.
+ */
+interface Lane {
+  /** Read and not stored yet; the bus bounds how many. */
+  readonly waiting: Item[];
+  isBusy: boolean;
 }
 
 /** Whom the intake tells. */
@@ -75,9 +87,11 @@ class Intake {
   readonly #deps: NotifyDeps;
   readonly #audience: Audience;
   readonly #stopping: AbortSignal;
-  /** Read, in order, and not stored yet; the bus bounds how many. */
-  readonly #waiting: Item[] = [];
-  #writing: Promise<void> | undefined;
+  readonly #lanes: readonly [Lane, Lane] = [
+    { waiting: [], isBusy: false },
+    { waiting: [], isBusy: false },
+  ];
+  readonly #writing = new Set<Promise<void>>();
   /** Answers to the bus of what was stored last: they travel while the next is stored. */
   #answering: Promise<unknown> = Promise.resolve();
 
@@ -89,7 +103,7 @@ class Intake {
 
   /** Resolves once every answer was given. */
   async idle(): Promise<void> {
-    await this.#writing;
+    while (this.#writing.size > 0) await Promise.all(this.#writing);
     await this.#answering;
   }
 
@@ -105,31 +119,44 @@ class Intake {
         if ('refused' in incoming) refusals.push(this.#refuse(message, incoming.refused));
         else {
           load.left += 1;
-          this.#waiting.push({ message, notification: incoming.notification, load });
+          const { notification } = incoming;
+          this.#lanes[laneOf(notification.userId)].waiting.push({ message, notification, load });
         }
       }
       if (refusals.length > 0) this.#answering = Promise.all([this.#answering, this.#settle(refusals)]);
       if (load.left === 0) done();
-      else this.#writing ??= this.#write();
+      else this.#begin();
     });
   }
 
-  /** Stores what waits, as much at a time as there is. */
-  async #write(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const items = this.#waiting.splice(0, MOST_ROWS);
-      const answers: Promise<void>[] = [];
-      try {
-        await this.#store(items, items[0]?.load.deadline ?? 0, answers);
-      } catch (error) {
-        // Those that were answered keep their answer.
-        for (const { message } of items) answers.push(this.#failed(message, error));
-      }
-      release(items);
-      await this.#answering;
-      this.#answering = this.#settle(answers);
+  /** Stores what waits in lanes that are free, as much at a time as there is. */
+  #begin(): void {
+    const free = this.#lanes.filter(({ isBusy, waiting }) => !isBusy && waiting.length > 0);
+    const isFew = free.reduce((sum, { waiting }) => sum + waiting.length, 0) <= FEW_ROWS;
+    for (const lanes of isFew && free.length > 0 ? [free] : free.map((lane) => [lane])) {
+      const items = lanes.flatMap(({ waiting }) => waiting.splice(0, MOST_ROWS));
+      for (const lane of lanes) lane.isBusy = true;
+      const writing = this.#write(items).then(() => {
+        this.#writing.delete(writing);
+        for (const lane of lanes) lane.isBusy = false;
+        this.#begin();
+      });
+      this.#writing.add(writing);
     }
-    this.#writing = undefined;
+  }
+
+  async #write(items: readonly Item[]): Promise<void> {
+    const answers: Promise<void>[] = [];
+    try {
+      await this.#store(items, items[0]?.load.deadline ?? 0, answers);
+    } catch (error) {
+      // Those that were answered keep their answer.
+      for (const { message } of items) answers.push(this.#failed(message, error));
+    }
+    release(items);
+    const before = this.#answering;
+    this.#answering = Promise.all([before, this.#settle(answers)]);
+    await before;
   }
 
   /** Stores items, or finds those that cannot be. Adds the answers to the bus, which are on their way. */
@@ -156,8 +183,10 @@ class Intake {
   /** What has waited for the database as long as it may: an attempt for each thousand of them would take until they are delivered again. */
   #takeOverdue(): Item[] {
     const now = this.#stopping.aborted ? Number.POSITIVE_INFINITY : this.#deps.clock.now();
-    const first = this.#waiting.findIndex(({ load }) => load.deadline > now);
-    return this.#waiting.splice(0, first === -1 ? this.#waiting.length : first);
+    return this.#lanes.flatMap(({ waiting }) => {
+      const first = waiting.findIndex(({ load }) => load.deadline > now);
+      return waiting.splice(0, first === -1 ? waiting.length : first);
+    });
   }
 
   /** While the database is away there is nothing better to do than to wait: an attempt is not spent on it at once. */
@@ -242,6 +271,10 @@ class Intake {
     if (lost?.status === 'rejected')
       this.#deps.log.warn({ err: lost.reason }, 'the bus did not take answers: it delivers again');
   }
+}
+
+function laneOf(userId: string): 0 | 1 {
+  return userId.charCodeAt(userId.length - 1) % 2 === 0 ? 0 : 1;
 }
 
 function release(items: readonly Item[]): void {

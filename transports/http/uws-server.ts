@@ -11,6 +11,7 @@ import { UwsExchange } from './uws-exchange.ts';
 import type { Uws } from './uws-library.ts';
 import { writeReply } from './uws-reply.ts';
 import { UwsRequest } from './uws-request.ts';
+import { RESIDENT_HEADER, Resident } from './uws-resident.ts';
 import { type UwsLink, UwsSocket } from './uws-socket.ts';
 
 type Context = Parameters<HttpResponse['upgrade']>[4];
@@ -23,6 +24,7 @@ class UwsServer implements HttpServer {
   private readonly app: TemplatedApp;
   private readonly options: HttpServerOptions;
   private readonly sockets: Heartbeat<UwsSocket>;
+  private readonly resident = new Resident();
   private listening: us_listen_socket | undefined;
   private running = 0;
   private idle: (() => void) | undefined;
@@ -50,7 +52,7 @@ class UwsServer implements HttpServer {
         const { socket } = ws.getUserData();
         // The library does not say so of an upgrade.
         this.counted(-1);
-        this.sockets.add(socket);
+        if (!this.resident.owns(socket)) this.sockets.add(socket);
         socket.opened(ws);
       },
       message: (ws, data, isBinary) => ws.getUserData().socket.received(data, isBinary),
@@ -165,6 +167,11 @@ class UwsServer implements HttpServer {
       this.get(res, raw);
       return;
     }
+    if (raw.getHeader(RESIDENT_HEADER) === this.resident.secret) {
+      const key = raw.getHeader('sec-websocket-key');
+      res.upgrade<UwsLink>({ socket: this.resident.accept() }, key, '', '', context);
+      return;
+    }
     const request = new UwsRequest(res, raw, 'GET');
     if (!request.fits()) {
       this.refuse(res, headTooLarge);
@@ -196,14 +203,14 @@ class UwsServer implements HttpServer {
     exchange: UwsExchange,
     answer: UpgradeAnswer,
     context: Context,
-  ): void {
+  ): Promise<void> | undefined {
     if ('refuse' in answer) {
       exchange.answer(answer.refuse);
-      return;
+      return undefined;
     }
     if (this.closing) {
       exchange.answer(closingReply, true);
-      return;
+      return undefined;
     }
     const socket = new UwsSocket(answer.accept, this.options.maxBufferedBytes ?? MAX_BUFFERED_BYTES);
     const key = request.header('sec-websocket-key') ?? '';
@@ -211,10 +218,19 @@ class UwsServer implements HttpServer {
     // Not corked: `cork` looks at the response again afterwards, and after an upgrade that kept its memory in place it takes what the
     // WebSocket left there for a response to close. The price is a head that leaves in pieces.
     const upgrade = () => res.upgrade<UwsLink>({ socket }, key, protocol, '', context);
-    // The library writes a line to standard error for each upgrade outside of its callbacks. So it happens in one of another socket; only
-    // while there is none, the line is written.
-    exchange.settle(() => {
-      if (this.sockets.any()?.inCallback(upgrade) !== true) upgrade();
+    // The library writes a line to standard error for each upgrade outside of its callbacks. So it happens in one of another socket; when
+    // there is none, one of our own is made.
+    const inCallback = () => {
+      const other = this.sockets.any() ?? this.resident.socket;
+      return other?.inCallback(upgrade) === true;
+    };
+    if (this.sockets.any() !== undefined || this.resident.socket !== undefined) {
+      exchange.settle(() => inCallback() || upgrade());
+      return undefined;
+    }
+    return this.resident.come(this.options.host, this.port).then(() => {
+      if (this.closing) exchange.answer(closingReply, true);
+      else exchange.settle(() => inCallback() || upgrade());
     });
   }
 
@@ -236,6 +252,7 @@ class UwsServer implements HttpServer {
       });
     }
     this.sockets.stop();
+    this.resident.end();
     this.app.close();
   }
 }
