@@ -11,7 +11,6 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { z } from 'zod';
 import { newId } from '../proto/ids.ts';
 import { insertUser } from '../storage/auth/users.ts';
 import { containerOutlines, insertContainer } from '../storage/compute/containers.ts';
@@ -25,7 +24,7 @@ import { until } from '../test/kit/until.ts';
 
 const [count = 200, idleSeconds = 20] = process.argv.slice(2).map(Number);
 const PER_USER = 3;
-const patience = { timeoutMs: 30 * 60_000, everyMs: 100 };
+const patience = { timeoutMs: 30 * 60_000, everyMs: 200 };
 const MB = 2 ** 20;
 const rows: { row: string; unit: string; ours: number; peers: object }[] = [];
 const ends: (() => unknown)[] = [];
@@ -57,13 +56,16 @@ try {
   const database = await testDatabase();
   ends.unshift(() => database.close());
   const { db } = database;
+  const owners = new Map<string, string>();
   for (let n = 0; n < count; n += PER_USER) {
     const userId = newId();
     await insertUser(db, { id: userId, username: `user${n}`, passwordHash: '' });
     for (let own = 0; own < Math.min(PER_USER, count - n); own++) {
+      const id = newId();
+      owners.set(id, userId);
       await db.tx((tx) =>
         insertContainer(tx, {
-          ...{ id: newId(), userId, name: `box ${own}`, instanceType: 'tiny', memoryMb: 128, storageGb: 1 },
+          ...{ id, userId, name: `box ${own}`, instanceType: 'tiny', memoryMb: 128, storageGb: 1 },
           ...{ image: null, pullPolicy: 'IfNotPresent', mountPaths: ['/root'], sshEnabled: true },
         }),
       );
@@ -112,27 +114,24 @@ try {
   await platform.kill();
   const outlines = await containerOutlines(db);
   const removed = new Set(outlines.filter((_, n) => n % 50 === 0).map(({ id }) => id));
-  const pods = z.object({
-    items: z.array(
-      z.object({ metadata: z.object({ namespace: z.string(), labels: z.record(z.string(), z.string()) }) }),
-    ),
-  });
-  const present = async (): Promise<Map<string, string>> => {
-    const { json } = await cluster.call('GET', '/api/v1/pods?labelSelector=troupe.dev/container');
-    return new Map(
-      pods.parse(json).items.map(({ metadata }) => [metadata.labels['troupe.dev/container'] ?? '', metadata.namespace]),
-    );
-  };
-  for (const [id, namespace] of await present()) {
-    if (removed.has(id)) await cluster.call('DELETE', `/api/v1/namespaces/${namespace}/pods/container-0`);
+  const podOf = (id: string): string => `/api/v1/namespaces/compute-${owners.get(id)}-${id}/pods/container-0`;
+  const isBack = async (id: string): Promise<boolean> => (await cluster.call('GET', podOf(id))).status === 200;
+  for (const id of removed) {
+    await cluster.call('DELETE', podOf(id), { gracePeriodSeconds: 0 });
+    await until(async () => !(await isBack(id)), { ...patience, what: 'a pod is gone' });
   }
   const [sentBefore, receivedBefore] = [proxy.sent, proxy.received];
   platform = await startPlatform({ data, env });
   const again = performance.now();
-  await until(async () => (await present()).size === count && (await running()) === count, {
-    ...patience,
-    what: 'those that were removed run again',
-  });
+  const waiting = new Set(removed);
+  const allAreBack = async (): Promise<boolean> => {
+    for (const id of waiting) {
+      if (!(await isBack(id))) return false;
+      waiting.delete(id);
+    }
+    return (await running()) === count;
+  };
+  await until(allAreBack, { ...patience, what: 'those that were removed run again' });
   report(`after a restart, until ${removed.size} that were removed run again`, 's', (performance.now() - again) / 1000);
   report('traffic of it', 'MB', (proxy.sent + proxy.received - sentBefore - receivedBefore) / MB);
   const machine = `${cpus()[0]?.model ?? 'unknown'} x${cpus().length}, node ${process.version}`;

@@ -144,6 +144,15 @@ test('a container whose namespace is known is found by one small read, also when
   assert.equal(cache.namespaceOf('c'), undefined);
 });
 
+test('C13: events that come twice count once', () => {
+  const cache = new ClusterCache();
+  for (const resource of ['namespaces', 'pods', 'services'] as const) cache.stands(resource, true);
+  for (const type of ['ADDED', 'ADDED', 'MODIFIED', 'MODIFIED']) cache.changed('namespaces', type, namespace('a'));
+  assert.equal(cache.read()?.namespaces.length, 1);
+  for (let n = 0; n < 2; n++) cache.changed('namespaces', 'DELETED', namespace('a'));
+  assert.equal(cache.read()?.namespaces.length, 0);
+});
+
 const pod = (uid: string, phase: string) => ({
   metadata: { name: 'container-0', namespace: 'n', uid, resourceVersion: '1' },
   status: { phase },

@@ -1,6 +1,7 @@
 /** What a real API server does to those who make containers in it. */
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { request } from 'node:https';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
@@ -11,6 +12,7 @@ import { eventually } from '../engine/eventually.ts';
 import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';
 import { type Cutter, startCutter } from '../kit/kubernetes/cutter.ts';
 import { type FakeNode, startFakeNode } from '../kit/kubernetes/fake-node.ts';
+import { applyAll, kubeconfigOf } from '../kit/kubernetes/manifests.ts';
 import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
 
 const specOf = (id: string, change: Partial<ContainerSpec> = {}): ContainerSpec => ({
@@ -36,7 +38,9 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
 
   before(async () => {
     // Without its cache the API server knows of the past what etcd does.
-    cluster = await startCluster({ withoutNode: true, apiServerFlags: ['--watch-cache=false'] });
+    // With so little room it says 429 to all but administrators.
+    const little = ['--max-requests-inflight=1', '--enable-priority-and-fairness=false'];
+    cluster = await startCluster({ withoutNode: true, apiServerFlags: ['--watch-cache=false', ...little] });
     cutter = await startCutter(Number(new URL(cluster.server).port));
     const config = await readFile(cluster.kubeconfig, 'utf8');
     const proxied = join(cluster.folder, 'proxied.kubeconfig');
@@ -190,7 +194,109 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     assert.equal((await engine.inspect('h'))?.phase, 'exited');
     await engine.remove('h');
   });
+
+  test('C13: watches whose connections break again and again miss nothing', async () => {
+    const watch = engine.watch(() => undefined);
+    const listed = async (): Promise<string[]> => (await engine.list()).map(({ id }) => id);
+    for (const id of ['i1', 'i2', 'i3', 'i4']) {
+      cutter.cut();
+      // A connection that broke while something was written says so.
+      await eventually(() => engine.create(specOf(id)));
+      cutter.cut();
+    }
+    await eventually(async () => assert.deepEqual((await listed()).filter((id) => id.startsWith('i')).length, 4));
+    for (const id of ['i1', 'i2', 'i3', 'i4']) {
+      await eventually(() => engine.remove(id));
+      cutter.cut();
+    }
+    await eventually(async () =>
+      assert.deepEqual(
+        (await listed()).filter((id) => id.startsWith('i')),
+        [],
+      ),
+    );
+    await watch.close();
+  });
+
+  /** An engine with the token of a service account that may do everything, but is no administrator to the server. */
+  const accountEngine = async (
+    account: string,
+  ): Promise<{ engine: Engine; kubeconfig: string; renew(): Promise<void> }> => {
+    const metadata = { name: account, namespace: 'default' };
+    const renew = async (): Promise<void> => {
+      await applyAll(cluster, [
+        { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
+        {
+          ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRoleBinding', metadata: { name: account } },
+          roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+          subjects: [{ kind: 'ServiceAccount', ...metadata }],
+        },
+      ]);
+      await kubeconfigOf(cluster, account, 'default');
+    };
+    await renew();
+    const kubeconfig = join(cluster.folder, `${account}.kubeconfig`);
+    const made = kubernetesEngine({ access: { kubeconfig }, installation: 'test', baseImage: 'x/y:1', log });
+    // Its right arrives a moment later.
+    await eventually(() => made.list());
+    return { engine: made, kubeconfig, renew };
+  };
+
+  test('C13: a server with too much to do (429) is asked again until it has room', async () => {
+    const { engine: crowd, kubeconfig } = await accountEngine('crowd');
+    const users = z.object({ users: z.array(z.object({ user: z.object({ token: z.string() }) })) });
+    const [user] = users.parse(JSON.parse(await readFile(kubeconfig, 'utf8'))).users;
+    const statusOf = (): Promise<number> => getStatus(`${cluster.server}/api/v1/pods`, user?.user.token ?? '');
+    try {
+      // The server does refuse when asked by many at once.
+      await eventually(async () => {
+        const statuses = await Promise.all(Array.from({ length: 40 }, statusOf));
+        assert.ok(statuses.includes(429), `no 429 among ${[...new Set(statuses)].join()}`);
+      });
+      const answers = await Promise.all(Array.from({ length: 20 }, () => crowd.inspect('nobody')));
+      assert.equal(answers.length, 20);
+    } finally {
+      await crowd.close();
+    }
+  });
+
+  test('C13: a token that is not accepted any more (401) is read anew', async () => {
+    const { engine: late, renew } = await accountEngine('late');
+    try {
+      const path = '/api/v1/namespaces/default/serviceaccounts/late';
+      await cluster.call('DELETE', path);
+      // The server believes a token for some seconds.
+      await eventually(() => rejectsWith(late.list(), 'unavailable'));
+      await renew();
+      await eventually(() => late.list());
+    } finally {
+      await late.close();
+    }
+  });
+
+  // The last: the cluster's own controllers do not learn of it.
+  test('C13: an authority that changed (CA rotation) is read anew', async () => {
+    await engine.list();
+    await cluster.apiServer.kill();
+    await rm(join(cluster.folder, 'pki'), { recursive: true });
+    cluster.apiServer.start();
+    await cluster.ready();
+    await eventually(() => engine.list());
+  });
 });
+
+/** The status of a GET. */
+function getStatus(url: string, token: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}` };
+    const sent = request(url, { rejectUnauthorized: false, agent: false, headers }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    });
+    sent.on('error', reject);
+    sent.end();
+  });
+}
 
 /** Makes etcd forget all but the present. */
 async function compact(cluster: Cluster): Promise<void> {

@@ -194,7 +194,8 @@ export class KubeClient {
 function waitBefore(error: unknown, tries: number): number | undefined {
   const backoff = Math.min(2000, 100 * 2 ** tries) * (0.5 + Math.random() / 2);
   if (error instanceof KubeReplyError) {
-    if (error.status === 429) return Math.min(longestWaitMs, error.retryAfterMs ?? backoff);
+    // Not all who were told the same at the same moment.
+    if (error.status === 429) return Math.min(longestWaitMs, (error.retryAfterMs ?? 0) + backoff * Math.random());
     if (error.status >= 500) return Math.min(longestWaitMs, error.retryAfterMs ?? backoff);
     if (error.isTooEarly) return backoff;
     // Changed, or made, by another call meanwhile.

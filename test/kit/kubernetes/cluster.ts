@@ -23,6 +23,10 @@ export interface ClusterOptions {
   readonly withoutNode?: boolean;
   /** Added to the API server's command line. */
   readonly apiServerFlags?: readonly string[];
+  /** Added to the controllers'. */
+  readonly controllerFlags?: readonly string[];
+  /** Service accounts are given the API server's certificate, as pods that call it need. */
+  readonly tellsAuthority?: boolean;
 }
 
 /** A cluster that runs. */
@@ -110,6 +114,8 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
       ...[`--kubeconfig=${kubeconfig}`, '--leader-elect=false', '--port=0', '--secure-port=0'],
       ...['--use-service-account-credentials=false', `--service-account-private-key-file=${join(folder, 'sa.key')}`],
       '--concurrent-namespace-syncs=10',
+      ...(options.tellsAuthority === true ? [`--root-ca-file=${join(folder, 'pki/apiserver.crt')}`] : []),
+      ...(options.controllerFlags ?? []),
     ],
     logOf('controllers'),
   );
