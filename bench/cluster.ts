@@ -1,7 +1,7 @@
 /**
  * What do several processes give, and what does it cost to ask an entity at another one, beside bare NATS?
  *
- * `npm run bench -- cluster [ROUNDS] [SECONDS] [PART]` (asks, requests, pushes or moves; all without): (1) remote asks through placement beside bare NATS request/reply between the same two
+ * `npm run bench -- cluster [ROUNDS] [SECONDS] [PART]` (asks, requests or moves; all without): (1) remote asks through placement beside bare NATS request/reply between the same two
  * kinds of processes on one nats-server, in turns; fails when p50 or p99 is above 1.3 times bare. (2) requests a second of 1, 2 and 4
  * processes of `troupe auth` (root; wrk), whose load, broker and database share the machine with them. (3) which part of the entities a node
  * moves that joins or leaves; fails above 1.1 / N.

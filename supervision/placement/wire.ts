@@ -2,6 +2,7 @@
  * What crosses between nodes: one JSON text in UTF-8 a message, on the subject `<prefix>.<node>.<verb>`. Every message says the version
  * of its format; a node reads its own version only, and whoever changes a format so that the version before cannot read it counts up.
  */
+import { isUtf8 } from 'node:buffer';
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
 import { NODE_FORMAT, PlacementError } from '../../proto/placement.ts';
 import { ActorError, type ActorErrorCode } from '../errors.ts';
@@ -49,19 +50,17 @@ export interface RefNews {
   readonly message: Wire | undefined;
 }
 
-const utf8 = new TextEncoder();
-const text = new TextDecoder('utf-8', { fatal: true });
-
 /** An envelope as bytes. */
 export function pack(envelope: { readonly [key: string]: Wire | undefined }): Uint8Array {
-  return utf8.encode(JSON.stringify({ v: FORMAT, ...envelope }));
+  return Buffer.from(JSON.stringify({ v: FORMAT, ...envelope }));
 }
 
 /** The envelope in the bytes. Throws PlacementError `unknown_format`. */
 export function unpack(data: Uint8Array): object {
   let value: unknown;
   try {
-    value = JSON.parse(text.decode(data));
+    if (!isUtf8(data)) throw new TypeError('not UTF-8');
+    value = JSON.parse(Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString());
   } catch (cause) {
     throw new PlacementError('unknown_format', 'a message between nodes is no JSON', { cause });
   }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { z } from 'zod';
 import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
 import { findProgram, skipWithout } from '../kit/require.ts';
 import { until } from '../kit/until.ts';
@@ -10,9 +11,10 @@ import { startChronicle } from './chronicle.ts';
 import { addClients, Load } from './load.ts';
 
 const skip = skipWithoutCluster();
+const CLOCK = `./other-clock.${import.meta.url.endsWith('.js') ? 'js' : 'ts'}`;
 
-async function setting(t: TestContext, size: number) {
-  const cluster = await startCluster(t, { size, started: 0 });
+async function setting(t: TestContext, size: number, nodeArgs: readonly string[] = []) {
+  const cluster = await startCluster(t, { size, started: 0, nodeArgs });
   const chronicle = await startChronicle(cluster.db);
   await Promise.all(cluster.members.map((member) => member.start()));
   await cluster.settled();
@@ -69,6 +71,52 @@ test('X04: all processes die at once and come back: what was acknowledged is the
     replies.every(({ outcome }) => outcome === 'ok'),
     load.failures.slice(-3).join('\n'),
   );
+  assert.deepEqual((await load.verdict()).findings, []);
+});
+
+test('X06: the clock of a process jumps by an hour, ahead and back, and over a leap second: it keeps its shards, and answers', {
+  skip,
+}, async (t) => {
+  const { cluster, clients, load } = await setting(t, 2, ['--import', new URL(CLOCK, import.meta.url).href]);
+  const [one, two] = cluster.members;
+  assert.ok(one !== undefined && two?.pid !== undefined);
+  const { pid } = two;
+  const held = new Set((await cluster.shards()).get(two));
+  const there = clients.filter(({ shard }) => held.has(shard));
+  assert.ok(there.length > 0);
+  const row = z.object({ epochs: z.string(), expires: z.date() });
+  const look = () =>
+    cluster.db.one(
+      row,
+      `select n.expires_at as expires, (select string_agg(shard || ':' || epoch, ',' order by shard) from placement_shards where owner = n.id) as epochs
+       from placement_nodes n where n.address like '%:' || $1`,
+      [String(pid)],
+    );
+  const epochs = async () => (await look())?.epochs;
+  const round = async () => {
+    const before = await epochs();
+    await jumps();
+    return before === (await epochs());
+  };
+  const jumps = async () => {
+    for (const jump of ['an hour ahead', 'an hour back', 'a leap second', 'right again']) {
+      const last = (await look())?.expires ?? new Date();
+      process.kill(pid, 'SIGUSR2');
+      await until(async () => ((await look())?.expires.getTime() ?? 0) - last.getTime() > 1500, {
+        what: `it beats on: ${jump}`,
+        timeoutMs: 60_000,
+      });
+      // Asked of the other one, which finds them at this one.
+      for (const client of there) {
+        const { outcome } = await load.write(client, { among: [one], timeoutMs: 30_000 });
+        assert.equal(outcome, 'ok', `${jump}: ${load.failures.at(-1)}`);
+      }
+    }
+  };
+  // On a machine that stands still for seconds leases are lost whatever the clock says: not in each of three rounds.
+  const moved = [];
+  while (moved.length < 3 && !(await round())) moved.push(await epochs());
+  assert.ok(moved.length < 3, 'shards have moved each time');
   assert.deepEqual((await load.verdict()).findings, []);
 });
 

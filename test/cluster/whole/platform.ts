@@ -52,7 +52,7 @@ export interface WholeOptions {
 
 /** Starts it; it ends with `t`. */
 export async function startWhole(t: Cleanup, { each, people }: WholeOptions): Promise<WholePlatform> {
-  const ground = await layGround(t, { LEAVE_DELAY: '3s' });
+  const ground = await layGround(t, { LEAVE_DELAY: '2s' });
   const { db, domain } = ground;
   const processes: ServiceProcess[] = [];
   const several = async (name: ServiceName) => {
