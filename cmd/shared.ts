@@ -28,7 +28,10 @@ export interface SharedOptions {
 export interface Shared {
   /** Undefined when the bus ends at this process: then it knows of no other. */
   readonly home: Home | undefined;
-  /** Begins to hold entities and to publish the outbox; after the services were started, before they listen. */
+  /**
+   * Begins to hold entities and to publish the outbox; after the services were started, before they listen: an event whose stream is not there yet
+   * would be overtaken by later ones.
+   */
   join(): Promise<void>;
 }
 
@@ -39,13 +42,15 @@ export interface Shared {
 export async function openShared(options: SharedOptions): Promise<Shared> {
   const { database, db, bus, system, log, teardown, isLeaving, roles, isShared } = options;
   if (!isShared) {
-    const relaying = new AbortController();
-    const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
-    teardown.add('outbox relay', async () => {
-      relaying.abort();
-      await relayed;
-    });
-    return { home: undefined, join: async () => {} };
+    const join = async () => {
+      const relaying = new AbortController();
+      const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
+      teardown.add('outbox relay', async () => {
+        relaying.abort();
+        await relayed;
+      });
+    };
+    return { home: undefined, join };
   }
   const onProgress = (line: string) => log.warn({}, line);
   const membership = await openMembership({
