@@ -1,11 +1,13 @@
 /**
- * What does a terminal through the platform cost, beside `docker exec` and beside SSH straight into the container?
+ * What does a terminal through the platform cost, beside `docker exec` and beside SSH straight into the container? And one with a session id,
+ * whose shell is kept in the container, beside one without?
  *
  * `npm run bench -- terminal [ROUNDS] [MEBIBYTES] [KEYS]`: a real platform and a real container on DOCKER_HOST. In turns, each in a
  * PTY of its own: a flood of MEBIBYTES (MB/s from the first byte to the last; medians), then KEYS keys, each typed in one after
  * the other (p50 and p99 until the echo). The peers are OpenSSH's client and Docker's API.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
@@ -16,7 +18,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { z } from 'zod';
 import { startBox } from '../test/kit/containers.ts';
-import { docker, tinyImage } from '../test/kit/docker.ts';
+import { docker, perlImage } from '../test/kit/docker.ts';
 import { deleteAll, logIn, startPlatform } from '../test/kit/platform.ts';
 
 /** A terminal, however it is reached. */
@@ -28,6 +30,8 @@ interface Terminal {
 }
 
 type Open = () => Promise<Terminal>;
+
+const names = ['ours', 'kept', 'ssh', 'exec'] as const;
 
 const SETUP = 'stty -echo -onlcr; PS1=; printf "re""ady"\n';
 const [rounds = 5, mebibytes = 64, keys = 2000] = process.argv.slice(2).map(Number);
@@ -104,9 +108,12 @@ async function within<T>(work: Promise<T>, what: string): Promise<T> {
 
 // ------------------------------------------------------------------------------------------------------------- the ways in
 
-function throughPlatform(url: string, token: string): Open {
+function throughPlatform(url: string, token: string, query: () => string = () => ''): Open {
   return async () => {
-    const socket = new WebSocket(url, { headers: { authorization: `Bearer ${token}` }, perMessageDeflate: false });
+    const socket = new WebSocket(url + query(), {
+      headers: { authorization: `Bearer ${token}` },
+      perMessageDeflate: false,
+    });
     const terminal: Terminal = {
       write: (text) => socket.send(Buffer.from(text)),
       onData: () => {},
@@ -174,7 +181,7 @@ function hijack(path: string, body: string): Promise<Duplex> {
 
 async function main(): Promise<void> {
   const data = await mkdtemp(join(tmpdir(), 'troupe-bench-'));
-  const platform = await startPlatform({ data, env: { DEFAULT_IMAGE: await tinyImage() } });
+  const platform = await startPlatform({ data, env: { DEFAULT_IMAGE: await perlImage() } });
   const { urls, admin } = platform.ready;
   try {
     const token = await logIn(urls.auth, admin.username, admin.password ?? '');
@@ -182,6 +189,7 @@ async function main(): Promise<void> {
       const box = await startBox(urls.compute, token, data);
       await compare({
         ours: throughPlatform(`${box.ws}/terminal`, token),
+        kept: throughPlatform(`${box.ws}/terminal`, token, () => `?session=${randomUUID()}`),
         ssh: throughSsh(box.address, box.keyFile),
         exec: throughExec(box.dockerId),
       });
@@ -194,10 +202,9 @@ async function main(): Promise<void> {
   }
 }
 
-async function compare(ways: Record<'ours' | 'ssh' | 'exec', Open>): Promise<void> {
-  const names = ['ours', 'ssh', 'exec'] as const;
-  const rates = { ours: [0], ssh: [0], exec: [0] };
-  const times = { ours: [0], ssh: [0], exec: [0] };
+async function compare(ways: Record<(typeof names)[number], Open>): Promise<void> {
+  const rates = { ours: [0], kept: [0], ssh: [0], exec: [0] };
+  const times = { ours: [0], kept: [0], ssh: [0], exec: [0] };
   for (const name of names) {
     await flood(ways[name]); // Lets compilers settle.
     rates[name] = [];
@@ -206,7 +213,10 @@ async function compare(ways: Record<'ours' | 'ssh' | 'exec', Open>): Promise<voi
   for (let round = 0; round < rounds; round++) {
     for (const name of names) rates[name].push(await flood(ways[name]));
   }
-  const terminals = { ours: await echoing(ways.ours), ssh: await echoing(ways.ssh), exec: await echoing(ways.exec) };
+  const terminals = {
+    ...{ ours: await echoing(ways.ours), kept: await echoing(ways.kept) },
+    ...{ ssh: await echoing(ways.ssh), exec: await echoing(ways.exec) },
+  };
   for (let key = 0; key < keys; key++) {
     for (const name of names) times[name].push(await echo(terminals[name]));
     await delay(4); // Lets the keys that were taken back be shown.
@@ -214,6 +224,7 @@ async function compare(ways: Record<'ours' | 'ssh' | 'exec', Open>): Promise<voi
   for (const name of names) terminals[name].close();
   const row = (name: string, unit: string, of: (way: (typeof names)[number]) => number) => ({
     ...{ row: name, unit, ours: of('ours') },
+    kept: of('kept'),
     peers: { ssh: of('ssh'), exec: of('exec') },
   });
   const rows = [
@@ -224,9 +235,10 @@ async function compare(ways: Record<'ours' | 'ssh' | 'exec', Open>): Promise<voi
   const added = rows.map(({ ours, peers }) => (ours - peers.ssh).toFixed(2));
   const line = (...cells: (string | number)[]) =>
     `${cells.map((cell, i) => (i === 0 ? String(cell).padEnd(12) : String(cell).padStart(10))).join('')}\n`;
-  process.stdout.write(line('terminal', 'unit', 'ours', 'ssh', 'exec', 'ours/ssh', 'ours-ssh'));
-  for (const [i, { row: name, unit, ours, peers }] of rows.entries()) {
-    process.stdout.write(line(name, unit, ours, peers.ssh, peers.exec, (ours / peers.ssh).toFixed(2), added[i] ?? ''));
+  process.stdout.write(line('terminal', 'unit', 'ours', 'kept', 'ssh', 'exec', 'ours/ssh', 'ours-ssh', 'kept/ours'));
+  for (const [i, { row: name, unit, ours, kept, peers }] of rows.entries()) {
+    const ratios = [(ours / peers.ssh).toFixed(2), added[i] ?? '', (kept / ours).toFixed(2)];
+    process.stdout.write(line(name, unit, ours, kept, peers.ssh, peers.exec, ...ratios));
   }
   const machine = `${cpus()[0]?.model ?? 'unknown'} x${cpus().length}, node ${process.version}`;
   process.stdout.write(`${JSON.stringify({ bench: 'terminal', machine, mebibytes, rows })}\n`);

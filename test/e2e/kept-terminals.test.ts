@@ -117,6 +117,11 @@ describe('a terminal with a session id outlives the process it was opened at', {
     await does(third, 'stty size', /24 80/);
     third.send('{"type":"resize","cols":100,"rows":30}');
     await does(third, 'stty size', /30 100/);
+    // Who may log in by SSH changes, which ends the sessions of keys that may not any more: not ours.
+    const ssh = (ssh_enabled: boolean) =>
+      request('PUT', `${at(two).url}/compute/containers/${box.id}/ssh`, { token: ann, body: { ssh_enabled } });
+    for (const isEnabled of [false, true]) assert.equal((await ssh(isEnabled)).status, 200);
+    await does(third, 'echo "<$marker again>"', /<kept again>/);
     await third.close(1000);
     await noHolders(box);
   });

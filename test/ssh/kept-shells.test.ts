@@ -1,112 +1,15 @@
 /** Shells that a holder keeps beside a real sshd: whatever becomes of connections, the shell stays, and nothing that it prints is lost. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { chmod, mkdir, readdir, stat, symlink } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { join } from 'node:path';
-import type { Duplex } from 'node:stream';
-import { after, describe, type TestContext, test } from 'node:test';
-import { inspect } from 'node:util';
-import type { Engine, KeptShell, Log, Shell, ShellKeeping } from '../../proto/ports.ts';
-import { sshShells } from '../../transports/ssh/shells.ts';
+import { describe, test } from 'node:test';
 import { failOnLeaks } from '../kit/leaks.ts';
-import { findProgram, skipUnless } from '../kit/require.ts';
-import { tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
-import { type Sshd, skipWithoutSshd, startSshd } from './sshd.ts';
+import { gone, has, place, SIZE, skip, TIMES } from './keeping.ts';
 
 failOnLeaks();
 
-const SIZE = { cols: 80, rows: 24, term: 'xterm-256color' };
-const TIMES = { lingerMs: 30_000, lifeMs: Number.POSITIVE_INFINITY };
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
-const skip = skipWithoutSshd || skipUnless(findProgram('perl') !== undefined, 'perl');
-const sshd: Promise<Sshd> | undefined = skip ? undefined : startSshd({ after });
-
-/** A shell with what it shows: all that came through this connection. */
-interface Seen {
-  readonly shell: Shell;
-  readonly kept: KeptShell;
-  readonly socket: Duplex;
-  text(): string;
-  type(text: string): void;
-}
-
-interface Place {
-  readonly folder: string;
-  /** Unless `tells`, what was seen is not said. */
-  open(keeping?: Partial<ShellKeeping>, size?: typeof SIZE, tells?: boolean): Promise<Seen>;
-  /** Names of the sockets of holders that live. */
-  holders(): Promise<string[]>;
-}
-
-/** A folder for holders, all of which are hung up at the end. */
-async function place(t: TestContext, log: Log = silent): Promise<Place> {
-  const server = await sshd;
-  assert.ok(server);
-  // Before the folder goes, and its sockets with it.
-  const ends: (() => Promise<void>)[] = [];
-  t.after(async () => {
-    for (const end of ends) await end();
-  });
-  const folder = join(await tempDir(t), 'holders');
-  const sockets: Duplex[] = [];
-  const dial: Engine['dial'] = async (...args) => {
-    const socket = await server.dial(...args);
-    sockets.push(socket);
-    return socket;
-  };
-  const privateKey = async () => server.user.privateKey;
-  const shells = sshShells({ dial, privateKey, username: server.username, log, keepingFolder: folder });
-  const holders = async () => {
-    const names = await readdir(folder).catch(() => []);
-    return names.filter((name) => name !== 'lock');
-  };
-  const open: Place['open'] = async (keeping, size = SIZE, tells = true) => {
-    const wanted = { name: 'shell1', ...TIMES, ...keeping };
-    const shell = await shells.open('c1', size, new AbortController().signal, wanted);
-    const socket = sockets.at(-1);
-    const { kept } = shell;
-    assert.ok(kept !== undefined && socket !== undefined, 'the shell is kept');
-    let text = '';
-    shell.stream
-      .on('error', () => {})
-      .on('data', (chunk: Buffer) => {
-        text += chunk.toString('latin1');
-        if (tells) kept.seen(chunk.length);
-      });
-    return { shell, kept, socket, text: () => text, type: (typed) => void shell.stream.write(typed) };
-  };
-  ends.push(async () => {
-    for (const name of await holders()) {
-      if (!(await isLive(join(folder, name)))) continue;
-      const { shell } = await open({ name });
-      shell.close();
-    }
-    await until(async () => (await holders()).length === 0, { what: 'all holders have ended' });
-  });
-  return { folder, open, holders };
-}
-
-/** Whether somebody listens on a socket file. */
-function isLive(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(path);
-    socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
-    socket.on('connect', () => socket.destroy());
-  });
-}
-
-const has = (seen: Seen, text: string | RegExp) =>
-  until(() => (typeof text === 'string' ? seen.text().includes(text) : text.test(seen.text())), {
-    what: `${text} in ${JSON.stringify(seen.text().slice(-300))}`,
-    timeoutMs: 20_000,
-  });
-const gone = (at: Place) => until(async () => (await at.holders()).length === 0, { what: 'the holder has ended' });
-
-describe('a shell that is kept', { skip, timeout: 120_000 }, () => {
+describe('a shell that is kept', { skip, timeout: 230_000 }, () => {
   test('is a login shell on a terminal of the asked size, follows a resize, and tells its exit', async (t) => {
     const at = await place(t);
     const seen = await at.open({}, { cols: 91, rows: 33, term: 'vt220' });
@@ -350,128 +253,8 @@ describe('a shell that is kept', { skip, timeout: 120_000 }, () => {
     assert.ok(between > 0);
     seen.shell.stream.resume();
     const again = () => seen.text().slice(before + between);
-    await until(() => again().endsWith('END\n'));
-    assert.match(again(), /ready1\n2\n[\s\S]*\n20000\nEND\n$/);
-  });
-
-  test('ends when its holder is killed', async (t) => {
-    const at = await place(t);
-    const seen = await at.open();
-    const failure = new Promise<unknown>((resolve) => seen.shell.stream.once('error', resolve));
-    seen.type('echo parent=$PPID\n');
-    await has(seen, /parent=(\d+)/);
-    process.kill(Number(/parent=(\d+)/.exec(seen.text())?.[1]), 'SIGKILL');
-    assert.match(String(await failure), /connection to the container was lost/);
-    const again = await at.open();
-    again.type('echo fre""sh\n');
-    await has(again, 'fresh');
-  });
-
-  test('has its socket where nobody else may enter, and goes nowhere else', async (t) => {
-    const at = await place(t);
-    const seen = await at.open();
-    seen.type('echo he""re\n');
-    await has(seen, 'here');
-    assert.equal((await stat(at.folder)).mode & 0o777, 0o700);
-    assert.equal((await stat(join(at.folder, 'shell1'))).mode & 0o077, 0);
-  });
-
-  test('stays when connections to its socket talk nonsense, say nothing or break in the middle', async (t) => {
-    const at = await place(t);
-    const seen = await at.open();
-    seen.type('echo on""e\n');
-    await has(seen, 'one');
-    const path = join(at.folder, 'shell1');
-    for (const words of [
-      '',
-      'H\0\0\0\0',
-      'I\0\0\0\x05exit\n',
-      'L\xff\xff\xff\xff',
-      'L\0\0\0\x08\0\0',
-      '\0'.repeat(100),
-    ]) {
-      const socket = connect(path);
-      socket.on('error', () => {}).on('connect', () => socket.end(Buffer.from(words, 'latin1')));
-      await once(socket, 'close');
-    }
-    const silent = Array.from({ length: 30 }, () =>
-      connect(path)
-        .on('error', () => {})
-        .resume(),
-    );
-    seen.type('echo tw""o\n');
-    await has(seen, 'two');
-    for (const socket of silent) socket.destroy();
-  });
-
-  test('finds its place again after a container that was killed, whatever lies there', async (t) => {
-    const at = await place(t);
-    await mkdir(at.folder, { mode: 0o700 });
-    for (const name of ['shell1', 'old']) {
-      const left = spawnSync('perl', [
-        '-MSocket',
-        '-e',
-        'socket(S,PF_UNIX,SOCK_STREAM,0);bind(S,pack_sockaddr_un(shift))',
-        join(at.folder, name),
-      ]);
-      assert.equal(left.status, 0);
-    }
-    const seen = await at.open();
-    seen.type('echo he""re\n');
-    await has(seen, 'here');
-    assert.deepEqual(await at.holders(), ['shell1']);
-  });
-});
-
-describe('where a shell cannot be kept it is a plain one', { skip, timeout: 60_000 }, () => {
-  const plain = async (t: TestContext, folder: string, config: readonly string[] = []) => {
-    const server = await startSshd(t, config);
-    const notes: string[] = [];
-    const log: Log = { ...silent, debug: (fields) => void notes.push(inspect(fields)), child: () => log };
-    const options = {
-      dial: server.dial,
-      privateKey: async () => server.user.privateKey,
-      username: server.username,
-      log,
-    };
-    const never = new AbortController().signal;
-    const shell = await sshShells({ ...options, keepingFolder: folder }).open('c1', SIZE, never, {
-      name: 'a',
-      ...TIMES,
-    });
-    let text = '';
-    shell.stream.on('data', (chunk: Buffer) => {
-      text += chunk.toString('latin1');
-    });
-    assert.equal(shell.kept, undefined);
-    shell.stream.write('echo he""re\n');
-    await until(() => text.includes('here'));
-    shell.stream.write('exit 3\n');
-    assert.deepEqual(await shell.ended, { code: 3, signal: null });
-    return notes.join();
-  };
-
-  test('without perl', async (t) => {
-    const note = await plain(t, join(await tempDir(t), 'holders'), ['SetEnv PATH=/nowhere']);
-    assert.match(note, /perl/);
-  });
-
-  test('in a folder that others may enter, or that is none', async (t) => {
-    const dir = await tempDir(t);
-    const open = join(dir, 'open');
-    await mkdir(open);
-    await chmod(open, 0o755);
-    assert.match(await plain(t, open), /no folder/);
-    await symlink(dir, join(dir, 'link'));
-    assert.match(await plain(t, join(dir, 'link')), /no folder/);
-    assert.match(await plain(t, '/proc/holders'), /no folder/);
-  });
-
-  test('where commands are not what was asked for', async (t) => {
-    const note = await plain(t, join(await tempDir(t), 'h'), [
-      'ForceCommand if [ -t 0 ]; then exec sh -l; fi; echo no',
-    ]);
-    assert.match(note, /it ended/);
+    await until(() => again().includes('END\n'));
+    assert.match(again(), /ready1\n2\n[\s\S]*\n20000\nEND\n/);
   });
 });
 

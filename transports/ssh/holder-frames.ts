@@ -27,6 +27,7 @@ export const OUTPUT_BYTES = 256 * 1024;
 /** Largest frame either side sends. */
 const MAX_FRAME_BYTES = 256 * 1024;
 const HEAD_BYTES = 5;
+const OUTPUT = 'O'.charCodeAt(0);
 /** `L` for a shell that lives as long as it likes. */
 const FOR_EVER = 0xffff_ffff;
 
@@ -66,23 +67,30 @@ function inRange(ms: number): number {
   return Math.max(0, Math.min(FOR_EVER - 1, Math.trunc(ms)));
 }
 
-/** Takes frames out of a stream of bytes. */
+/** Takes frames out of a stream of bytes. Output is handed on as it comes, in as many pieces as that is. */
 export class FrameReader {
   readonly #onFrame: (letter: string, data: Buffer) => void;
   #rest: Buffer | undefined;
+  /** Bytes of output that are still to come of the frame under way. */
+  #left = 0;
 
   constructor(onFrame: (letter: string, data: Buffer) => void) {
     this.#onFrame = onFrame;
   }
 
-  /** Hands on all frames that are complete now. Returns false when the bytes make no sense. */
+  /** Hands on all that is complete now. Returns false when the bytes make no sense. */
   push(chunk: Buffer): boolean {
     const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
     this.#rest = undefined;
-    let at = 0;
+    let at = this.#output(bytes, 0);
     while (bytes.length - at >= HEAD_BYTES) {
       const size = bytes.readUInt32BE(at + 1);
       if (size > MAX_FRAME_BYTES) return false;
+      if (bytes[at] === OUTPUT) {
+        this.#left = size;
+        at = this.#output(bytes, at + HEAD_BYTES);
+        continue;
+      }
       const end = at + HEAD_BYTES + size;
       if (end > bytes.length) break;
       this.#onFrame(String.fromCharCode(bytes[at] ?? 0), bytes.subarray(at + HEAD_BYTES, end));
@@ -90,5 +98,13 @@ export class FrameReader {
     }
     if (at < bytes.length) this.#rest = bytes.subarray(at);
     return true;
+  }
+
+  /** Hands on what is output from there; where that ends. */
+  #output(bytes: Buffer, at: number): number {
+    const end = Math.min(bytes.length, at + this.#left);
+    if (end > at) this.#onFrame('O', bytes.subarray(at, end));
+    this.#left -= end - at;
+    return end;
   }
 }

@@ -41,12 +41,13 @@ function awaitHello(client: Client, channel: ClientChannel): Promise<ClientChann
     const onData = (chunk: Buffer) => {
       before = Buffer.concat([before, chunk]);
       const at = before.indexOf(HELLO);
-      if (at < 0) {
-        if (before.length > MAX_BEFORE_BYTES) fail('something else answers');
+      if (at < 0 && before.length <= MAX_BEFORE_BYTES) return;
+      // A holder speaks when it is spoken to: nothing comes after the hello.
+      if (at + HELLO.length !== before.length) {
+        fail('something else answers');
         return;
       }
       settle();
-      // A holder speaks when it is spoken to: nothing comes after the hello.
       channel.pause();
       resolve(channel);
     };
