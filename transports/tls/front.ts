@@ -2,6 +2,7 @@
  * The TLS door: reads the server name before the handshake, then ends TLS here, passes it through untouched, or refuses with the alert
  * that says why (interface section 4.5, TLS handling). Listens nowhere itself: connections are handed to it.
  */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
 import { readFirstOfWire } from '../tcp/first-bytes-of-wire.ts';
@@ -52,8 +53,13 @@ const ALERTS = {
   internal_error: Buffer.of(0x15, 3, 3, 0, 2, 2, 80),
 } as const;
 
-/** A certificate with its key, ready for handshakes. Clients that come back resume with it, and with no other (its ticket keys are its own). */
+/**
+ * A certificate with its key, ready for handshakes. Clients that come back resume with it, and with no other (its ticket keys are its own). Throws
+ * when either is none or they do not fit: a context takes an empty certificate, of a file that is just being written, and then refuses every client.
+ */
 export function certificateContext(pem: { readonly cert: string; readonly key: string }): Certificate {
+  if (!new X509Certificate(pem.cert).checkPrivateKey(createPrivateKey(pem.key)))
+    throw new Error('The private key is not that of the certificate.');
   return createSecureContext({ ...pem, minVersion: 'TLSv1.2', honorCipherOrder: true, sessionIdContext: 'troupe' });
 }
 
