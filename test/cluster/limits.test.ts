@@ -1,14 +1,17 @@
-/** What a user may have of containers, keys and hostnames holds when clients race over several processes of the services. */
+/** What a user may have of containers, keys, hostnames and sockets holds when clients race over several processes of the services. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MAX_CONTAINERS, MAX_SSH_KEYS } from '../../proto/compute.ts';
 import { newId } from '../../proto/ids.ts';
 import { MAX_MAPPINGS } from '../../proto/network.ts';
+import { MAX_SOCKETS } from '../../proto/notify.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
 import { publicKey } from '../compute/kit/world.ts';
 import { race, startFront } from '../kit/cluster/front.ts';
 import { layGround, type Person, skipWithoutServices } from '../kit/cluster/services.ts';
 import { deleteAll } from '../kit/platform.ts';
+import { until } from '../kit/until.ts';
+import { type SocketEnd, type TestSocket, websocket } from '../kit/websocket.ts';
 
 const skip = skipWithoutServices();
 
@@ -81,4 +84,53 @@ test('a hostname belongs to one of all who claim it at once at three gateways; m
   const added = await race(MAX_MAPPINGS + 15, (n) => claim(ann, `n${n}.example.org`));
   assert.deepEqual([added.get(201), added.get(403)], [MAX_MAPPINGS - had, 15 + had], JSON.stringify([...added]));
   assert.equal(await db.run('select from domain_mappings where user_id = $1', [ann.id]), MAX_MAPPINGS);
+});
+
+test('five sockets of notifications stay when a user opens twelve at once over three processes of notify; then a place is free when one has gone', {
+  skip,
+}, async (t) => {
+  const ground = await layGround(t);
+  const [ann, bob] = [await ground.person('ann'), await ground.person('bob')];
+  const processes = await Promise.all([ground.start('notify'), ground.start('notify'), ground.start('notify')]);
+  await ground.settled('notify');
+  const open = new Set<TestSocket>();
+  const ends: SocketEnd[] = [];
+  const connect = async (n: number, { token }: Person) => {
+    const { url = '' } = processes[n % processes.length] ?? {};
+    const socket = await websocket(ground, `${url.replace('http', 'ws')}/ws/notifications?token=${token}`);
+    if (token !== ann.token) return socket;
+    open.add(socket);
+    void socket.closed.then((end) => {
+      open.delete(socket);
+      ends.push(end);
+    });
+    return socket;
+  };
+  const all = (count: number) => Promise.all(Array.from({ length: count }, (_, n) => connect(n, ann)));
+  const full = { code: 1008, reason: 'connection limit reached' };
+  /** Until so many have been closed: each because of the limit. */
+  const closed = async (count: number) => {
+    await until(() => ends.length >= count, { what: `${count} sockets are closed`, timeoutMs: 30_000 });
+    assert.deepEqual([ends, open.size], [Array(count).fill(full), MAX_SOCKETS]);
+    ends.length = 0;
+  };
+
+  const others = await connect(0, bob);
+  await all(12);
+  await closed(12 - MAX_SOCKETS);
+  // None of the five goes for those that come later, whichever process they come to.
+  const five = [...open];
+  await all(3);
+  await closed(3);
+  assert.deepEqual([...open], five);
+
+  for (const leaving of five.slice(0, 3)) {
+    open.delete(leaving);
+    assert.equal((await leaving.close(1000)).code, 1000);
+    ends.length = 0;
+    await all(3);
+    await closed(2);
+  }
+  assert.equal(five.filter((socket) => open.has(socket)).length, 2);
+  assert.equal(others.socket.readyState, others.socket.OPEN, 'nobody else is touched');
 });

@@ -4,11 +4,11 @@ import { test } from 'node:test';
 import { skipWithoutServices } from '../kit/cluster/services.ts';
 import { runRolling } from './whole/rolling.ts';
 
-test('X04, X16: one process of each service restarts under load: no request fails, and sockets that come back have missed nothing', {
+test('X04, X16: one of two machines with a process of each service restarts under load: no request fails, and sockets and terminals that come back have missed nothing', {
   skip: skipWithoutServices(),
 }, async (t) => {
-  const { problems, requests, restarts, notifications, lines, statuses, logs } = await runRolling(t, {
-    ...{ each: 2, restarted: 1, people: 2 },
+  const { problems, requests, restarts, notifications, lines, statuses, terminals, logs } = await runRolling(t, {
+    ...{ each: 2, restarted: 1, people: 2, isByMachine: true },
   });
   assert.deepEqual(problems, [], logs.join('\n'));
   assert.equal(restarts, 5);
@@ -17,7 +17,7 @@ test('X04, X16: one process of each service restarts under load: no request fail
     ...['api/domain-mappings', 'api/metrics', 'api/notifications', 'api/session', 'api/settings'],
     ...['compute/containers', 'compute/ssh-keys', 'pod-metrics'],
   ]);
-  const seen = { notifications, lines, statuses };
+  const seen = { notifications, lines, statuses, ...terminals };
   assert.ok(
     Object.values(seen).every((n) => n > 0),
     JSON.stringify(seen),

@@ -3,7 +3,7 @@
  *
  * `npm run soak -- rolling [PROCESSES] [PEOPLE] [ROUNDS]` (nats-server; DOCKER_HOST names an engine): so many processes of each of auth, compute, gateway, monitor and notify, behind
  * balancers that know nothing but whether a connection is taken. People use all services through the gateways, hold sockets of
- * notifications, statuses and a log, and try again only what was reset on its way. Fails when a request failed, or a socket was not told of
+ * notifications, statuses and a log and terminals with a session id, and try again only what was reset on its way. Fails when a request failed, or a socket was not told of
  * something, or was told twice.
  */
 import { cpus, loadavg } from 'node:os';
@@ -31,7 +31,7 @@ try {
   const { requests, problems } = report;
   out(
     `\n${report.restarts} restarts; ${requests.count} requests answered, ${requests.failures.length} failed; ${requests.refused} asked of another gateway because ` +
-      `the first took no connection, ${requests.resets} sent again after a reset, ${requests.resetChanges} of them changes; ${report.notifications} notifications, ${report.lines} lines, ${report.statuses} statuses`,
+      `the first took no connection, ${requests.resets} sent again after a reset, ${requests.resetChanges} of them changes; ${report.notifications} notifications, ${report.lines} lines, ${report.statuses} statuses; ${report.terminals.numbers} numbers of terminals that came back ${report.terminals.returns} times`,
   );
   for (const [service, count] of requests.answered) out(`  ${service}: ${count}`);
   for (const [kind, counts] of Object.entries(report.ends)) out(`sockets of ${kind} ended: ${JSON.stringify(counts)}`);

@@ -15,6 +15,7 @@ import {
   type ServiceProcess,
 } from '../../kit/cluster/services.ts';
 import { type Box, startBox } from '../../kit/containers.ts';
+import { perlImage } from '../../kit/docker.ts';
 import { deleteAll } from '../../kit/platform.ts';
 import { type Cleanup, tempDir } from '../../kit/temp.ts';
 import { type TestSocket, websocket } from '../../kit/websocket.ts';
@@ -40,8 +41,9 @@ export interface WholePlatform {
   readonly people: readonly Person[];
   /** Of the first of the people: one that goes on, one for starts and stops. */
   readonly boxes: readonly [Box, Box];
-  /** Opens a WebSocket through one of the gateways. Rejects when that one does not take it. */
-  connect(path: string): Promise<TestSocket>;
+  readonly gateways: readonly ServiceProcess[];
+  /** Opens a WebSocket through `gateway`, else through the gateways that are ready in turn. Rejects when that one does not take it. */
+  connect(path: string, gateway?: ServiceProcess): Promise<TestSocket>;
 }
 
 export interface WholeOptions {
@@ -52,25 +54,29 @@ export interface WholeOptions {
 
 /** Starts it; it ends with `t`. */
 export async function startWhole(t: Cleanup, { each, people }: WholeOptions): Promise<WholePlatform> {
-  const ground = await layGround(t, { LEAVE_DELAY: '2s' });
+  // Perl keeps the shells of terminals.
+  const ground = await layGround(t, { LEAVE_DELAY: '2s', DEFAULT_IMAGE: await perlImage() });
   const { db, domain } = ground;
-  const processes: ServiceProcess[] = [];
-  const several = async (name: ServiceName) => {
-    const started = await Promise.all(Array.from({ length: each }, () => ground.start(name)));
-    processes.push(...started);
-    return started;
-  };
-  const routed = [];
-  for (const { name, endpoints } of BEHIND) {
-    const balancer = await openBalancer(ground);
-    const all = await several(name);
-    keepReady(ground, all, (ready) => {
-      balancer.targets = ready.map(({ port }) => port);
-    });
-    routed.push({ name, endpoints, target: `127.0.0.1:${balancer.port}` });
-  }
-  await installServiceRoutes(db, domain, routed);
-  const gateways = await several('gateway');
+  const several = (name: ServiceName) => Promise.all(Array.from({ length: each }, () => ground.start(name)));
+  const balancers = await Promise.all(
+    BEHIND.map(async (service) => ({ ...service, balancer: await openBalancer(ground) })),
+  );
+  await installServiceRoutes(
+    db,
+    domain,
+    balancers.map(({ name, endpoints, balancer }) => ({ name, endpoints, target: `127.0.0.1:${balancer.port}` })),
+  );
+  const [gateways, ...services] = await Promise.all([
+    several('gateway'),
+    ...balancers.map(async ({ name, balancer }) => {
+      const all = await several(name);
+      keepReady(ground, all, (ready) => {
+        balancer.targets = ready.map(({ port }) => port);
+      });
+      return all;
+    }),
+  ]);
+  const processes = [...services.flat(), ...gateways];
   let ready: readonly ServiceProcess[] = gateways;
   keepReady(ground, gateways, (those) => {
     ready = those;
@@ -84,13 +90,13 @@ export async function startWhole(t: Cleanup, { each, people }: WholeOptions): Pr
     const alive = processes.find(({ name, isRunning }) => name === 'compute' && isRunning);
     if (alive !== undefined) await deleteAll(alive.url, token);
   });
-  const boxes = [await startBox(compute, token, folder), await startBox(compute, token, folder)] as const;
+  const boxes = await Promise.all([startBox(compute, token, folder), startBox(compute, token, folder)]);
   let turn = 0;
   return {
-    ...{ ground, processes, boxes, people: persons },
+    ...{ ground, processes, gateways, boxes, people: persons },
     front: startFront(ground, () => ready.map(({ https }) => https), domain),
-    connect: (path) => {
-      const { url = '' } = ready[turn++ % ready.length]?.https ?? {};
+    connect: (path, gateway) => {
+      const { url = '' } = (gateway ?? ready[turn++ % ready.length])?.https ?? {};
       const options = { headers: { host: domain }, servername: domain, rejectUnauthorized: false };
       return websocket(ground, `${url.replace('http', 'ws')}${path}`, options);
     },

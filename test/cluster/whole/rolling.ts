@@ -1,20 +1,27 @@
-/** A new version comes to a whole platform: every process is told to end and started again, one after the other, while people use all of it. */
+/**
+ * A new version comes to a whole platform: every process is told to end and started again, one after the other or one machine's after the
+ * other's, while people use all of it.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../../proto/notification.ts';
 import { natsBus } from '../../../transports/bus/nats.ts';
+import type { ServiceProcess } from '../../kit/cluster/services.ts';
 import { silentLog } from '../../kit/database.ts';
 import type { Cleanup } from '../../kit/temp.ts';
 import { until } from '../../kit/until.ts';
 import { CATEGORY, Lines, Notifications, Statuses } from './followers.ts';
 import { startWhole, type WholePlatform } from './platform.ts';
 import { Requests } from './requests.ts';
+import { openTerminals } from './terminals.ts';
 
 export interface RollingOptions {
   /** Processes of each service. */
   readonly each: number;
   /** Which of them are restarted, of each service: the first so many. */
   readonly restarted: number;
+  /** The first of each service at the same time, as if they were on one machine, then the second of each. Default: one at a time. */
+  readonly isByMachine?: boolean;
   readonly people: number;
   /** Default 1. */
   readonly rounds?: number;
@@ -30,6 +37,8 @@ export interface RollingReport {
   readonly lines: number;
   /** Statuses of a container that was stopped and started all the time, seen by a socket. */
   readonly statuses: number;
+  /** Numbers that shells with a session id printed and their clients saw, and how often those came back. */
+  readonly terminals: { readonly numbers: number; readonly returns: number };
   /** How sockets ended, by kind. */
   readonly ends: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** The newest part of each process's log. */
@@ -55,40 +64,45 @@ export async function runRolling(t: Cleanup, options: RollingOptions): Promise<R
   ground.after(async () => {
     for (const client of Object.values(clients).flat()) await client.stop();
   });
-  // Terminals that outlive their process belong here: a client of their own in followers.ts, with numbered lines both ways.
   await print(platform, steady.id, first.token);
   await until(() => lines.last > 0, { what: 'the log is followed', timeoutMs: 60_000 });
+  const terminals = await openTerminals(platform, steady.id, first.token);
   const publisher = publishTo(platform);
   const requests = new Requests(front, people);
   ground.after(() => requests.stop());
   const changes = changeAlways(platform, changing.id, first.token, statuses);
 
   let restarts = 0;
+  const restart = async (process: ServiceProcess) => {
+    const { name } = process;
+    const [before, known, began] = [requests.count, requests.failures.length, performance.now()];
+    const code = await process.stop();
+    if (code !== 0) problems.push(`a process of ${name} ended with ${code}:\n${process.log.slice(-2000)}`);
+    const ended = performance.now();
+    await process.start();
+    await ground.settled();
+    restarts += 1;
+    const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
+    options.onRestart?.(
+      `${name} ${process.port}: ended within ${seconds(ended - began)}, back after ${seconds(performance.now() - ended)}; ` +
+        `${requests.count - before} requests answered, ${requests.failures.length} failed${requests.failures.length === known ? '' : ` (${requests.failures.at(-1)})`}`,
+    );
+  };
   const names = [...new Set(processes.map((one) => one.name))];
-  const chosen = names.flatMap((name) => processes.filter((one) => one.name === name).slice(0, options.restarted));
-  for (let round = 0; round < (options.rounds ?? 1); round++) {
-    for (const process of chosen) {
-      const { name } = process;
-      const before = requests.count;
-      const known = requests.failures.length;
-      const began = performance.now();
-      const code = await process.stop();
-      if (code !== 0) problems.push(`a process of ${name} ended with ${code}:\n${process.log.slice(-2000)}`);
-      const ended = performance.now();
-      await process.start();
-      await ground.settled();
-      restarts += 1;
-      const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
-      options.onRestart?.(
-        `${name} ${process.port}: ended within ${seconds(ended - began)}, back after ${seconds(performance.now() - ended)}; ` +
-          `${requests.count - before} requests answered, ${requests.failures.length} failed${requests.failures.length === known ? '' : ` (${requests.failures.at(-1)})`}`,
-      );
+  const machines = Array.from({ length: options.restarted }, (_, n) =>
+    names.flatMap((name) => processes.filter((one) => one.name === name)[n] ?? []),
+  );
+  for (let round = 0; round < (options.rounds ?? 1); round++)
+    for (const machine of machines) {
+      if (options.isByMachine) await Promise.all(machine.map(restart));
+      else for (const process of machine) await restart(process);
     }
-  }
   const changed = await changes.stop();
   problems.push(...changed.problems);
   await requests.stop();
   problems.push(...requests.failures);
+  problems.push(...(await terminals.check()));
+  await terminals.stop();
   const published = await publisher.stop();
   const lineNow = lines.last;
   try {
@@ -118,6 +132,7 @@ export async function runRolling(t: Cleanup, options: RollingOptions): Promise<R
   }
   return {
     ...{ problems, requests, restarts, ends, lines: lines.last, statuses: changed.seen },
+    terminals: { numbers: terminals.numbers, returns: terminals.returns },
     notifications: published.reduce((sum, n) => sum + n, 0),
     logs: processes.map(({ name, port, log }) => `--- ${name} ${port}\n${log.slice(-4000)}`),
   };
