@@ -191,7 +191,7 @@ async function trial(reference: string): Promise<void> {
   await applyAll(cluster, [
     ...first,
     secret('troupe', {
-      DATABASE_URL: `postgres://postgres@${machine}:${postgres}/postgres`,
+      DATABASE_URL: `postgres://troupe@${machine}:${postgres}/postgres`,
       NATS_URL: `nats://${machine}:${await offer({ port: nats.port })}`,
       JWT_SECRET: 'the shared secret of this trial, long enough',
       ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
