@@ -168,7 +168,10 @@ async function trial(reference: string): Promise<void> {
   await copyImage(reference, docker.socket);
   say('the node has the image');
 
-  await run('ip', ['addr', 'add', `${machine}/32`, 'dev', await readFile(join(cluster.folder, 'bridge'), 'utf8')]);
+  const bridge = await readFile(join(cluster.folder, 'bridge'), 'utf8');
+  await run('ip', ['addr', 'add', `${machine}/32`, 'dev', bridge]);
+  // Other Docker Engines of this machine may forbid what is between pods. It goes with the cluster.
+  await run('iptables', ['-I', 'FORWARD', '-i', bridge, '-o', bridge, '-j', 'ACCEPT']);
   const database = await startTestServer();
   t.after(() => database.stop());
   const nats = await startNats(t);
@@ -191,7 +194,7 @@ async function trial(reference: string): Promise<void> {
   await applyAll(cluster, [
     ...first,
     secret('troupe', {
-      DATABASE_URL: `postgres://postgres@${machine}:${postgres}/postgres`,
+      DATABASE_URL: `postgres://troupe@${machine}:${postgres}/postgres`,
       NATS_URL: `nats://${machine}:${await offer({ port: nats.port })}`,
       JWT_SECRET: 'the shared secret of this trial, long enough',
       ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
@@ -229,10 +232,9 @@ async function useIt(gateway: string, keyFile: string): Promise<void> {
   const { token } = z.object({ token: z.string() }).parse(login.json);
   const compute = (method: string, path: string, body?: unknown) =>
     ask(gateway, `compute.${domain}`, method, `/compute${path}`, token, body);
-  const key = await compute('POST', '/ssh-keys', {
-    name: 'laptop',
-    public_key: await readFile(`${keyFile}.pub`, 'utf8'),
-  });
+  const publicKey = await readFile(`${keyFile}.pub`, 'utf8');
+  const key = await compute('POST', '/ssh-keys', { name: 'laptop', public_key: publicKey });
+  assert.equal(key.status, 200, JSON.stringify(key));
   const { id: keyId } = z.object({ id: z.string() }).parse(key.json);
   const made = await compute('POST', '/containers', { name: 'first', ssh_key_ids: [keyId], ssh_enabled: true });
   assert.equal(made.status, 200, JSON.stringify(made.json));

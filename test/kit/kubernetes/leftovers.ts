@@ -18,7 +18,11 @@ for once in 1 2; do
   end $(pgrep -f -- "containerd.*$1/")
   sleep 0.1
 done
-[ -f "$1/bridge" ] && "$2" link del "$(cat "$1/bridge")" 2>/dev/null
+if [ -f "$1/bridge" ]; then
+  bridge=$(cat "$1/bridge")
+  "$2" link del "$bridge" 2>/dev/null
+  iptables -D FORWARD -i "$bridge" -o "$bridge" -j ACCEPT 2>/dev/null
+fi
 awk -v folder="$1/" 'index($2, folder) == 1 { print $2 }' /proc/self/mounts | sort -r | while read -r path; do
   umount -l "$path" 2>/dev/null
 done

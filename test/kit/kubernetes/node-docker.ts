@@ -75,7 +75,8 @@ async function answers(client: DockerClient, dockerd: Part): Promise<void> {
 async function makeBridge(folder: string): Promise<{ bridge: string; address: string }> {
   for (let tries = 1; ; tries += 1) {
     const third = Math.floor(Math.random() * 256);
-    const bridge = `trpk${process.pid.toString(36)}${third.toString(36)}`.slice(0, 15);
+    // Not of the names that an installation on Docker gives, and guards.
+    const bridge = `trk${process.pid.toString(36)}${third.toString(36)}`.slice(0, 15);
     const address = `10.201.${third}.1`;
     const { stdout } = await run('ip', ['-o', 'addr']);
     if (stdout.includes(`${address}/`) && tries < 50) continue;
