@@ -11,7 +11,9 @@ import { startChronicle } from './chronicle.ts';
 import { addClients, Load } from './load.ts';
 
 const skip = skipWithoutCluster();
-const CLOCK = `./other-clock.${import.meta.url.endsWith('.js') ? 'js' : 'ts'}`;
+const EXTENSION = import.meta.url.endsWith('.js') ? 'js' : 'ts';
+/** Arguments of node that plant a file of this folder. */
+const planted = (name: string) => ['--import', new URL(`./${name}.${EXTENSION}`, import.meta.url).href];
 
 async function setting(t: TestContext, size: number, nodeArgs: readonly string[] = []) {
   const cluster = await startCluster(t, { size, started: 0, nodeArgs });
@@ -77,7 +79,7 @@ test('X04: all processes die at once and come back: what was acknowledged is the
 test('X06: the clock of a process jumps by an hour, ahead and back, and over a leap second: it keeps its shards, and answers', {
   skip,
 }, async (t) => {
-  const { cluster, clients, load } = await setting(t, 2, ['--import', new URL(CLOCK, import.meta.url).href]);
+  const { cluster, clients, load } = await setting(t, 2, planted('other-clock'));
   const [one, two] = cluster.members;
   assert.ok(one !== undefined && two?.pid !== undefined);
   const { pid } = two;
@@ -117,6 +119,35 @@ test('X06: the clock of a process jumps by an hour, ahead and back, and over a l
   const moved = [];
   while (moved.length < 3 && !(await round())) moved.push(await epochs());
   assert.ok(moved.length < 3, 'shards have moved each time');
+  assert.deepEqual((await load.verdict()).findings, []);
+});
+
+test('X11: what nobody catches in a process ends it: the others have its entities, nothing acknowledged is lost, and it comes back', {
+  skip,
+}, async (t) => {
+  const { cluster, clients, load } = await setting(t, 3, planted('uncaught'));
+  load.start();
+  for (const [n, fault, said] of [
+    [0, 'SIGUSR2', /nobody waits for it/],
+    [1, 'SIGHUP', /thrown by a listener/],
+    [2, 'SIGWINCH', /nobody listens/],
+  ] as const) {
+    const faulty = cluster.members[n];
+    assert.ok(faulty?.pid !== undefined);
+    const held = new Set((await cluster.shards()).get(faulty));
+    const ended = faulty.ended();
+    process.kill(faulty.pid, fault);
+    assert.equal(await ended, 1, fault);
+    assert.match(faulty.log, said);
+    const among = cluster.members.filter((member) => member !== faulty);
+    for (const client of clients.filter(({ shard }) => held.has(shard))) {
+      const write = () => load.write(client, { among, timeoutMs: 30_000 });
+      await until(async () => (await write()).outcome === 'ok', { what: 'another answers', timeoutMs: 60_000 });
+    }
+    await faulty.start();
+    await cluster.settled();
+  }
+  await load.stop();
   assert.deepEqual((await load.verdict()).findings, []);
 });
 

@@ -60,13 +60,16 @@ export class Member {
     return this.#log;
   }
 
-  /** Starts a process; resolves once it serves. Rejects with its log when it ends before. */
-  async start(): Promise<void> {
+  /** Starts a process; resolves once it serves. Rejects with its log when it ends before. `more`: arguments of node that only this process gets. */
+  async start(...more: readonly string[]): Promise<void> {
     if (this.#child !== undefined) throw new Error(`member ${this.number} runs already`);
     const [enter = '', ...rest] = this.#place.enter;
     const { args, env, nodeArgs = [] } = this.#program;
-    const command = [...rest, '--', process.execPath, ...loader, ...nodeArgs, main, ...args];
-    const child = spawn(enter, command, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const command = [...rest, '--', process.execPath, ...loader, ...nodeArgs, ...more, main, ...args];
+    const child = spawn(enter, command, {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     this.#child = child;
     child.stderr.on('data', (chunk: Buffer) => {
       this.#log = `${this.#log}${chunk}`.slice(-MAX_LOG);
@@ -86,6 +89,14 @@ export class Member {
       await this.kill();
       throw new Error(`member ${this.number} did not come up:\n${this.#log.slice(-4000)}`);
     }
+  }
+
+  /** Resolves with the exit code once the process has ended by itself; null when a signal ended it, undefined when none runs. */
+  async ended(): Promise<number | null | undefined> {
+    const child = this.#child;
+    if (child === undefined) return undefined;
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'close');
+    return child.exitCode;
   }
 
   /** SIGKILL; resolves once it is gone. */
