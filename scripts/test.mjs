@@ -27,7 +27,8 @@ const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 4;
 /** Files whose tests need the programs of a Kubernetes cluster. */
-const NEEDS_CLUSTER = /test\/(kubernetes\/(deploy|hazards|trial|leftovers)|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;
+const NEEDS_CLUSTER =
+  /test\/(kubernetes\/(deploy|hazards|trial|leftovers)|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const coverageDir = join(root, 'coverage');
