@@ -235,7 +235,7 @@ async function useIt(gateway: string, keyFile: string): Promise<void> {
   const publicKey = await readFile(`${keyFile}.pub`, 'utf8');
   const key = await compute('POST', '/ssh-keys', { name: 'laptop', public_key: publicKey });
   assert.equal(key.status, 200, JSON.stringify(key));
-  const { id: keyId } = z.object({ id: z.string() }).parse(key.json);
+  const { id: keyId } = z.object({ id: z.number() }).parse(key.json);
   const made = await compute('POST', '/containers', { name: 'first', ssh_key_ids: [keyId], ssh_enabled: true });
   assert.equal(made.status, 200, JSON.stringify(made.json));
   const { id } = z.object({ id: z.string() }).parse(made.json);
