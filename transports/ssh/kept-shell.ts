@@ -18,7 +18,7 @@ const PIECE_BYTES = 16 * 1024;
 /** How often the holder hears that we live. */
 const PULSE_MS = 15_000;
 /** How long what was said last may take to reach the holder, before the connection is ended anyway. */
-const FAREWELL_MS = 2000;
+const FAREWELL_MS = 10_000;
 
 /**
  * Makes the Shell of a bridge that has said hello, and looks at it. Takes over all three, as `shellOver` does.
