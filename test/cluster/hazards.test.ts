@@ -122,35 +122,6 @@ test('X06: the clock of a process jumps by an hour, ahead and back, and over a l
   assert.deepEqual((await load.verdict()).findings, []);
 });
 
-test('X11: what nobody catches in a process ends it: the others have its entities, nothing acknowledged is lost, and it comes back', {
-  skip,
-}, async (t) => {
-  const { cluster, clients, load } = await setting(t, 3, planted('uncaught'));
-  load.start();
-  for (const [n, fault, said] of [
-    [0, 'SIGUSR2', /nobody waits for it/],
-    [1, 'SIGHUP', /thrown by a listener/],
-    [2, 'SIGWINCH', /nobody listens/],
-  ] as const) {
-    const faulty = cluster.members[n];
-    assert.ok(faulty?.pid !== undefined);
-    const held = new Set((await cluster.shards()).get(faulty));
-    const ended = faulty.ended();
-    process.kill(faulty.pid, fault);
-    assert.equal(await ended, 1, fault);
-    assert.match(faulty.log, said);
-    const among = cluster.members.filter((member) => member !== faulty);
-    for (const client of clients.filter(({ shard }) => held.has(shard))) {
-      const write = () => load.write(client, { among, timeoutMs: 30_000 });
-      await until(async () => (await write()).outcome === 'ok', { what: 'another answers', timeoutMs: 60_000 });
-    }
-    await faulty.start();
-    await cluster.settled();
-  }
-  await load.stop();
-  assert.deepEqual((await load.verdict()).findings, []);
-});
-
 test('X15: a process without a file descriptor left goes on, and serves again once it has some', {
   skip: skip || skipWithout('prlimit'),
 }, async (t) => {
