@@ -94,7 +94,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     'kube-apiserver',
     [
       ...[`--etcd-servers=${etcdUrl}`, `--cert-dir=${join(folder, 'pki')}`, `--secure-port=${apiPort}`],
-      ...['--bind-address=127.0.0.1', '--advertise-address=10.200.0.1', '--service-cluster-ip-range=10.99.0.0/24'],
+      ...['--bind-address=127.0.0.1', '--advertise-address=10.200.0.1', '--service-cluster-ip-range=10.99.0.0/16'],
       ...[
         '--authorization-mode=Node,RBAC',
         `--token-auth-file=${join(folder, 'tokens.csv')}`,
