@@ -73,13 +73,16 @@ export async function runRolling(t: Cleanup, options: RollingOptions): Promise<R
   const changes = changeAlways(platform, changing.id, first.token, statuses);
 
   let restarts = 0;
+  // What begins takes processors, which on a machine that is busy already are those who are served: one after the other.
+  let beginning: Promise<unknown> = Promise.resolve();
   const restart = async (process: ServiceProcess) => {
     const { name } = process;
     const [before, known, began] = [requests.count, requests.failures.length, performance.now()];
     const code = await process.stop();
     if (code !== 0) problems.push(`a process of ${name} ended with ${code}:\n${process.log.slice(-2000)}`);
     const ended = performance.now();
-    await process.start();
+    beginning = beginning.then(() => process.start());
+    await beginning;
     await ground.settled();
     restarts += 1;
     const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
