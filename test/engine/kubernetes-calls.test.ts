@@ -5,26 +5,26 @@ import { type TestContext, test } from 'node:test';
 import { ClusterCache } from '../../transports/kubernetes/cache.ts';
 import { NamespaceFinder } from '../../transports/kubernetes/find.ts';
 import { PodFollower } from '../../transports/kubernetes/follow-pod.ts';
-import { Gate } from '../../transports/kubernetes/gate.ts';
+import { Gate, type GateOptions } from '../../transports/kubernetes/gate.ts';
 import { kubeNaming } from '../../transports/kubernetes/naming.ts';
 import { podView } from '../../transports/kubernetes/views.ts';
 import { fakeApiServer } from '../kit/kubernetes/fake-api.ts';
 import { until } from '../kit/until.ts';
 
-test('a gate lets so many through at a time, in their order, and forgets who gives up', async () => {
+test('a gate lets so many through at a time, the urgent first, in their order, and forgets who gives up', async () => {
   const gate = new Gate(2);
   const order: number[] = [];
   const leave: (() => void)[] = [];
-  const enter = (n: number, signal?: AbortSignal): Promise<void> =>
+  const enter = (n: number, options: GateOptions = {}): Promise<void> =>
     gate.run(async () => {
       order.push(n);
       await new Promise<void>((resolve) => leave.push(resolve));
-    }, signal);
+    }, options);
   const giveUp = new AbortController();
   const all = [enter(1), enter(2)];
-  const third = enter(3, giveUp.signal);
-  all.push(enter(4), enter(5));
-  await until(() => gate.waiting === 3);
+  const third = enter(3, { signal: giveUp.signal });
+  all.push(enter(4), enter(5), enter(6, { isUrgent: true }));
+  await until(() => gate.waiting === 4);
   assert.deepEqual(order, [1, 2]);
   giveUp.abort(new Error('not any more'));
   await assert.rejects(third, /not any more/);
@@ -32,7 +32,9 @@ test('a gate lets so many through at a time, in their order, and forgets who giv
   await until(() => order.length === 3);
   leave[1]?.();
   await until(() => order.length === 4);
-  assert.deepEqual(order, [1, 2, 4, 5]);
+  leave[2]?.();
+  await until(() => order.length === 5);
+  assert.deepEqual(order, [1, 2, 6, 4, 5]);
   for (const go of leave) go();
   await Promise.all(all);
   // A failure gives its place back, too.
@@ -42,7 +44,7 @@ test('a gate lets so many through at a time, in their order, and forgets who giv
   );
   assert.equal(await gate.run(async () => 'in'), 'in');
   await assert.rejects(
-    gate.run(async () => 'in', AbortSignal.abort(new Error('before'))),
+    gate.run(async () => 'in', { signal: AbortSignal.abort(new Error('before')) }),
     /before/,
   );
 });

@@ -93,12 +93,15 @@ export class KubeClient {
     for (let tries = 1; ; tries += 1) {
       try {
         const queuedAt = Date.now();
-        return await this.#gate.run(async () => {
-          deadline += Date.now() - queuedAt;
-          const timeout = AbortSignal.timeout(Math.max(1, deadline - Date.now()));
-          const response = await this.#send(method, path, call, AbortSignal.any([timeout, ...given]), false);
-          return await readText(response);
-        }, AbortSignal.any(given));
+        return await this.#gate.run(
+          async () => {
+            deadline += Date.now() - queuedAt;
+            const timeout = AbortSignal.timeout(Math.max(1, deadline - Date.now()));
+            const response = await this.#send(method, path, call, AbortSignal.any([timeout, ...given]), false);
+            return await readText(response);
+          },
+          { signal: AbortSignal.any(given) },
+        );
       } catch (error) {
         if (this.#closing.signal.aborted || call.signal?.aborted === true) throw toError(error);
         // A token that expired, or an authority that changed since.

@@ -49,6 +49,8 @@ const startMs = 4 * 60_000;
 const passingMs = 30_000;
 /** Containers that are written at a time: the rest waits, so that those which were begun get done. */
 const mostWritten = 12;
+/** One that was made is started before the next is made. */
+const urgent = { isUrgent: true };
 
 /** What containers are made with. */
 export interface ContainersOptions {
@@ -145,7 +147,7 @@ export class KubeContainers {
     const before = await this.#writes.run(async () => {
       await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
       return this.pod(namespace);
-    });
+    }, urgent);
     const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
     if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) return renew(found);
     if (before !== undefined && (isGoing || hasEnded(before))) await this.#deletePod(namespace);
@@ -153,7 +155,7 @@ export class KubeContainers {
     const pod = await this.#writes.run(async () => {
       if (found.run !== undefined) await this.#note(namespace, null);
       return this.#applyPod(found, { prepares: true, hasPullSecret });
-    });
+    }, urgent);
     await this.#untilRunning(found, pod, hasPullSecret);
     await this.#note(namespace, 'running');
   }

@@ -1,7 +1,15 @@
+/** What a piece of work is to a gate. */
+export interface GateOptions {
+  /** Ends the waiting. */
+  readonly signal?: AbortSignal;
+  /** Goes before those that are not: it ends what was begun. */
+  readonly isUrgent?: boolean;
+}
+
 /** Lets a bounded number through at a time, in the order they came. */
 export class Gate {
   readonly #limit: number;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = { urgent: new Set<() => void>(), other: new Set<() => void>() };
   #inside = 0;
 
   /** `limit`: how many may be inside, 1 or more. */
@@ -11,36 +19,37 @@ export class Gate {
 
   /** How many wait. */
   get waiting(): number {
-    return this.#waiting.size;
+    return this.#waiting.urgent.size + this.#waiting.other.size;
   }
 
   /** Runs `work` once there is room. Rejects with the reason of `signal` when it aborts before that, else as `work` does. */
-  async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async run<T>(work: () => Promise<T>, { signal, isUrgent = false }: GateOptions = {}): Promise<T> {
     signal?.throwIfAborted();
-    if (this.#inside >= this.#limit) await this.#turn(signal);
+    if (this.#inside >= this.#limit) await this.#turn(isUrgent ? this.#waiting.urgent : this.#waiting.other, signal);
     else this.#inside += 1;
     try {
       return await work();
     } finally {
-      const [next] = this.#waiting;
+      const { urgent, other } = this.#waiting;
+      const [next] = urgent.size > 0 ? urgent : other;
       // Whoever is next takes the place over.
       if (next === undefined) this.#inside -= 1;
       else next();
     }
   }
 
-  #turn(signal: AbortSignal | undefined): Promise<void> {
+  #turn(waiting: Set<() => void>, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const enter = (): void => {
-        this.#waiting.delete(enter);
+        waiting.delete(enter);
         signal?.removeEventListener('abort', leave);
         resolve();
       };
       const leave = (): void => {
-        this.#waiting.delete(enter);
+        waiting.delete(enter);
         reject(signal?.reason);
       };
-      this.#waiting.add(enter);
+      waiting.add(enter);
       signal?.addEventListener('abort', leave, { once: true });
     });
   }
