@@ -25,7 +25,7 @@ import { COVERED, filesOfFailures, findTests, findTypeOnly } from './test-files.
 const FILE_TIMEOUT_MS = 240_000;
 const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
-const MAX_REPEATED = 4;
+const MAX_REPEATED = 6;
 /** Files whose tests need the programs of a Kubernetes cluster. */
 const NEEDS_CLUSTER =
   /test\/(kubernetes\/(deploy|hazards|trial|leftovers)|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Engine, Log } from '../../proto/ports.ts';
 import { DockerClient } from '../../transports/docker/client.ts';
@@ -62,12 +63,17 @@ export async function testDocker(): Promise<{ host: string; end: () => Promise<v
   };
 }
 
-/** Removes the folder of a private dockerd that was stopped; fails when something is still mounted below. */
+/** Removes the folder of a private dockerd that was stopped; fails when something stays mounted below. */
 export async function removeDockerFolder(dataDir: string): Promise<void> {
-  const mounted = readFileSync('/proc/self/mounts', 'utf8')
-    .split('\n')
-    .filter((line) => line.includes(`${dataDir}/`));
-  if (mounted.length > 0) throw new Error(`still mounted: ${mounted.join(', ')}`);
+  const mounted = () =>
+    readFileSync('/proc/self/mounts', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes(`${dataDir}/`));
+  // One that was killed has its mounts until the kernel is done with it.
+  for (let looks = 0; mounted().length > 0; looks++) {
+    if (looks === 100) throw new Error(`still mounted: ${mounted().join(', ')}`);
+    await delay(100);
+  }
   await rm(dataDir, { recursive: true, force: true });
 }
 
