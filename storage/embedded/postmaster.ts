@@ -42,6 +42,9 @@ async function readPidFile(dir: string): Promise<(Postmaster & { ready: boolean 
   };
 }
 
+/** What is said when processes of a server that was killed are still there. */
+const LEFTOVERS = /shared memory block .* is still in use|lock file .* already exists|unexpected postmaster exit/;
+
 /** The server that serves `dir`, once it takes connections; undefined when none runs. */
 export async function findPostmaster(dir: string): Promise<Postmaster | undefined> {
   for (;;) {
@@ -72,8 +75,8 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
       await sleep(20);
     }
     const said = await lastWords(options, since);
-    // Processes of a killed server hold its memory for a moment.
-    if (attempt < 100 && /shared memory block .* is still in use|lock file .* already exists/.test(said)) {
+    // Processes of a killed server hold its memory for a moment, and may be all that is heard.
+    if (attempt < 100 && LEFTOVERS.test(said)) {
       await sleep(100);
       continue;
     }
