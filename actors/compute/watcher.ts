@@ -3,6 +3,7 @@
  * engine has, since events can be missed. It decides nothing; it tells containers' actors to look. Each node watches over the containers that
  * it holds, and looks at all of these when it takes some.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ContainerState, Ending } from '../../proto/ports.ts';
 import { containerOutlines, deletedAmong, purgeDeleted } from '../../storage/compute/containers.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn } from '../../supervision/index.ts';
@@ -25,6 +26,9 @@ export interface EngineHealth {
 }
 
 const SWEEP_EVERY_MS = 5000;
+/** A sweep has so many containers looked at in a row, then pauses, ms: thousands at once would keep all else from the database. */
+const LOOKS_IN_A_ROW = 25;
+const PAUSE_MS = 100;
 const PURGE_EVERY_MS = 6 * 3600_000;
 /** No container's: whoever holds it forgets what was deleted, for all nodes. */
 const PURGE_ID = 'purge';
@@ -44,7 +48,7 @@ export function startWatcher(
   /** Differences that an actor was told of, and may have found to be there for good. */
   const told = new Map<string, string>();
 
-  async function sweep(): Promise<void> {
+  async function sweep(signal: AbortSignal): Promise<void> {
     let found: ContainerState[];
     try {
       found = await engine.list();
@@ -57,12 +61,18 @@ export function startWatcher(
     if (health.problem !== undefined) log.info({}, 'the container engine answers again');
     health.problem = undefined;
     const actual = new Map(found.filter(({ id }) => isOurs(id)).map((state) => [state.id, state]));
+    let looks = 0;
     for (const row of await containerOutlines(db)) {
       if (!isOurs(row.id)) continue;
       const state = actual.get(row.id);
       actual.delete(row.id);
       const drift = state?.phase === 'running' ? driftOf(row, state) : undefined;
-      if (nextStep(row, state, told.get(row.id)) !== 'settled') look(row.id);
+      if (nextStep(row, state, told.get(row.id)) !== 'settled') {
+        look(row.id);
+        looks += 1;
+        if (looks % LOOKS_IN_A_ROW === 0) await delay(PAUSE_MS, undefined, { signal }).catch(() => undefined);
+        if (signal.aborted) return;
+      }
       if (drift === undefined) told.delete(row.id);
       else told.set(row.id, drift);
     }
@@ -101,10 +111,10 @@ export function startWatcher(
 
   return spawn<Ending, WatcherMessage>(
     parent,
-    async (ending, message) => {
+    async (ending, message, ctx) => {
       if (message.type === 'changed') {
         if (isOurs(message.id)) look(message.id);
-      } else if (message.type === 'sweep') await sweep();
+      } else if (message.type === 'sweep') await sweep(ctx.signal);
       else if (isOurs(PURGE_ID)) await purgeDeleted(db, REMEMBER_DELETED_DAYS);
       return ending;
     },

@@ -80,8 +80,13 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
         'there was no 410',
       ),
     );
-    await engine.create(specOf('a'));
-    await eventually(() => assert.ok(seen.includes('a'), 'not heard of'));
+    // What is made while a watch is still about to look at all is not heard of by name.
+    let memoryMb = 128;
+    await eventually(async () => {
+      memoryMb += 1;
+      await engine.create(specOf('a', { memoryMb }));
+      assert.ok(seen.includes('a'), 'not heard of');
+    });
     await watch.close();
     await engine.remove('a');
   });
@@ -190,6 +195,10 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     await eventually(async () => assert.equal(await engine.inspect('h'), undefined));
     await engine.create(specOf('h'));
     await engine.start('h', []);
+    // Nobody can write keys into what runs here: those it has are not written again.
+    await engine.start('h', []);
+    await assert.rejects(engine.start('h', ['ssh-ed25519 BBBB']));
+    await assert.rejects(engine.start('h', []), 'what is in it now is not known');
     await engine.stop('h', 1);
     assert.equal((await engine.inspect('h'))?.phase, 'exited');
     await engine.remove('h');

@@ -12,6 +12,7 @@ import {
   type ClusterSettings,
   claimManifest,
   keptSpec,
+  keysHash,
   namespaceManifest,
   type PodOptions,
   podManifest,
@@ -19,7 +20,7 @@ import {
   secretManifest,
   surroundings,
 } from './manifests.ts';
-import { type KubeNaming, labels, names, runAnnotation, specAnnotation } from './naming.ts';
+import { type KubeNaming, keysAnnotation, labels, names, runAnnotation, specAnnotation } from './naming.ts';
 import {
   externalAddressOf,
   hasEnded,
@@ -140,7 +141,7 @@ export class KubeContainers {
   }
 
   /** Writes the keys and starts; resolves once the workload runs, or has ended already. Rejects with what keeps it from that. */
-  async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<void>): Promise<void> {
+  async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<boolean>): Promise<void> {
     const found = await this.mustFind(id);
     const { namespace } = found;
     const secret = secretManifest(namespace, this.#naming.labelsOf(found.userId, id), authorizedKeys);
@@ -149,15 +150,28 @@ export class KubeContainers {
       return this.pod(namespace);
     }, urgent);
     const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
-    if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) return renew(found);
+    const keys = keysHash(authorizedKeys);
+    if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) {
+      if (before.metadata.annotations[keysAnnotation] !== keys)
+        await this.#renewKeys(before.metadata, keys, () => renew(found));
+      if (found.run !== 'running') await this.#note(namespace, 'running');
+      return;
+    }
     if (before !== undefined && (isGoing || hasEnded(before))) await this.#deletePod(namespace);
     const hasPullSecret = await this.#ensurePullSecret(found);
     const pod = await this.#writes.run(async () => {
       if (found.run !== undefined) await this.#note(namespace, null);
-      return this.#applyPod(found, { prepares: true, hasPullSecret });
+      return this.#applyPod(found, { prepares: true, hasPullSecret, keysHash: keys });
     }, urgent);
-    await this.#untilRunning(found, pod, hasPullSecret);
+    await this.#untilRunning(found, pod, { hasPullSecret, keysHash: keys });
     await this.#note(namespace, 'running');
+  }
+
+  /** Writes keys into a pod that runs. Whoever comes in between knows that nothing is known of them. */
+  async #renewKeys(pod: PodView['metadata'], keys: string, renew: () => Promise<boolean>): Promise<void> {
+    const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}`;
+    await this.#annotate(path, { [keysAnnotation]: null }, pod.uid);
+    if (await renew()) await this.#annotate(path, { [keysAnnotation]: keys }, pod.uid);
   }
 
   /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
@@ -184,7 +198,7 @@ export class KubeContainers {
     }
   }
 
-  async #untilRunning(found: Found, made: PodView, hasPullSecret: boolean): Promise<void> {
+  async #untilRunning(found: Found, made: PodView, options: Omit<PodOptions, 'prepares'>): Promise<void> {
     const begun = Date.now();
     let prepares = true;
     let problem: EngineError | undefined;
@@ -201,7 +215,7 @@ export class KubeContainers {
         // There is nobody to log in either: it runs without keys, on empty mount paths.
         prepares = false;
         await this.#deletePod(found.namespace);
-        follower = this.#follow(await this.#applyPod(found, { prepares, hasPullSecret }));
+        follower = this.#follow(await this.#applyPod(found, { prepares, ...options }));
         continue;
       }
       const now = problemOf(pod, found.spec.image);
@@ -239,13 +253,15 @@ export class KubeContainers {
 
   /** Writes down how far a container is, where it is read when there is no pod. */
   #note(namespace: string, run: Run | null): Promise<void> {
-    return this.#annotate(namespace, { [runAnnotation]: run === null ? null : JSON.stringify(run) });
+    return this.#annotate(`/api/v1/namespaces/${namespace}`, {
+      [runAnnotation]: run === null ? null : JSON.stringify(run),
+    });
   }
 
-  async #annotate(namespace: string, annotations: Record<string, string | null>): Promise<void> {
-    const path = `/api/v1/namespaces/${namespace}`;
+  /** `uid`: only of that very object. */
+  async #annotate(path: string, annotations: Record<string, string | null>, uid?: string): Promise<void> {
     try {
-      const body = { metadata: { annotations } };
+      const body = { metadata: { annotations, ...(uid === undefined ? {} : { uid }) } };
       await this.#client.call('PATCH', path, { body, contentType: 'application/merge-patch+json' });
     } catch (error) {
       if (!isReply(error, 404)) throw error;

@@ -57,12 +57,15 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const podsOf = async () => known()?.pods ?? containers.pods();
   const usage = new KubeUsage(client, podsOf, naming, log, options.usageEveryMs ?? 15_000);
 
-  const writeKeys = async (found: Found, keys: readonly string[]): Promise<void> => {
+  /** Resolves with whether they are written. */
+  const writeKeys = async (found: Found, keys: readonly string[]): Promise<boolean> => {
     try {
       await runCommand(client, found.namespace, ['/bin/sh', '-c', renewScript, 'sh', keysText(keys)]);
+      return true;
     } catch (error) {
       // It ended meanwhile: the next start brings them.
       if (!isReply(error, 404, 500)) throw error;
+      return false;
     }
   };
   const start = (id: string, keys: readonly string[]): Promise<void> =>

@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto';
 import type { ContainerSpec, RegistryAuth } from '../../proto/ports.ts';
 import { keptCapabilities } from '../docker/container-config.ts';
 import { parseImageReference } from '../docker/image-reference.ts';
 import { checkedMountPaths } from '../docker/naming.ts';
-import { folderOf, type KubeNaming, labels, names, specAnnotation } from './naming.ts';
+import { folderOf, type KubeNaming, keysAnnotation, labels, names, specAnnotation } from './naming.ts';
 import type { KeptSpec } from './views.ts';
 
 /** What an operator chooses for all containers of a cluster. */
@@ -163,6 +164,11 @@ export function pullSecretManifest(
   };
 }
 
+/** What tells keys from others: nobody learns them from it. */
+export function keysHash(authorizedKeys: readonly string[]): string {
+  return createHash('sha256').update(keysText(authorizedKeys)).digest('hex');
+}
+
 /** Keys as sshd reads them, one a line. */
 export function keysText(authorizedKeys: readonly string[]): string {
   const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
@@ -195,6 +201,8 @@ export interface PodOptions {
   readonly prepares: boolean;
   /** The namespace has the secret to pull its image with. */
   readonly hasPullSecret: boolean;
+  /** Of the keys it starts with (`keysHash`). */
+  readonly keysHash: string;
 }
 
 /** The workload. Never restarted by Kubernetes: the platform decides. */
@@ -202,7 +210,7 @@ export function podManifest(
   naming: KubeNaming,
   found: { readonly namespace: string; readonly id: string; readonly userId: string; readonly spec: KeptSpec },
   settings: ClusterSettings,
-  { prepares, hasPullSecret }: PodOptions,
+  { prepares, hasPullSecret, keysHash: keys }: PodOptions,
 ): object {
   const { namespace, id, userId, spec } = found;
   const data = spec.mountPaths.map((path) => ({ name: 'data', mountPath: path, subPath: folderOf(path) }));
@@ -227,7 +235,7 @@ export function podManifest(
       name: names.pod,
       namespace,
       labels: naming.labelsOf(userId, id),
-      annotations: { [specAnnotation]: JSON.stringify(spec) },
+      annotations: { [specAnnotation]: JSON.stringify(spec), [keysAnnotation]: keys },
     },
     spec: {
       // A pod is named by one label.

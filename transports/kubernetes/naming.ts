@@ -17,6 +17,9 @@ export const specAnnotation = 'troupe.dev/spec';
 /** On the namespace: `"running"` once the container was started, or how it ended when it was stopped: what tells a stop from a loss. */
 export const runAnnotation = 'troupe.dev/run';
 
+/** On the pod: a hash of the keys in it; absent while they are being changed. */
+export const keysAnnotation = 'troupe.dev/keys';
+
 /** Names within a container's namespace. */
 export const names = {
   pod: 'container-0',
