@@ -4,7 +4,7 @@
  * `npm run bench -- gateway [ROUNDS] [SECONDS] [ROW...]`: the gateway's listeners and routing on core 0, as nginx (one process) and
  * haproxy (one thread) are; wrk, our own load and the origin (nginx) on core 1. Everybody in turns, medians of the rounds, and ratios
  * of medians. A closed loop is bound by the slower core: the processor time of a request says what the proxy costs by itself. ROW: only rows that
- * begin so.
+ * begin so. The last two columns are the gateway with pipelining to the origin; its goal is 1.4 of nginx.
  */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -52,6 +52,10 @@ const answered =
   (path: string): Row['run'] =>
   (peer, seconds) =>
     requests(`http://127.0.0.1:${peer.ports.http}${path}`, seconds);
+const encrypted =
+  (path: string): Row['run'] =>
+  ({ ports: { https } }, seconds) =>
+    https === 0 ? undefined : requests(`https://${TLS_HOST}:${https}${path}`, seconds, TLS_HOST);
 async function requests(url: string, seconds: number, host: string | undefined = nameOf('http')) {
   const { requests: count, seconds: took, p99Ms } = await wrk(url, host, seconds);
   return { count, seconds: took, p99: p99Ms };
@@ -63,13 +67,13 @@ const ROWS: readonly Row[] = [
   {
     name: 'TLS 200 B',
     unit: 'req/s',
-    run: (peer, seconds) => requests(`https://${TLS_HOST}:${peer.ports.https}/s`, seconds, TLS_HOST),
+    run: encrypted('/s'),
     goal: { peer: 'nginx', ratio: 0.8 },
   },
   {
     name: 'TLS 10 KB',
     unit: 'req/s',
-    run: (peer, seconds) => requests(`https://${TLS_HOST}:${peer.ports.https}/l`, seconds, TLS_HOST),
+    run: encrypted('/l'),
     goal: { peer: 'nginx', ratio: 0.8 },
   },
   {
@@ -117,7 +121,7 @@ async function compare(rounds: number, seconds: number, only: readonly string[])
     running.push(source);
     const origins = { http: origin.port, flow: z.object({ port: z.number() }).parse(await nextLine(source)).port };
     const peers: Peer[] = [];
-    for (const start of [startNginxProxy, startHaproxy, startOurs]) {
+    for (const start of [startNginxProxy, startHaproxy, startOurs, startPiped]) {
       const peer = await start(folder, origins);
       peers.push(peer);
       running.push(peer.process);
@@ -126,7 +130,7 @@ async function compare(rounds: number, seconds: number, only: readonly string[])
     // Lets the compiler settle, and then counts memory, before anything has grown that connections could move into.
     for (const { run } of wanted.slice(0, 1)) for (const peer of peers) await run(peer, 1);
     if (only.length === 0 || only.includes('idle')) {
-      for (const peer of peers) add(key('idle', 'idle', peer.name), await idleBytes(peer));
+      for (const peer of peers) if (peer.name !== 'piped') add(key('idle', 'idle', peer.name), await idleBytes(peer));
     }
     // On a busy machine a second is too short for that: by count, within bounds.
     for (const { run } of wanted) {
@@ -184,6 +188,13 @@ async function startOurs(folder: string, origins: { http: number; flow: number }
   return { name: 'ours', process: server, ports: { http, https, cache: await caches(http), pass: https } };
 }
 
+/** The same, with more than one request at a time on a connection to the origin. */
+async function startPiped(folder: string, origins: { http: number; flow: number }): Promise<Peer> {
+  const server = node(0, ['ours', folder, String(origins.http), String(origins.flow), 'piped'], 'pipe');
+  const { http } = z.object({ http: z.number() }).parse(await nextLine(server));
+  return { name: 'piped', process: server, ports: { http, https: 0, cache: 0, pass: 0 } };
+}
+
 /** The port, if the gateway answers from a cache there, else 0. */
 async function caches(port: number): Promise<number> {
   // `fetch` sets the Host by the URL, whatever it is told.
@@ -229,19 +240,24 @@ function cpuSeconds(of: ChildProcess): number {
 
 // ------------------------------------------------------------------------------------------------------------ the report
 
+const PEERS = ['nginx', 'haproxy', 'ours', 'piped'];
+
 function report(of: (row: string, figure: Figure | 'idle', peer: string) => number): void {
   const text = (value: number, digits: number) => (Number.isNaN(value) ? '-' : value.toFixed(digits));
   const line = (...cells: string[]) =>
     process.stdout.write(`${cells.map((cell, i) => (i === 0 ? cell.padEnd(24) : cell.padStart(11))).join('')}\n`);
   const rows: object[] = [];
   const row = (name: string, unit: string, figure: Figure | 'idle', from: string, digits: number, goal = '') => {
-    const [nginx, haproxy, ours] = ['nginx', 'haproxy', 'ours'].map((peer) => of(from, figure, peer));
-    if (ours === undefined || nginx === undefined || haproxy === undefined || Number.isNaN(ours)) return;
+    const [nginx = Number.NaN, haproxy = Number.NaN, ours = Number.NaN, piped = Number.NaN] = PEERS.map((peer) =>
+      of(from, figure, peer),
+    );
+    if (Number.isNaN(ours)) return;
     const cells = [nginx, haproxy, ours].map((value) => text(value, digits));
-    line(name, unit, ...cells, text(ours / nginx, 2), text(ours / haproxy, 2), goal);
-    rows.push({ row: name, unit, ours, nginx, haproxy });
+    const pipes = [text(piped, digits), text(piped / nginx, 2)];
+    line(name, unit, ...cells, text(ours / nginx, 2), text(ours / haproxy, 2), goal, ...pipes);
+    rows.push({ row: name, unit, ours, nginx, haproxy, piped });
   };
-  line('', 'unit', 'nginx', 'haproxy', 'ours', '/nginx', '/haproxy', 'goal');
+  line('', 'unit', 'nginx', 'haproxy', 'ours', '/nginx', '/haproxy', 'goal', 'pipelined', '/nginx');
   for (const { name, unit, goal, cpuPer } of ROWS) {
     row(name, unit, 'rate', name, 0, `${goal.ratio} ${goal.peer}`);
     row('  processor time', cpuPer?.unit ?? 'us', 'cpu', name, 1);
@@ -258,7 +274,8 @@ function median(values: readonly number[] = []): number {
 }
 
 const [mode = '3', ...args] = process.argv.slice(2);
-if (mode === 'ours') await serveOurs(args[0] ?? '', { http: Number(args[1]), flow: Number(args[2]) });
+if (mode === 'ours')
+  await serveOurs(args[0] ?? '', { http: Number(args[1]), flow: Number(args[2]) }, args[3] === 'piped');
 else if (mode === 'source') await serveFlow();
 else if (mode === 'flow') await flow(Number(args[0]), args[1] ?? '', Number(args[2]));
 else if (mode === 'dial') await dial(Number(args[0]), args[1] ?? '', Number(args[2]));

@@ -12,8 +12,8 @@ import { CONTAINERS, DOMAIN, type Origins, TLS_HOST } from './peers.ts';
 const nothing = () => {};
 const log: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing, child: () => log };
 
-/** Serves until stdin ends. Says its ports first. */
-export async function serveOurs(folder: string, origins: Origins): Promise<void> {
+/** Serves until stdin ends. Says its ports first. `isPiped`: the origin is asked for several things at a time on one connection. */
+export async function serveOurs(folder: string, origins: Origins, isPiped: boolean): Promise<void> {
   const certificate = certificateContext({
     cert: readFileSync(`${folder}/cert.pem`, 'utf8'),
     key: readFileSync(`${folder}/key.pem`, 'utf8'),
@@ -37,6 +37,7 @@ export async function serveOurs(folder: string, origins: Origins): Promise<void>
     onLong: () => nothing,
     // All clients of the benchmark have one address.
     limits: { perAddress: 20_000 },
+    pipelined: isPiped ? [{ host: '127.0.0.1', port: origins.http }] : [],
   });
   routing = new Routing({ domain: DOMAIN, ports: listeners.ports, fallback: undefined });
   const at = (port: number) => ({

@@ -34,9 +34,14 @@ export async function openProxy(
     cache?: CacheHook;
     isTrusted?: IsTrusted;
     loop?: LoopGuard;
+    /** Ports of origins that are asked for several things at a time. */
+    pipelined?: readonly number[];
   } = {},
 ): Promise<TestProxy> {
-  const upstreams = new Upstreams(options.limits);
+  const upstreams = new Upstreams(
+    options.limits,
+    options.pipelined?.map((port) => ({ host: '127.0.0.1', port })),
+  );
   const log: AccessEntry[] = [];
   const switched: (() => void)[] = [];
   const proxy = new HttpProxy({

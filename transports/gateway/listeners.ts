@@ -62,6 +62,8 @@ export interface GatewayListenerOptions {
   readonly limits?: Partial<ConnectionLimits>;
   /** Of connections to origins. */
   readonly upstreamLimits?: Partial<UpstreamLimits>;
+  /** Origins that are asked for several things at a time on one connection. */
+  readonly pipelined?: readonly UpstreamAddress[] | undefined;
   readonly timeouts?: Partial<ClientTimeouts>;
   /** How long first bytes, a hello or a handshake may be waited for, ms. */
   readonly firstBytesMs?: number;
@@ -100,7 +102,7 @@ export class GatewayListeners {
   private constructor(options: GatewayListenerOptions) {
     this.#options = options;
     const { proxies, loopId } = options;
-    this.#upstreams = new Upstreams(options.upstreamLimits);
+    this.#upstreams = new Upstreams(options.upstreamLimits, options.pipelined);
     this.#admission = new Admission(options.limits, proxies?.isTrusted);
     this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined };
     this.#proxy = new HttpProxy({
@@ -238,7 +240,7 @@ export class GatewayListeners {
     this.#upstreams.open(to, address).then(
       (lease) => {
         if (wire.isDestroyed) lease.release(false);
-        else this.#join(wire, lease.wire, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
+        else this.#join(wire, lease.own, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
       },
       // TLS has no way to say that a server behind the door is away.
       () => wire.destroy(),

@@ -1,13 +1,14 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
 import type { UpstreamAddress } from '../../proto/gateway.ts';
-import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
+import type { Wire } from '../tcp/wire.ts';
 import { BodyReader } from './body.ts';
 import type { CacheSink } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
 import { HeadBuffer } from './head-buffer.ts';
+import type { Lease, ResponseReader } from './lease.ts';
 import type { RequestHead } from './request-head.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
-import { type Lease, UpstreamError, type Upstreams } from './upstreams.ts';
+import { UpstreamError, type Upstreams } from './upstreams.ts';
 import {
   type ClientFraming,
   clientFraming,
@@ -24,6 +25,8 @@ const MAX_INTERIM = 16;
 /** Requests that may be sent again on another connection when the first was found dead: they change nothing (RFC 9110, section 9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 const LAST_CHUNK = '0\r\n\r\n';
+/** Most bytes read of a response that nobody wants, for the sake of those behind it. */
+const MAX_UNWANTED = 65_536;
 
 /** The client's side of an exchange. Nothing is called after `finish`, `fail`, `destroy` or `switched`. */
 export interface ExchangeClient {
@@ -68,15 +71,32 @@ export interface Forward {
   readonly sink?: CacheSink | undefined;
 }
 
+/** A client that has left. */
+const GONE: ExchangeClient = {
+  write: () => true,
+  writeStable: () => true,
+  cork: () => {},
+  uncork: () => {},
+  ready: () => {},
+  resumeBody: () => {},
+  progress: () => {},
+  finish: () => {},
+  fail: () => {},
+  destroy: () => {},
+  switched: () => {},
+};
+
 /** One exchange. `start`, then `body` and `endBody` as they come, `abort` when the client is gone. */
-export class Exchange implements WireReader {
+export class Exchange implements ResponseReader {
   readonly sent: Sent = { status: 0, bytes: 0 };
-  readonly #client: ExchangeClient;
+  #client: ExchangeClient;
   readonly #upstreams: Upstreams;
   readonly #forward: Forward;
   /** Only while a connection is opened. */
   #giveUp: AbortController | undefined;
-  readonly #responseHead = new HeadBuffer(MAX_RESPONSE_HEAD);
+  #sink: CacheSink | undefined;
+  #unwanted = 0;
+  #responseHead = new HeadBuffer(MAX_RESPONSE_HEAD);
   #lease: Lease | undefined;
   #isOver = false;
   #isBodySent: boolean;
@@ -91,6 +111,7 @@ export class Exchange implements WireReader {
     this.#client = client;
     this.#upstreams = upstreams;
     this.#forward = forward;
+    this.#sink = forward.sink;
     this.#isBodySent = forward.head.framing.kind === 'none';
   }
 
@@ -106,6 +127,18 @@ export class Exchange implements WireReader {
 
   /** Finds a connection and sends the head. */
   start(): void {
+    const shared = this.#mayShare ? this.#upstreams.share(this.#forward.address) : undefined;
+    if (shared !== undefined) this.#use(shared);
+    else this.#startAlone();
+  }
+
+  /** Whether it may be sent before others have been answered: if they break off it is sent again, and nothing is switched or awaited. */
+  get #mayShare(): boolean {
+    const { method, framing, upgrade } = this.#forward.head;
+    return (method === 'GET' || method === 'HEAD') && framing.kind === 'none' && upgrade.length === 0;
+  }
+
+  #startAlone(): void {
     const reused = this.#upstreams.reuse(this.#forward.address, this.#forward.client.address);
     if (reused !== undefined) this.#use(reused);
     else this.#open();
@@ -113,31 +146,35 @@ export class Exchange implements WireReader {
 
   /** Sends a part of the body; false asks to wait for `resumeBody`. */
   body(data: Buffer): boolean {
-    const wire = this.#lease?.wire;
-    if (this.#isOver || wire === undefined || data.length === 0) return true;
+    const lease = this.#lease;
+    if (this.#isOver || lease === undefined || data.length === 0) return true;
     this.#hasBodyBegun = true;
-    if (this.#forward.head.framing.kind !== 'chunked') return wire.write(data);
-    return writeChunk(wire, data);
+    if (this.#forward.head.framing.kind !== 'chunked') return lease.write(data);
+    return writeChunk(lease, data);
   }
 
   /** The body is over. */
   endBody(): void {
     if (this.#isBodySent) return;
     this.#isBodySent = true;
-    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#lease?.wire.write(LAST_CHUNK);
+    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#lease?.write(LAST_CHUNK);
   }
 
   /** The client takes more of the response. */
   resume(): void {
-    this.#forward.sink?.resumed();
-    this.#lease?.wire.resume();
+    this.#sink?.resumed();
+    this.#lease?.resume();
   }
 
   /** Nobody wants the response any more. */
   abort(): void {
     if (this.#isOver) return;
-    this.#end(false);
-    this.#forward.sink?.abort();
+    this.#sink?.abort();
+    if (this.#lease?.abandon()) {
+      this.#client = GONE;
+      this.#sink = undefined;
+      this.#lease.resume();
+    } else this.#end(false);
   }
 
   #open(): void {
@@ -160,11 +197,9 @@ export class Exchange implements WireReader {
 
   #use(lease: Lease): void {
     this.#lease = lease;
-    const { wire } = lease;
     const { head, target, client } = this.#forward;
-    wire.reader = this;
-    wire.resume();
-    wire.write(requestFor(head, target, client, head.upgrade[0]));
+    lease.attach(this);
+    lease.write(requestFor(head, target, client, head.upgrade[0]));
     this.#client.ready();
   }
 
@@ -173,46 +208,70 @@ export class Exchange implements WireReader {
   }
 
   onData(chunk: Buffer): void {
+    this.take(chunk, 0);
+  }
+
+  take(chunk: Buffer, from: number): number {
     this.#client.progress();
     this.#hasAnswered = true;
-    let at = 0;
+    let at = from;
     while (this.#response === undefined) {
       const found = this.#responseHead.push(chunk, at);
-      if (found === undefined) return;
+      if (found === undefined) return chunk.length;
       if (typeof found === 'string') {
-        this.#fail(502, 'The service behind this address answered with no HTTP.');
-        return;
+        this.#distrust('The service behind this address answered with no HTTP.');
+        return chunk.length;
       }
       const response = readResponseHead(found.text, this.#forward.head.method);
       if (typeof response === 'string') {
-        this.#fail(502, `The service behind this address answered with no HTTP: ${response}.`);
-        return;
+        this.#distrust(`The service behind this address answered with no HTTP: ${response}.`);
+        return chunk.length;
       }
       at = found.next;
       if (response.status === 101) {
         this.#switch(response, chunk.subarray(at));
-        return;
+        return chunk.length;
       }
       if (response.status < 200) {
         if (++this.#interim > MAX_INTERIM) {
-          this.#fail(502, 'The service behind this address does not come to an answer.');
-          return;
+          this.#distrust('The service behind this address does not come to an answer.');
+          return chunk.length;
         }
         // Continue is ours to say; others are news for clients that know them (RFC 9110, section 15.2).
         if (response.status !== 100 && this.#forward.head.minor === 1) this.#client.write(interimFor(response));
         continue;
       }
       this.#client.cork();
+      const client = this.#client;
       this.#begin(response);
-      this.#bodyOf(chunk, at);
-      this.#client.uncork();
+      const next = this.#bodyOf(chunk, at);
+      client.uncork();
+      return next;
+    }
+    return this.#bodyOf(chunk, at);
+  }
+
+  onMoved(): void {
+    if (this.#isOver) return;
+    this.#detach();
+    this.#lease = undefined;
+    if (this.#client === GONE) {
+      this.#isOver = true;
       return;
     }
-    this.#bodyOf(chunk, at);
+    this.#responseHead = new HeadBuffer(MAX_RESPONSE_HEAD);
+    this.#hasAnswered = false;
+    this.#startAlone();
+  }
+
+  /** What came is no response; in a place among others it may be what was left of another one. */
+  #distrust(reason: string): void {
+    if (!this.#lease?.distrust()) this.#fail(502, reason);
   }
 
   #begin(response: ResponseHead): void {
-    const { head, keepAlive, sink } = this.#forward;
+    const { head, keepAlive } = this.#forward;
+    const sink = this.#sink;
     this.#response = response;
     this.sent.status = response.status;
     this.#framing = clientFraming(response, head.minor);
@@ -222,32 +281,39 @@ export class Exchange implements WireReader {
     this.#client.write(responseFor(shown, this.#framing, keeps, head.minor));
   }
 
-  #bodyOf(chunk: Buffer, from: number): void {
+  /** Where what follows the body begins. */
+  #bodyOf(chunk: Buffer, from: number): number {
     const body = this.#body;
-    if (body === undefined) return;
+    if (body === undefined) return chunk.length;
     let next: number;
     try {
       next = body.read(chunk, from, (start, end) => this.#pass(chunk, start, end));
     } catch (error) {
       if (!(error instanceof ChunkError)) throw error;
       this.#break();
-      return;
+      return chunk.length;
     }
-    // Bytes beyond the body are nobody's answer (hazard H12): such a connection is not used again.
-    if (body.isDone) this.#finish(next === chunk.length);
+    // Bytes beyond the body are nobody's answer (hazard H12), unless others wait for theirs: such a connection is not used again.
+    if (body.isDone) this.#finish(next === chunk.length || this.#lease?.own === undefined);
+    return next;
   }
 
   #pass(chunk: Buffer, from: number, to: number): void {
     if (from === to) return;
     this.sent.bytes += to - from;
     const data = from === 0 && to === chunk.length ? chunk : chunk.subarray(from, to);
-    const { sink } = this.#forward;
+    if (this.#client === GONE) {
+      this.#unwanted += to - from;
+      if (this.#unwanted > MAX_UNWANTED) this.#end(false);
+      return;
+    }
+    const sink = this.#sink;
     sink?.data(data);
     let more: boolean;
     if (this.#framing === 'chunked') more = writeChunk(this.#client, data);
     else more = this.#client.write(data);
     if (more) return;
-    this.#lease?.wire.pause();
+    this.#lease?.pause();
     sink?.paused();
   }
 
@@ -257,7 +323,7 @@ export class Exchange implements WireReader {
     const keepOrigin = isClean && this.#isBodySent && this.#response?.keepAlive === true;
     const isEndClear = this.#framing !== 'until_close';
     this.#end(keepOrigin);
-    this.#forward.sink?.end();
+    this.#sink?.end();
     this.#client.finish(isEndClear && this.#isBodySent);
   }
 
@@ -285,6 +351,7 @@ export class Exchange implements WireReader {
     const { head } = this.#forward;
     if (
       this.#lease?.isReused &&
+      this.#client !== GONE &&
       !this.#hasAnswered &&
       !this.#hasBodyBegun &&
       head.framing.kind === 'none' &&
@@ -303,7 +370,7 @@ export class Exchange implements WireReader {
   #switch(response: ResponseHead, rest: Buffer): void {
     const [asked] = this.#forward.head.upgrade;
     const [got] = response.upgrade;
-    const wire = this.#lease?.wire;
+    const wire = this.#lease?.own;
     // Only what was asked for is switched to (RFC 9110, section 7.8).
     if (asked === undefined || got !== asked || wire === undefined) {
       this.#fail(502, 'The service behind this address switched to a protocol that nobody asked for.');
@@ -313,7 +380,7 @@ export class Exchange implements WireReader {
     this.#response = response;
     this.#isOver = true;
     this.#detach();
-    this.#forward.sink?.abort();
+    this.#sink?.abort();
     wire.pause();
     this.#client.write(switchingFor(response, got));
     this.#client.switched(wire, rest);
@@ -322,14 +389,14 @@ export class Exchange implements WireReader {
   #break(): void {
     if (this.#isOver) return;
     this.#end(false);
-    this.#forward.sink?.abort();
+    this.#sink?.abort();
     this.#client.destroy();
   }
 
   #fail(status: 502 | 503 | 504, reason: string): void {
     if (this.#isOver) return;
     this.#end(false);
-    this.#forward.sink?.fail(status, reason);
+    this.#sink?.fail(status, reason);
     this.#client.fail(status, reason);
   }
 
@@ -341,12 +408,12 @@ export class Exchange implements WireReader {
   }
 
   #detach(): void {
-    if (this.#lease !== undefined) this.#lease.wire.reader = NOBODY;
+    this.#lease?.detach();
   }
 }
 
 /** One chunk of a chunked body. */
-function writeChunk(to: Pick<Wire, 'cork' | 'uncork' | 'write'>, data: Buffer): boolean {
+function writeChunk(to: Pick<Lease, 'cork' | 'uncork' | 'write'>, data: Buffer): boolean {
   to.cork();
   to.write(`${data.length.toString(16)}\r\n`);
   to.write(data);

@@ -1,7 +1,9 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
 import type { UpstreamAddress } from '../../proto/gateway.ts';
 import { dial } from '../tcp/dial.ts';
-import type { Wire, WireReader } from '../tcp/wire.ts';
+import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
+import type { Lease, ResponseReader } from './lease.ts';
+import { Pipes } from './pipes.ts';
 
 /** What goes wrong on the way to an origin. */
 export type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
@@ -45,13 +47,9 @@ export interface UpstreamHealth {
   readonly failures: number;
 }
 
-/** A connection lent to one exchange. */
-export interface Lease {
-  readonly wire: Wire;
-  /** Whether it has carried an exchange before: its origin may have closed it just now. */
-  readonly isReused: boolean;
-  /** Gives it back. `keep`: the exchange is over on both sides, and the origin takes another. */
-  release(keep: boolean): void;
+/** A connection lent whole. */
+export interface OwnLease extends Lease {
+  readonly own: Wire;
 }
 
 interface Origin {
@@ -64,39 +62,56 @@ interface Origin {
   readonly byClient: Map<string, number>;
   /** The newest last: it is the least likely to be closed. */
   readonly idle: Connection[];
+  /** Undefined: it is asked one by one. */
+  readonly pipes: Pipes | undefined;
 }
+
+/** Who has the connections that are pipes. */
+const PIPES = 'pipes';
 
 /** All connections to origins of one gateway. */
 export class Upstreams {
   readonly #limits: UpstreamLimits;
   readonly #origins = new Map<string, Origin>();
+  readonly #pipelined: ReadonlySet<string>;
   readonly #sweep: NodeJS.Timeout;
   readonly #rested = (connection: Connection) => this.#rest(connection);
   #closed = false;
 
-  constructor(limits: Partial<UpstreamLimits> = {}) {
+  /** `pipelined`: origins that are asked for several things at a time on one connection. */
+  constructor(limits: Partial<UpstreamLimits> = {}, pipelined: readonly UpstreamAddress[] = []) {
     this.#limits = { ...UPSTREAM_LIMITS, ...limits };
+    this.#pipelined = new Set(pipelined.map(keyOf));
     this.#sweep = setInterval(() => this.#expire(), 1000);
     this.#sweep.unref();
   }
 
   /** An idle connection if there is one and `client` may have it, else undefined: then `open`. */
-  reuse(address: UpstreamAddress, client: string): Lease | undefined {
+  reuse(address: UpstreamAddress, client: string): OwnLease | undefined {
     const origin = this.#origins.get(keyOf(address));
     if (origin === undefined || this.#hasShare(origin, client)) return undefined;
     for (;;) {
       const found = origin.idle.pop();
       if (found === undefined) return undefined;
-      if (found.wire.isWhole) {
+      if (found.own.isWhole) {
         take(origin, client);
         return found.lend(client);
       }
-      found.wire.destroy();
+      found.own.destroy();
     }
   }
 
+  /**
+   * A place among others on one connection, for a request without a body that changes nothing; undefined when the origin is asked one
+   * by one, or no place is free.
+   */
+  share(address: UpstreamAddress): Lease | undefined {
+    if (this.#pipelined.size === 0 || !this.#pipelined.has(keyOf(address)) || this.#closed) return undefined;
+    return this.#originOf(address).pipes?.enter();
+  }
+
   /** Opens a connection for `client`. Rejects with UpstreamError. `signal` gives up. */
-  open(address: UpstreamAddress, client: string, signal?: AbortSignal): Promise<Lease> {
+  open(address: UpstreamAddress, client: string, signal?: AbortSignal): Promise<OwnLease> {
     const origin = this.#originOf(address);
     if (this.#closed || origin.connections >= this.#limits.maxPerOrigin || this.#hasShare(origin, client)) {
       return Promise.reject(new UpstreamError('too_many', `There are too many connections to ${origin.key}.`));
@@ -146,10 +161,10 @@ export class Upstreams {
   }
 
   health(): UpstreamHealth[] {
-    return [...this.#origins.values()].map(({ key, connections, idle, failures }) => ({
+    return [...this.#origins.values()].map(({ key, connections, idle, failures, pipes }) => ({
       address: key,
       connections,
-      idle: idle.length,
+      idle: idle.length + (pipes?.idle ?? 0),
       failures,
     }));
   }
@@ -158,19 +173,22 @@ export class Upstreams {
   close(): void {
     this.#closed = true;
     clearInterval(this.#sweep);
-    for (const { idle } of this.#origins.values()) for (const { wire } of idle.splice(0)) wire.destroy();
+    for (const { idle, pipes } of this.#origins.values()) {
+      for (const { own } of idle.splice(0)) own.destroy();
+      pipes?.close();
+    }
   }
 
   /** Takes a connection back whose exchange is over. */
   #rest(connection: Connection): void {
-    const { origin, wire } = connection;
-    if (this.#closed || wire.isDestroyed || origin.idle.length >= this.#limits.maxIdle) {
-      wire.destroy();
+    const { origin, own } = connection;
+    if (this.#closed || own.isDestroyed || origin.idle.length >= this.#limits.maxIdle) {
+      own.destroy();
       return;
     }
     connection.since = performance.now();
-    wire.reader = connection;
-    wire.resume();
+    own.reader = connection;
+    own.resume();
     origin.idle.push(connection);
   }
 
@@ -182,23 +200,28 @@ export class Upstreams {
     const key = keyOf(address);
     let origin = this.#origins.get(key);
     if (origin === undefined) {
-      origin = { key, address, connections: 0, failures: 0, byClient: new Map(), idle: [] };
+      const pipes = this.#pipelined.has(key)
+        ? new Pipes(() => this.open(address, PIPES).then(({ own }) => own))
+        : undefined;
+      origin = { key, address, connections: 0, failures: 0, byClient: new Map(), idle: [], pipes };
       this.#origins.set(key, origin);
     }
     return origin;
   }
 
   #forget(origin: Origin): void {
-    const dead = origin.idle.findIndex(({ wire }) => wire.isDestroyed);
+    const dead = origin.idle.findIndex(({ own }) => own.isDestroyed);
     if (dead >= 0) origin.idle.splice(dead, 1);
-    // One that fails is remembered, for those who ask how it is.
-    if (origin.connections === 0 && origin.failures === 0) this.#origins.delete(origin.key);
+    // One that fails is remembered, for those who ask how it is; of the few with pipes, what they take.
+    if (origin.connections === 0 && origin.failures === 0 && origin.pipes === undefined)
+      this.#origins.delete(origin.key);
   }
 
   #expire(): void {
     const before = performance.now() - this.#limits.idleMs;
-    for (const { idle } of this.#origins.values()) {
-      while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.wire.destroy();
+    for (const { idle, pipes } of this.#origins.values()) {
+      while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.own.destroy();
+      pipes?.expire(before);
     }
   }
 }
@@ -218,9 +241,9 @@ function leave({ byClient }: Origin, client: string): void {
 }
 
 /** An open connection: lent to one exchange after the other, and hears the origin while it is idle. */
-class Connection implements Lease, WireReader {
+class Connection implements OwnLease, WireReader {
   readonly origin: Origin;
-  readonly wire: Wire;
+  readonly own: Wire;
   /** When it became idle. */
   since = 0;
   isReused = false;
@@ -230,20 +253,57 @@ class Connection implements Lease, WireReader {
 
   constructor(origin: Origin, wire: Wire, rest: (connection: Connection) => void) {
     this.origin = origin;
-    this.wire = wire;
+    this.own = wire;
     this.#rest = rest;
   }
 
-  lend(client: string): Lease {
+  lend(client: string): OwnLease {
     this.#client = client;
     return this;
+  }
+
+  attach(reader: ResponseReader): void {
+    this.own.reader = reader;
+    this.own.resume();
+  }
+
+  detach(): void {
+    this.own.reader = NOBODY;
+  }
+
+  write(data: string | Buffer): boolean {
+    return this.own.write(data);
+  }
+
+  cork(): void {
+    this.own.cork();
+  }
+
+  uncork(): void {
+    this.own.uncork();
+  }
+
+  pause(): void {
+    this.own.pause();
+  }
+
+  resume(): void {
+    this.own.resume();
+  }
+
+  abandon(): boolean {
+    return false;
+  }
+
+  distrust(): boolean {
+    return false;
   }
 
   release(keep: boolean): void {
     if (!this.returned()) return;
     this.isReused = true;
     if (keep) this.#rest(this);
-    else this.wire.destroy();
+    else this.own.destroy();
   }
 
   /** Nobody has it any more; false when nobody had it. One that switched protocols is never given back, but closes. */
@@ -256,11 +316,11 @@ class Connection implements Lease, WireReader {
 
   /** Whatever comes unasked would be taken for the answer to the next request (hazard H12). */
   onData(): void {
-    this.wire.destroy();
+    this.own.destroy();
   }
 
   onEnd(): void {
-    this.wire.destroy();
+    this.own.destroy();
   }
 
   onDrain(): void {}

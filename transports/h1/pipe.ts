@@ -1,0 +1,238 @@
+/**
+ * One connection to an origin that carries several requests at a time: their answers come in the order of the requests (RFC 9112,
+ * section 9.3.2). What is asked in one turn of the event loop shares a pipe and leaves together.
+ */
+import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
+import type { Lease, ResponseReader } from './lease.ts';
+
+/** How long an answer may keep those behind it waiting before they are sent another way, ms. */
+export const PATIENCE_MS = 100;
+
+/** Whose pipe it is. */
+export interface PipeOwner {
+  /** An answer came to its end while others wait: the origin does as it should. */
+  onProof(): void;
+  /** The connection ended unannounced, or an answer was none, while others waited. */
+  onFailure(): void;
+  /** It takes no more requests. */
+  onRetired(pipe: Pipe): void;
+}
+
+/** A pipe. Its connection is its own. */
+export class Pipe implements WireReader {
+  /** When it became idle, or its first place became the first, ms. */
+  since = performance.now();
+  readonly #wire: Wire;
+  readonly #owner: PipeOwner;
+  readonly #places: Place[] = [];
+  /** Heads that leave at the end of this turn. */
+  #text = '';
+  #isCollecting = false;
+  #isRetired = false;
+
+  constructor(wire: Wire, owner: PipeOwner) {
+    this.#wire = wire;
+    this.#owner = owner;
+    wire.reader = this;
+    wire.resume();
+  }
+
+  /** Requests without a whole answer. */
+  get size(): number {
+    return this.#places.length;
+  }
+
+  /** A place behind the others of this turn; undefined when there is none. `depth`: most requests at a time. */
+  enter(depth: number): Lease | undefined {
+    const { length } = this.#places;
+    if (this.#isRetired || length >= depth || !this.#wire.isWhole) return undefined;
+    if (length === 0) {
+      if (this.#wire.needsDrain) return undefined;
+      this.since = performance.now();
+      this.#isCollecting = true;
+      setImmediate(this.#send);
+    } else if (!this.#isCollecting) return undefined;
+    const place = new Place(this);
+    this.#places.push(place);
+    return place;
+  }
+
+  /** Looks whether somebody waits for too long. */
+  look(now: number): void {
+    const [first] = this.#places;
+    if (first === undefined || now - this.since < PATIENCE_MS) return;
+    if (first.isAbandoned) this.#end();
+    else if (this.#places.length > 1) this.#retire();
+  }
+
+  /** Takes no more requests, and ends with the last. */
+  close(): void {
+    if (this.#places.length === 0) this.#end();
+    else this.#leave();
+  }
+
+  // ------------------------------------------------------------------------------------------------------ from a place
+
+  write(text: string): void {
+    this.#text += text;
+  }
+
+  readonly #send = () => {
+    const text = this.#text;
+    this.#text = '';
+    this.#isCollecting = false;
+    this.#wire.write(text);
+  };
+
+  /** Only the first is being read, so only it can be too fast for its client. */
+  pause(place: Place): void {
+    if (place === this.#places[0]) this.#wire.pause();
+  }
+
+  resume(place: Place): void {
+    if (place === this.#places[0]) this.#wire.resume();
+  }
+
+  release(place: Place, keep: boolean): void {
+    if (place !== this.#places[0]) return;
+    this.#places.shift();
+    const { length } = this.#places;
+    if (!keep || (this.#isRetired && length === 0)) {
+      this.#end();
+      return;
+    }
+    this.since = performance.now();
+    if (length > 0) this.#owner.onProof();
+    this.#wire.resume();
+  }
+
+  /** False: nobody is behind it, nor will be. */
+  abandon(place: Place): boolean {
+    return !this.#isRetired || this.#places.length > 1 || place !== this.#places[0];
+  }
+
+  /** All are sent another way, and the origin is asked one by one for a while. */
+  fail(): void {
+    if (this.#places.length > 1) this.#owner.onFailure();
+    this.#end();
+  }
+
+  // --------------------------------------------------------------------------------------------------- from the origin
+
+  onData(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length && !this.#wire.isDestroyed; ) {
+      const [first] = this.#places;
+      // What nobody has asked for yet would be taken for the next answer (hazard H12).
+      if (first === undefined || this.#isCollecting) this.fail();
+      else at = first.take(bytes, at);
+    }
+  }
+
+  onEnd(): void {
+    this.#lost((first) => first.onEnd());
+  }
+
+  onDrain(): void {}
+
+  onClose(): void {
+    this.#lost((first) => first.onClose());
+  }
+
+  /** The first may have been one that ends with its connection, and knows best. */
+  #lost(tell: (first: Place) => void): void {
+    const [first] = this.#places;
+    if (this.#places.length > 1) this.#owner.onFailure();
+    this.#leave();
+    if (first !== undefined) tell(first);
+    this.#end();
+  }
+
+  /** Those behind the first are sent another way; it is the last. */
+  #retire(): void {
+    this.#leave();
+    for (const place of this.#places.splice(1)) place.move();
+  }
+
+  #end(): void {
+    this.#leave();
+    this.#wire.reader = NOBODY;
+    this.#wire.destroy();
+    for (const place of this.#places.splice(0)) place.move();
+  }
+
+  #leave(): void {
+    if (this.#isRetired) return;
+    this.#isRetired = true;
+    this.#owner.onRetired(this);
+  }
+}
+
+/** One request's place in a pipe. */
+class Place implements Lease {
+  readonly own = undefined;
+  /** Whoever is in it can be sent another way. */
+  readonly isReused = true;
+  isAbandoned = false;
+  readonly #pipe: Pipe;
+  #reader: ResponseReader | undefined;
+
+  constructor(pipe: Pipe) {
+    this.#pipe = pipe;
+  }
+
+  attach(reader: ResponseReader): void {
+    this.#reader = reader;
+  }
+
+  detach(): void {
+    this.#reader = undefined;
+  }
+
+  /** Where the next answer begins; everything is this one's while it goes on. */
+  take(bytes: Buffer, from: number): number {
+    return this.#reader?.take(bytes, from) ?? bytes.length;
+  }
+
+  onEnd(): void {
+    this.#reader?.onEnd();
+  }
+
+  onClose(): void {
+    this.#reader?.onClose();
+  }
+
+  move(): void {
+    this.#reader?.onMoved();
+  }
+
+  write(data: string | Buffer): boolean {
+    this.#pipe.write(data.toString('latin1'));
+    return true;
+  }
+
+  cork(): void {}
+
+  uncork(): void {}
+
+  pause(): void {
+    this.#pipe.pause(this);
+  }
+
+  resume(): void {
+    this.#pipe.resume(this);
+  }
+
+  abandon(): boolean {
+    this.isAbandoned = this.#pipe.abandon(this);
+    return this.isAbandoned;
+  }
+
+  distrust(): boolean {
+    this.#pipe.fail();
+    return true;
+  }
+
+  release(keep: boolean): void {
+    this.#pipe.release(this, keep);
+  }
+}
