@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { RegistryKeyError } from '../actors/auth/registry-key.ts';
 import { usernameSchema } from '../proto/auth.ts';
+import { addressOf, targetSchema } from '../proto/routes.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { MAX_RESOLVERS, txtResolvers } from '../transports/dns/resolvers.ts';
 import { parsePool } from '../transports/docker/subnets.ts';
@@ -77,6 +78,19 @@ const leaveDelay = z
   .regex(/^([0-9]|[1-5][0-9]|60)s?$/, 'must be 0s to 60s')
   .transform((value) => Number.parseInt(value, 10) * 1000);
 
+/** Most origins in PIPELINED_ORIGINS. */
+const MAX_PIPELINED = 100;
+
+/** Targets of routes, as addresses. */
+const pipelinedOrigins = z
+  .string()
+  .transform((value) => value.split(',').map((target) => target.trim()))
+  .refine(
+    (targets) => targets.length <= MAX_PIPELINED && targets.every((target) => targetSchema.safeParse(target).success),
+    `must be at most ${MAX_PIPELINED} targets of routes such as 10.0.0.7:8080, separated by commas`,
+  )
+  .transform((targets) => targets.map(addressOf));
+
 const environmentSchema = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
   NATS_URL: natsUrls.optional(),
@@ -143,6 +157,7 @@ const environmentSchema = z.object({
       'must be addresses or networks such as 10.0.0.0/8, separated by commas',
     )
     .optional(),
+  PIPELINED_ORIGINS: pipelinedOrigins.optional(),
   ACME_DIRECTORY_URL: url('https'),
   ACME_CA_FILE: text,
   ACME_EMAIL: z

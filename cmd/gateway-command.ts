@@ -125,6 +125,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },
       accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
       isCaching: options.cache,
+      pipelined: environment.PIPELINED_ORIGINS,
       processRegistry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));

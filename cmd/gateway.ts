@@ -3,6 +3,7 @@ import { Registry } from 'prom-client';
 import type { ContainerTarget, MappingSource } from '../actors/gateway/deps.ts';
 import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
+import type { UpstreamAddress } from '../proto/gateway.ts';
 import type { Engine, Log } from '../proto/ports.ts';
 import { addressOf, type NewRoute, type StaticRoute } from '../proto/routes.ts';
 import { computeNews } from '../storage/compute/news.ts';
@@ -49,6 +50,8 @@ export interface GatewayOptions {
   readonly processRegistry: Registry;
   /** Proxies in front of the gateway. */
   readonly proxies: FrontProxies | undefined;
+  /** Origins that are asked for several things at a time on one connection; none without it. */
+  readonly pipelined?: readonly UpstreamAddress[] | undefined;
   /** Of the platform: marks requests that were sent on, so that those that come back are known. */
   readonly installation?: string | undefined;
   /** Services of this platform, as `host:port`, and what they know the gateway by. */
@@ -100,6 +103,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     log,
     loopId: options.installation === undefined ? undefined : `troupe-${options.installation}`,
     proxies,
+    pipelined: options.pipelined,
     route: (request) => {
       if (gateway === undefined) return { reply: { status: 503, headers: [['Retry-After', '1']] } };
       const decision = gateway.decide(request);

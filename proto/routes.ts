@@ -14,8 +14,8 @@ const prefix = z
   .max(1024, 'must be at most 1024 characters')
   .regex(/^\/[!$-;=@-[\]_a-z~]*$/, 'must begin with "/" and hold neither "?", "#" nor spaces');
 
-/** `<service>:<port>`; an IPv6 address stands in brackets. */
-const target = z
+/** A target, `<service>:<port>`; an IPv6 address stands in brackets. */
+export const targetSchema = z
   .string()
   .regex(/^([a-zA-Z0-9_.-]{1,253}|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$/, 'must be <host>:<port>')
   .refine((text) => {
@@ -27,7 +27,7 @@ const target = z
 export const newRouteSchema = z.object({
   host,
   path_prefix: prefix,
-  target,
+  target: targetSchema,
   strip_prefix: z.boolean().default(false),
   priority: z.int().min(-1_000_000).max(1_000_000).default(0),
 });
@@ -38,7 +38,7 @@ export const routesFileSchema = z.array(
   z.object({
     host,
     path: prefix,
-    target,
+    target: targetSchema,
     strip_prefix: z.boolean().default(false),
     priority: z.int().min(-1_000_000).max(1_000_000).default(0),
   }),

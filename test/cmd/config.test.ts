@@ -26,10 +26,15 @@ test('good values are taken', () => {
     WEBAUTHN_RP_ID: 'Example.com',
     WEBAUTHN_ORIGINS: 'https://console.example.com, http://localhost:5173',
     CONTAINER_SUBNETS: '172.20.0.0/16',
+    PIPELINED_ORIGINS: '10.0.0.7:8080, [fd00::1]:80',
   });
   assert.equal(environment.SESSION_TTL, 5400);
   assert.equal(environment.PLATFORM_DOMAIN, 'cloud.example.com');
   assert.equal(environment.WEBAUTHN_RP_ID, 'example.com');
+  assert.deepEqual(environment.PIPELINED_ORIGINS, [
+    { host: '10.0.0.7', port: 8080 },
+    { host: 'fd00::1', port: 80 },
+  ]);
   assert.deepEqual(environment.WEBAUTHN_ORIGINS, ['https://console.example.com', 'http://localhost:5173']);
 });
 
@@ -37,6 +42,7 @@ test('every bad value is named with what was expected, and never shown', () => {
   const bad: Record<string, [value: string, expected: RegExp]> = {
     DATABASE_URL: ['mysql://secret-1', /DATABASE_URL: must begin with postgres:\/\/ or postgresql:\/\//],
     JWT_SECRET: ['secret-2', /JWT_SECRET: must be at least 32 bytes/],
+    PIPELINED_ORIGINS: ['10.0.0.7:8080,secret-0', /PIPELINED_ORIGINS: must be at most 100 targets of routes/],
     ENCRYPTION_KEY: ['secret-3', /ENCRYPTION_KEY: must be 32 bytes in base64 or hex/],
     ADMIN_USERNAME: ['Secret 4', /ADMIN_USERNAME: must be 1 to 63 characters/],
     ADMIN_PASSWORD: ['secret5', /ADMIN_PASSWORD: must be at least 8 characters/],

@@ -1,9 +1,9 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
 import type { UpstreamAddress } from '../../proto/gateway.ts';
-import type { Wire } from '../tcp/wire.ts';
 import { BodyReader } from './body.ts';
 import type { CacheSink } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
+import { type ExchangeClient, GONE } from './exchange-client.ts';
 import { HeadBuffer } from './head-buffer.ts';
 import type { Lease, ResponseReader } from './lease.ts';
 import type { RequestHead } from './request-head.ts';
@@ -28,31 +28,6 @@ const LAST_CHUNK = '0\r\n\r\n';
 /** Most bytes read of a response that nobody wants, for the sake of those behind it. */
 const MAX_UNWANTED = 65_536;
 
-/** The client's side of an exchange. Nothing is called after `finish`, `fail`, `destroy` or `switched`. */
-export interface ExchangeClient {
-  /** Sends to the client; false asks to wait for `resume`. */
-  write(data: string | Buffer): boolean;
-  /** The same with bytes that nobody changes: large ones need not be copied. */
-  writeStable(bytes: Buffer): boolean;
-  /** Several writes that should leave together. */
-  cork(): void;
-  uncork(): void;
-  /** The origin is there: the body may come. */
-  ready(): void;
-  /** The origin takes more of the body. */
-  resumeBody(): void;
-  /** Something came from the origin. */
-  progress(): void;
-  /** The response has been sent. `keep`: its end is clear to the client. */
-  finish(keep: boolean): void;
-  /** There is no response: say so. */
-  fail(status: 502 | 503 | 504, reason: string): void;
-  /** The response broke off: the client must see that it is not whole. */
-  destroy(): void;
-  /** The origin switched protocols: from here on both connections belong to the client's side. */
-  switched(origin: Wire, rest: Buffer): void;
-}
-
 /** What a finished exchange has sent, for the log. */
 export interface Sent {
   status: number;
@@ -70,21 +45,6 @@ export interface Forward {
   /** Is shown the response. */
   readonly sink?: CacheSink | undefined;
 }
-
-/** A client that has left. */
-const GONE: ExchangeClient = {
-  write: () => true,
-  writeStable: () => true,
-  cork: () => {},
-  uncork: () => {},
-  ready: () => {},
-  resumeBody: () => {},
-  progress: () => {},
-  finish: () => {},
-  fail: () => {},
-  destroy: () => {},
-  switched: () => {},
-};
 
 /** One exchange. `start`, then `body` and `endBody` as they come, `abort` when the client is gone. */
 export class Exchange implements ResponseReader {
