@@ -6,6 +6,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
 import { openProxy, type RawClient, rawClient, rawOrigin, type TestProxy } from './kit.ts';
+import { type Below, belowOf } from './pipe-trial.ts';
 
 failOnLeaks();
 
@@ -144,17 +145,6 @@ describe('an origin that takes more than one request at a time', () => {
     }
   });
 });
-
-/** A number below another, as a seed has it. */
-type Below = (bound: number) => number;
-
-function belowOf(seed: number): Below {
-  let state = seed;
-  return (bound) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
-    return (state >>> 8) % bound;
-  };
-}
 
 /** An answer that says its target in a field and, if it has one, in its body. */
 function framed(below: Below, target: string): string {
