@@ -18,6 +18,7 @@ import { databaseServer } from './database.ts';
 import { openGateway, serviceRoutes } from './gateway.ts';
 import { openKubernetes } from './kubernetes.ts';
 import { keepCertificate } from './live-certificate.ts';
+import { plainLines } from './log.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { processMetrics, servicePages } from './pages.ts';
@@ -123,7 +124,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       ...{ system, db, engine, log, domain, certificate, sshKeys, fallback, proxies, busProblem },
       host: options.listen,
       ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },
-      accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
+      accessLog: options.accessLog ? plainLines() : undefined,
       isCaching: options.cache,
       pipelined: environment.PIPELINED_ORIGINS,
       processRegistry,

@@ -8,7 +8,7 @@ import type { Engine, Log } from '../proto/ports.ts';
 import { addressOf, type NewRoute, type StaticRoute } from '../proto/routes.ts';
 import { computeNews } from '../storage/compute/news.ts';
 import type { Db } from '../storage/db.ts';
-import { openPorts } from '../storage/gateway/open-ports.ts';
+import { openPorts, wantedContainers } from '../storage/gateway/open-ports.ts';
 import { replaceManagedRoutes } from '../storage/gateway/routes.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { ResponseCache } from '../transports/cache/response-cache.ts';
@@ -186,7 +186,7 @@ async function withinTime(done: Promise<void>, ms: number): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Containers that have a port open, with the address they have now. */
+/** Containers that have a port open, with the address they have now: none once they are to stop, since others may get it next. */
 async function targets(
   db: Db,
   engine: Pick<Engine, 'list' | 'dial'>,
@@ -194,8 +194,11 @@ async function targets(
 ): Promise<ReadonlyMap<string, ContainerTarget>> {
   const rows = await openPorts(db);
   if (rows.length === 0 && also.size === 0) return new Map();
+  const listed = await engine.list();
+  // Asked last: what was to stop by now may be listed as it was before.
+  const wanted = await wantedContainers(db, [...also, ...rows.map(({ containerId }) => containerId)]);
   const addresses = new Map(
-    (await engine.list()).map(({ id, phase, address }) => [id, phase === 'running' ? address : null]),
+    listed.map(({ id, phase, address }) => [id, phase === 'running' && wanted.has(id) ? address : null]),
   );
   const found = new Map<string, { address: string | undefined; ports: Map<number, number> }>();
   for (const id of also) found.set(id, { address: addresses.get(id) ?? undefined, ports: new Map() });

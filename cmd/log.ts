@@ -26,9 +26,15 @@ export function openLog(
 /** Lines that are kept while they cannot be written, in bytes; the newest beyond it are lost. */
 const MAX_KEPT = 1 << 20;
 
-/** Where lines go. On a full disk (hazard X15) they wait for room, and what is said is no reason to end. */
-function standardError(): { write(line: string): void } {
+/** Where lines go: standard error. On a full disk (hazard X15) they wait for room, and what is said is no reason to end. */
+export function standardError(): { write(line: string): void } {
   const destination = pino.destination({ fd: 2, sync: true, maxLength: MAX_KEPT });
   destination.on('error', () => {});
   return destination;
+}
+
+/** Writes lines that are not the log's there, too. */
+export function plainLines(): (line: string) => void {
+  const destination = standardError();
+  return (line) => destination.write(`${line}\n`);
 }

@@ -1,7 +1,8 @@
 /** The log of a service command: on standard error and, with `--log-service`, at a collector, too. */
 import type { Registry } from 'prom-client';
 import type { Log } from '../proto/ports.ts';
-import { openLog } from './log.ts';
+import { sayLastWords } from './last-words.ts';
+import { openLog, standardError } from './log.ts';
 import { readMetric } from './read-metric.ts';
 
 /** Where logs go, as the command line says it. */
@@ -22,8 +23,18 @@ export interface ShippedLog {
 
 const GRACE_MS = 3000;
 
-/** Opens it. The exporter is only loaded when there is somewhere to ship to: it costs memory and time. */
+/** Opens it; what nobody catches from here on is its last line. The exporter is only loaded when there is somewhere to ship to: it costs memory and time. */
 export async function openShippedLog(
+  level: Parameters<typeof openLog>[0],
+  options: LogServiceOptions,
+  source: string,
+): Promise<ShippedLog> {
+  const shipped = await openTarget(level, options, source);
+  sayLastWords(shipped.log);
+  return shipped;
+}
+
+async function openTarget(
   level: Parameters<typeof openLog>[0],
   { logService, logSource }: LogServiceOptions,
   source: string,
@@ -31,9 +42,10 @@ export async function openShippedLog(
   if (logService === undefined) return { log: openLog(level), metrics: () => {}, close: async () => {} };
   const { logShipper } = await import('../transports/otlp/logs.ts');
   const shipper = logShipper({ address: logService, source: logSource ?? source });
+  const here = standardError();
   const log = openLog(level, {
     write: (line) => {
-      process.stderr.write(line);
+      here.write(line);
       shipper.write(line);
     },
   });

@@ -15,6 +15,7 @@ import { diskPathsOf } from './disk-paths.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
 import { openKubernetes, openKubernetesMetrics } from './kubernetes.ts';
 import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
+import { plainLines } from './log.ts';
 import { nodeName } from './monitor.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { progressOn } from './progress.ts';
@@ -104,7 +105,7 @@ export async function up(options: UpOptions): Promise<void> {
       ports,
       certificate,
       proxies,
-      accessLog: options.accessLog ? (line) => process.stderr.write(`${line}\n`) : undefined,
+      accessLog: options.accessLog ? plainLines() : undefined,
       isCaching: options.cache,
       log,
       isLeaving: told.received,

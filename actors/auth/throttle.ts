@@ -93,7 +93,9 @@ export class Throttle {
     let wait = 0;
     for (const key of keys) {
       const block = this.#blocks.get(key);
-      if (block !== undefined && now < block.foundAt + BELIEVED_MS) wait = Math.max(wait, block.until - now);
+      // A clock that was set back tells nothing of how old it is.
+      const isFresh = block !== undefined && now >= block.foundAt && now < block.foundAt + BELIEVED_MS;
+      if (isFresh) wait = Math.max(wait, block.until - now);
     }
     if (wait > 0) throw tooMany(wait / 1000);
   }

@@ -1,6 +1,10 @@
-/** The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when the routes have changed. */
+/**
+ * The actor that keeps the gateway's picture true: it looks every 5 seconds, at once when the routes have changed, and soon when a container is
+ * to stop or other ports of it are open: who asks for it must not reach whoever has its address next.
+ */
 
 import type { MappedHost } from '../../proto/certificates.ts';
+import type { ComputeNews } from '../../proto/compute-news.ts';
 import type { Ending } from '../../proto/ports.ts';
 import { type NewRoute, RouteTable, type StaticRoute } from '../../proto/routes.ts';
 import { listRoutes, operatorRoutes, watchRoutes } from '../../storage/gateway/routes.ts';
@@ -10,6 +14,8 @@ import type { Routing } from './routing.ts';
 
 /** Interface section 8: container data reload. */
 const EVERY_MS = 5000;
+/** What users do with their containers is looked at together: each look asks the engine about all of them. */
+const NEWS_MS = 100;
 const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
 interface State {
@@ -32,7 +38,9 @@ const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_pre
 
 /** Starts the actor. `routing` shows what it finds; while storage or engine are away, what was known last goes on. */
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing): Ref<'look'> {
+  let isComing = false;
   const look = async (state: State): Promise<State> => {
+    isComing = false;
     try {
       const [rows, mapped] = await Promise.all([tableRoutes(deps), deps.mappings?.read() ?? NOTHING_MAPPED]);
       const containers = await deps.containers(new Set([...mapped.values()].map(({ containerId }) => containerId)));
@@ -64,8 +72,14 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing)
     initialStateFunc: (ctx) => {
       ctx.every(EVERY_MS, 'look');
       const look = () => dispatch(ctx.self, 'look');
+      const onNews = ({ kind }: ComputeNews) => {
+        if (isComing || kind === 'key' || kind === 'ssh') return;
+        isComing = true;
+        ctx.after(NEWS_MS, 'look');
+      };
       const watching = [
         watchRoutes(deps.db, look),
+        deps.computeNews.onNews(onNews),
         ...(deps.mappings === undefined ? [] : [deps.mappings.watch(look)]),
       ];
       return { watching, last: '', problem: undefined };

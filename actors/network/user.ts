@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { Refusal } from '../../proto/errors.ts';
-import { newId } from '../../proto/ids.ts';
+import { ID_PATTERN, newId } from '../../proto/ids.ts';
 import { createMapping, listMappings, MAX_MAPPINGS, SAYS } from '../../proto/network.ts';
 import { audit } from '../../storage/audit.ts';
 import { insertMapping, mappingsOfUser } from '../../storage/network/mappings.ts';
@@ -36,7 +36,8 @@ export function userKind(deps: NetworkDeps): EntityKind<CallMessage, UserState> 
       const { domain, target_port: targetPort, container_id: containerId } = call.body;
       const hostname = normalHostname(domain, deps.own);
       if (hostname === undefined) throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
-      const owner = await deps.containerOwner(containerId);
+      // What no id can look like names nothing, and some of it could not even be looked for.
+      const owner = ID_PATTERN.test(containerId) ? await deps.containerOwner(containerId) : undefined;
       if (owner === undefined) throw new Refusal('not_found', { message: SAYS.noContainer });
       if (owner !== userId) throw new Refusal('forbidden', { message: SAYS.forbidden });
       const zone = deps.integration === undefined ? undefined : await coveringZone(db, userId, zoneNames(hostname));

@@ -10,3 +10,13 @@ const portRow = z
 export function openPorts(db: Queries): Promise<{ containerId: string; port: number; targetPort: number }[]> {
   return db.many(portRow, 'select container_id, port, target_port from ingress_rules order by container_id, port');
 }
+
+const idRow = z.object({ id: z.string() });
+
+/** Those of the containers that are to run: the address of any other is about to be somebody else's. */
+export async function wantedContainers(db: Queries, ids: readonly string[]): Promise<Set<string>> {
+  const rows = await db.many(idRow, `select id from containers where id = any($1::text[]) and desired = 'running'`, [
+    ids,
+  ]);
+  return new Set(rows.map(({ id }) => id));
+}

@@ -1,5 +1,5 @@
 import { type LeaseStore, type NodeInfo, PlacementError, type Shard, type ShardLease } from '../../proto/placement.ts';
-import type { Bus, BusMessage, Ending, Log } from '../../proto/ports.ts';
+import { type Bus, BusError, type BusMessage, type Ending, type Log } from '../../proto/ports.ts';
 import type { Entities } from '../entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';
@@ -256,7 +256,11 @@ export class Cluster implements Post {
     const question = readQuestion(data);
     const key = `${question.from}/${question.ask}`;
     const respond = (bytes: Uint8Array): void => {
-      if (!this.#closed) this.bus.publish(reply, bytes);
+      try {
+        this.#respond(reply, bytes);
+      } catch (error) {
+        this.complain(question.from, error, 'could not answer');
+      }
     };
     const known = this.#answered.get(key);
     if (known !== undefined) {
@@ -279,11 +283,19 @@ export class Cluster implements Post {
       return packAnswer(given);
     });
     this.#answered.add(key, answer, () => hadEffect);
-    const answering = answer
-      .then(respond)
-      .catch((error: unknown) => this.complain(question.from, error, 'could not answer'))
-      .finally(() => this.#answers.delete(answering));
+    const answering = answer.then(respond).finally(() => this.#answers.delete(answering));
     this.#answers.add(answering);
+  }
+
+  /** What is too large to cross is answered all the same: its asker would wait for it, and ask again. */
+  #respond(reply: string, bytes: Uint8Array): void {
+    if (this.#closed) return;
+    try {
+      this.bus.publish(reply, bytes);
+    } catch (error) {
+      if (!(error instanceof BusError) || error.code !== 'too_large') throw error;
+      this.bus.publish(reply, packAnswer(PlacedEntities.tooLarge(bytes.byteLength)));
+    }
   }
 
   async #close(): Promise<void> {

@@ -216,6 +216,11 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     return { type: 'error', error: lostOnTheWay() };
   }
 
+  /** The entity has answered, but that cannot be sent. */
+  static tooLarge(bytes: number): Answer {
+    return { type: 'error', error: new ActorError('crashed', `the answer has ${bytes} bytes, too many to be sent`) };
+  }
+
   /** A message that could not be read had none. */
   static refusal(cause: PlacementError | undefined): Answer {
     return { type: 'error', error: new ActorError('stopped', 'the message cannot be read there', cause && { cause }) };

@@ -178,10 +178,18 @@ test('bodies are parsed and checked before the service is asked', async () => {
   const made = await ask('POST', '/things', { body: '{"name":"x","more":1}' });
   assert.equal(made.status, 201);
   assert.deepEqual(made.json, { got: { name: 'x' } });
+  const escaped = await ask('POST', '/things', { body: '{"name":"\\ud83d\\uDE00 \\\\ud800 \\u0041"}' });
+  assert.deepEqual(escaped.json, { got: { name: '\u{1f600} \\ud800 A' } });
   const bad: [body: string | Uint8Array | BodyError, status: number, code: string][] = [
     ['', 400, 'invalid_json'],
     ['{', 400, 'invalid_json'],
     [new Uint8Array([0x22, 0xff, 0x22]), 400, 'invalid_json'],
+    ['{"name":"\\ud800"}', 400, 'invalid_json'],
+    ['{"name":"a\\uDC00b"}', 400, 'invalid_json'],
+    ['{"name":"a","deep":{"\\udfff":1}}', 400, 'invalid_json'],
+    ['{"name":"\\\\\\ud83d"}', 400, 'invalid_json'],
+    ['{"name":"\\ud83d\\ud83d\\ude00"}', 400, 'invalid_json'],
+    [`{"deep":${'['.repeat(100_000)}"\\ud800"${']'.repeat(100_000)}}`, 400, 'invalid_json'],
     ['null', 400, 'invalid_request'],
     ['{"name":1}', 400, 'invalid_request'],
     [`${'['.repeat(100_000)}`, 400, 'invalid_json'],
@@ -191,7 +199,7 @@ test('bodies are parsed and checked before the service is asked', async () => {
     const reply = await ask('POST', '/things', { body });
     assert.deepEqual([reply.status, reply.json.code], [status, code]);
   }
-  assert.equal(asked, 1);
+  assert.equal(asked, 2);
 });
 
 test('every wrong field is named', async () => {

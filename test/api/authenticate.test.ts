@@ -126,6 +126,22 @@ describe('API tokens', () => {
     assert.equal(state.asked, 2);
   });
 
+  test('are looked up anew when the clock was set back, and their use is reported on', async () => {
+    const { authenticate, known, uses, state } = open();
+    const token = await made();
+    await authenticate(token);
+    known.set('t1', { ...grant, scopes: {} });
+    clock.time -= 3_600_000;
+    assert.deepEqual((await authenticate(token))?.scopes, {});
+    assert.equal(state.asked, 2);
+    // The same entry, a little later by a clock that steps once more: it is not silent for as long as the step.
+    const before = uses.length;
+    clock.time -= 60_000;
+    await authenticate(token);
+    assert.ok(uses.length > before);
+    clock.time += 3_660_000;
+  });
+
   test('are looked up anew after news of them, of their account, of their user, and of anything', async () => {
     const { authenticate, forget, known, state } = open();
     known.set('t1', { ...grant, serviceAccountId: 'a1', serviceAccount: 'robot' });

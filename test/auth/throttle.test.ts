@@ -131,6 +131,15 @@ describe('a name tried from one network', () => {
     assert.equal((await refused('too_many_attempts', house.login('ann', PASSWORD))).retryAfter, 1);
   });
 
+  test('lets a user in whose wait is over by the clock of the database, although that of the node was set back', async (t) => {
+    const house = await openHouse(t);
+    await fail(house, 5);
+    await refused('too_many_attempts', house.login('ann', PASSWORD));
+    house.clock.advance(-3_600_000);
+    await unblock(house);
+    await house.login('ann', PASSWORD);
+  });
+
   test('once blocked is refused without asking the database', async (t) => {
     const house = await openHouse(t);
     await fail(house, 5);

@@ -370,6 +370,26 @@ test('M06: a server that hangs: appends are refused in time, and go through when
   assert.deepEqual([again.seq, again.duplicate], [1, true]);
 });
 
+test('a clock that is set back an hour keeps no append waiting for an hour, and nobody counts its seconds', {
+  skip,
+  timeout: 60_000,
+}, async (t) => {
+  const { server, bus } = await bench(t, { patienceMs: 500 });
+  await bus.ensureStream(stream);
+  const real = Date.now;
+  await server.freeze();
+  const appended = bus.append('s.x', Buffer.from('1'), { msgId: '1' });
+  t.mock.method(Date, 'now', () => real() - 3_600_000);
+  await assert.rejects(appended, isUnavailable);
+  server.thaw();
+  await server.kill();
+  await until(() => bus.problem !== undefined);
+  t.mock.method(Date, 'now', () => real() - 7_200_000);
+  assert.match(bus.problem ?? '', /not been reached for \d+ s/);
+  await server.start();
+  await until(() => bus.problem === undefined);
+});
+
 test('M06: while the server is away memory stays bounded, and publishes are dropped', { skip }, async (t) => {
   const { server, bus } = await bench(t, { patienceMs: 300 });
   await bus.ensureStream(stream);

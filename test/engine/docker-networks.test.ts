@@ -207,6 +207,17 @@ esac
     assert.equal(tables.runs(), 1);
   });
 
+  it('is looked at again when its time is over, whatever the clock of the machine says', async (t) => {
+    const tables = fake(t, { chain: true });
+    const firewall = new HostFirewall(silentLog, { direct: tables.run, helper: never });
+    const started = performance.now();
+    await firewall.ensure('lo');
+    t.mock.method(Date, 'now', () => 0);
+    t.mock.method(performance, 'now', () => started + 3_600_000);
+    await firewall.ensure('lo');
+    assert.equal(tables.runs(), 2);
+  });
+
   it('of another machine is set through Docker; when that fails a warning says so once', async (t) => {
     const tables = fake(t, { chain: true });
     await new HostFirewall(silentLog, { direct: never, helper: tables.run }).ensure('trpnotofthis1');

@@ -98,7 +98,9 @@ export async function dockerUnderTest(options: { registry?: boolean } = {}): Pro
   const proxy = await dockerProxy(host);
   const open = (host: string, more: Partial<DockerEngineOptions> = {}): Promise<Engine> =>
     dockerEngine({ host, installation, log: silentLog, images: { base }, ...more });
-  const engine = await open(proxy.host, { usageTimes: { memoryMs: 200, diskMs: 500, idleMs: 60_000 } });
+  const engine = await open(proxy.host, {
+    usageTimes: { memoryMs: 200, diskMs: 500, idleMs: 60_000, forgetMs: 3_600_000 },
+  });
 
   const registry = options.registry === true ? await startRegistry() : undefined;
   const registryImage = `${registry?.host}/alice/app:1`;

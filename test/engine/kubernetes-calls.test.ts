@@ -1,15 +1,40 @@
 /** What many containers at once ask of an API server. */
 import assert from 'node:assert/strict';
+import { getEventListeners, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { ClusterCache } from '../../transports/kubernetes/cache.ts';
+import { RemoteProcess } from '../../transports/kubernetes/exec.ts';
 import { NamespaceFinder } from '../../transports/kubernetes/find.ts';
 import { PodFollower } from '../../transports/kubernetes/follow-pod.ts';
 import { Gate, type GateOptions } from '../../transports/kubernetes/gate.ts';
 import { kubeNaming } from '../../transports/kubernetes/naming.ts';
+import { together } from '../../transports/kubernetes/together.ts';
 import { podView } from '../../transports/kubernetes/views.ts';
 import { fakeApiServer } from '../kit/kubernetes/fake-api.ts';
 import { until } from '../kit/until.ts';
+
+test('what an API server says of the end of a process may be anything: it ends, and nothing is thrown', async () => {
+  for (const said of ['', 'no JSON', '{"status":', '[]', 'null', '{"status":"Failure"}']) {
+    const process = new RemoteProcess({ allowHalfOpen: true });
+    process.heard(1, Buffer.from('output'));
+    process.heard(3, Buffer.from(said));
+    const ended = once(process, 'end');
+    process.resume();
+    await ended;
+    assert.equal(process.code, undefined);
+  }
+});
+
+test('a signal of several aborts with the first, and leaves nothing at them once it is let go of', () => {
+  const lasting = new AbortController();
+  for (let n = 0; n < 100; n++) together([lasting.signal, new AbortController().signal]).release();
+  assert.deepEqual(getEventListeners(lasting.signal, 'abort'), []);
+  const joined = together([new AbortController().signal, lasting.signal]);
+  lasting.abort(new Error('the end'));
+  assert.match(String(joined.signal.reason), /the end/);
+  assert.ok(together([lasting.signal]).signal.aborted);
+});
 
 test('a gate lets so many through at a time, the urgent first, in their order, and forgets who gives up', async () => {
   const gate = new Gate(2);

@@ -224,7 +224,8 @@ test('every refusal of mappings has its status and its text', async (t) => {
   for (const target_port of [0, 79, 81, 7999, 9000, 443.5, '443', null, undefined, -80, 2 ** 40])
     assert.deepEqual(await post(ann.token, { ...good, target_port }), [400, 'port must be 80, 443, or 8000-8999']);
   assert.deepEqual(await post(ann.token, { ...good, container_id: 'aaaaaaaaaaaa' }), [404, 'container not found']);
-  assert.deepEqual(await post(ann.token, { ...good, container_id: '../x' }), [404, 'container not found']);
+  for (const no of ['../x', 'a\0b', '\u{1f600}'])
+    assert.deepEqual(await post(ann.token, { ...good, container_id: no }), [404, 'container not found']);
   assert.deepEqual(await post(ann.token, { ...good, container_id: undefined }), [400, 'container_id is required']);
   assert.deepEqual(await post(eve.token, good), [403, 'forbidden']);
   assert.deepEqual(await post(ann.token, 'not json'), [400, 'invalid request body']);

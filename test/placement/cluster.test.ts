@@ -209,6 +209,33 @@ test('errors keep their codes and causes over nodes', async (t) => {
   await assert.rejects(ask(b, id, 'wait', 100), { name: 'ActorError', code: 'timeout' });
 });
 
+test('an answer too large to cross fails its ask at once, and nothing else', async (t) => {
+  const place = await town(t);
+  const [a, b] = [await place.add('a'), await place.add('b', { resendMs: 100 })];
+  await place.settled(a, b);
+  const id = first(accountsOf(a));
+  a.waits = () => Promise.reject(new Error('x'.repeat(2 << 20)));
+  await assert.rejects(ask(b, id, 'wait'), (error: unknown) => {
+    assert.ok(error instanceof ActorError && error.code === 'crashed', String(error));
+    assert.match(error.message, /too many to be sent/);
+    return true;
+  });
+  // One that was sent again while it was being made, too.
+  let fail: () => void = () => {};
+  a.waits = () =>
+    new Promise((_, reject) => {
+      fail = () => reject(new Error('x'.repeat(2 << 20)));
+    });
+  let questions = 0;
+  const counting = place.bus.subscribe('node.a.ask', () => void questions++);
+  t.after(() => counting.close());
+  const asked = assert.rejects(ask(b, id, 'wait'), { name: 'ActorError', code: 'crashed' });
+  await until(() => questions >= 3, { what: 'it is asked again' });
+  fail();
+  await asked;
+  assert.equal(await ask(b, id, 'balance'), 0);
+});
+
 test('an account tells a follower on another node, hears of its end, and of the end of its node', async (t) => {
   const place = await town(t);
   const [a, b] = [await place.add('a'), await place.add('b')];

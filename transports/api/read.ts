@@ -8,7 +8,7 @@ export const MAX_BODY_BYTES = 1024 * 1024;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
 
-/** Parses the body as JSON. Refuses `body_too_large` and `invalid_json`. */
+/** Parses the body as JSON whose strings are Unicode. Refuses `body_too_large` and `invalid_json`. */
 export async function readJson(request: HttpRequest): Promise<unknown> {
   let bytes: Uint8Array;
   try {
@@ -18,12 +18,29 @@ export async function readJson(request: HttpRequest): Promise<unknown> {
     throw error;
   }
   if (bytes.byteLength === 0) throw new Refusal('invalid_json', { message: 'The request needs a JSON body.' });
+  let value: unknown;
+  let text: string;
   try {
-    const value: unknown = JSON.parse(decoder.decode(bytes));
-    return value;
+    text = decoder.decode(bytes);
+    value = JSON.parse(text);
   } catch (cause) {
     throw new Refusal('invalid_json', { cause });
   }
+  if (!isUnicode(text))
+    throw new Refusal('invalid_json', { message: 'A string of the request body holds half of a surrogate pair.' });
+  return value;
+}
+
+/** How JSON writes half of a surrogate pair; a whole one is written by two. */
+const HALF_PAIR = /\\u[dD][89a-fA-F]/;
+/** One escape, a whole pair, or (the group) half of one. */
+const ESCAPE = /\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)/g;
+
+/** Whether all strings of a JSON text are Unicode (RFC 8259, section 8.2; RFC 7493, section 2.1): others can be neither stored nor sent. */
+function isUnicode(text: string): boolean {
+  if (!HALF_PAIR.test(text)) return true;
+  for (const [, half] of text.matchAll(ESCAPE)) if (half !== undefined) return false;
+  return true;
 }
 
 /** The query as an object: the last of repeated names counts, as it does in JSON; those of `repeats` are joined by a space. */

@@ -9,6 +9,7 @@ import {
 } from '@nats-io/transport-node';
 import { BusError, type Log } from '../../proto/ports.ts';
 import { isRefusedLogin, messageOf } from './nats-errors.ts';
+import { SetBack } from './set-back.ts';
 
 /** Where the servers are and how to be let in. */
 export interface NatsAddress {
@@ -29,6 +30,8 @@ const maxPauseMs = 5000;
 const connectTimeoutMs = 5000;
 /** A server that answers no ping for two of these counts as gone. */
 const pingMs = 10_000;
+/** Servers of a cluster, with those that the client hears of. */
+const maxServers = 9;
 
 export interface LinkSubscription {
   /** No message is handed out from here on. */
@@ -59,7 +62,8 @@ export class NatsLink {
   #connection: NatsConnection | undefined;
   #up = false;
   #problem: { readonly text: string; readonly refused: boolean } | undefined;
-  #downSince = Date.now();
+  #downSince = performance.now();
+  readonly #setBack = new SetBack(maxServers);
 
   constructor(address: NatsAddress, name: string, log: Log) {
     this.#address = address;
@@ -78,7 +82,7 @@ export class NatsLink {
   /** What is wrong, for people; undefined while connected. */
   get problem(): string | undefined {
     if (this.#up) return undefined;
-    const seconds = Math.round((Date.now() - this.#downSince) / 1000);
+    const seconds = Math.round((performance.now() - this.#downSince) / 1000);
     const reason = this.#problem === undefined ? '' : ` (${this.#problem.text})`;
     return `NATS at ${this.#address.servers.join(', ')} has not been reached for ${seconds} s${reason}`;
   }
@@ -233,7 +237,7 @@ export class NatsLink {
   #fall(reason: string): void {
     if (!this.#up) return;
     this.#up = false;
-    this.#downSince = Date.now();
+    this.#downSince = performance.now();
     this.#problem = { text: reason, refused: false };
     if (!this.isClosed) this.#log.warn({ reason }, 'NATS is away');
   }
@@ -260,7 +264,11 @@ export class NatsLink {
       maxReconnectAttempts: -1,
       // A wrong password may be put right on the server: it does not end the reconnecting.
       ignoreAuthErrorAbort: true,
-      reconnectDelayHandler: () => pause(Math.log2(1 + (Date.now() - this.#downSince) / 1000)),
+      // Its last try of a server then lies in the future: none is waited for.
+      reconnectDelayHandler: () =>
+        this.#setBack.ask()
+          ? Number.NEGATIVE_INFINITY
+          : pause(Math.log2(1 + (performance.now() - this.#downSince) / 1000)),
       noAsyncTraces: true,
       ...(user === undefined ? {} : { user }),
       ...(password === undefined ? {} : { pass: password }),

@@ -102,7 +102,7 @@ export class NatsPublisher {
         msgId: msgId ?? `${this.#inbox}.${this.#number}`,
         chosen: msgId !== undefined,
         bytes,
-        deadline: Date.now() + this.#options.patienceMs,
+        deadline: performance.now() + this.#options.patienceMs,
         resolve,
         reject,
         attempts: 0,
@@ -165,7 +165,7 @@ export class NatsPublisher {
 
   #send(number: number, entry: Entry): void {
     entry.attempts += 1;
-    entry.due = Date.now() + ackMs;
+    entry.due = performance.now() + ackMs;
     try {
       const reply = `${this.#inbox}.${number}`;
       this.#header.text = `NATS/1.0\r\nNats-Msg-Id: ${entry.msgId}\r\n\r\n`;
@@ -197,7 +197,7 @@ export class NatsPublisher {
       entry.resolve({ seq: ack.seq, duplicate: ack.duplicate && entry.chosen });
     } else if (ack.error.passing) {
       entry.problem = ack.error.text;
-      entry.due = Date.now() + retryMs(entry.attempts);
+      entry.due = performance.now() + retryMs(entry.attempts);
     } else {
       this.#fail(number, entry, new BusError(ack.error.tooLarge ? 'too_large' : 'refused', `NATS: ${ack.error.text}`));
     }
@@ -212,18 +212,18 @@ export class NatsPublisher {
         if (!found) this.#fail(number, entry, new BusError('no_stream', `No stream takes ${entry.subject}.`));
         else {
           entry.problem = 'the stream does not answer';
-          entry.due = Date.now() + (entry.attempts === 1 ? 0 : retryMs(entry.attempts));
+          entry.due = performance.now() + (entry.attempts === 1 ? 0 : retryMs(entry.attempts));
         }
       },
       (error: unknown) => {
         entry.problem = messageOf(error);
-        entry.due = Date.now() + retryMs(entry.attempts);
+        entry.due = performance.now() + retryMs(entry.attempts);
       },
     );
   }
 
   #tick(): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const [number, entry] of this.#flying) {
       if (now >= entry.deadline) this.#giveUp(number, entry);
       else if (now >= entry.due && this.#link.isUp) {

@@ -69,7 +69,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
   }
 
   async fetch(): Promise<Fetched<NatsDelivery>> {
-    if (this.#expected > 0 && Date.now() - this.#heardAt > 2 * heartbeatMs + 1000) this.#distrust();
+    if (this.#expected > 0 && performance.now() - this.#heardAt > 2 * heartbeatMs + 1000) this.#distrust();
     if (this.#doubted && this.#options.link.isUp) await this.#check();
     const deliveries = this.#take();
     this.#ask();
@@ -139,7 +139,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
   }
 
   #take(): NatsDelivery[] {
-    const oldest = Date.now() - this.#options.config.ackWaitMs;
+    const oldest = performance.now() - this.#options.config.ackWaitMs;
     // What waited here for longer than the ack wait is somebody else's by now, or comes again.
     const deliveries = this.#queue.filter(({ receivedAt }) => receivedAt > oldest);
     this.#queue = [];
@@ -153,7 +153,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
     if (room <= 0) return;
     this.#pull += 1;
     this.#expected = room;
-    this.#heardAt = Date.now();
+    this.#heardAt = performance.now();
     const request = {
       batch: room,
       max_bytes: maxPullBytes,
@@ -171,7 +171,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
   }
 
   #receive(message: Msg): void {
-    this.#heardAt = Date.now();
+    this.#heardAt = performance.now();
     const reply = readReply(message.reply);
     if (reply === undefined) {
       this.#status(message);
@@ -212,10 +212,10 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
     answer: (delivery: NatsDelivery) => Uint8Array | string,
   ): Promise<void> {
     const { link } = this.#options;
-    const deadline = Date.now() + answerMs;
+    const deadline = performance.now() + answerMs;
     for (;;) {
       try {
-        const connection = await link.wait(Math.max(0, deadline - Date.now()));
+        const connection = await link.wait(Math.max(0, deadline - performance.now()));
         // Numbers of a stream that is gone would name other messages of the one in its place.
         if (this.#doubted && !this.#closed) await this.#check();
         for (const delivery of deliveries) {
@@ -224,11 +224,12 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
         await connection.flush();
         if (link.isUp) return;
       } catch (error) {
-        if (Date.now() >= deadline || link.isClosed) throw asBusError(error, 'take an acknowledgement');
+        if (performance.now() >= deadline || link.isClosed) throw asBusError(error, 'take an acknowledgement');
         // Lost on the way: an answer may be given twice.
         if (link.isUp) await new Promise((resolve) => setTimeout(resolve, 100));
       }
-      if (Date.now() >= deadline) throw new BusError('unavailable', link.problem ?? 'NATS takes no acknowledgements.');
+      if (performance.now() >= deadline)
+        throw new BusError('unavailable', link.problem ?? 'NATS takes no acknowledgements.');
     }
   }
 }

@@ -19,11 +19,11 @@ export async function dialContainer(
   if (!Number.isInteger(port) || port < 1 || port > 65535) {
     throw new EngineError('refused', `${port} is not a port.`);
   }
-  const started = Date.now();
+  const started = performance.now();
   const state = stateOf(id, await containers.mustFind(id), naming.network(id));
   if (state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
   if (state.address === null) throw new EngineError('unavailable', 'The container has no address yet.');
-  const timeLeft = Math.max(1, options.timeoutMs - (Date.now() - started));
+  const timeLeft = Math.max(1, options.timeoutMs - (performance.now() - started));
   try {
     return await connectTcp(state.address, port, timeLeft, options.signal);
   } catch (error) {

@@ -42,7 +42,7 @@ export class HostFirewall {
   readonly #log: Log;
   readonly #ways: FirewallWays;
   #running: Promise<void> | undefined;
-  #holdsUntil = 0;
+  #holdsUntil = Number.NEGATIVE_INFINITY;
   #warned = false;
 
   constructor(log: Log, ways: FirewallWays) {
@@ -55,10 +55,10 @@ export class HostFirewall {
    * only Docker can, and it does not work, a warning says so once: the container runs all the same.
    */
   ensure(bridge: string): Promise<void> {
-    if (Date.now() < this.#holdsUntil) return Promise.resolve();
+    if (performance.now() < this.#holdsUntil) return Promise.resolve();
     this.#running ??= this.#apply(bridge)
       .then(() => {
-        this.#holdsUntil = Date.now() + trustMs;
+        this.#holdsUntil = performance.now() + trustMs;
       })
       .finally(() => {
         this.#running = undefined;

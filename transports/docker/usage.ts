@@ -28,10 +28,12 @@ export interface UsageTimes {
   readonly diskMs: number;
   /** A container nobody asked about for so long is not sampled; what was measured stays known. */
   readonly idleMs: number;
+  /** After so long it is forgotten: it may have been deleted through another process. */
+  readonly forgetMs: number;
 }
 
 /** Used unless told otherwise. */
-export const defaultUsageTimes: UsageTimes = { memoryMs: 5000, diskMs: 60_000, idleMs: 60_000 };
+export const defaultUsageTimes: UsageTimes = { memoryMs: 5000, diskMs: 60_000, idleMs: 60_000, forgetMs: 3_600_000 };
 
 /** Containers sampled at the same time: Docker takes a second to answer each. */
 const samplesAtOnce = 16;
@@ -45,7 +47,7 @@ interface Sample {
 /** Samples the containers somebody asks about. Runs no timer while nobody does. */
 export class UsageSampler {
   readonly #client: DockerClient;
-  readonly #containers: Containers;
+  readonly #containers: Pick<Containers, 'find'>;
   readonly #naming: Naming;
   readonly #log: Log;
   readonly #times: UsageTimes;
@@ -54,9 +56,9 @@ export class UsageSampler {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #running: Promise<void> = Promise.resolve();
   #scheduled = false;
-  #diskAt = 0;
+  #diskAt = Number.NEGATIVE_INFINITY;
 
-  constructor(client: DockerClient, containers: Containers, naming: Naming, log: Log, times: UsageTimes) {
+  constructor(client: DockerClient, containers: Pick<Containers, 'find'>, naming: Naming, log: Log, times: UsageTimes) {
     this.#client = client;
     this.#containers = containers;
     this.#naming = naming;
@@ -68,10 +70,10 @@ export class UsageSampler {
   usage(id: string): ContainerUsage {
     const known = this.#samples.get(id);
     const sample = known ?? { askedAt: 0, memoryBytes: 0, storageBytes: 0 };
-    sample.askedAt = Date.now();
+    sample.askedAt = performance.now();
     if (known === undefined) {
       this.#samples.set(id, sample);
-      this.#diskAt = Math.min(this.#diskAt, Date.now() - this.#times.diskMs + this.#times.memoryMs);
+      this.#diskAt = Math.min(this.#diskAt, performance.now() - this.#times.diskMs + this.#times.memoryMs);
     }
     this.#schedule(0);
     return { memoryBytes: sample.memoryBytes, storageBytes: sample.storageBytes };
@@ -80,6 +82,11 @@ export class UsageSampler {
   /** A container is gone: nothing is known of it any more. */
   forget(id: string): void {
     this.#samples.delete(id);
+  }
+
+  /** Containers that something is known of. */
+  get size(): number {
+    return this.#samples.size;
   }
 
   /** Ends the sampling; resolves once no call of it runs. */
@@ -100,14 +107,15 @@ export class UsageSampler {
     this.#timer = setTimeout(() => {
       this.#running = this.#round().finally(() => {
         this.#scheduled = false;
-        if (this.#asked(Date.now()).length > 0) this.#schedule(this.#times.memoryMs);
+        if (this.#asked(performance.now()).length > 0) this.#schedule(this.#times.memoryMs);
       });
     }, afterMs);
     this.#timer.unref();
   }
 
   async #round(): Promise<void> {
-    const now = Date.now();
+    const now = performance.now();
+    for (const [id, { askedAt }] of this.#samples) if (now - askedAt > this.#times.forgetMs) this.#samples.delete(id);
     const ids = this.#asked(now);
     if (ids.length === 0) return;
     const disk = now - this.#diskAt >= this.#times.diskMs ? this.#sampleDisk(now) : Promise.resolve();

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -7,6 +8,7 @@ import { cleanReason, systemCode, textOf } from '../docker/errors.ts';
 import { Credentials, type KubeAccess } from './access.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import { Gate } from './gate.ts';
+import { together } from './together.ts';
 
 /** The name under which this platform's fields are owned (server-side apply). */
 export const fieldManager = 'troupe';
@@ -52,6 +54,8 @@ export class KubeClient {
 
   constructor(access: KubeAccess) {
     this.#credentials = new Credentials(access);
+    // One for each call under way or waiting, and for each stream.
+    setMaxListeners(0, this.#closing.signal);
   }
 
   get credentials(): Credentials {
@@ -87,20 +91,22 @@ export class KubeClient {
 
   /** A call whose answer is read whole. */
   async call(method: string, path: string, call: KubeCall = {}): Promise<string> {
-    let deadline = Date.now() + (call.timeoutMs ?? 30_000);
+    let deadline = performance.now() + (call.timeoutMs ?? 30_000);
     let renewed = false;
-    const given = [this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])];
     for (let tries = 1; ; tries += 1) {
+      const given = together([this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])]);
       try {
-        const queuedAt = Date.now();
+        const queuedAt = performance.now();
         return await this.#gate.run(
           async () => {
-            deadline += Date.now() - queuedAt;
-            const timeout = AbortSignal.timeout(Math.max(1, deadline - Date.now()));
-            const response = await this.#send(method, path, call, AbortSignal.any([timeout, ...given]), false);
+            deadline += performance.now() - queuedAt;
+            const timeout = AbortSignal.timeout(Math.max(1, Math.ceil(deadline - performance.now())));
+            // Both end with this try.
+            const signal = AbortSignal.any([timeout, given.signal]);
+            const response = await this.#send(method, path, call, signal, false);
             return await readText(response);
           },
-          { signal: AbortSignal.any(given) },
+          { signal: given.signal },
         );
       } catch (error) {
         if (this.#closing.signal.aborted || call.signal?.aborted === true) throw toError(error);
@@ -113,8 +119,10 @@ export class KubeClient {
         const wait = waitBefore(error, tries);
         // Controllers get to it in their own time.
         const mayGoOn = tries < maxTries || (error instanceof KubeReplyError && error.isTooEarly);
-        if (wait === undefined || !mayGoOn || Date.now() + wait > deadline) throw toError(error);
+        if (wait === undefined || !mayGoOn || performance.now() + wait > deadline) throw toError(error);
         await delay(wait);
+      } finally {
+        given.release();
       }
     }
   }
@@ -123,16 +131,20 @@ export class KubeClient {
   async stream(path: string, call: KubeCall & { readonly signal: AbortSignal }): Promise<IncomingMessage> {
     for (let renewed = false; ; renewed = true) {
       const head = new AbortController();
+      const given = together([call.signal, head.signal, this.#closing.signal]);
       const timer = setTimeout(() => head.abort(new Error('no answer in time')), call.timeoutMs ?? 30_000);
       try {
-        const signals = [call.signal, head.signal, this.#closing.signal];
-        const response = await this.#send('GET', path, call, AbortSignal.any(signals), true);
+        const response = await this.#send('GET', path, call, given.signal, true);
         this.#open.add(response);
-        response.once('close', () => this.#open.delete(response));
+        response.once('close', () => {
+          this.#open.delete(response);
+          given.release();
+        });
         // Between here and its reader a cut connection must not end the process; the reader still sees the error.
         response.on('error', () => undefined);
         return response;
       } catch (error) {
+        given.release();
         if (renewed || call.signal.aborted || !(isReply(error, 401) || isTrustError(error))) throw toError(error);
         this.#credentials.forget();
       } finally {

@@ -53,7 +53,7 @@ export class RemoteProcess extends Duplex {
       return;
     }
     if (from !== channel.status) return;
-    const parsed = endStatus.safeParse(JSON.parse(data.toString('utf8')));
+    const parsed = endStatus.safeParse(parseJson(data));
     if (parsed.success) {
       const exit = parsed.data.details?.causes.find(({ reason }) => reason === 'ExitCode');
       if (parsed.data.status === 'Success') this.code = 0;
@@ -90,6 +90,15 @@ export class RemoteProcess extends Duplex {
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#socket?.terminate();
     done(error);
+  }
+}
+
+/** Undefined for what is no JSON: nobody catches what is thrown where frames come in. */
+function parseJson(data: Buffer): unknown {
+  try {
+    return JSON.parse(data.toString('utf8'));
+  } catch {
+    return undefined;
   }
 }
 

@@ -7,6 +7,8 @@ import type { KubeNaming } from './naming.ts';
 import type { PodView } from './views.ts';
 
 const idleMs = 60_000;
+/** After so long without a question a container is forgotten: it may have been deleted through another process. */
+const forgetMs = 3_600_000;
 
 /** Samples the containers somebody asks about: one question to each node they are on. Runs no timer while nobody asks. */
 export class KubeUsage {
@@ -38,7 +40,7 @@ export class KubeUsage {
   /** The last sample; zeros at first. */
   usage(id: string): ContainerUsage {
     const sample = this.#samples.get(id) ?? { askedAt: 0, memoryBytes: 0, storageBytes: 0 };
-    sample.askedAt = Date.now();
+    sample.askedAt = performance.now();
     this.#samples.set(id, sample);
     this.#schedule(0);
     return { memoryBytes: sample.memoryBytes, storageBytes: sample.storageBytes };
@@ -46,6 +48,11 @@ export class KubeUsage {
 
   forget(id: string): void {
     this.#samples.delete(id);
+  }
+
+  /** Containers that something is known of. */
+  get size(): number {
+    return this.#samples.size;
   }
 
   close(): Promise<void> {
@@ -63,7 +70,7 @@ export class KubeUsage {
         })
         .finally(() => {
           this.#timer = undefined;
-          const now = Date.now();
+          const now = performance.now();
           if ([...this.#samples.values()].some(({ askedAt }) => now - askedAt < idleMs)) this.#schedule(this.#everyMs);
         });
     }, afterMs);
@@ -71,6 +78,8 @@ export class KubeUsage {
   }
 
   async #round(): Promise<void> {
+    const now = performance.now();
+    for (const [id, { askedAt }] of this.#samples) if (now - askedAt > forgetMs) this.#samples.delete(id);
     const pods = await this.#podsOf();
     const ids = new Map(pods.map(({ metadata }) => [metadata.namespace, this.#naming.idOf(metadata.labels)]));
     const nodes = new Set(pods.filter(({ status }) => status.phase === 'Running').map(({ spec }) => spec.nodeName));

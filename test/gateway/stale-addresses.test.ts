@@ -1,0 +1,98 @@
+/** Who asks for a container must not reach whoever gets its address next. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { Registry } from 'prom-client';
+import { openGateway } from '../../cmd/gateway.ts';
+import type { ContainerState } from '../../proto/ports.ts';
+import { tellCompute } from '../../storage/compute/news.ts';
+import { start, stop, stopped } from '../../supervision/index.ts';
+import { generateKeyPair } from '../../transports/ssh/keys.ts';
+import { certificateContext } from '../../transports/tls/front.ts';
+import { silentLog, testDatabase } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { httpOrigin } from './kit.ts';
+import { certificates } from './listeners-kit.ts';
+import { exchange } from './raw-exchange.ts';
+
+failOnLeaks();
+
+const DOMAIN = 'cloud.test';
+const CONTAINER = 'abcdefghijk1';
+
+/** A gateway in front of one container that has port 80 open, and that the engine lists as running whatever is wanted of it. */
+async function open(t: TestContext) {
+  const { db, close } = await testDatabase();
+  t.after(close);
+  const origin = await httpOrigin(t, (_incoming, response) => response.end('whoever has the address'));
+  await db.run(
+    `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
+  );
+  await db.run(
+    `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
+     values ($1, 'uuuuuuuuuuu1', 1, 'x', 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'running', 'running')`,
+    [CONTAINER],
+  );
+  await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 80, $2)', [CONTAINER, origin]);
+  const state: ContainerState = {
+    ...{ id: CONTAINER, phase: 'running', address: '127.0.0.1' },
+    ...{ exitCode: null, oomKilled: false, restarts: 0, startedAt: null },
+  };
+  const system = start({ name: 'stale-addresses', log: silentLog });
+  t.after(async () => {
+    stop(system);
+    await stopped(system);
+  });
+  const { own } = await certificates();
+  const { privateKey } = generateKeyPair('test');
+  const gateway = await openGateway({
+    ...{ system, db, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
+    engine: { list: async () => [state], dial: () => Promise.reject(new Error('not asked for')) },
+    certificate: { context: certificateContext(own) },
+    ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined, busProblem: () => undefined },
+    sshKeys: { host: [privateKey], platform: privateKey },
+    ...{ isCaching: false, processRegistry: new Registry() },
+  });
+  t.after(() => gateway.stop(0));
+  return { db, statusOf: () => statusAt(gateway.ports.http) };
+}
+
+async function statusAt(port: number): Promise<number> {
+  const answer = await exchange(
+    port,
+    `GET / HTTP/1.1\r\nHost: ${CONTAINER}.compute.${DOMAIN}\r\nConnection: close\r\n\r\n`,
+  );
+  return Number(answer.split(' ')[1]);
+}
+
+for (const desired of ['stopped', 'deleted'] as const) {
+  test(`a container that is to be ${desired} is not reached any more, whatever the engine still says of it`, async (t) => {
+    const { db, statusOf } = await open(t);
+    assert.equal(await statusOf(), 200);
+    await db.tx(async (tx) => {
+      await tx.run('update containers set desired = $2 where id = $1', [CONTAINER, desired]);
+      await tellCompute(tx, { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: CONTAINER });
+    });
+    await until(async () => (await statusOf()) === 503, { what: 'the gateway says that it does not run' });
+    await db.run(`update containers set desired = 'running' where id = $1`, [CONTAINER]);
+    await until(async () => (await statusOf()) === 200, { what: 'it is reached again', timeoutMs: 20_000 });
+  });
+}
+
+test('what users do with their ports is not looked at every few seconds, but when they do it', {
+  timeout: 40_000,
+}, async (t) => {
+  const { db, statusOf } = await open(t);
+  // At one a look, ten changes would take fifty seconds.
+  for (let change = 0; change < 10; change++) {
+    const isOpen = change % 2 === 1;
+    await db.tx(async (tx) => {
+      await tx.run('update ingress_rules set port = $2 where container_id = $1', [CONTAINER, isOpen ? 80 : 443]);
+      await tellCompute(tx, { kind: 'ingress', containerId: CONTAINER });
+    });
+    await until(async () => (await statusOf()) === (isOpen ? 200 : 404), {
+      what: `change ${change}`,
+      timeoutMs: 20_000,
+    });
+  }
+});
