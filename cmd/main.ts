@@ -7,6 +7,7 @@ import { defaultDataDir } from './data-dir.ts';
 import { addDeadLetters } from './dead-letters-cli.ts';
 import { addDomains } from './domains-cli.ts';
 import { addDrain } from './drain-cli.ts';
+import { groupCommands } from './help-groups.ts';
 import { integer } from './integer.ts';
 import type { SendOptions } from './notify-send.ts';
 import { collector, hostName } from './option-values.ts';
@@ -375,6 +376,8 @@ program
     const { showAudit } = await import('./audit.ts');
     await showAudit(options);
   });
+
+groupCommands(program);
 
 /** The offset of all ports; -1 stands for "auto". */
 function offset(value: string): number {

@@ -189,8 +189,9 @@ Troupe is running.
   Monitor   ${urls.monitor}
   Notify    ${urls.notify}
   Gateway   ${urls.https}  (and ${urls.http})
-  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
-${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  Log in as ${admin.username} with ${password}
+${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
+
+  Log in as ${admin.username} with ${password}
 
 Type next, in another terminal:
 
