@@ -119,7 +119,8 @@ export async function up(options: UpOptions): Promise<void> {
     const withdraw = announce(dataDir, { urls: platform.urls });
     teardown.add('announcement', async () => withdraw());
     if (!told.received()) {
-      process.stdout.write(options.json ? readyLine(platform, domain) : welcome(platform, certificate));
+      const admin = await platform.admin();
+      process.stdout.write(options.json ? readyLine(platform, admin, domain) : welcome(platform, admin, certificate));
       log.info({ urls: platform.urls, domain }, 'serving');
     }
     await told.promise;
@@ -167,8 +168,10 @@ async function prepareImage(
   }
 }
 
+type Admin = Awaited<ReturnType<Platform['admin']>>;
+
 /** The one line of --json (design.md, section 7). A service that this version does not have yet is null. */
-function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
+function readyLine({ urls, ssh }: Platform, admin: Admin, domain: string): string {
   return `${JSON.stringify({
     ready: true,
     urls: { ...urls, console: null },
@@ -178,8 +181,11 @@ function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
   })}\n`;
 }
 
-function welcome({ urls, ssh, admin }: Platform, { authorityFile }: LiveCertificate): string {
-  const password = admin.generated === null ? 'your password' : `the password  ${admin.generated}  (shown only now)`;
+function welcome({ urls, ssh }: Platform, admin: Admin, { authorityFile }: LiveCertificate): string {
+  const password =
+    admin.generated === null
+      ? `your password  (lost? \`troupe users passwd ${admin.username}\`)`
+      : `the password  ${admin.generated}  (shown only now)`;
   return `
 Troupe is running.
 

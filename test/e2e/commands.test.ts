@@ -1,7 +1,9 @@
 /** The command line, run as a person or a script runs it. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
@@ -226,6 +228,26 @@ test('a start that cannot be says why and what to do, with exit code 1', async (
     assert.doesNotMatch(stderr, /^\s+at /m);
   }
   assert.ok(!existsSync(typo), 'nothing is made for a command that is refused');
+});
+
+test('a start that fails makes no administrator, whose password nobody would ever read', {
+  skip: skipWithoutDocker(),
+}, async (t) => {
+  const { data, env, cli } = await setting(t);
+  const taken = createServer();
+  t.after(() => taken.close());
+  // Below the ports that systems hand out by themselves, and so low that no other port of the platform is past the last one.
+  let port = 0;
+  while (!taken.listening) {
+    port = 20_000 + Math.floor(Math.random() * 10_000);
+    taken.listen(port, '127.0.0.1');
+    await once(taken, 'listening').catch(() => undefined);
+  }
+  const offset = String(port - 7001);
+  const { code, stderr } = await troupe(['up', '--data', data, '--port-offset', offset], { env });
+  assert.equal(code, 1);
+  assert.match(stderr, new RegExp(`Cannot listen on 127\\.0\\.0\\.1:${port}: it is taken`));
+  assert.equal((await cli(['users', 'list', '--json'])).stdout, '[]\n');
 });
 
 test('--help and --version tell what there is; one dash is as good as two', async () => {
