@@ -172,7 +172,7 @@ async function startOurs(adapter: 'uws' | 'node'): Promise<void> {
   const login = await fetch(`${platform.urls.auth}/api/login`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ username: platform.admin.username, password: PASSWORD }),
+    body: JSON.stringify({ username: (await platform.admin()).username, password: PASSWORD }),
   });
   const { token } = z.object({ token: z.string() }).parse(await login.json());
   const request = `GET /api/session HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${token}\r\n\r\n`;

@@ -4,9 +4,18 @@ import type { AloneOptions } from './run-alone.ts';
 
 /** An option as commander takes it. */
 type Flag = readonly [string, string];
+/** One whose value is checked. */
+type CheckedFlag = readonly [...Flag, check: (value: string) => string];
 
-/** Adds them; `flags` are options that all services have. */
-export function addAlone(program: Command, flags: readonly Flag[]): void {
+/** Options that all services have. */
+interface Flags {
+  readonly domain: CheckedFlag;
+  readonly logService: CheckedFlag;
+  readonly logSource: Flag;
+}
+
+/** Adds them. */
+export function addAlone(program: Command, { domain, logService, logSource }: Flags): void {
   const add = (name: string, what: string, port: number, run: (options: AloneOptions) => Promise<void>) => {
     const command = program
       .command(name)
@@ -14,9 +23,10 @@ export function addAlone(program: Command, flags: readonly Flag[]): void {
         `run the ${what} service alone, on DATABASE_URL, NATS_URL and the platform's secrets (docs/operations.md)`,
       )
       .option('--addr <address>', 'address it listens on, host:port or :port', `:${port}`)
-      .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
-      .option('--json', 'print one line of JSON once it serves');
-    for (const flag of flags) command.option(...flag);
+      .option(...domain)
+      .option('--json', 'print one line of JSON once it serves')
+      .option(...logService)
+      .option(...logSource);
     command.action((options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) =>
       run({ ...options, domain: options.domain, json: options.json === true }),
     );

@@ -36,9 +36,12 @@ export function givenCertificate(certFile: string, keyFile: string): PlatformCer
     const pem = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
     return { context: certificateContext(pem), authorityFile: null, files: [certFile, keyFile] };
   } catch (cause) {
-    throw new CliError(`The certificate ${certFile} with the key ${keyFile} cannot be used: ${String(cause)}`, {
-      cause,
-    });
+    throw new CliError(
+      `The certificate ${certFile} with the key ${keyFile} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`,
+      {
+        cause,
+      },
+    );
   }
 }
 

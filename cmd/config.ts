@@ -3,12 +3,14 @@ import { z } from 'zod';
 import { RegistryKeyError } from '../actors/auth/registry-key.ts';
 import { usernameSchema } from '../proto/auth.ts';
 import { addressOf, targetSchema } from '../proto/routes.ts';
+import { inWords } from '../proto/words.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { MAX_RESOLVERS, txtResolvers } from '../transports/dns/resolvers.ts';
 import { parsePool } from '../transports/docker/subnets.ts';
 import { parseTrusted } from '../transports/tcp/trusted.ts';
 import { CliError } from './cli-error.ts';
 import { parseNatsUrls } from './nats-urls.ts';
+import { HOST_NAME } from './option-values.ts';
 import { readRegistryKey } from './registry-key.ts';
 
 const port = z.number().int().min(0).max(65_535);
@@ -44,10 +46,7 @@ const registryKey = z.string().transform((value, context) => {
     return z.NEVER;
   }
 });
-const hostName = z
-  .string()
-  .toLowerCase()
-  .regex(/^(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/, 'must be a host name');
+const hostName = z.string().toLowerCase().regex(HOST_NAME, 'must be a host name');
 
 /** Origins as browsers write them, so that they can be compared as text. */
 const origins = z
@@ -185,7 +184,7 @@ export type Environment = z.output<typeof environmentSchema>;
 /** Reads the environment once. Throws CliError that names each bad variable; empty ones count as absent. */
 export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Environment {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
-  const result = environmentSchema.safeParse(given);
+  const result = environmentSchema.safeParse(given, { error: inWords });
   if (result.success) return result.data;
   const lines = result.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
   throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);

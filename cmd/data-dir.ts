@@ -3,16 +3,18 @@ import { type KeyObject, randomBytes } from 'node:crypto';
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   linkSync,
   mkdirSync,
   openSync,
   readFileSync,
   rmSync,
+  statSync,
   writeSync,
 } from 'node:fs';
 import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parseSealKey } from '../storage/seal.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
@@ -23,18 +25,71 @@ export function defaultDataDir(env: Readonly<Record<string, string | undefined>>
   return join(env.XDG_DATA_HOME || join(homedir(), '.local', 'share'), 'troupe');
 }
 
-/** Makes the folder and returns its absolute path. Others may pass through (the database's user must), not read. */
+/**
+ * Makes the folder and returns its absolute path. Others may pass through (the database's user must), not read. Of one that is there
+ * already no right is taken away: it may be more than ours. Throws CliError with the reason.
+ */
 export function openDataDir(path: string): string {
   const dir = resolve(path);
+  let mode: number;
   try {
-    mkdirSync(dir, { recursive: true, mode: 0o711 });
-    chmodSync(dir, 0o711);
+    makeFolder(dir);
+    mode = statSync(dir).mode & 0o7777;
+    if ((mode & 0o002) === 0 && (mode | 0o711) !== mode) chmodSync(dir, mode | 0o711);
   } catch (cause) {
-    throw new CliError(`The data folder ${dir} cannot be made or changed: choose one of your own with --data DIR.`, {
-      cause,
-    });
+    throw new CliError(
+      `The data folder ${dir} cannot be made or changed (${reasonOf(cause)}): choose one of your own with --data DIR.`,
+      { cause },
+    );
   }
+  if ((mode & 0o002) !== 0)
+    throw new CliError(
+      `Everybody may write to ${dir}, so it cannot hold secrets: choose one of your own with --data DIR.`,
+    );
   return dir;
+}
+
+/**
+ * The folder of a platform that has a database of its own there. Throws CliError when there is none: commands that look or change
+ * must not make a platform where somebody mistyped --data.
+ */
+export function dataDirInUse(path: string): string {
+  const dir = resolve(path);
+  // A private Docker Engine is there before the database, and `down` must find it.
+  if (!['postgres', 'docker'].some((name) => existsSync(join(dir, name))))
+    throw new CliError(
+      `There is no platform under ${dir} yet: start it with \`troupe up\`, or name its folder with --data DIR.`,
+    );
+  return openDataDir(dir);
+}
+
+/** Folder by folder: Node's own recursive form never comes back where a folder cannot be made though its parent is there (/proc). */
+function makeFolder(dir: string): void {
+  if (existsSync(dir)) {
+    if (!statSync(dir).isDirectory()) throw new Error('it is not a folder');
+    return;
+  }
+  const parent = dirname(dir);
+  if (parent !== dir) makeFolder(parent);
+  try {
+    mkdirSync(dir, { mode: 0o711 });
+  } catch (error) {
+    // Another start may have made it meanwhile.
+    if (!isCode(error, 'EEXIST')) throw error;
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'you may not write there',
+  EPERM: 'it is not yours',
+  EROFS: 'its file system is read-only',
+  ENOSPC: 'the disk is full',
+  ENOENT: 'no folder can be made there',
+};
+
+function reasonOf(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return REASONS[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
 /** The secrets the platform needs. */

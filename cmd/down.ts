@@ -1,11 +1,10 @@
 /** `troupe down`: stops the containers of a platform, and its private Docker Engine. Data is kept. */
-import { openDb } from '../storage/db.ts';
 import { getSetting } from '../storage/settings.ts';
 import { findDocker, privateDockerHost, stopPrivateDockerd } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { readEnvironment } from './config.ts';
-import { openDataDir } from './data-dir.ts';
-import { databaseServer } from './database.ts';
+import { dataDirInUse, openDataDir } from './data-dir.ts';
+import { withDatabase } from './database.ts';
 import { openKubernetes } from './kubernetes.ts';
 import { openLog } from './log.ts';
 import { lockDataDir } from './up-lock.ts';
@@ -16,18 +15,10 @@ const STOP_GRACE_SECONDS = 10;
 export async function down(options: { readonly data: string }): Promise<void> {
   const environment = readEnvironment(process.env);
   const log = openLog(environment.LOG_LEVEL ?? 'error');
-  const dataDir = openDataDir(options.data);
+  const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
   const unlock = lockDataDir(dataDir);
   try {
-    const server = await databaseServer(environment, dataDir, log, () => {});
-    const db = openDb(server.connection, { log, name: 'down', max: 1 });
-    let installation: string | undefined;
-    try {
-      installation = await getSetting(db, 'installation');
-    } finally {
-      await db.close();
-      await server.release();
-    }
+    const installation = await withDatabase(environment, dataDir, log, (db) => getSetting(db, 'installation'));
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const host = isKubernetes
       ? undefined
@@ -41,7 +32,9 @@ export async function down(options: { readonly data: string }): Promise<void> {
       try {
         const running = (await engine.list()).filter(({ phase }) => phase === 'running');
         await Promise.all(running.map(({ id }) => engine.stop(id, STOP_GRACE_SECONDS)));
-        process.stdout.write(`Stopped ${running.length} containers. The next \`troupe up\` starts them again.\n`);
+        process.stdout.write(
+          `Stopped ${running.length} ${running.length === 1 ? 'container' : 'containers'}. The next \`troupe up\` starts them again.\n`,
+        );
       } finally {
         await engine.close();
       }

@@ -13,7 +13,7 @@ import { callersOf } from './callers.ts';
 import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
-import { openDataDir, openSecrets } from './data-dir.ts';
+import { dataDirInUse, openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway, serviceRoutes } from './gateway.ts';
 import { openKubernetes } from './kubernetes.ts';
@@ -66,7 +66,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
   const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
-    const dataDir = openDataDir(options.data);
+    const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
     const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain), log);
     teardown.add('certificate', async () => certificate.close());
     const database = await databaseServer(environment, dataDir, log, () => {});

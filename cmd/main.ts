@@ -1,19 +1,29 @@
 /** The command line of Troupe. */
 import { Argument, Command, InvalidArgumentError } from 'commander';
-import { Refusal } from '../proto/errors.ts';
 import { addAlone } from './alone-cli.ts';
 import type { AuditOptions } from './audit.ts';
-import { CliError } from './cli-error.ts';
+import { wordsFor } from './cli-error.ts';
 import { defaultDataDir } from './data-dir.ts';
 import { addDeadLetters } from './dead-letters-cli.ts';
 import { addDomains } from './domains-cli.ts';
 import { addDrain } from './drain-cli.ts';
+import { groupCommands } from './help-groups.ts';
 import { integer } from './integer.ts';
 import type { SendOptions } from './notify-send.ts';
+import { collector, hostName } from './option-values.ts';
 import { version } from './package-root.ts';
 import { addRekey } from './rekey-cli.ts';
 
-const logService = ['--log-service <address>', 'ship logs to this collector over OTLP/gRPC, host:port'] as const;
+const logService = [
+  '--log-service <address>',
+  'ship logs to this collector over OTLP/gRPC, host:port',
+  collector,
+] as const;
+const domain = [
+  '--domain <name>',
+  'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)',
+  hostName,
+] as const;
 const logSource = ['--log-source <name>', 'name under which its logs are shipped'] as const;
 
 const program = new Command('troupe')
@@ -29,7 +39,7 @@ program
   .command('up')
   .description('run the whole platform in this process')
   .option(...data)
-  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option(...domain)
   .option('--listen <address>', 'address the services listen on', '127.0.0.1')
   .option('--port-offset <n>', 'added to every default port; "auto" takes any free ports', offset, 0)
   .option('--install', 'install Docker Engine with apt-get when there is none')
@@ -74,7 +84,7 @@ program
   .command('gateway')
   .description('run the gateway alone, beside a platform on the same database and Docker Engine')
   .option(...data)
-  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option(...domain)
   .option('--listen <address>', 'address it listens on', '0.0.0.0')
   .option('--http-port <port>', 'HTTP listen port', integer, 18_080)
   .option('--https-port <port>', 'HTTPS listen port', integer, 8443)
@@ -252,7 +262,7 @@ const notify = program
   .command('notify')
   .description('run the notification service alone, on DATABASE_URL and JWT_SECRET; or notify people')
   .option('--addr <address>', 'address it listens on, host:port or :port', ':8080')
-  .option('--domain <name>', 'parent domain of all host names (default: PLATFORM_DOMAIN, else troupe.localhost)')
+  .option(...domain)
   .option(...logService)
   .option(...logSource)
   .option('--json', 'print one line of JSON once it serves')
@@ -346,7 +356,7 @@ routes
     await routesRemove(id, { ...options, json: options.json === true });
   });
 
-addAlone(program, [logService, logSource]);
+addAlone(program, { domain, logService, logSource });
 
 addDeadLetters(program, { data, json });
 addDomains(program, { data, json });
@@ -367,6 +377,8 @@ program
     await showAudit(options);
   });
 
+groupCommands(program);
+
 /** The offset of all ports; -1 stands for "auto". */
 function offset(value: string): number {
   if (value === 'auto') return -1;
@@ -382,7 +394,6 @@ function twoDashes(argument: string): string {
 try {
   await program.parseAsync([...process.argv.slice(0, 2), ...process.argv.slice(2).map(twoDashes)]);
 } catch (error) {
-  if (error instanceof CliError || error instanceof Refusal) process.stderr.write(`troupe: ${error.message}\n`);
-  else process.stderr.write(`troupe: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  process.stderr.write(`troupe: ${wordsFor(error)}\n`);
   process.exitCode = 1;
 }

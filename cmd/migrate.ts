@@ -6,6 +6,8 @@ import { openLog } from './log.ts';
 /** Every command migrates before it works, so opening the database is all there is to do. */
 export async function migrateDatabase(options: { readonly data: string }): Promise<void> {
   const environment = readEnvironment(process.env);
-  await withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), (db) => db.ping());
+  await withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), (db) => db.ping(), {
+    mayMake: true,
+  });
   process.stdout.write('The database is up to date.\n');
 }

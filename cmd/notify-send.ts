@@ -24,5 +24,7 @@ export async function notifySend(options: SendOptions): Promise<void> {
   const to = user === undefined ? 'everybody' : { username: user };
   const notice = { title, message: body, category, scope, link };
   const users = await onDatabase({ data }, (db) => sendNotice(db, { now: Date.now }, to, notice));
-  print({ json }, { users }, () => (user === undefined ? `Told all ${users} users.` : `Told ${user}.`));
+  print({ json }, { users }, () =>
+    user === undefined ? `Told ${users === 1 ? 'the only user' : `all ${users} users`}.` : `Told ${user}.`,
+  );
 }

@@ -1,7 +1,8 @@
 /** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import type { NotifyNumbers } from '../actors/notify/deps.ts';
-import { openapi } from '../proto/openapi.ts';
+import type { ServiceName } from '../proto/endpoint.ts';
+import { type Manners, openapi, type PageDescription } from '../proto/openapi.ts';
 import type { Service } from '../proto/service.ts';
 import { type SystemRef, stats } from '../supervision/index.ts';
 import type { Page, Pages } from '../transports/api/api.ts';
@@ -71,14 +72,37 @@ export function notifyMetrics(registry: Registry, numbers: Readonly<NotifyNumber
 }
 
 const DESCRIPTIONS = [
-  { path: '/healthz', summary: 'Whether the service is well, and what is wrong', contentType: 'application/json' },
+  {
+    path: '/healthz',
+    summary: 'Whether the service is well, and what is wrong',
+    contentType: 'application/json',
+    replies: {
+      '200': { description: 'It is well', schema: health('ok') },
+      '503': { description: 'It is not, for the reasons in `problems`', schema: health('degraded', true) },
+    },
+  },
   { path: '/openapi.json', summary: 'This document', contentType: 'application/json' },
   { path: '/metrics', summary: 'Numbers for Prometheus', contentType: 'text/plain' },
-] as const;
+] as const satisfies readonly PageDescription[];
+
+function health(status: string, hasProblems = false): object {
+  const problems = hasProblems ? { problems: { type: 'array', items: { type: 'string' } } } : {};
+  const properties = { status: { const: status }, ...problems };
+  return { type: 'object', required: Object.keys(properties), properties };
+}
+
+/** Which services speak otherwise than the rest. */
+const MANNERS: { readonly [name in ServiceName]?: Manners } = { network: { isPlain: true, cookie: 'token' } };
 
 /** The pages of one service. */
 export function servicePages(service: Service, registry: Registry): Pages {
-  const document = openapi(`Troupe: ${service.name} service`, version, service.endpoints, DESCRIPTIONS);
+  const document = openapi(
+    `Troupe: ${service.name} service`,
+    version,
+    service.endpoints,
+    DESCRIPTIONS,
+    MANNERS[service.name],
+  );
   const pages: Record<(typeof DESCRIPTIONS)[number]['path'], Page> = {
     '/healthz': {
       reply: async () => {

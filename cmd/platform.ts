@@ -89,7 +89,11 @@ export interface Platform {
   };
   /** Where the gateway's SSH server listens. */
   readonly ssh: { readonly host: string; readonly port: number };
-  readonly admin: { readonly username: string; readonly generated: string | null };
+  /**
+   * Makes the first administrator when there is none. `generated` is the password if it was generated now: show it at once, it is
+   * kept nowhere. Not part of the start: of one that fails nobody would read it, and the next start would find the user there.
+   */
+  admin(): Promise<{ readonly username: string; readonly generated: string | null }>;
   readonly engine: Engine;
   /** Ends everything in reverse: takes no new work, lets running requests finish, closes streams. Containers keep running. */
   stop(): Promise<void>;
@@ -113,7 +117,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const applied = await migrate(db, migrationsDir, log);
     if (applied.length > 0) onProgress(`database brought up to date (${applied.length} migrations)`);
     const { installation, keys } = await platformKeys(db, secrets.encryptionKey);
-    const admin = await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
+    const admin = async () => {
+      const { generated } = await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
+      return { username: environment.ADMIN_USERNAME, generated };
+    };
+    if (environment.ADMIN_PASSWORD !== undefined) await admin();
 
     const { bus, problem: busProblem, ready: busReady } = openBus(environment, db, `troupe ${installation}`, log);
     teardown.add('bus', () => bus.close());
@@ -298,7 +306,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         https: `https://${domain}:${gateway.ports.https}`,
       },
       ssh: { host: reachable(host), port: gateway.ports.ssh },
-      admin: { username: environment.ADMIN_USERNAME, generated: admin.generated },
+      admin,
       engine,
       stop: () => teardown.run(),
     };

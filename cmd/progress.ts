@@ -16,7 +16,7 @@ export function progressOn(stream: NodeJS.WriteStream): Progress & { done(): voi
         stream.write(`  ${clean}\n`);
         return;
       }
-      stream.write(`\r\x1b[K  ${clean.slice(0, Math.max(20, (stream.columns ?? 80) - 3))}`);
+      stream.write(`\r\x1b[K  ${clean.slice(0, Math.max(20, (stream.columns || 80) - 3))}`);
       open = true;
     },
     done() {

@@ -15,7 +15,7 @@ import { getSetting, setSetting } from '../storage/settings.ts';
 import { CliError } from './cli-error.ts';
 import { print } from './command.ts';
 import { type Environment, readEnvironment } from './config.ts';
-import { openDataDir, openSecrets } from './data-dir.ts';
+import { dataDirInUse, openDataDir, openSecrets } from './data-dir.ts';
 import { withDatabase } from './database.ts';
 import { openLog } from './log.ts';
 import { SEALED_SETTINGS } from './platform-keys.ts';
@@ -49,7 +49,7 @@ export async function changeKey(environment: Environment, data: string): Promise
   const { ENCRYPTION_KEY: given, NEW_ENCRYPTION_KEY: wanted } = environment;
   if (given !== undefined && wanted === undefined)
     throw new CliError('The key comes from ENCRYPTION_KEY: give the one that replaces it as NEW_ENCRYPTION_KEY.');
-  const dir = openDataDir(data);
+  const dir = environment.DATABASE_URL === undefined ? dataDirInUse(data) : openDataDir(data);
   const log = openLog(environment.LOG_LEVEL ?? 'error');
   const { encryptionKey: from } = openSecrets(dir, environment);
   const next = join(dir, NEXT_FILE);

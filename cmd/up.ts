@@ -5,8 +5,9 @@ import { keepPrivateDockerd, privateDockerHost } from '../transports/docker/dock
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { dockerMetrics } from '../transports/docker/metrics.ts';
 import { ListenError } from '../transports/http/index.ts';
+import { ownAddress } from '../transports/http/listen-error.ts';
 import { useWires } from '../transports/tcp/wires.ts';
-import { certificateOf } from './certificates.ts';
+import { certificateOf, givenCertificate } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, portsWith, readEnvironment } from './config.ts';
 import { openDataDir, openSecrets } from './data-dir.ts';
@@ -62,6 +63,7 @@ export async function up(options: UpOptions): Promise<void> {
 
   const teardown = new Teardown(log);
   try {
+    await checkOptions(options);
     const dataDir = openDataDir(options.data);
     const unlock = lockDataDir(dataDir);
     teardown.add('lock', async () => unlock());
@@ -112,12 +114,14 @@ export async function up(options: UpOptions): Promise<void> {
       onProgress,
     });
     teardown.add('platform', () => platform.stop());
-    await Promise.race([prepareImage(platform, onProgress, environment.DEFAULT_IMAGE), told.promise]);
+    const image = environment.DEFAULT_IMAGE ?? platform.engine.baseImage;
+    await Promise.race([prepareImage(platform, image, onProgress, told.received), told.promise]);
     progress.done();
     const withdraw = announce(dataDir, { urls: platform.urls });
     teardown.add('announcement', async () => withdraw());
     if (!told.received()) {
-      process.stdout.write(options.json ? readyLine(platform, domain) : welcome(platform, certificate));
+      const admin = await platform.admin();
+      process.stdout.write(options.json ? readyLine(platform, admin, domain) : welcome(platform, admin, certificate));
       log.info({ urls: platform.urls, domain }, 'serving');
     }
     await told.promise;
@@ -132,24 +136,43 @@ export async function up(options: UpOptions): Promise<void> {
   }
 }
 
-/** Makes the image of new containers present, so that the first one does not wait for it. The platform serves without. */
+/** What can be wrong with the options alone is said before anything is started or made. Throws CliError. */
+async function checkOptions({ listen, tlsCert, tlsKey }: UpOptions): Promise<void> {
+  if (tlsCert !== undefined && tlsKey !== undefined) givenCertificate(tlsCert, tlsKey);
+  else if (tlsCert !== undefined || tlsKey !== undefined)
+    throw new CliError('--tls-cert and --tls-key go together: give both.');
+  try {
+    await ownAddress(listen);
+  } catch (cause) {
+    throw new CliError(`--listen is ${listen}, which is no address of this machine.`, { cause });
+  }
+}
+
+/**
+ * Makes the image of new containers present, so that the first one does not wait for it. The platform serves without; when it is
+ * leaving (`isLeaving`), nobody needs to hear of it.
+ */
 async function prepareImage(
   platform: Platform,
+  image: string,
   onProgress: (line: string) => void,
-  given: string | undefined,
+  isLeaving: () => boolean,
 ): Promise<void> {
   try {
-    await platform.engine.ensureImage(given ?? platform.engine.baseImage, { always: false, onProgress });
+    await platform.engine.ensureImage(image, { always: false, onProgress });
   } catch (error) {
     if (!(error instanceof EngineError)) throw error;
+    if (isLeaving()) return;
     process.stderr.write(
       `The image of new containers is not ready: ${error.message}\nIt is tried again when a container is created.\n`,
     );
   }
 }
 
+type Admin = Awaited<ReturnType<Platform['admin']>>;
+
 /** The one line of --json (design.md, section 7). A service that this version does not have yet is null. */
-function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
+function readyLine({ urls, ssh }: Platform, admin: Admin, domain: string): string {
   return `${JSON.stringify({
     ready: true,
     urls: { ...urls, console: null },
@@ -159,8 +182,11 @@ function readyLine({ urls, ssh, admin }: Platform, domain: string): string {
   })}\n`;
 }
 
-function welcome({ urls, ssh, admin }: Platform, { authorityFile }: LiveCertificate): string {
-  const password = admin.generated === null ? 'your password' : `the password  ${admin.generated}  (shown only now)`;
+function welcome({ urls, ssh }: Platform, admin: Admin, { authorityFile }: LiveCertificate): string {
+  const password =
+    admin.generated === null
+      ? `your password  (lost? \`troupe users passwd ${admin.username}\`)`
+      : `the password  ${admin.generated}  (shown only now)`;
   return `
 Troupe is running.
 
@@ -170,8 +196,9 @@ Troupe is running.
   Monitor   ${urls.monitor}
   Notify    ${urls.notify}
   Gateway   ${urls.https}  (and ${urls.http})
-  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
-${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  Log in as ${admin.username} with ${password}
+${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
+
+  Log in as ${admin.username} with ${password}
 
 Type next, in another terminal:
 

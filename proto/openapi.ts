@@ -10,6 +10,16 @@ export interface PageDescription {
   readonly path: string;
   readonly summary: string;
   readonly contentType: string;
+  /** JSON schemas of its replies by status; without it: 200, of any form. */
+  readonly replies?: Readonly<Record<string, { readonly description: string; readonly schema: object }>>;
+}
+
+/** How a service speaks where it differs from the others. */
+export interface Manners {
+  /** Refusals are plain text (interface section 7). */
+  readonly isPlain?: boolean;
+  /** Name of a cookie that may carry the token, too. */
+  readonly cookie?: string;
 }
 
 /** The OpenAPI 3.1 document of `endpoints` and `pages`. A WebSocket is a GET that answers 101. */
@@ -18,6 +28,7 @@ export function openapi(
   version: string,
   endpoints: readonly AnyEndpoint[],
   pages: readonly PageDescription[] = [],
+  manners: Manners = {},
 ): Json {
   const paths: Record<string, Json> = {};
   for (const page of pages) {
@@ -27,13 +38,20 @@ export function openapi(
         summary: page.summary,
         tags: ['operations'],
         security: [],
-        responses: { '200': { description: 'Done', content: { [page.contentType]: { schema: {} } } } },
+        responses: Object.fromEntries(
+          Object.entries(page.replies ?? { '200': { description: 'Done', schema: {} } }).map(
+            ([status, { description, schema }]) => [
+              status,
+              { description, content: { [page.contentType]: { schema } } },
+            ],
+          ),
+        ),
       },
     };
   }
   for (const endpoint of endpoints) {
     const item = paths[endpoint.path] ?? {};
-    item[endpoint.method.toLowerCase()] = operation(endpoint);
+    item[endpoint.method.toLowerCase()] = operation(endpoint, manners);
     paths[endpoint.path] = item;
   }
   return {
@@ -44,6 +62,13 @@ export function openapi(
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
         basic: { type: 'http', scheme: 'basic' },
+        query: {
+          type: 'apiKey',
+          in: 'query',
+          name: 'token',
+          description: 'Where headers cannot be set: the same token.',
+        },
+        ...(manners.cookie === undefined ? {} : { cookie: { type: 'apiKey', in: 'cookie', name: manners.cookie } }),
       },
       schemas: { Error: errorSchema },
     },
@@ -67,14 +92,36 @@ const errorSchema: Json = {
   },
 };
 
-function operation(endpoint: AnyEndpoint): Json {
+/** Ways to say who one is; any of them will do. */
+function security(endpoint: AnyEndpoint, manners: Manners): Json[] {
+  if (endpoint.access === 'none') return endpoint.basic ? [{}, { basic: [] }] : [];
+  return [
+    { bearer: [] },
+    ...(endpoint.socket || endpoint.events ? [{ query: [] }] : []),
+    ...(manners.cookie === undefined ? [] : [{ cookie: [] }]),
+  ];
+}
+
+/** Who may call, in a sentence; undefined: anybody, or whoever is logged in. */
+function whoMay({ access, scope, path }: AnyEndpoint): string | undefined {
+  if (access === 'admin') return 'Only for a login of the administrator.';
+  if (access === 'session') return 'Only for a login: API tokens are refused.';
+  if (access === 'challenge') return 'With the challenge token of a login that needs a security key.';
+  if (access !== 'token' || scope === undefined) return undefined;
+  const params = Object.fromEntries([...path.matchAll(/\{([^}]+)\}/g)].map(([, name = '']) => [name, `<${name}>`]));
+  return `An API token needs the scope \`${scope.key('<uid>', params)}\`, or a broader one, with \`${scope.action}\`.`;
+}
+
+function operation(endpoint: AnyEndpoint, manners: Manners): Json {
+  const description = whoMay(endpoint);
   const result: Json = {
     operationId: endpoint.name,
     summary: endpoint.summary,
+    ...(description === undefined ? {} : { description }),
     tags: [endpoint.service],
-    security: endpoint.access === 'none' ? (endpoint.basic ? [{}, { basic: [] }] : []) : [{ bearer: [] }],
+    security: security(endpoint, manners),
     parameters: [...parameters(endpoint, 'path'), ...parameters(endpoint, 'query')],
-    responses: responses(endpoint),
+    responses: responses(endpoint, manners),
   };
   if (endpoint.body !== undefined) {
     result.requestBody = { required: true, content: { 'application/json': { schema: schemaOf(endpoint.body) } } };
@@ -95,7 +142,7 @@ function parameters(endpoint: AnyEndpoint, where: 'path' | 'query'): Json[] {
   }));
 }
 
-function responses(endpoint: AnyEndpoint): Json {
+function responses(endpoint: AnyEndpoint, { isPlain = false }: Manners): Json {
   const result: Json = {};
   if (endpoint.socket) {
     const messages = endpoint.reply === undefined ? {} : { 'x-messages': schemaOf(endpoint.reply) };
@@ -113,7 +160,9 @@ function responses(endpoint: AnyEndpoint): Json {
   for (const [status, codes] of [...byStatus].sort(([a], [b]) => a - b)) {
     result[String(status)] = {
       description: codes.map((code) => `${code}: ${ERRORS[code].text}`).join(' '),
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+      content: isPlain
+        ? { 'text/plain': { schema: { type: 'string' } } }
+        : { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
     };
   }
   return result;
@@ -134,7 +183,16 @@ export function refusals(endpoint: AnyEndpoint): ErrorCode[] {
 }
 
 function schemaOf(schema: z.ZodType): Json {
-  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: 'input', target: 'draft-2020-12' });
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
+    io: 'input',
+    target: 'draft-2020-12',
+    // What says nothing to a reader: the bounds of every integer, and how a format is checked.
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+    },
+  });
   return rest;
 }
 

@@ -162,7 +162,7 @@ create table container_alerts (
   opened_at timestamp with time zone not null default now(),
   constraint container_alerts_pkey PRIMARY KEY (container_id, kind),
   constraint container_alerts_container_id_fkey FOREIGN KEY (container_id) REFERENCES containers(id) ON DELETE CASCADE,
-  constraint container_alerts_kind_check CHECK ((kind = ANY (ARRAY['crash_loop'::text, 'out_of_memory'::text, 'disk_nearly_full'::text])))
+  constraint container_alerts_kind_check CHECK ((kind = ANY (ARRAY['crash_loop'::text, 'out_of_memory'::text, 'disk_nearly_full'::text, 'disk_full'::text])))
 );
 
 create table container_keys (

@@ -4,8 +4,8 @@ import type { DiskSample, PodSample } from '../../proto/metrics-source.ts';
 import { CORE_NAMESPACE } from '../../proto/monitor.ts';
 
 /** What users are told of, once for each time it happens. */
-export type AlertKind = 'crash_loop' | 'out_of_memory' | 'disk_nearly_full';
-export const ALERT_KINDS: readonly AlertKind[] = ['crash_loop', 'out_of_memory', 'disk_nearly_full'];
+export type AlertKind = 'crash_loop' | 'out_of_memory' | 'disk_nearly_full' | 'disk_full';
+export const ALERT_KINDS: readonly AlertKind[] = ['crash_loop', 'out_of_memory', 'disk_nearly_full', 'disk_full'];
 
 /** So many ends that nobody asked for, within the window, are a crash loop. */
 const CRASHES = 3;
@@ -26,9 +26,19 @@ export function stateOfAlert(kind: AlertKind, pod: PodSample, now: number): 'yes
     case 'out_of_memory':
       return pod.oomAt !== undefined && now - pod.oomAt < QUIET_MS ? 'yes' : 'no';
     case 'disk_nearly_full':
-      // What it wrote is counted seldom: a monitor that has just started knows nothing yet.
-      return pod.diskBytes === 0 ? 'maybe' : stateOfDisk(pod.diskBytes, pod.diskCapacityBytes ?? 0);
+      // What it wrote is counted seldom: a monitor that has just started knows nothing yet. One that is full is told as that alone.
+      if (pod.diskBytes === 0 || shareOfDisk(pod) >= 1) return 'maybe';
+      return stateOfDisk(pod.diskBytes, pod.diskCapacityBytes ?? 0);
+    case 'disk_full': {
+      if (pod.diskBytes === 0) return 'maybe';
+      const share = shareOfDisk(pod);
+      return share >= 1 ? 'yes' : share < DISK_FULL ? 'no' : 'maybe';
+    }
   }
+}
+
+function shareOfDisk({ diskBytes, diskCapacityBytes = 0 }: PodSample): number {
+  return diskCapacityBytes > 0 ? diskBytes / diskCapacityBytes : 0;
 }
 
 /** Whether a disk is nearly full, of a container or of a machine. */
@@ -53,14 +63,14 @@ export function alertText(kind: AlertKind, name: string, pod: PodSample) {
         title: 'Container out of memory',
         message: `"${name}" used all of its memory (${Math.round(pod.memoryCapacityBytes / 2 ** 20)} MiB), and a process in it was ended.`,
       };
-    case 'disk_nearly_full': {
-      const share = Math.round((pod.diskBytes / (pod.diskCapacityBytes ?? pod.diskBytes)) * 100);
-      return {
-        category: 'storage',
-        scope: pod.namespace,
-        title: 'Disk nearly full',
-        message: `"${name}" uses ${share} % of its disk.`,
-      };
+    case 'disk_nearly_full':
+    case 'disk_full': {
+      // Rounded down: 99.6 % is not full.
+      const uses = `"${name}" uses ${Math.floor(shareOfDisk(pod) * 100)} % of its disk`;
+      const storage = { category: 'storage', scope: pod.namespace };
+      return kind === 'disk_full'
+        ? { ...storage, title: 'Disk full', message: `${uses}: delete what it does not need.` }
+        : { ...storage, title: 'Disk nearly full', message: `${uses}.` };
     }
   }
 }

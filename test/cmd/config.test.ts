@@ -50,7 +50,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     DOCKER_HOST: ['ssh://secret-7', /DOCKER_HOST: must begin with unix:\/\/ or tcp:\/\//],
     CONTAINER_SUBNETS: ['8.8.8.0/24', /CONTAINER_SUBNETS: must be private addresses in the form 10\.192\.0\.0\/10/],
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 24h/],
-    LOG_LEVEL: ['secret-9', /LOG_LEVEL: /],
+    LOG_LEVEL: ['secret-9', /LOG_LEVEL: must be one of debug, info, warn, error/],
     REGISTRY_HOST: ['https://secret-10', /REGISTRY_HOST: must be a host name/],
     REGISTRY_ISSUER: ['secret 11', /REGISTRY_ISSUER: must be 1 to 256 visible characters/],
     REGISTRY_SIGNING_KEY: ['/nowhere/secret-12', /REGISTRY_SIGNING_KEY: .* path of a file with one: .*\(ENOENT\)/],

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CliError } from '../../cmd/cli-error.ts';
 import { readEnvironment } from '../../cmd/config.ts';
-import { defaultDataDir, openDataDir, openSecrets } from '../../cmd/data-dir.ts';
+import { dataDirInUse, defaultDataDir, openDataDir, openSecrets } from '../../cmd/data-dir.ts';
 import { lockDataDir } from '../../cmd/up-lock.ts';
 import { tempDir } from '../kit/temp.ts';
 
@@ -46,7 +46,37 @@ test('a damaged secret stops the start and says which file', async (t) => {
 test('a data folder that cannot be made is refused with what to do', async (t) => {
   const dir = await tempDir(t);
   await writeFile(join(dir, 'file'), '');
-  assert.throws(() => openDataDir(join(dir, 'file')), /choose one of your own with --data DIR/);
+  assert.throws(() => openDataDir(join(dir, 'file')), /\(it is not a folder\): choose one of your own with --data DIR/);
+  assert.throws(() => openDataDir(join(dir, 'file', 'below')), /it is not a folder/);
+});
+
+test('a data folder where the system makes none is refused, not tried for ever', { timeout: 30_000 }, () => {
+  assert.throws(() => openDataDir('/proc/self/nowhere/troupe'), /cannot be made or changed \(.+\): choose one/);
+});
+
+test('a data folder that was there loses no right, and one that everybody may write to is refused', async (t) => {
+  const dir = await tempDir(t);
+  const made = openDataDir(join(dir, 'a', 'b'));
+  assert.equal((await mode(made)) & 0o711, 0o711);
+  for (const [given, after] of [
+    [0o700, 0o711],
+    [0o755, 0o755],
+  ] as const) {
+    await chmod(made, given);
+    openDataDir(made);
+    assert.equal(await mode(made), after);
+  }
+  await chmod(made, 0o777);
+  assert.throws(() => openDataDir(made), /Everybody may write to/);
+  assert.equal(await mode(made), 0o777);
+});
+
+test('a command that needs a platform makes none where --data leads nowhere', async (t) => {
+  const dir = await tempDir(t);
+  assert.throws(() => dataDirInUse(join(dir, 'typo')), /There is no platform under .*typo yet/);
+  assert.deepEqual(await readdir(dir), []);
+  await mkdir(join(dir, 'postgres'));
+  assert.equal(dataDirInUse(dir), dir);
 });
 
 test('the default folder follows the user', () => {

@@ -1,6 +1,10 @@
 /** The command line, run as a person or a script runs it. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { testDatabase } from '../kit/database.ts';
@@ -189,6 +193,7 @@ test('doctor says what is there and what is missing', async (t) => {
 
 test('a start that cannot be says why and what to do, with exit code 1', async (t) => {
   const { data, env } = await setting(t);
+  const typo = join(data, 'typo');
   const cases: [args: string[], env: Record<string, string>, message: RegExp][] = [
     [
       ['up', '--data', data],
@@ -201,6 +206,16 @@ test('a start that cannot be says why and what to do, with exit code 1', async (
       { ...env, REGISTRY_SIGNING_KEY: '/nowhere/key.pem' },
       /REGISTRY_SIGNING_KEY: must be a PEM with an EC P-256 private key, or the path of a file with one/,
     ],
+    [
+      ['users', 'list', '--data', data],
+      { DATABASE_URL: 'postgres://127.0.0.1:1/none' },
+      /The database cannot be reached: .*\n.*DATABASE_URL/,
+    ],
+    [['up', '--data', typo, '--domain', 'no name'], env, /'no name' is invalid\. must be a host name/],
+    [['up', '--data', typo, '--listen', '192.0.2.7'], env, /--listen is 192\.0\.2\.7, which is no address of this/],
+    [['up', '--data', typo, '--tls-cert', '/nowhere'], env, /--tls-cert and --tls-key go together/],
+    [['gateway', '--data', typo], {}, /There is no platform under .* yet: start it with `troupe up`/],
+    [['down', '--data', typo], {}, /There is no platform under/],
     [['up', '--data', data, '--port-offset', 'x'], env, /must be a whole number, or "auto"/],
     [['up', '--data', data, '--port-offset', '99999'], env, /--port-offset must leave all ports between 0 and 65535/],
     [['nonsense'], env, /unknown command 'nonsense'/],
@@ -212,12 +227,35 @@ test('a start that cannot be says why and what to do, with exit code 1', async (
     assert.match(stderr, message);
     assert.doesNotMatch(stderr, /^\s+at /m);
   }
+  assert.ok(!existsSync(typo), 'nothing is made for a command that is refused');
+});
+
+test('a start that fails makes no administrator, whose password nobody would ever read', {
+  skip: skipWithoutDocker(),
+}, async (t) => {
+  const { data, env, cli } = await setting(t);
+  const taken = createServer();
+  t.after(() => taken.close());
+  // Below the ports that systems hand out by themselves, and so low that no other port of the platform is past the last one.
+  let port = 0;
+  while (!taken.listening) {
+    port = 20_000 + Math.floor(Math.random() * 10_000);
+    taken.listen(port, '127.0.0.1');
+    await once(taken, 'listening').catch(() => undefined);
+  }
+  const offset = String(port - 7001);
+  const { code, stderr } = await troupe(['up', '--data', data, '--port-offset', offset], { env });
+  assert.equal(code, 1);
+  assert.match(stderr, new RegExp(`Cannot listen on 127\\.0\\.0\\.1:${port}: it is taken`));
+  assert.equal((await cli(['users', 'list', '--json'])).stdout, '[]\n');
 });
 
 test('--help and --version tell what there is; one dash is as good as two', async () => {
   const help = await troupe(['--help']);
   for (const command of ['up', 'down', 'doctor', 'migrate', 'users', 'registry', 'audit'])
     assert.match(help.stdout, new RegExp(`^  ${command} `, 'm'));
+  assert.match(help.stdout, /^The platform:\n {2}up [\s\S]*^Looking in:\n {2}nodes /m);
+  assert.doesNotMatch(help.stdout, /^Commands:/m, 'a command is in no group of help-groups.ts');
   assert.match((await troupe(['up', '--help'])).stdout, /--port-offset <n>/);
   assert.match((await troupe(['-version'])).stdout, /^\d+\.\d+\.\d+\n$/);
 });

@@ -27,13 +27,30 @@ test('alerts: three crashes in ten minutes are a loop, which ends after ten with
 
 test('alerts: a disk is nearly full from nine tenths, and well again below eight', () => {
   const disk = (diskBytes: number) => stateOfAlert('disk_nearly_full', pod({ diskBytes }), NOW);
-  assert.deepEqual([disk(79), disk(80), disk(89), disk(90), disk(120)], ['no', 'maybe', 'maybe', 'yes', 'yes']);
+  assert.deepEqual([disk(79), disk(80), disk(89), disk(90), disk(120)], ['no', 'maybe', 'maybe', 'yes', 'maybe']);
   assert.equal(disk(0), 'maybe', 'nothing was counted yet');
   const text = alertText('disk_nearly_full', 'web', pod({ diskBytes: 95 }));
   assert.deepEqual(
     [text.category, text.scope, text.message],
     ['storage', 'compute-u-c', '"web" uses 95 % of its disk.'],
   );
+});
+
+test('alerts: a container that holds more than its storage_gb is told so, and not that it is nearly full', () => {
+  const disk = (diskBytes: number) => stateOfAlert('disk_full', pod({ diskBytes }), NOW);
+  assert.deepEqual([disk(89), disk(90), disk(99), disk(100), disk(117)], ['no', 'maybe', 'maybe', 'yes', 'yes']);
+  assert.equal(disk(0), 'maybe', 'nothing was counted yet');
+  assert.equal(
+    stateOfAlert('disk_full', pod({ diskBytes: 5, diskCapacityBytes: 0 }), NOW),
+    'no',
+    'nothing was promised',
+  );
+  const text = alertText('disk_full', 'web', pod({ diskBytes: 117 }));
+  assert.deepEqual(
+    [text.category, text.scope, text.title, text.message],
+    ['storage', 'compute-u-c', 'Disk full', '"web" uses 117 % of its disk: delete what it does not need.'],
+  );
+  assert.match(alertText('disk_nearly_full', 'web', pod({ diskBytes: 99.9 })).message, / 99 % /);
 });
 
 test('alerts: ends that were asked for are no crashes, and an event that comes twice counts once', () => {

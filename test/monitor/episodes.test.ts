@@ -54,6 +54,12 @@ test('alerts: one notification for each episode of crashes, want of memory and a
   await show(ill);
   assert.equal((await told()).length, 3);
 
+  // More than was promised is an episode of its own.
+  measured.pods = [{ ...ill, diskBytes: 1.2 * 2 ** 30 }];
+  await until(async () => (await told()).includes('true Disk full'), { timeoutMs: 30_000 });
+  await settled(house, ann.token);
+  assert.equal((await told()).length, 4);
+
   clock.advance(16 * MINUTE);
   await show(well);
   const openRows = async () => (await house.db.many(z.object({}), 'select from container_alerts')).length;
@@ -65,9 +71,9 @@ test('alerts: one notification for each episode of crashes, want of memory and a
       oomAt: clock.now(),
     },
   ];
-  await until(async () => (await told()).length >= 6, { timeoutMs: 30_000, what: 'the next episode is told' });
+  await until(async () => (await told()).length >= 7, { timeoutMs: 30_000, what: 'the next episode is told' });
   await settled(house, ann.token);
-  assert.deepEqual((await told()).sort(), [...first, ...first].sort());
+  assert.deepEqual((await told()).sort(), [...first, ...first, 'true Disk full'].sort());
 });
 
 test('alerts: the administrator is told once when a disk of the machine is nearly full, and again the next time', async (t) => {

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { type FieldError, Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpRequest } from '../../proto/http.ts';
+import { inWords } from '../../proto/words.ts';
 
 /** Largest body of the platform's own API (design.md, section 9). */
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -65,34 +66,9 @@ export function check<S extends z.ZodType>(schema: S, value: unknown, where: 'pa
     message: issue.message,
   }));
   const first = fields[0];
-  const named = first === undefined ? '' : `: ${first.path === '' ? '' : `${first.path} `}${first.message}`;
+  const named = first === undefined ? '' : `: ${first.path === '' ? 'it' : first.path} ${first.message}`;
   throw new Refusal('invalid_request', {
     message: `The ${where === 'body' ? 'request body' : 'query'} is not valid${named}`,
     fields,
   });
-}
-
-const KINDS: Readonly<Record<string, string>> = {
-  string: 'a string',
-  number: 'a number',
-  int: 'a whole number',
-  boolean: 'true or false',
-  array: 'a list',
-  object: 'an object',
-  record: 'an object',
-};
-
-const COUNTED: Readonly<Record<string, string>> = { string: 'characters', array: 'entries' };
-
-/** What is wrong with a value, to be read after its name; undefined: as the library says it. */
-function inWords(issue: z.core.$ZodRawIssue): string | undefined {
-  if (issue.code === 'invalid_type') {
-    const kind = KINDS[issue.expected] ?? issue.expected;
-    return issue.input === undefined ? `is missing: it is ${kind}` : `must be ${kind}`;
-  }
-  if (issue.code !== 'too_small' && issue.code !== 'too_big') return undefined;
-  const [bound, most] = issue.code === 'too_small' ? [issue.minimum, 'least'] : [issue.maximum, 'most'];
-  const counted = COUNTED[issue.origin];
-  if (counted !== undefined) return `must have at ${most} ${bound} ${counted}`;
-  return issue.inclusive === false ? undefined : `must be at ${most} ${bound}`;
 }

@@ -1,4 +1,4 @@
-import { Agent, request } from 'node:http';
+import { Agent, createServer, request } from 'node:http';
 
 /** Why a server could not be opened: the address is taken or not ours, or the adapter asked for is missing here. */
 export class ListenError extends Error {
@@ -8,6 +8,17 @@ export class ListenError extends Error {
     this.name = 'ListenError';
     this.code = code;
   }
+}
+
+/** Resolves when `host` is an address of this machine that one may listen on; else rejects with ListenError. */
+export function ownAddress(host: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', (cause) =>
+      reject(new ListenError('address_unavailable', `${host} is no address of this machine.`, { cause })),
+    );
+    probe.listen(0, host, () => probe.close(() => resolve()));
+  });
 }
 
 /** How long an address may take to say that somebody listens on it, in milliseconds. */
