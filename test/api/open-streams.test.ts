@@ -123,6 +123,21 @@ describe('open streams', () => {
     assert.equal(streams.size, 0);
   });
 
+  test('are all closed, also those that were let in before the first of them was open, whatever they needed', async (t) => {
+    const { grants, streams } = open(t);
+    grants.set('t1', grant);
+    const handlers = { open: () => {}, message: () => {}, drain: () => {}, close: () => {} };
+    const guarded = [READ, READ, undefined, READ].map((scope) => streams.guard(robot('t1'), scope, handlers));
+    const sockets = guarded.map((one) => FakeSocket.open(one));
+    assert.equal(streams.size, 4);
+    guarded[3]?.close(1000, '');
+    grants.delete('t1');
+    streams.look({ kind: 'token', id: 't1' });
+    await until(() => sockets.slice(0, 3).every(({ closed }) => closed?.code === 1008), { what: 'all are closed' });
+    for (const one of guarded.slice(0, 3)) one.close(1008, '');
+    assert.equal(streams.size, 0);
+  });
+
   test('are forgotten once closed, and pass on everything else', async (t) => {
     const { asked, streams, connect } = open(t);
     const [one, two] = [connect(ann), connect(ann)];

@@ -15,90 +15,91 @@ const POLICY = 1008;
 /** How soon a look that failed is repeated, ms. */
 const RETRY_MS = 1000;
 
-interface Open {
+/** What is the same for all streams that one token opened by the same scope: there are many streams and few of these. */
+interface Group {
+  readonly key: string;
+  readonly streams: OpenStreams;
   readonly caller: Caller;
   /** Undefined when none was needed. */
   readonly scope: NeededScope | undefined;
+  /** A list through the streams themselves. */
+  first: Open | undefined;
+}
+
+interface Open {
+  group: Group;
   onEnd(reason: string): void;
-  /** Its neighbours of the same token. */
+  /** Its neighbours of the same group. */
   before: Open | undefined;
   after: Open | undefined;
 }
 
 /** A socket that is known while it is open. */
 class Guarded implements SocketHandlers, Open {
-  readonly caller: Caller;
-  readonly scope: NeededScope | undefined;
+  group: Group;
   before: Open | undefined = undefined;
   after: Open | undefined = undefined;
-  readonly #streams: OpenStreams;
-  readonly #handlers: SocketHandlers;
-  #socket: Socket | undefined = undefined;
+  private readonly handlers: SocketHandlers;
+  private socket: Socket | undefined = undefined;
 
-  constructor(streams: OpenStreams, caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers) {
-    this.caller = caller;
-    this.scope = scope;
-    this.#streams = streams;
-    this.#handlers = handlers;
+  constructor(group: Group, handlers: SocketHandlers) {
+    this.group = group;
+    this.handlers = handlers;
   }
 
   open(socket: Socket): void {
-    this.#socket = socket;
-    this.#streams.add(this);
-    this.#handlers.open(socket);
+    this.socket = socket;
+    this.group.streams.add(this);
+    this.handlers.open(socket);
   }
 
   message(frame: SocketFrame): void {
-    this.#handlers.message(frame);
+    this.handlers.message(frame);
   }
 
   drain(): void {
-    this.#handlers.drain();
+    this.handlers.drain();
   }
 
   close(code: number, reason: string): void {
-    this.#streams.remove(this);
-    this.#handlers.close(code, reason);
+    this.group.streams.remove(this);
+    this.handlers.close(code, reason);
   }
 
   onEnd(reason: string): void {
-    this.#socket?.close(POLICY, reason);
+    this.socket?.close(POLICY, reason);
   }
 }
 
 /** A stream of events that is known while it is open. */
 class GuardedEvents implements ByteSource, Open {
-  readonly caller: Caller;
-  readonly scope: NeededScope | undefined;
+  group: Group;
   before: Open | undefined = undefined;
   after: Open | undefined = undefined;
-  readonly #streams: OpenStreams;
-  readonly #events: EventStream;
+  private readonly events: EventStream;
 
-  constructor(streams: OpenStreams, caller: Caller, scope: NeededScope | undefined, events: EventStream) {
-    this.caller = caller;
-    this.scope = scope;
-    this.#streams = streams;
-    this.#events = events;
+  constructor(group: Group, events: EventStream) {
+    this.group = group;
+    this.events = events;
     // Before it is open: news of the token may come first.
-    streams.add(this);
+    group.streams.add(this);
   }
 
   open(sink: ByteSink): void {
-    this.#events.open(sink);
+    this.events.open(sink);
   }
 
   drain(): void {
-    this.#events.drain();
+    this.events.drain();
   }
 
   closed(): void {
-    this.#streams.remove(this);
-    this.#events.closed();
+    this.group.streams.remove(this);
+    this.events.closed();
   }
 
   onEnd(): void {
-    this.#events.end();
+    this.events.end();
   }
 }
 
@@ -106,8 +107,8 @@ class GuardedEvents implements ByteSource, Open {
 export class OpenStreams implements TokenWatch {
   readonly #directory: TokenDirectory;
   readonly #log: Log;
-  /** The first of each token, by its id: a list through the streams themselves. */
-  readonly #open = new Map<string, Open>();
+  /** Those that have streams. */
+  readonly #groups = new Map<string, Group>();
   readonly #retries = new Set<NodeJS.Timeout>();
   #closed = false;
 
@@ -118,41 +119,44 @@ export class OpenStreams implements TokenWatch {
 
   /** Handlers that do what `handlers` do, and are known here while their socket is open. */
   guard(caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers): SocketHandlers {
-    return new Guarded(this, caller, this.#shared(caller, scope), handlers);
+    return new Guarded(this.#groupOf(caller, scope), handlers);
   }
 
   /** The same for a stream of events. */
   guardEvents(caller: Caller, scope: NeededScope | undefined, events: EventStream): ByteSource {
-    return new GuardedEvents(this, caller, this.#shared(caller, scope), events);
+    return new GuardedEvents(this.#groupOf(caller, scope), events);
   }
 
   watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void {
-    const entry: Open = { caller, scope, onEnd, before: undefined, after: undefined };
+    const entry: Open = { group: this.#groupOf(caller, scope), onEnd, before: undefined, after: undefined };
     this.add(entry);
     return () => this.remove(entry);
   }
 
-  /** The same scope, as an object that the last stream of the token has already: there are many, and most need the same. */
-  #shared(caller: Caller, scope: NeededScope | undefined): NeededScope | undefined {
-    const known = this.#open.get(caller.tokenId)?.scope;
-    return known?.key === scope?.key && known?.action === scope?.action ? known : scope;
+  /** The group that streams of a token have already, or one that they may begin. */
+  #groupOf(caller: Caller, scope: NeededScope | undefined): Group {
+    const key = scope === undefined ? caller.tokenId : `${caller.tokenId} ${scope.action} ${scope.key}`;
+    return this.#groups.get(key) ?? { key, streams: this, caller, scope, first: undefined };
   }
 
   /** Knows a stream until `remove`. */
   add(entry: Open): void {
-    const first = this.#open.get(entry.caller.tokenId);
-    entry.after = first;
-    if (first !== undefined) first.before = entry;
-    this.#open.set(entry.caller.tokenId, entry);
+    // Another may have begun the group since this one was told its own.
+    const group = this.#groups.get(entry.group.key) ?? entry.group;
+    this.#groups.set(group.key, group);
+    entry.group = group;
+    entry.after = group.first;
+    if (group.first !== undefined) group.first.before = entry;
+    group.first = entry;
   }
 
   /** Again does nothing. */
   remove(entry: Open): void {
-    const { before, after, caller } = entry;
+    const { before, after, group } = entry;
     if (before !== undefined) before.after = after;
-    else if (this.#open.get(caller.tokenId) === entry) {
-      if (after === undefined) this.#open.delete(caller.tokenId);
-      else this.#open.set(caller.tokenId, after);
+    else if (group.first === entry) {
+      group.first = after;
+      if (after === undefined) this.#groups.delete(group.key);
     }
     if (after !== undefined) after.before = before;
     entry.before = undefined;
@@ -162,15 +166,15 @@ export class OpenStreams implements TokenWatch {
   /** How many streams are open. */
   get size(): number {
     let size = 0;
-    for (const first of this.#open.values()) for (const _ of listFrom(first)) size += 1;
+    for (const { first } of this.#groups.values()) for (const _ of listFrom(first)) size += 1;
     return size;
   }
 
   /** Looks at the streams that the news is about, and closes those whose token no longer opens them. */
   look(news: TokenNews): void {
-    for (const [tokenId, first] of this.#open) {
-      if (concerns(news, first.caller)) void this.#check(tokenId, first.caller);
-    }
+    const callers = new Map<string, Caller>();
+    for (const { caller } of this.#groups.values()) if (concerns(news, caller)) callers.set(caller.tokenId, caller);
+    for (const caller of callers.values()) void this.#check(caller);
   }
 
   /** Ends the retries; the sockets belong to their server. */
@@ -180,7 +184,8 @@ export class OpenStreams implements TokenWatch {
     this.#retries.clear();
   }
 
-  async #check(tokenId: string, caller: Caller): Promise<void> {
+  async #check(caller: Caller): Promise<void> {
+    const { tokenId } = caller;
     try {
       if (caller.kind === 'session') {
         if (!(await this.#directory.knowsUser(caller.userId))) this.#end(tokenId, () => 'token revoked');
@@ -196,18 +201,23 @@ export class OpenStreams implements TokenWatch {
       this.#log.warn({ err: error, tokenId }, 'the token of an open stream could not be checked');
       const timer = setTimeout(() => {
         this.#retries.delete(timer);
-        if (this.#open.has(tokenId)) void this.#check(tokenId, caller);
+        if (this.#ofToken(tokenId).length > 0) void this.#check(caller);
       }, RETRY_MS);
       this.#retries.add(timer);
     }
   }
 
-  #end(tokenId: string, reasonOf: (stream: Open) => string | undefined): void {
-    // A list of its own: streams leave when they are told.
-    for (const stream of [...listFrom(this.#open.get(tokenId))]) {
-      const reason = reasonOf(stream);
-      if (reason !== undefined) stream.onEnd(reason);
+  #end(tokenId: string, reasonOf: (group: Group) => string | undefined): void {
+    for (const group of this.#ofToken(tokenId)) {
+      const reason = reasonOf(group);
+      if (reason === undefined) continue;
+      // A list of its own: streams leave when they are told.
+      for (const stream of [...listFrom(group.first)]) stream.onEnd(reason);
     }
+  }
+
+  #ofToken(tokenId: string): Group[] {
+    return [...this.#groups.values()].filter(({ caller }) => caller.tokenId === tokenId);
   }
 }
 

@@ -56,9 +56,7 @@ class UwsServer implements HttpServer {
         socket.opened(ws);
       },
       message: (ws, data, isBinary) => ws.getUserData().socket.received(data, isBinary),
-      pong: (ws) => {
-        ws.getUserData().socket.silent = 0;
-      },
+      pong: (ws) => ws.getUserData().socket.heard(),
       drain: (ws) => ws.getUserData().socket.drained(),
       subscription: (ws) => ws.getUserData().socket.subscribed(),
       close: (ws, code, reason) => {
