@@ -1,9 +1,8 @@
 /** One client of `/sse/*`: it is written the newest snapshot, whenever it can take it. */
 import type { ByteSink } from '../../proto/http.ts';
 import type { EventStream } from '../../proto/service.ts';
-import type { Client } from './hub.ts';
+import type { Client, Viewer } from './hub.ts';
 import type { Kind } from './snapshots.ts';
-import type { Viewer } from './viewers.ts';
 
 /** How soon a browser comes back when the stream ends, and a comment that makes proxies pass the head on. */
 const GREETING = Buffer.from('retry: 3000\n: troupe\n\n');

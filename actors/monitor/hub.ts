@@ -4,8 +4,19 @@
  */
 import { Refusal } from '../../proto/errors.ts';
 import type { MonitorDeps } from './deps.ts';
-import type { Encoded, Kind, Snapshots } from './snapshots.ts';
-import type { Viewer } from './viewers.ts';
+import type { Audience, Encoded, Kind, Snapshots } from './snapshots.ts';
+
+/** What is the same for all clients that came to one endpoint with one token: there are many clients and few of these. */
+export interface Viewer {
+  readonly hub: Hub;
+  readonly audience: Audience;
+  readonly userId: string;
+  readonly kinds: readonly Kind[];
+  /** Events wrapped in `{type, payload}`. */
+  readonly isCombined: boolean;
+  /** When the hub ends its clients, Unix ms. Infinity: never; the frame of a socket sees to its token's end itself. */
+  readonly expiresAt: number;
+}
 
 /** A client as the hub knows it. */
 export interface Client {

@@ -1,8 +1,7 @@
 /** One socket of `/ws/cluster-info` or `/ws/pod-metrics`: the newest snapshot as text, one on connect and one per refresh. */
 import type { Socket } from '../../proto/http.ts';
 import type { Connection } from '../streams.ts';
-import type { Client } from './hub.ts';
-import type { Viewer } from './viewers.ts';
+import type { Client, Viewer } from './hub.ts';
 
 /** How ready its reader is. */
 const READY = 0;

@@ -1,20 +1,9 @@
-/** What is the same for all clients that came to one endpoint with one token: there are many clients and few of these. */
+/** Who looks on: one viewer for all clients that came to one endpoint with one token. */
 import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
 import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor.ts';
 import { audienceOf } from './collector.ts';
-import type { Hub } from './hub.ts';
-import type { Audience, Kind } from './snapshots.ts';
-
-export interface Viewer {
-  readonly hub: Hub;
-  readonly audience: Audience;
-  readonly userId: string;
-  readonly kinds: readonly Kind[];
-  /** Events wrapped in `{type, payload}`. */
-  readonly isCombined: boolean;
-  /** When the hub ends its clients, Unix ms. Infinity: never; the frame of a socket sees to its token's end itself. */
-  readonly expiresAt: number;
-}
+import type { Hub, Viewer } from './hub.ts';
+import type { Kind } from './snapshots.ts';
 
 /** Gives the viewer of a caller at an endpoint, the same one as long as the caller is the same object, as it is for as long as its token is known. */
 export function viewers(hub: Hub): (caller: Caller, endpoint: AnyEndpoint) => Viewer {

@@ -3,7 +3,7 @@
  * (design.md, section 5: on every node, within a second).
  */
 import type { Caller } from '../../proto/endpoint.ts';
-import type { ByteSink, ByteSource, Socket, SocketFrame, SocketHandlers } from '../../proto/http.ts';
+import type { ByteSink, ByteSource, SocketWatch, Watched } from '../../proto/http.ts';
 import type { Log } from '../../proto/ports.ts';
 import { grants } from '../../proto/scopes.ts';
 import type { EventStream } from '../../proto/service.ts';
@@ -16,73 +16,42 @@ const POLICY = 1008;
 const RETRY_MS = 1000;
 
 /** What is the same for all streams that one token opened by the same scope: there are many streams and few of these. */
-interface Group {
+class Group implements SocketWatch {
   readonly key: string;
-  readonly streams: OpenStreams;
   readonly caller: Caller;
   /** Undefined when none was needed. */
   readonly scope: NeededScope | undefined;
   /** A list through the streams themselves. */
-  first: Open | undefined;
-}
+  first: Watched | undefined = undefined;
+  readonly #streams: OpenStreams;
 
-interface Open {
-  group: Group;
-  onEnd(reason: string): void;
-  /** Its neighbours of the same group. */
-  before: Open | undefined;
-  after: Open | undefined;
-}
-
-/** A socket that is known while it is open. */
-class Guarded implements SocketHandlers, Open {
-  group: Group;
-  before: Open | undefined = undefined;
-  after: Open | undefined = undefined;
-  private readonly handlers: SocketHandlers;
-  private socket: Socket | undefined = undefined;
-
-  constructor(group: Group, handlers: SocketHandlers) {
-    this.group = group;
-    this.handlers = handlers;
+  constructor(key: string, caller: Caller, scope: NeededScope | undefined, streams: OpenStreams) {
+    this.key = key;
+    this.caller = caller;
+    this.scope = scope;
+    this.#streams = streams;
   }
 
-  open(socket: Socket): void {
-    this.socket = socket;
-    this.group.streams.add(this);
-    this.handlers.open(socket);
+  opened(socket: Watched): SocketWatch {
+    return this.#streams.add(this, socket);
   }
 
-  message(frame: SocketFrame): void {
-    this.handlers.message(frame);
-  }
-
-  drain(): void {
-    this.handlers.drain();
-  }
-
-  close(code: number, reason: string): void {
-    this.group.streams.remove(this);
-    this.handlers.close(code, reason);
-  }
-
-  onEnd(reason: string): void {
-    this.socket?.close(POLICY, reason);
+  closed(socket: Watched): void {
+    this.#streams.remove(this, socket);
   }
 }
 
 /** A stream of events that is known while it is open. */
-class GuardedEvents implements ByteSource, Open {
-  group: Group;
-  before: Open | undefined = undefined;
-  after: Open | undefined = undefined;
+class GuardedEvents implements ByteSource, Watched {
+  before: Watched | undefined = undefined;
+  after: Watched | undefined = undefined;
+  private readonly watch: SocketWatch;
   private readonly events: EventStream;
 
-  constructor(group: Group, events: EventStream) {
-    this.group = group;
+  constructor(watch: SocketWatch, events: EventStream) {
     this.events = events;
     // Before it is open: news of the token may come first.
-    group.streams.add(this);
+    this.watch = watch.opened(this);
   }
 
   open(sink: ByteSink): void {
@@ -94,11 +63,11 @@ class GuardedEvents implements ByteSource, Open {
   }
 
   closed(): void {
-    this.group.streams.remove(this);
+    this.watch.closed(this);
     this.events.closed();
   }
 
-  onEnd(): void {
+  close(): void {
     this.events.end();
   }
 }
@@ -110,6 +79,7 @@ export class OpenStreams implements TokenWatch {
   /** Those that have streams. */
   readonly #groups = new Map<string, Group>();
   readonly #retries = new Set<NodeJS.Timeout>();
+  #news = 0;
   #closed = false;
 
   constructor(directory: TokenDirectory, log: Log) {
@@ -117,42 +87,57 @@ export class OpenStreams implements TokenWatch {
     this.#log = log;
   }
 
-  /** Handlers that do what `handlers` do, and are known here while their socket is open. */
-  guard(caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers): SocketHandlers {
-    return new Guarded(this.#groupOf(caller, scope), handlers);
+  /** How much news there was so far. */
+  get news(): number {
+    return this.#news;
   }
 
-  /** The same for a stream of events. */
-  guardEvents(caller: Caller, scope: NeededScope | undefined, events: EventStream): ByteSource {
-    return new GuardedEvents(this.#groupOf(caller, scope), events);
+  /**
+   * Who watches over one socket of `caller`, closed with 1008 when its token no longer opens what needed `scope`. `since`: the news there had been
+   * before the caller was proven; what came after that may be about the socket, though nobody knew of it.
+   */
+  watchOf(caller: Caller, scope: NeededScope | undefined, since: number): SocketWatch {
+    const group = this.#groupOf(caller, scope);
+    return {
+      opened: (socket) => {
+        const watch = group.opened(socket);
+        if (this.#news !== since) void this.#check(caller);
+        return watch;
+      },
+      closed: () => {},
+    };
+  }
+
+  /** A stream of events that does what `events` does, and is watched over in the same way. */
+  guardEvents(caller: Caller, scope: NeededScope | undefined, events: EventStream, since: number): ByteSource {
+    return new GuardedEvents(this.watchOf(caller, scope, since), events);
   }
 
   watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void {
-    const entry: Open = { group: this.#groupOf(caller, scope), onEnd, before: undefined, after: undefined };
-    this.add(entry);
-    return () => this.remove(entry);
+    const entry: Watched = { before: undefined, after: undefined, close: (_code, reason) => onEnd(reason) };
+    const group = this.#groupOf(caller, scope).opened(entry);
+    return () => group.closed(entry);
   }
 
   /** The group that streams of a token have already, or one that they may begin. */
   #groupOf(caller: Caller, scope: NeededScope | undefined): Group {
     const key = scope === undefined ? caller.tokenId : `${caller.tokenId} ${scope.action} ${scope.key}`;
-    return this.#groups.get(key) ?? { key, streams: this, caller, scope, first: undefined };
+    return this.#groups.get(key) ?? new Group(key, caller, scope, this);
   }
 
-  /** Knows a stream until `remove`. */
-  add(entry: Open): void {
-    // Another may have begun the group since this one was told its own.
-    const group = this.#groups.get(entry.group.key) ?? entry.group;
+  /** Knows a stream until `remove`, which takes the group that this gives: another may have begun it since `wanted` was made. */
+  add(wanted: Group, entry: Watched): Group {
+    const group = this.#groups.get(wanted.key) ?? wanted;
     this.#groups.set(group.key, group);
-    entry.group = group;
     entry.after = group.first;
     if (group.first !== undefined) group.first.before = entry;
     group.first = entry;
+    return group;
   }
 
   /** Again does nothing. */
-  remove(entry: Open): void {
-    const { before, after, group } = entry;
+  remove(group: Group, entry: Watched): void {
+    const { before, after } = entry;
     if (before !== undefined) before.after = after;
     else if (group.first === entry) {
       group.first = after;
@@ -172,6 +157,7 @@ export class OpenStreams implements TokenWatch {
 
   /** Looks at the streams that the news is about, and closes those whose token no longer opens them. */
   look(news: TokenNews): void {
+    this.#news += 1;
     const callers = new Map<string, Caller>();
     for (const { caller } of this.#groups.values()) if (concerns(news, caller)) callers.set(caller.tokenId, caller);
     for (const caller of callers.values()) void this.#check(caller);
@@ -212,7 +198,7 @@ export class OpenStreams implements TokenWatch {
       const reason = reasonOf(group);
       if (reason === undefined) continue;
       // A list of its own: streams leave when they are told.
-      for (const stream of [...listFrom(group.first)]) stream.onEnd(reason);
+      for (const stream of [...listFrom(group.first)]) stream.close(POLICY, reason);
     }
   }
 
@@ -221,6 +207,6 @@ export class OpenStreams implements TokenWatch {
   }
 }
 
-function* listFrom(first: Open | undefined): Generator<Open> {
+function* listFrom(first: Watched | undefined): Generator<Watched> {
   for (let stream = first; stream !== undefined; stream = stream.after) yield stream;
 }

@@ -1,5 +1,5 @@
 import type { WebSocket } from 'uWebSockets.js';
-import type { Socket, SocketHandlers } from '../../proto/http.ts';
+import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/http.ts';
 
 /** What the library keeps with each of its sockets. */
 export interface UwsLink {
@@ -21,16 +21,20 @@ const WAITING = 4;
 let work: (() => void) | undefined;
 
 /** One WebSocket on uWebSockets.js. The library's own socket throws once it is closed, so it is let go of first. */
-export class UwsSocket implements Socket {
+export class UwsSocket implements Socket, Watched {
   private ws: WebSocket<UwsLink> | undefined;
   private readonly handlers: SocketHandlers;
   private readonly maxBuffered: number;
   private flags = 0;
   place = -1;
+  private watch: SocketWatch | undefined;
+  before: Watched | undefined = undefined;
+  after: Watched | undefined = undefined;
 
-  constructor(handlers: SocketHandlers, maxBuffered: number) {
+  constructor(handlers: SocketHandlers, maxBuffered: number, watch?: SocketWatch) {
     this.handlers = handlers;
     this.maxBuffered = maxBuffered;
+    this.watch = watch;
   }
 
   send(data: string | Uint8Array): boolean {
@@ -112,7 +116,10 @@ export class UwsSocket implements Socket {
   /** The library opened its socket. */
   opened(ws: WebSocket<UwsLink>): void {
     this.ws = ws;
-    this.guard(() => this.handlers.open(this));
+    this.guard(() => {
+      this.watch = this.watch?.opened(this);
+      this.handlers.open(this);
+    });
   }
 
   /** `data` is the library's memory and is copied before the owner sees it. */
@@ -132,6 +139,7 @@ export class UwsSocket implements Socket {
   /** The library closed its socket, whoever began it. */
   closed(code: number, reason: ArrayBuffer): void {
     this.ws = undefined;
+    this.watch?.closed(this);
     try {
       this.handlers.close(code, text.decode(reason));
     } catch {
