@@ -75,28 +75,56 @@ export function connect<News = never>(
   expiresInMs: number,
   connection: Connection<News>,
 ): SocketHandlers {
-  return new Stream(parent, kind, expiresInMs, connection);
+  return new Stream(kinOf(parent, kind), expiresInMs, connection);
 }
 
-/** One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before it is needed. */
+/** Where actors of one kind of connection are spawned: the same for all of them. */
+interface Kin {
+  readonly parent: AnyRef;
+  readonly kind: string;
+}
+
+const kins = new WeakMap<AnyRef, Map<string, Kin>>();
+
+function kinOf(parent: AnyRef, kind: string): Kin {
+  let kinds = kins.get(parent);
+  if (kinds === undefined) {
+    kinds = new Map();
+    kins.set(parent, kinds);
+  }
+  let kin = kinds.get(kind);
+  if (kin === undefined) {
+    kin = { parent, kind };
+    kinds.set(kind, kin);
+  }
+  return kin;
+}
+
+/** The signals of the few streams that asked for one. */
+const controllers = new WeakMap<object, AbortController>();
+
+/**
+ * One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before it is needed, nothing
+ * that is the same for all. (A private method with `#` would take a word of each.)
+ */
 class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, StreamMessage<News>> {
   // The stream is also its actor's options, and its state: most of what an object would cost that only says so.
-  readonly kind: string;
+  private readonly kin: Kin;
   place = -1;
   readonly endsAt: number;
   attachAt = NEVER;
-  readonly #connection: Connection<News>;
-  /** The actor's parent, until it is spawned. */
-  #above: AnyRef | undefined;
-  #socket: Socket | undefined;
-  #self: Ref<StreamMessage<News>> | undefined;
-  #controller: AbortController | undefined;
+  private readonly connection: Connection<News>;
+  private socket: Socket | undefined = undefined;
+  private self: Ref<StreamMessage<News>> | undefined = undefined;
 
-  constructor(parent: AnyRef, kind: string, expiresInMs: number, connection: Connection<News>) {
-    this.#above = parent;
-    this.kind = kind;
+  constructor(kin: Kin, expiresInMs: number, connection: Connection<News>) {
+    this.kin = kin;
     this.endsAt = tickIn(expiresInMs);
-    this.#connection = connection;
+    this.connection = connection;
+  }
+
+  get kind(): string {
+    return this.kin.kind;
   }
 
   get initialState(): this {
@@ -104,79 +132,80 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
   }
 
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    return this.#controller.signal;
+    let controller = controllers.get(this);
+    if (controller === undefined) {
+      controller = new AbortController();
+      controllers.set(this, controller);
+    }
+    return controller.signal;
   }
 
   open(socket: Socket): void {
-    const parent = this.#above;
-    if (parent === undefined) return;
-    this.#above = undefined;
-    this.#socket = socket;
+    this.socket = socket;
     let self: Ref<StreamMessage<News>>;
     try {
-      self = spawn<Stream<News>, StreamMessage<News>>(parent, handle, this);
+      self = spawn<Stream<News>, StreamMessage<News>>(this.kin.parent, handle, this);
     } catch (error) {
       // The service began to stop while the upgrade was under way.
       if (!(error instanceof ActorError)) throw error;
       socket.close(RESTART, 'service restarts');
       return;
     }
-    this.#self = self;
-    if (this.#connection.attach !== undefined) this.attachAt = nextAttach();
+    this.self = self;
+    if (this.connection.attach !== undefined) this.attachAt = nextAttach();
     join(this);
     try {
-      this.#connection.open(socket, self, this);
-      this.#attach(self);
+      this.connection.open(socket, self, this);
+      this.attachTo(self);
     } catch (error) {
       dispatch(self, { type: 'failed', error });
     }
   }
 
   message(frame: SocketFrame): void {
-    const connection = this.#connection;
+    const connection = this.connection;
     if ('text' in frame) {
-      if (connection.text === undefined) this.#socket?.close(UNSUPPORTED, 'this stream takes no text frames');
+      if (connection.text === undefined) this.socket?.close(UNSUPPORTED, 'this stream takes no text frames');
       else connection.text(frame.text);
-    } else if (connection.binary === undefined) this.#socket?.close(UNSUPPORTED, 'this stream takes no binary frames');
+    } else if (connection.binary === undefined) this.socket?.close(UNSUPPORTED, 'this stream takes no binary frames');
     else connection.binary(frame.binary);
   }
 
   drain(): void {
-    this.#connection.drain?.();
+    this.connection.drain?.();
   }
 
   close(code: number): void {
-    this.#connection.closed?.(code);
-    if (this.#self !== undefined) dispatch(this.#self, gone);
+    this.connection.closed?.(code);
+    if (this.self !== undefined) dispatch(this.self, gone);
   }
 
   expired(): void {
-    if (this.#self !== undefined) dispatch(this.#self, expired);
+    if (this.self !== undefined) dispatch(this.self, expired);
   }
 
   attach(): void {
-    if (this.#self !== undefined) dispatch(this.#self, attach);
+    if (this.self !== undefined) dispatch(this.self, attach);
   }
 
   /** What its actor was told. */
   take(message: StreamMessage<News>, ctx: Context<StreamMessage<News>>): void {
     switch (message.type) {
       case 'news':
-        this.#connection.news?.(message.news);
+        this.connection.news?.(message.news);
         return;
       case 'close':
-        this.#socket?.close(message.code, clip(message.reason));
-        this.#stop();
+        this.socket?.close(message.code, clip(message.reason));
+        this.stopActor();
         return;
       case 'gone':
-        this.#stop();
+        this.stopActor();
         return;
       case 'send':
-        this.#socket?.send(message.text);
+        this.socket?.send(message.text);
         return;
       case 'attach':
-        if (this.#self !== undefined) this.#attach(this.#self);
+        if (this.self !== undefined) this.attachTo(this.self);
         return;
       case 'attached':
         this.attachAt = nextAttach();
@@ -187,26 +216,26 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
     }
   }
 
-  #attach(self: Ref<StreamMessage<News>>): void {
-    if (this.#connection.isAnswered === true) this.attachAt = soonAttach();
-    this.#connection.attach?.(self);
+  private attachTo(self: Ref<StreamMessage<News>>): void {
+    if (this.connection.isAnswered === true) this.attachAt = soonAttach();
+    this.connection.attach?.(self);
   }
 
   /** Called without `this`, as options are. */
   afterStop(stream: Stream<News>): void {
-    stream.#end();
+    stream.over();
   }
 
   /** The actor has ended: the service stops, or it failed, and the client should come back; or the socket is gone. */
-  #end(): void {
+  private over(): void {
     leave(this);
-    this.#socket?.close(RESTART, 'service restarts');
-    this.#controller?.abort();
-    this.#connection.ended?.();
+    this.socket?.close(RESTART, 'service restarts');
+    controllers.get(this)?.abort();
+    this.connection.ended?.();
   }
 
-  #stop(): void {
-    if (this.#self !== undefined) stop(this.#self);
+  private stopActor(): void {
+    if (this.self !== undefined) stop(this.self);
   }
 }
 

@@ -3,8 +3,11 @@
  *
  * `npm run bench -- monitor [ROUNDS] [STREAMS] [USERS]`. `troupe monitor` as it is run, on a real database and an engine that counts its calls, with STREAMS (5,000)
  * event streams and as many WebSockets of USERS (50) users, one container each; beside bare uWebSockets.js that sends the same bytes to as
- * many. The server is held to core 0, the clients to core 1; the two take turns, medians of ROUNDS (3). Memory is what the process has over what it had
- * with one client, as the kernel counts it (anonymous pages, with the room that the heap made while they came), and what JavaScript holds.
+ * many. The server is held to core 0, the clients to core 1; the two take turns, medians of ROUNDS (3).
+ *
+ * Memory is what all of them take over what half of them took, when the code is compiled and holes in the heaps are filled: objects that JavaScript holds
+ * after a collection, the C heap of the process, and the kernel's part of a connection, which is the server's end of it. Together that is a client.
+ * What is resident besides is printed, too: pages that V8 keeps for garbage to come, more or fewer by the moment.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,6 +26,7 @@ import { startTestServer, testDatabase } from '../test/kit/database.ts';
 import { serveBare } from './monitor/bare.ts';
 import { clients } from './monitor/clients.ts';
 import { type CountingEngine, countingEngine } from './monitor/engine.ts';
+import { kernelKb, type Memory, memoryOf } from './monitor/memory.ts';
 
 const self = fileURLToPath(import.meta.url);
 const compiled = self.endsWith('.js');
@@ -32,14 +36,23 @@ const INSTALLATION = 'bench';
 const REFRESH_MS = 1000;
 /** Refreshes that one figure is taken over. */
 const REFRESHES = 10;
+/** How often the kernel's memory is looked at. */
+const LOOKS = 20;
+/** The part of the clients that is there before memory is measured. */
+const FEW = 0.5;
 
 /** What the two servers are compared in. */
 interface Figures {
   /** Processor time of a refresh with one client of each kind, and with all, ms. */
   readonly idleMs: number;
   readonly fullMs: number;
-  readonly residentKb: number;
+  /** Of a client; `wholeKb` and `kernelKb` are NaN where the kernel's part may not be read. */
+  readonly wholeKb: number;
+  readonly ownKb: number;
   readonly liveKb: number;
+  readonly nativeKb: number;
+  readonly kernelKb: number;
+  readonly residentKb: number;
   readonly callsWithOne: number;
   readonly callsWithAll: number;
 }
@@ -112,27 +125,21 @@ async function measure(
     const one = await load(port, 1, tokens);
     const text = who === 'ours' ? await snapshot(port, tokens[0] ?? '') : sample;
     const idle = await refreshes(server, engine);
+    const fewer = Math.max(2, Math.round(streams * FEW));
+    const few = await load(port, fewer - 1, tokens);
     const before = await memory(server);
-    const rest = await load(port, streams - 1, tokens);
-    await rest.got();
+    const rest = await load(port, streams - fewer, tokens);
     const after = await memory(server);
-    const from = await rest.got();
+    const got = async () => (await few.got()) + (await rest.got());
+    const from = await got();
     const full = await refreshes(server, engine);
-    const took = (await rest.got()) - from;
+    const took = (await got()) - from;
     // A machine with other work to do skips snapshots, and then a refresh seems cheaper than it is.
     const whole = full.count * 2 * (streams - 1);
     if (took < whole * 0.9) throw new Error(`the clients got ${took} snapshots of ${whole}: this machine is too busy`);
-    await rest.end();
-    await one.end();
-    const perClient = (kb: number) => kb / (2 * (streams - 1));
-    return [
-      {
-        ...{ idleMs: idle.cpuMs, fullMs: full.cpuMs, callsWithOne: idle.calls, callsWithAll: full.calls },
-        residentKb: perClient(after.residentKb - before.residentKb),
-        liveKb: perClient(after.liveKb - before.liveKb),
-      },
-      text,
-    ];
+    for (const clients of [rest, few, one]) await clients.end();
+    const times = { idleMs: idle.cpuMs, fullMs: full.cpuMs, callsWithOne: idle.calls, callsWithAll: full.calls };
+    return [{ ...times, ...perClient(before, after, 2 * (streams - fewer)) }, text];
   } finally {
     child.kill('SIGTERM');
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
@@ -176,12 +183,31 @@ function cpuMs({ pid }: ChildProcess): number {
   return used.reduce((sum, ns) => sum + ns, 0) / 1e6;
 }
 
-async function memory({ child, lines }: Server): Promise<{ residentKb: number; liveKb: number }> {
+async function memory({ child, lines }: Server): Promise<Memory> {
   const collected = answer(lines);
   child.kill('SIGUSR2');
   const { live } = z.object({ live: z.number() }).parse(await collected);
-  const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
-  return { residentKb: Number(/RssAnon:\s+(\d+)/.exec(status)?.[1]), liveKb: live / 1024 };
+  const memory = memoryOf(child, live);
+  // What is on its way belongs to no client: the least of a refresh counts.
+  const looks = [memory.kernelKb];
+  for (let look = 0; look < LOOKS; look++) {
+    await pause(REFRESH_MS / LOOKS);
+    looks.push(kernelKb());
+  }
+  return { ...memory, kernelKb: Math.min(...looks) };
+}
+
+function perClient(before: Memory, after: Memory, clients: number) {
+  const of = (kb: (memory: Memory) => number) => (kb(after) - kb(before)) / clients;
+  const liveKb = of((memory) => memory.liveKb);
+  const nativeKb = of((memory) => memory.nativeKb);
+  // Both ends of a connection are on this machine, and alike.
+  const kernelKb = of((memory) => memory.kernelKb) / 2;
+  const ownKb = liveKb + nativeKb;
+  return {
+    ...{ wholeKb: ownKb + kernelKb, ownKb, liveKb, nativeKb, kernelKb },
+    residentKb: of((memory) => memory.residentKb),
+  };
 }
 
 /** Clients in a process of their own; resolves when each has had its first snapshot. */
@@ -244,14 +270,19 @@ function report(all: Readonly<Record<'ours' | 'bare', readonly Figures[]>>, stre
   const rows = [
     row('processor time of a refresh', 'ms', ({ fullMs }) => fullMs),
     row('the same with two clients', 'ms', ({ idleMs }) => idleMs),
-    row('resident memory', 'KB/client', ({ residentKb }) => residentKb),
-    row('live JavaScript memory', 'KB/client', ({ liveKb }) => liveKb),
+    row('memory', 'KB/client', ({ wholeKb }) => wholeKb),
+    row('  of it the kernel', 'KB/client', ({ kernelKb }) => kernelKb),
+    row('  of it the process', 'KB/client', ({ ownKb }) => ownKb),
+    row('    of it live JavaScript', 'KB/client', ({ liveKb }) => liveKb),
+    row('    of it the C heap', 'KB/client', ({ nativeKb }) => nativeKb),
+    row("resident, with V8's room", 'KB/client', ({ residentKb }) => residentKb),
   ];
   for (const { row: name, unit, ours, peers } of rows) {
     const ratio = (ours / peers.bare).toFixed(2);
-    process.stdout.write(
-      `${name.padEnd(30)} ${String(ours).padStart(10)} ${unit.padEnd(10)} bare ${peers.bare} (ours is ${ratio} of it)\n`,
-    );
+    const line = Number.isNaN(ours)
+      ? 'not known: /proc/slabinfo is for root alone'
+      : `${String(ours).padStart(10)} ${unit.padEnd(10)} bare ${peers.bare} (ours is ${ratio} of it)`;
+    process.stdout.write(`${name.padEnd(30)} ${line}\n`);
   }
   const calls = {
     withTwo: median(all.ours.map(({ callsWithOne }) => callsWithOne)),

@@ -107,8 +107,26 @@ export interface SocketHandlers {
   close(code: number, reason: string): void;
 }
 
-/** The answer to an upgrade request: a plain refusal before 101, or the handlers of the new socket. */
-export type UpgradeAnswer = { readonly refuse: HttpReply } | { readonly accept: SocketHandlers };
+/** An open WebSocket, as whoever may end it from outside keeps it: in a list through the sockets themselves, which costs no object each. */
+export interface Watched {
+  /** Its neighbours in the list of its watch; the watch's own. */
+  before: Watched | undefined;
+  after: Watched | undefined;
+  close(code: number, reason: string): void;
+}
+
+/** Whoever may end sockets from outside. */
+export interface SocketWatch {
+  /** The socket is open; its owner hears of it next. Gives the watch that is to hear of its end. */
+  opened(socket: Watched): SocketWatch;
+  /** The socket is over, whoever closed it. Called exactly once, on what `opened` gave. */
+  closed(socket: Watched): void;
+}
+
+/** The answer to an upgrade request: a plain refusal before 101, or the handlers of the new socket, and who watches over it. */
+export type UpgradeAnswer =
+  | { readonly refuse: HttpReply }
+  | { readonly accept: SocketHandlers; readonly watch?: SocketWatch | undefined };
 
 /** Answers requests. A rejected promise becomes a bare 500: answer errors yourself. */
 export type HttpHandler = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;

@@ -4,15 +4,25 @@
  */
 import { Refusal } from '../../proto/errors.ts';
 import type { MonitorDeps } from './deps.ts';
-import type { Audience, Kind, Snapshots } from './snapshots.ts';
+import type { Audience, Encoded, Kind, Snapshots } from './snapshots.ts';
 
-/** A client as the hub knows it. */
-export interface Client {
+/** What is the same for all clients that came to one endpoint with one token: there are many clients and few of these. */
+export interface Viewer {
+  readonly hub: Hub;
   readonly audience: Audience;
   readonly userId: string;
   readonly kinds: readonly Kind[];
-  /** Unix ms; Infinity: never. */
+  /** Events wrapped in `{type, payload}`. */
+  readonly isCombined: boolean;
+  /** When the hub ends its clients, Unix ms. Infinity: never; the frame of a socket sees to its token's end itself. */
   readonly expiresAt: number;
+}
+
+/** A client as the hub knows it. */
+export interface Client {
+  readonly viewer: Viewer;
+  /** Its place in the hub's list; the hub's own. -1: nowhere. */
+  place: number;
   /** There is a new snapshot. */
   tell(kind: Kind): void;
   ping?(): void;
@@ -27,7 +37,8 @@ const DEFAULT_PING_MS = 15_000;
 export class Hub {
   readonly snapshots: Snapshots;
   readonly #deps: MonitorDeps;
-  readonly #clients = new Set<Client>();
+  /** A list whose clients know their places weighs half of a set. */
+  readonly #clients: Client[] = [];
   readonly #ofUser = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #pingedAt = performance.now();
@@ -39,14 +50,18 @@ export class Hub {
   }
 
   get size(): number {
-    return this.#clients.size;
+    return this.#clients.length;
+  }
+
+  get numbers(): MonitorDeps['numbers'] {
+    return this.#deps.numbers;
   }
 
   /** Refuses `overloaded` when there are too many, of all or of one user, and `unavailable` while the service ends. */
   admit(userId: string): void {
     const { maxClients = 20_000, maxClientsOfUser = 1000 } = this.#deps;
     if (this.#isClosed) throw new Refusal('unavailable');
-    if (this.#clients.size >= maxClients) throw new Refusal('overloaded');
+    if (this.#clients.length >= maxClients) throw new Refusal('overloaded');
     if ((this.#ofUser.get(userId) ?? 0) >= maxClientsOfUser)
       throw new Refusal('overloaded', { message: 'You have too many streams open.' });
   }
@@ -56,25 +71,42 @@ export class Hub {
       client.end('leaving');
       return;
     }
-    this.#clients.add(client);
-    this.#ofUser.set(client.userId, (this.#ofUser.get(client.userId) ?? 0) + 1);
+    client.place = this.#clients.length;
+    this.#clients.push(client);
+    const { userId } = client.viewer;
+    this.#ofUser.set(userId, (this.#ofUser.get(userId) ?? 0) + 1);
     this.#timer ??= setInterval(() => this.#tick(), TICK_MS);
   }
 
   remove(client: Client): void {
-    if (!this.#clients.delete(client)) return;
-    const left = (this.#ofUser.get(client.userId) ?? 1) - 1;
-    if (left === 0) this.#ofUser.delete(client.userId);
-    else this.#ofUser.set(client.userId, left);
-    if (this.#clients.size > 0) return;
+    const clients = this.#clients;
+    if (clients[client.place] !== client) return;
+    const last = clients.pop();
+    if (last !== undefined && last !== client) {
+      clients[client.place] = last;
+      last.place = client.place;
+    }
+    client.place = -1;
+    const { userId } = client.viewer;
+    const left = (this.#ofUser.get(userId) ?? 1) - 1;
+    if (left === 0) this.#ofUser.delete(userId);
+    else this.#ofUser.set(userId, left);
+    if (clients.length > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+
+  /** The bytes of the newest snapshot of a kind for a client that is about to be sent them. */
+  encoded(kind: Kind, { audience }: Viewer): Encoded | undefined {
+    const encoded = this.snapshots.encoded(kind, audience);
+    if (encoded !== undefined) this.#deps.numbers.pushed += 1;
+    return encoded;
   }
 
   /** Tells all who want this kind, some at a time. */
   tell(kind: Kind): void {
     this.#each((client) => {
-      if (client.kinds.includes(kind)) client.tell(kind);
+      if (client.viewer.kinds.includes(kind)) client.tell(kind);
     });
   }
 
@@ -88,15 +120,22 @@ export class Hub {
   #each(work: (client: Client) => void): void {
     const clients = [...this.#clients];
     const step = (from: number) => {
-      for (const client of clients.slice(from, from + SLICE)) if (this.#clients.has(client)) work(client);
-      if (from + SLICE < clients.length) setImmediate(step, from + SLICE);
+      const to = Math.min(from + SLICE, clients.length);
+      for (let at = from; at < to; at++) {
+        const client = clients[at];
+        // Unless it left meanwhile.
+        if (client !== undefined && client.place >= 0) work(client);
+      }
+      if (to < clients.length) setImmediate(step, to);
     };
     step(0);
   }
 
   #tick(): void {
     const now = this.#deps.clock.now();
-    for (const client of this.#clients) if (client.expiresAt <= now) client.end('expired');
+    // A list of its own: who is ended leaves.
+    const expired = this.#clients.filter(({ viewer }) => viewer.expiresAt <= now);
+    for (const client of expired) client.end('expired');
     if (performance.now() - this.#pingedAt < (this.#deps.pingMs ?? DEFAULT_PING_MS)) return;
     this.#pingedAt = performance.now();
     this.#each((client) => client.ping?.());

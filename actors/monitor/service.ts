@@ -1,7 +1,6 @@
 /** The cluster monitor: its endpoints, who answers them, and its supervision tree. */
-import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { clusterEvents, clusterSocket, healthEvents, monitorEndpoints } from '../../proto/monitor.ts';
+import { monitorEndpoints } from '../../proto/monitor.ts';
 import type { Service } from '../../proto/service.ts';
 import { type AnyRef, dispatch, query, type Ref, type SystemRef } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, callerOf, callThrough } from '../door.ts';
@@ -9,14 +8,15 @@ import { databaseProblem, healthOf, lifeOf } from '../health.ts';
 import { connect } from '../streams.ts';
 import { family, startTree } from '../tree.ts';
 import { type AlertsMessage, startAlerts } from './alerts.ts';
-import { audienceOf, type CollectorMessage, type CollectorParts, startCollector } from './collector.ts';
+import { type CollectorMessage, type CollectorParts, startCollector } from './collector.ts';
 import type { MonitorDeps } from './deps.ts';
 import { EventsClient } from './events.ts';
 import { Hub } from './hub.ts';
 import { Publisher } from './publisher.ts';
 import { Readings } from './readings.ts';
-import { type Kind, Snapshots } from './snapshots.ts';
+import { Snapshots } from './snapshots.ts';
 import { MetricsConnection } from './socket.ts';
+import { expiryOf, viewers } from './viewers.ts';
 
 /** The service, and what its listener does before it closes. */
 export interface MonitorService extends Service {
@@ -30,15 +30,11 @@ export interface MonitorService extends Service {
 /** Refreshes that a source may miss before /healthz speaks of it. */
 const PATIENCE = 2;
 
-// Shared by the clients, of which there are many.
-const CLUSTER = ['cluster'] as const;
-const PODS = ['pods'] as const;
-const BOTH = ['cluster', 'pods'] as const;
-
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promise<MonitorService> {
-  const { clock, numbers, refreshMs } = deps;
+  const { clock, refreshMs } = deps;
   const hub = new Hub(deps, new Snapshots());
+  const viewerOf = viewers(hub);
   const readings = new Readings(deps.sources);
   const publisher = new Publisher(deps);
   let alerts: Ref<AlertsMessage> | undefined;
@@ -66,7 +62,6 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
     },
   });
   const stopProblem = lifeOf(supervisor);
-  const expiryOf = (expiresAt: number) => (expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000);
 
   return {
     name: 'monitor',
@@ -79,33 +74,19 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
     follow: async (endpoint, call) => {
       const caller = callerOf(call);
       hub.admit(caller.userId);
-      return new EventsClient(hub, numbers, {
-        audience: audienceOf(caller),
-        userId: caller.userId,
-        kinds: kindsOf(endpoint),
-        isCombined: endpoint.name === healthEvents.name,
-        expiresAt: expiryOf(caller.expiresAt),
-        lastEventId: call.lastEventId,
-      });
+      return new EventsClient(viewerOf(caller, endpoint), call.lastEventId);
     },
     connect: async (endpoint, call) => {
       const caller = callerOf(call);
       hub.admit(caller.userId);
       const parent = connections;
       if (parent === undefined) throw new Refusal('unavailable');
-      const user = { audience: audienceOf(caller), userId: caller.userId };
-      const kinds = endpoint.name === clusterSocket.name ? CLUSTER : PODS;
-      const expiresInMs = expiryOf(caller.expiresAt) - clock.now();
-      return connect(parent, 'monitor/socket', expiresInMs, new MetricsConnection(hub, numbers, user, kinds));
+      const expiresInMs = expiryOf(caller) - clock.now();
+      return connect(parent, 'monitor/socket', expiresInMs, new MetricsConnection(viewerOf(caller, endpoint)));
     },
     health: async () =>
       healthOf(stopProblem(), await databaseProblem(deps.db), ...readings.problems(clock.now(), PATIENCE * refreshMs)),
     drain: () => hub.close(),
     encodings: () => hub.snapshots.encodings,
   };
-}
-
-function kindsOf(endpoint: AnyEndpoint): readonly Kind[] {
-  if (endpoint.name === healthEvents.name) return BOTH;
-  return endpoint.name === clusterEvents.name ? CLUSTER : PODS;
 }

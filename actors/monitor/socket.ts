@@ -1,47 +1,37 @@
 /** One socket of `/ws/cluster-info` or `/ws/pod-metrics`: the newest snapshot as text, one on connect and one per refresh. */
 import type { Socket } from '../../proto/http.ts';
 import type { Connection } from '../streams.ts';
-import type { MonitorNumbers } from './deps.ts';
-import type { Client, Hub } from './hub.ts';
-import type { Audience, Kind } from './snapshots.ts';
+import type { Client, Viewer } from './hub.ts';
 
-/** The connection of a caller who may see snapshots of a kind as `audience`. Its actor ends it with the service; its token's end is the frame's. */
+/** How ready its reader is. */
+const READY = 0;
+const FULL = 1;
+/** A newer snapshot came since it was full. */
+const MISSING = 2;
+
+/** The connection of a caller who may see snapshots of one kind. Its actor ends it with the service; its token's end is the frame's. */
 export class MetricsConnection implements Connection, Client {
-  readonly audience: Audience;
-  readonly userId: string;
-  readonly kinds: readonly Kind[];
-  readonly expiresAt = Number.POSITIVE_INFINITY;
-  readonly #hub: Hub;
-  readonly #numbers: MonitorNumbers;
-  #socket: Socket | undefined;
-  #isFull = false;
-  #isWaiting = false;
+  readonly viewer: Viewer;
+  place = -1;
+  private socket: Socket | undefined = undefined;
+  private reader = READY;
 
-  constructor(
-    hub: Hub,
-    numbers: MonitorNumbers,
-    user: { readonly audience: Audience; readonly userId: string },
-    kinds: readonly [Kind],
-  ) {
-    this.#hub = hub;
-    this.#numbers = numbers;
-    this.audience = user.audience;
-    this.userId = user.userId;
-    this.kinds = kinds;
+  constructor(viewer: Viewer) {
+    this.viewer = viewer;
   }
 
   open(socket: Socket): void {
-    this.#socket = socket;
-    this.#numbers.sockets += 1;
+    this.socket = socket;
+    const { hub } = this.viewer;
+    hub.numbers.sockets += 1;
     this.tell();
-    this.#hub.add(this);
+    hub.add(this);
   }
 
   drain(): void {
-    this.#isFull = false;
-    if (!this.#isWaiting) return;
-    this.#isWaiting = false;
-    this.tell();
+    const isMissing = this.reader === MISSING;
+    this.reader = READY;
+    if (isMissing) this.tell();
   }
 
   closed(): void {
@@ -49,27 +39,30 @@ export class MetricsConnection implements Connection, Client {
   }
 
   ended(): void {
-    if (this.#socket === undefined) return;
-    this.#socket = undefined;
-    this.#numbers.sockets -= 1;
-    this.#hub.remove(this);
+    if (this.socket === undefined) return;
+    this.socket = undefined;
+    const { hub } = this.viewer;
+    hub.numbers.sockets -= 1;
+    hub.remove(this);
   }
 
   tell(): void {
-    const [socket, [kind]] = [this.#socket, this.kinds];
+    const {
+      socket,
+      viewer: { hub, kinds },
+    } = this;
+    const [kind] = kinds;
     if (socket === undefined || kind === undefined) return;
-    if (this.#isFull) {
-      if (this.#isWaiting) this.#numbers.skipped += 1;
-      this.#isWaiting = true;
+    if (this.reader !== READY) {
+      if (this.reader === MISSING) hub.numbers.skipped += 1;
+      this.reader = MISSING;
       return;
     }
-    const encoded = this.#hub.snapshots.encoded(kind, this.audience);
-    if (encoded === undefined) return;
-    this.#numbers.pushed += 1;
-    this.#isFull = !socket.send(encoded.text);
+    const encoded = hub.encoded(kind, this.viewer);
+    if (encoded !== undefined && !socket.send(encoded.text)) this.reader = FULL;
   }
 
   end(): void {
-    this.#socket?.close(1012, 'service restarts');
+    this.socket?.close(1012, 'service restarts');
   }
 }

@@ -69,7 +69,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
       const { userId } = caller;
       const connection = notificationConnection(house, userId, FIRST_ID);
       const accept = connect(connections, 'notify/socket', Number.POSITIVE_INFINITY, connection);
-      return { accept: streams.guard(caller, undefined, accept) };
+      return { accept, watch: streams.watchOf(caller, undefined, streams.news) };
     },
   });
   await serve(server.port, () => {

@@ -21,6 +21,8 @@ const robot = (tokenId: string, account = 'a1'): Caller => ({
 const ann: Caller = { kind: 'session', userId: 'u1', username: 'ann', isAdmin: false, tokenId: 's1', expiresAt: 9e9 };
 const READ: NeededScope = { key: 'compute.u1.containers.c1', action: 'read' };
 
+const handlers = { open: () => {}, message: () => {}, drain: () => {}, close: () => {} };
+
 /** Streams over a directory that the test holds in its hands. */
 function open(t: TestContext) {
   const grants = new Map<string, TokenGrant>();
@@ -40,14 +42,8 @@ function open(t: TestContext) {
   const streams = new OpenStreams(directory, silentLog);
   t.after(() => streams.close());
   const connect = (caller: Caller, scope?: NeededScope) => {
-    const heard: string[] = [];
-    const handlers = streams.guard(caller, scope, {
-      open: () => heard.push('open'),
-      message: (frame) => heard.push('text' in frame ? frame.text : 'binary'),
-      drain: () => heard.push('drain'),
-      close: (code) => heard.push(`close ${code}`),
-    });
-    return { socket: FakeSocket.open(handlers), handlers, heard };
+    const watch = streams.watchOf(caller, scope, streams.news);
+    return { socket: FakeSocket.open(handlers, watch) };
   };
   return { grants, users, asked, state, streams, connect };
 }
@@ -123,15 +119,45 @@ describe('open streams', () => {
     assert.equal(streams.size, 0);
   });
 
-  test('are forgotten once closed, and pass on everything else', async (t) => {
+  test('are all closed, also those that were let in before the first of them was open, whatever they needed', async (t) => {
+    const { grants, streams } = open(t);
+    grants.set('t1', grant);
+    const watches = [READ, READ, undefined, READ].map((scope) => streams.watchOf(robot('t1'), scope, streams.news));
+    const sockets = watches.map((watch) => FakeSocket.open(handlers, watch));
+    assert.equal(streams.size, 4);
+    sockets[3]?.leave();
+    grants.delete('t1');
+    streams.look({ kind: 'token', id: 't1' });
+    await until(() => sockets.slice(0, 3).every(({ closed }) => closed?.code === 1008), { what: 'all are closed' });
+    assert.equal(streams.size, 0);
+  });
+
+  test('are closed when their token was deleted while they were let in, and nobody knew of them yet', async (t) => {
+    const { grants, asked, streams } = open(t);
+    grants.set('t1', grant).set('t2', grant);
+    const since = streams.news;
+    const [watch, other] = [streams.watchOf(robot('t1'), READ, since), streams.watchOf(robot('t2'), READ, since)];
+    grants.delete('t1');
+    streams.look({ kind: 'token', id: 't1' });
+    assert.deepEqual(asked, []);
+    const [socket, stays] = [FakeSocket.open(handlers, watch), FakeSocket.open(handlers, other)];
+    assert.deepEqual(await socket.end(), { code: 1008, reason: 'token revoked' });
+    await until(() => asked.length === 2, { what: 'the other is looked at, too' });
+    assert.equal(stays.closed, undefined);
+    let isOver = false;
+    const end = () => {
+      isOver = true;
+    };
+    streams.guardEvents(robot('t1'), READ, { open: () => {}, drain: () => {}, closed: () => {}, end }, since);
+    await until(() => isOver, { what: 'the events are over' });
+  });
+
+  test('are forgotten once closed', async (t) => {
     const { asked, streams, connect } = open(t);
     const [one, two] = [connect(ann), connect(ann)];
-    one.handlers.message({ text: 'hello' });
-    one.handlers.drain();
-    one.handlers.close(1000, '');
-    assert.deepEqual(one.heard, ['open', 'hello', 'drain', 'close 1000']);
+    one.socket.leave();
     assert.equal(streams.size, 1);
-    two.handlers.close(1001, '');
+    two.socket.leave();
     assert.equal(streams.size, 0);
     streams.look({ kind: 'all' });
     assert.deepEqual(asked, []);

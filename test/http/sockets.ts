@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { HttpServerOptions } from '../../proto/http.ts';
+import type { HttpServerOptions, SocketWatch, Watched } from '../../proto/http.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { type Adapter, serve } from './client.ts';
@@ -47,6 +47,45 @@ export function sockets(adapter: Adapter): void {
     await until(() => ws.ending);
     assert.deepEqual(ws.ending, [1008, 'connection limit reached']);
     assert.deepEqual(recorder.closes, [[1008, 'connection limit reached']]);
+  });
+
+  it('tells who watches before the owner, and of the end once, whoever brought it about', async (t) => {
+    const told: string[] = [];
+    let watched: Watched | undefined;
+    const opened: SocketWatch = {
+      opened: () => assert.fail('it is open already'),
+      closed: (socket) => void told.push(socket === watched ? 'closed' : 'another closed'),
+    };
+    const watch: SocketWatch = {
+      opened: (socket) => {
+        watched = socket;
+        told.push('opened');
+        return opened;
+      },
+      closed: () => assert.fail('it was replaced'),
+    };
+    const owner = () => {
+      const recorder = new Recorder();
+      recorder.onOpen = () => told.push('owner');
+      return recorder;
+    };
+    const recorders = [owner(), owner(), owner()];
+    let next = 0;
+    const accept = () => recorders[next++] ?? assert.fail('one too many');
+    const server = await serve(t, adapter, { onUpgrade: () => ({ accept: accept(), watch }) });
+    const ends = [
+      (ws: Awaited<ReturnType<typeof dial>>) => ws.close(1000, ''),
+      () => recorders[1]?.socket?.close(1000, 'done'),
+      () => watched?.close(1008, 'token revoked'),
+    ];
+    for (const [index, end] of ends.entries()) {
+      const ws = await dial(t, server);
+      const recorder = await until(() => (recorders[index]?.socket ? recorders[index] : undefined));
+      end(ws);
+      await until(() => recorder.closes.length > 0 && ws.ending);
+      assert.deepEqual(told.splice(0), ['opened', 'owner', 'closed']);
+    }
+    assert.deepEqual(recorders[2]?.closes, [[1008, 'token revoked']]);
   });
 
   it('tells each side the code and reason the other closed with, once', async (t) => {

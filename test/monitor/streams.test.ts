@@ -27,10 +27,10 @@ function world(more: { maxClients?: number; maxClientsOfUser?: number } = {}) {
   const deps = { ...unused, clock: { now: Date.now }, numbers, ...more } as unknown as MonitorDeps;
   const hub = new Hub(deps, new Snapshots());
   const client = (userId: string, audience: Audience = { userId }) =>
-    new EventsClient(hub, numbers, {
-      ...{ audience, userId, kinds: ['pods'], isCombined: false },
-      ...{ expiresAt: Number.POSITIVE_INFINITY, lastEventId: undefined },
-    });
+    new EventsClient(
+      { hub, audience, userId, kinds: ['pods'], isCombined: false, expiresAt: Number.POSITIVE_INFINITY },
+      undefined,
+    );
   return { hub, numbers, client };
 }
 

@@ -90,13 +90,14 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     request: HttpRequest,
     requestId: string,
   ) => {
+    const since = streams.news;
     try {
       const proven = prove(endpoint, params, request, authenticate, options.cookie);
       // Each await costs a turn of the microtask queue: a known token and a call without a body go without.
       const caller = proven instanceof Promise ? await proven : proven;
       const body = endpoint.body === undefined ? undefined : check(endpoint.body, await readJson(request), 'body');
       const call = read(endpoint, params, request, caller, body, requestId, clientAddress);
-      if (endpoint.events) return await eventsOf(service, streams, endpoint, params, call, requestId, onReply);
+      if (endpoint.events) return await eventsOf(service, streams, endpoint, params, call, since, onReply);
       const value = await service.call(endpoint, call);
       const status = endpoint.status ?? 200;
       onReply?.(endpoint.name, status);
@@ -135,6 +136,7 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
       return { refuse: finish('', requestId, refusalReply(new Refusal('not_found'))) };
     }
     const { endpoint, params } = match;
+    const since = streams.news;
     try {
       const caller = await prove(endpoint, params, request, authenticate);
       if (endpoint.ownPages && !isOwnPage(request.header('origin'), options.domain))
@@ -144,9 +146,8 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
         read(endpoint, params, request, caller, undefined, requestId, clientAddress),
       );
       onReply?.(endpoint.name, 101);
-      return {
-        accept: caller === undefined ? accept : streams.guard(caller, neededScope(endpoint, params, caller), accept),
-      };
+      if (caller === undefined) return { accept };
+      return { accept, watch: streams.watchOf(caller, neededScope(endpoint, params, caller), since) };
     } catch (error) {
       return { refuse: fail(endpoint.name, requestId, error) };
     }

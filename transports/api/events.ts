@@ -14,21 +14,21 @@ const HEADERS: readonly (readonly [string, string])[] = [
   ['x-accel-buffering', 'no'],
 ];
 
-/** Opens the stream of `call` and makes a reply of it. Rejects with what the service refuses. */
+/** Opens the stream of `call`, whose caller was proven after the news `since`, and makes a reply of it. Rejects with what the service refuses. */
 export async function eventsOf(
   service: Service,
   streams: OpenStreams,
   endpoint: AnyEndpoint,
   params: Readonly<Record<string, string>>,
   call: Call,
-  requestId: string,
+  since: number,
   onReply: ((endpoint: string, status: number) => void) | undefined,
 ): Promise<HttpPushReply> {
   if (service.follow === undefined) throw new Refusal('not_found');
   const stream = await service.follow(endpoint, call);
   const { caller } = call;
   const source =
-    caller === undefined ? stream : streams.guardEvents(caller, neededScope(endpoint, params, caller), stream);
+    caller === undefined ? stream : streams.guardEvents(caller, neededScope(endpoint, params, caller), stream, since);
   onReply?.(endpoint.name, 200);
-  return { status: 200, headers: [...HEADERS, ['x-request-id', requestId]], source };
+  return { status: 200, headers: [...HEADERS, ['x-request-id', call.requestId]], source };
 }

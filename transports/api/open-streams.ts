@@ -3,7 +3,7 @@
  * (design.md, section 5: on every node, within a second).
  */
 import type { Caller } from '../../proto/endpoint.ts';
-import type { ByteSink, ByteSource, Socket, SocketFrame, SocketHandlers } from '../../proto/http.ts';
+import type { ByteSink, ByteSource, SocketWatch, Watched } from '../../proto/http.ts';
 import type { Log } from '../../proto/ports.ts';
 import { grants } from '../../proto/scopes.ts';
 import type { EventStream } from '../../proto/service.ts';
@@ -15,90 +15,60 @@ const POLICY = 1008;
 /** How soon a look that failed is repeated, ms. */
 const RETRY_MS = 1000;
 
-interface Open {
+/** What is the same for all streams that one token opened by the same scope: there are many streams and few of these. */
+class Group implements SocketWatch {
+  readonly key: string;
   readonly caller: Caller;
   /** Undefined when none was needed. */
   readonly scope: NeededScope | undefined;
-  onEnd(reason: string): void;
-  /** Its neighbours of the same token. */
-  before: Open | undefined;
-  after: Open | undefined;
-}
-
-/** A socket that is known while it is open. */
-class Guarded implements SocketHandlers, Open {
-  readonly caller: Caller;
-  readonly scope: NeededScope | undefined;
-  before: Open | undefined = undefined;
-  after: Open | undefined = undefined;
+  /** A list through the streams themselves. */
+  first: Watched | undefined = undefined;
   readonly #streams: OpenStreams;
-  readonly #handlers: SocketHandlers;
-  #socket: Socket | undefined = undefined;
 
-  constructor(streams: OpenStreams, caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers) {
+  constructor(key: string, caller: Caller, scope: NeededScope | undefined, streams: OpenStreams) {
+    this.key = key;
     this.caller = caller;
     this.scope = scope;
     this.#streams = streams;
-    this.#handlers = handlers;
   }
 
-  open(socket: Socket): void {
-    this.#socket = socket;
-    this.#streams.add(this);
-    this.#handlers.open(socket);
+  opened(socket: Watched): SocketWatch {
+    return this.#streams.add(this, socket);
   }
 
-  message(frame: SocketFrame): void {
-    this.#handlers.message(frame);
-  }
-
-  drain(): void {
-    this.#handlers.drain();
-  }
-
-  close(code: number, reason: string): void {
-    this.#streams.remove(this);
-    this.#handlers.close(code, reason);
-  }
-
-  onEnd(reason: string): void {
-    this.#socket?.close(POLICY, reason);
+  closed(socket: Watched): void {
+    this.#streams.remove(this, socket);
   }
 }
 
 /** A stream of events that is known while it is open. */
-class GuardedEvents implements ByteSource, Open {
-  readonly caller: Caller;
-  readonly scope: NeededScope | undefined;
-  before: Open | undefined = undefined;
-  after: Open | undefined = undefined;
-  readonly #streams: OpenStreams;
-  readonly #events: EventStream;
+class GuardedEvents implements ByteSource, Watched {
+  before: Watched | undefined = undefined;
+  after: Watched | undefined = undefined;
+  private readonly watch: SocketWatch;
+  private readonly events: EventStream;
 
-  constructor(streams: OpenStreams, caller: Caller, scope: NeededScope | undefined, events: EventStream) {
-    this.caller = caller;
-    this.scope = scope;
-    this.#streams = streams;
-    this.#events = events;
+  constructor(watch: SocketWatch, events: EventStream) {
+    this.events = events;
     // Before it is open: news of the token may come first.
-    streams.add(this);
+    this.watch = watch.opened(this);
   }
 
   open(sink: ByteSink): void {
-    this.#events.open(sink);
+    this.events.open(sink);
   }
 
   drain(): void {
-    this.#events.drain();
+    this.events.drain();
   }
 
   closed(): void {
-    this.#streams.remove(this);
-    this.#events.closed();
+    this.watch.closed(this);
+    this.events.closed();
   }
 
-  onEnd(): void {
-    this.#events.end();
+  close(): void {
+    this.events.end();
   }
 }
 
@@ -106,9 +76,10 @@ class GuardedEvents implements ByteSource, Open {
 export class OpenStreams implements TokenWatch {
   readonly #directory: TokenDirectory;
   readonly #log: Log;
-  /** The first of each token, by its id: a list through the streams themselves. */
-  readonly #open = new Map<string, Open>();
+  /** Those that have streams. */
+  readonly #groups = new Map<string, Group>();
   readonly #retries = new Set<NodeJS.Timeout>();
+  #news = 0;
   #closed = false;
 
   constructor(directory: TokenDirectory, log: Log) {
@@ -116,43 +87,61 @@ export class OpenStreams implements TokenWatch {
     this.#log = log;
   }
 
-  /** Handlers that do what `handlers` do, and are known here while their socket is open. */
-  guard(caller: Caller, scope: NeededScope | undefined, handlers: SocketHandlers): SocketHandlers {
-    return new Guarded(this, caller, this.#shared(caller, scope), handlers);
+  /** How much news there was so far. */
+  get news(): number {
+    return this.#news;
   }
 
-  /** The same for a stream of events. */
-  guardEvents(caller: Caller, scope: NeededScope | undefined, events: EventStream): ByteSource {
-    return new GuardedEvents(this, caller, this.#shared(caller, scope), events);
+  /**
+   * Who watches over one socket of `caller`, closed with 1008 when its token no longer opens what needed `scope`. `since`: the news there had been
+   * before the caller was proven; what came after that may be about the socket, though nobody knew of it.
+   */
+  watchOf(caller: Caller, scope: NeededScope | undefined, since: number): SocketWatch {
+    const group = this.#groupOf(caller, scope);
+    return {
+      opened: (socket) => {
+        const watch = group.opened(socket);
+        if (this.#news !== since) void this.#check(caller);
+        return watch;
+      },
+      closed: () => {},
+    };
+  }
+
+  /** A stream of events that does what `events` does, and is watched over in the same way. */
+  guardEvents(caller: Caller, scope: NeededScope | undefined, events: EventStream, since: number): ByteSource {
+    return new GuardedEvents(this.watchOf(caller, scope, since), events);
   }
 
   watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void {
-    const entry: Open = { caller, scope, onEnd, before: undefined, after: undefined };
-    this.add(entry);
-    return () => this.remove(entry);
+    const entry: Watched = { before: undefined, after: undefined, close: (_code, reason) => onEnd(reason) };
+    const group = this.#groupOf(caller, scope).opened(entry);
+    return () => group.closed(entry);
   }
 
-  /** The same scope, as an object that the last stream of the token has already: there are many, and most need the same. */
-  #shared(caller: Caller, scope: NeededScope | undefined): NeededScope | undefined {
-    const known = this.#open.get(caller.tokenId)?.scope;
-    return known?.key === scope?.key && known?.action === scope?.action ? known : scope;
+  /** The group that streams of a token have already, or one that they may begin. */
+  #groupOf(caller: Caller, scope: NeededScope | undefined): Group {
+    const key = scope === undefined ? caller.tokenId : `${caller.tokenId} ${scope.action} ${scope.key}`;
+    return this.#groups.get(key) ?? new Group(key, caller, scope, this);
   }
 
-  /** Knows a stream until `remove`. */
-  add(entry: Open): void {
-    const first = this.#open.get(entry.caller.tokenId);
-    entry.after = first;
-    if (first !== undefined) first.before = entry;
-    this.#open.set(entry.caller.tokenId, entry);
+  /** Knows a stream until `remove`, which takes the group that this gives: another may have begun it since `wanted` was made. */
+  add(wanted: Group, entry: Watched): Group {
+    const group = this.#groups.get(wanted.key) ?? wanted;
+    this.#groups.set(group.key, group);
+    entry.after = group.first;
+    if (group.first !== undefined) group.first.before = entry;
+    group.first = entry;
+    return group;
   }
 
   /** Again does nothing. */
-  remove(entry: Open): void {
-    const { before, after, caller } = entry;
+  remove(group: Group, entry: Watched): void {
+    const { before, after } = entry;
     if (before !== undefined) before.after = after;
-    else if (this.#open.get(caller.tokenId) === entry) {
-      if (after === undefined) this.#open.delete(caller.tokenId);
-      else this.#open.set(caller.tokenId, after);
+    else if (group.first === entry) {
+      group.first = after;
+      if (after === undefined) this.#groups.delete(group.key);
     }
     if (after !== undefined) after.before = before;
     entry.before = undefined;
@@ -162,15 +151,16 @@ export class OpenStreams implements TokenWatch {
   /** How many streams are open. */
   get size(): number {
     let size = 0;
-    for (const first of this.#open.values()) for (const _ of listFrom(first)) size += 1;
+    for (const { first } of this.#groups.values()) for (const _ of listFrom(first)) size += 1;
     return size;
   }
 
   /** Looks at the streams that the news is about, and closes those whose token no longer opens them. */
   look(news: TokenNews): void {
-    for (const [tokenId, first] of this.#open) {
-      if (concerns(news, first.caller)) void this.#check(tokenId, first.caller);
-    }
+    this.#news += 1;
+    const callers = new Map<string, Caller>();
+    for (const { caller } of this.#groups.values()) if (concerns(news, caller)) callers.set(caller.tokenId, caller);
+    for (const caller of callers.values()) void this.#check(caller);
   }
 
   /** Ends the retries; the sockets belong to their server. */
@@ -180,7 +170,8 @@ export class OpenStreams implements TokenWatch {
     this.#retries.clear();
   }
 
-  async #check(tokenId: string, caller: Caller): Promise<void> {
+  async #check(caller: Caller): Promise<void> {
+    const { tokenId } = caller;
     try {
       if (caller.kind === 'session') {
         if (!(await this.#directory.knowsUser(caller.userId))) this.#end(tokenId, () => 'token revoked');
@@ -196,21 +187,26 @@ export class OpenStreams implements TokenWatch {
       this.#log.warn({ err: error, tokenId }, 'the token of an open stream could not be checked');
       const timer = setTimeout(() => {
         this.#retries.delete(timer);
-        if (this.#open.has(tokenId)) void this.#check(tokenId, caller);
+        if (this.#ofToken(tokenId).length > 0) void this.#check(caller);
       }, RETRY_MS);
       this.#retries.add(timer);
     }
   }
 
-  #end(tokenId: string, reasonOf: (stream: Open) => string | undefined): void {
-    // A list of its own: streams leave when they are told.
-    for (const stream of [...listFrom(this.#open.get(tokenId))]) {
-      const reason = reasonOf(stream);
-      if (reason !== undefined) stream.onEnd(reason);
+  #end(tokenId: string, reasonOf: (group: Group) => string | undefined): void {
+    for (const group of this.#ofToken(tokenId)) {
+      const reason = reasonOf(group);
+      if (reason === undefined) continue;
+      // A list of its own: streams leave when they are told.
+      for (const stream of [...listFrom(group.first)]) stream.close(POLICY, reason);
     }
+  }
+
+  #ofToken(tokenId: string): Group[] {
+    return [...this.#groups.values()].filter(({ caller }) => caller.tokenId === tokenId);
   }
 }
 
-function* listFrom(first: Open | undefined): Generator<Open> {
+function* listFrom(first: Watched | undefined): Generator<Watched> {
   for (let stream = first; stream !== undefined; stream = stream.after) yield stream;
 }

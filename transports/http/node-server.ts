@@ -180,7 +180,7 @@ class NodeServer implements HttpServer {
     const settle = (answer: UpgradeAnswer) => {
       if ('refuse' in answer) waiting.refuse(soundReply(answer.refuse));
       else if (this.closing) waiting.refuse(closingReply);
-      else waiting.accept((early) => this.sockets.accept(message, socket, early, answer.accept));
+      else waiting.accept((early) => this.sockets.accept(message, socket, early, answer.accept, answer.watch));
     };
     Promise.resolve()
       .then(() => this.options.onUpgrade(waiting.request))

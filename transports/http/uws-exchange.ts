@@ -80,7 +80,8 @@ export class UwsExchange implements PushOwner {
     return this.owner.closing;
   }
 
-  pushed(): void {
+  /** Its pushed stream is over. */
+  ended(): void {
     this.end();
   }
 
@@ -91,7 +92,10 @@ export class UwsExchange implements PushOwner {
     this.request?.forget();
     try {
       push.begin();
-      if (this.request?.isAlone === true) this.request = undefined;
+      if (!this.over && this.request?.isAlone === true) {
+        this.request.release();
+        push.adopt(this.owner);
+      }
     } catch {
       push.abort();
       if (push.isSilent) this.write(internalError, false);

@@ -2,92 +2,109 @@ import type { HttpResponse } from 'uWebSockets.js';
 import type { ByteSink, ByteSource, HttpPushReply } from '../../proto/http.ts';
 import { writeHead } from './uws-reply.ts';
 
-/** What a pushed stream needs of its exchange. */
+/** What a pushed stream needs of its exchange, and later of its server. */
 export interface PushOwner {
   /** The server closes: the connection ends with the stream. */
   readonly closing: boolean;
-  /** The stream has ended by itself. */
-  pushed(): void;
+  /** The stream has ended by itself; of one that was adopted, in any way. */
+  ended(): void;
 }
+
+// How a stream is, as bits.
+/** Bytes wait for the reader. */
+const FULL = 1;
+/** The library says when they are on their way. */
+const HEARS_OF_ROOM = 2;
+/** Nobody but the stream hears that the client left. */
+const ADOPTED = 4;
 
 /** One pushed stream on its way. There are many, most of them silent: no promise, no closure that is made before it is needed. */
 export class UwsPush implements ByteSink {
-  #res: HttpResponse | undefined;
+  private res: HttpResponse | undefined;
   /** Until the head is written. */
-  #head: HttpPushReply | undefined;
-  readonly #source: ByteSource;
-  readonly #owner: PushOwner;
-  #isFull = false;
-  #hearsOfRoom = false;
+  private head: HttpPushReply | undefined;
+  private readonly source: ByteSource;
+  private owner: PushOwner;
+  private flags = 0;
 
   constructor(res: HttpResponse, reply: HttpPushReply, owner: PushOwner) {
-    this.#res = res;
-    this.#head = reply;
-    this.#source = reply.source;
-    this.#owner = owner;
+    this.res = res;
+    this.head = reply;
+    this.source = reply.source;
+    this.owner = owner;
   }
 
   /** Whether another reply is still possible: nothing was written. */
   get isSilent(): boolean {
-    return this.#head !== undefined;
+    return this.head !== undefined;
   }
 
   /** Throws what the source throws. */
   begin(): void {
-    this.#source.open(this);
+    this.source.open(this);
+  }
+
+  /** Takes over from its exchange, so that nothing is left of that: hears itself when the client leaves, and tells `owner` of its end. */
+  adopt(owner: PushOwner): void {
+    this.owner = owner;
+    this.flags |= ADOPTED;
+    // A bound function weighs half of a closure, and the library lets go of the one it had.
+    this.res?.onAborted(this.abort.bind(this));
   }
 
   write(chunk: Uint8Array): boolean {
-    const res = this.#res;
+    const { res } = this;
     if (res === undefined) return false;
-    if (chunk.length === 0) return !this.#isFull;
+    if (chunk.length === 0) return (this.flags & FULL) === 0;
     corked = this;
     bytes = chunk;
     res.cork(writeCorked);
-    if (this.#isFull && !this.#hearsOfRoom) {
-      this.#hearsOfRoom = true;
-      res.onWritable(() => this.#writable());
+    if ((this.flags & FULL) === 0) return true;
+    if ((this.flags & HEARS_OF_ROOM) === 0) {
+      this.flags |= HEARS_OF_ROOM;
+      res.onWritable(() => this.writable());
     }
-    return !this.#isFull;
+    return false;
   }
 
   end(): void {
-    const res = this.#res;
+    const { res } = this;
     if (res === undefined) return;
-    this.#res = undefined;
+    this.res = undefined;
     res.cork(() => {
-      this.#writeHead(res);
-      res.end('', this.#owner.closing);
+      this.writeHead(res);
+      res.end('', this.owner.closing);
     });
-    this.#source.closed();
-    this.#owner.pushed();
+    this.source.closed();
+    this.owner.ended();
   }
 
   /** The client left, or is cut off. */
   abort(): void {
-    if (this.#res === undefined) return;
-    this.#res = undefined;
-    this.#source.closed();
+    if (this.res === undefined) return;
+    this.res = undefined;
+    this.source.closed();
+    if ((this.flags & ADOPTED) !== 0) this.owner.ended();
   }
 
   /** Within a cork. */
   take(chunk: Uint8Array): void {
-    const res = this.#res;
+    const { res } = this;
     if (res === undefined) return;
-    this.#writeHead(res);
-    if (!res.write(chunk)) this.#isFull = true;
+    this.writeHead(res);
+    if (!res.write(chunk)) this.flags |= FULL;
   }
 
-  #writeHead(res: HttpResponse): void {
-    if (this.#head === undefined) return;
-    writeHead(res, this.#head, this.#owner.closing);
-    this.#head = undefined;
+  private writeHead(res: HttpResponse): void {
+    if (this.head === undefined) return;
+    writeHead(res, this.head, this.owner.closing);
+    this.head = undefined;
   }
 
-  #writable(): boolean {
-    if (!this.#isFull) return true;
-    this.#isFull = false;
-    this.#source.drain();
+  private writable(): boolean {
+    if ((this.flags & FULL) === 0) return true;
+    this.flags &= ~FULL;
+    this.source.drain();
     return true;
   }
 }

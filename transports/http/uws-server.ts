@@ -56,9 +56,7 @@ class UwsServer implements HttpServer {
         socket.opened(ws);
       },
       message: (ws, data, isBinary) => ws.getUserData().socket.received(data, isBinary),
-      pong: (ws) => {
-        ws.getUserData().socket.silent = 0;
-      },
+      pong: (ws) => ws.getUserData().socket.heard(),
       drain: (ws) => ws.getUserData().socket.drained(),
       subscription: (ws) => ws.getUserData().socket.subscribed(),
       close: (ws, code, reason) => {
@@ -212,7 +210,7 @@ class UwsServer implements HttpServer {
       exchange.answer(closingReply, true);
       return undefined;
     }
-    const socket = new UwsSocket(answer.accept, this.options.maxBufferedBytes ?? MAX_BUFFERED_BYTES);
+    const socket = new UwsSocket(answer.accept, this.options.maxBufferedBytes ?? MAX_BUFFERED_BYTES, answer.watch);
     const key = request.header('sec-websocket-key') ?? '';
     const protocol = request.header('sec-websocket-protocol') ?? '';
     // Not corked: `cork` looks at the response again afterwards, and after an upgrade that kept its memory in place it takes what the

@@ -1,5 +1,5 @@
 import type { WebSocket } from 'uWebSockets.js';
-import type { Socket, SocketHandlers } from '../../proto/http.ts';
+import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/http.ts';
 
 /** What the library keeps with each of its sockets. */
 export interface UwsLink {
@@ -12,27 +12,36 @@ const TOO_SLOW = 1013;
 const TOPIC = 'callback';
 const text = new TextDecoder();
 
+// How a socket is: ping periods in which the peer was not heard, and whether bytes wait for it.
+const SILENT_TWICE = 2;
+const SILENT = 3;
+const WAITING = 4;
+
+/** What is to be done in the callback that a socket brings about: that comes before `inCallback` returns, so there is never a second. */
+let work: (() => void) | undefined;
+
 /** One WebSocket on uWebSockets.js. The library's own socket throws once it is closed, so it is let go of first. */
-export class UwsSocket implements Socket {
+export class UwsSocket implements Socket, Watched {
   private ws: WebSocket<UwsLink> | undefined;
   private readonly handlers: SocketHandlers;
   private readonly maxBuffered: number;
-  private waiting = false;
-  private work: (() => void) | undefined;
+  private flags = 0;
   place = -1;
-  /** Ping periods in which the peer was not heard. */
-  silent = 0;
+  private watch: SocketWatch | undefined;
+  before: Watched | undefined = undefined;
+  after: Watched | undefined = undefined;
 
-  constructor(handlers: SocketHandlers, maxBuffered: number) {
+  constructor(handlers: SocketHandlers, maxBuffered: number, watch?: SocketWatch) {
     this.handlers = handlers;
     this.maxBuffered = maxBuffered;
+    this.watch = watch;
   }
 
   send(data: string | Uint8Array): boolean {
     const ws = this.ws;
     if (ws === undefined) return false;
     // A string has at most three bytes a character: only the rare one that may not fit is measured.
-    if (this.waiting || data.length * 3 > this.maxBuffered) {
+    if (this.isWaiting || data.length * 3 > this.maxBuffered) {
       const size = typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength;
       if (size + ws.getBufferedAmount() > this.maxBuffered) {
         this.close(TOO_SLOW, 'too slow');
@@ -42,7 +51,7 @@ export class UwsSocket implements Socket {
     const result = ws.send(data, typeof data !== 'string');
     if (result === 1) return true;
     if (result === 2) this.close(TOO_SLOW, 'too slow');
-    else this.waiting = true;
+    else this.flags |= WAITING;
     return false;
   }
 
@@ -60,8 +69,8 @@ export class UwsSocket implements Socket {
     });
     if (failure !== undefined) throw failure.error;
     // What was corked is written only now: nobody was told yet that some of it waits.
-    if (this.ws !== undefined && ws.getBufferedAmount() > 0) this.waiting = true;
-    return this.ws !== undefined && !this.waiting;
+    if (this.ws !== undefined && ws.getBufferedAmount() > 0) this.flags |= WAITING;
+    return this.ws !== undefined && !this.isWaiting;
   }
 
   buffered(): number {
@@ -79,24 +88,24 @@ export class UwsSocket implements Socket {
   }
 
   /**
-   * Runs `work` inside a callback of the library, at once: that of a subscription, which touches nothing but the library's list of topics.
+   * Runs `wanted` inside a callback of the library, at once: that of a subscription, which touches nothing but the library's list of topics.
    * False when there is no such socket any more.
    */
-  inCallback(work: () => void): boolean {
+  inCallback(wanted: () => void): boolean {
     if (this.ws === undefined) return false;
-    this.work = work;
+    work = wanted;
     this.ws.subscribe(TOPIC);
     this.ws.unsubscribe(TOPIC);
-    const isDone = this.work === undefined;
-    this.work = undefined;
+    const isDone = work === undefined;
+    work = undefined;
     return isDone;
   }
 
   /** The callback that `inCallback` brings about. */
   subscribed(): void {
-    const { work } = this;
-    this.work = undefined;
-    work?.();
+    const wanted = work;
+    work = undefined;
+    wanted?.();
   }
 
   /** Cuts the connection without a handshake. */
@@ -107,26 +116,30 @@ export class UwsSocket implements Socket {
   /** The library opened its socket. */
   opened(ws: WebSocket<UwsLink>): void {
     this.ws = ws;
-    this.guard(() => this.handlers.open(this));
+    this.guard(() => {
+      this.watch = this.watch?.opened(this);
+      this.handlers.open(this);
+    });
   }
 
   /** `data` is the library's memory and is copied before the owner sees it. */
   received(data: ArrayBuffer, isBinary: boolean): void {
-    this.silent = 0;
+    this.heard();
     const frame = isBinary ? { binary: new Uint8Array(data.slice(0)) } : { text: text.decode(data) };
     this.guard(() => this.handlers.message(frame));
   }
 
   /** The library wrote some of what waited. */
   drained(): void {
-    if (!this.waiting || this.ws === undefined || this.ws.getBufferedAmount() > 0) return;
-    this.waiting = false;
+    if (!this.isWaiting || this.ws === undefined || this.ws.getBufferedAmount() > 0) return;
+    this.flags &= ~WAITING;
     this.guard(() => this.handlers.drain());
   }
 
   /** The library closed its socket, whoever began it. */
   closed(code: number, reason: ArrayBuffer): void {
     this.ws = undefined;
+    this.watch?.closed(this);
     try {
       this.handlers.close(code, text.decode(reason));
     } catch {
@@ -136,12 +149,21 @@ export class UwsSocket implements Socket {
 
   /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
   beat(): void {
-    if (this.silent >= 2) {
+    if ((this.flags & SILENT) >= SILENT_TWICE) {
       this.terminate();
       return;
     }
-    this.silent += 1;
+    this.flags += 1;
     this.ws?.ping();
+  }
+
+  /** The peer gave a sign of life. */
+  heard(): void {
+    this.flags &= ~SILENT;
+  }
+
+  private get isWaiting(): boolean {
+    return (this.flags & WAITING) !== 0;
   }
 
   /** An exception that leaves a callback of the library ends the process, so the one socket ends instead. */

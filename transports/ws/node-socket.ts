@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import type { Socket, SocketHandlers } from '../../proto/http.ts';
+import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/http.ts';
 
 /** How long the peer may take to answer a closing handshake before its connection is cut, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000;
@@ -13,10 +13,13 @@ const BATCH_BYTES = 64 * 1024;
  * One WebSocket on ws. Its owner hears of the end as soon as either side closes; the library's socket may live on a little to
  * finish the closing handshake.
  */
-export class NodeSocket implements Socket {
+export class NodeSocket implements Socket, Watched {
   private readonly ws: WebSocket;
   private readonly stream: Duplex;
   private readonly handlers: SocketHandlers;
+  private watch: SocketWatch | undefined;
+  before: Watched | undefined = undefined;
+  after: Watched | undefined = undefined;
   private readonly maxBuffered: number;
   private over = false;
   private waiting = false;
@@ -44,8 +47,9 @@ export class NodeSocket implements Socket {
     });
   }
 
-  /** Tells the owner that the socket is open. */
-  opened(): void {
+  /** Tells the owner, and who watches, that the socket is open. */
+  opened(watch: SocketWatch | undefined): void {
+    this.watch = watch?.opened(this);
     this.guard(() => this.handlers.open(this));
   }
 
@@ -134,6 +138,7 @@ export class NodeSocket implements Socket {
   private ended(code: number, reason: string): void {
     if (this.over) return;
     this.over = true;
+    this.watch?.closed(this);
     try {
       this.handlers.close(code, reason);
     } catch {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
-import type { SocketHandlers } from '../../proto/http.ts';
+import type { SocketHandlers, SocketWatch } from '../../proto/http.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { NodeSocket } from './node-socket.ts';
 
@@ -30,12 +30,18 @@ export class NodeSockets {
     this.open = new Heartbeat(limits.pingMs);
   }
 
-  /** Answers a checked upgrade request with 101 and opens the socket for `handlers`. `head`: bytes that followed the request. */
-  accept(request: IncomingMessage, socket: Duplex, head: Buffer, handlers: SocketHandlers): void {
+  /** Answers a checked upgrade request with 101 and opens the socket for `handlers` and `watch`. `head`: bytes that followed the request. */
+  accept(
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    handlers: SocketHandlers,
+    watch: SocketWatch | undefined,
+  ): void {
     this.server.handleUpgrade(request, socket, head, (ws) => {
       const opened = new NodeSocket(ws, socket, handlers, this.limits.maxBufferedBytes, () => this.gone(opened));
       this.open.add(opened);
-      opened.opened();
+      opened.opened(watch);
     });
   }
 

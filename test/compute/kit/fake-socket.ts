@@ -1,9 +1,11 @@
 /** The server's end of a WebSocket, as a transport hands it to a service, with the peer played by the test. */
 import assert from 'node:assert/strict';
-import type { Socket, SocketHandlers } from '../../../proto/http.ts';
+import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../../proto/http.ts';
 import { until } from '../../kit/until.ts';
 
-export class FakeSocket implements Socket {
+export class FakeSocket implements Socket, Watched {
+  before: Watched | undefined = undefined;
+  after: Watched | undefined = undefined;
   /** Text frames sent to the peer. */
   readonly texts: string[] = [];
   /** Binary frames sent to the peer, as latin1. */
@@ -18,9 +20,12 @@ export class FakeSocket implements Socket {
     this.#handlers = handlers;
   }
 
+  #watch: SocketWatch | undefined;
+
   /** The peer is there. */
-  static open(handlers: SocketHandlers): FakeSocket {
+  static open(handlers: SocketHandlers, watch?: SocketWatch): FakeSocket {
     const socket = new FakeSocket(handlers);
+    socket.#watch = watch?.opened(socket);
     handlers.open(socket);
     return socket;
   }
@@ -84,6 +89,7 @@ export class FakeSocket implements Socket {
   #end(code: number, reason: string): void {
     if (this.closed !== undefined) return;
     this.closed = { code, reason };
+    this.#watch?.closed(this);
     this.#handlers.close(code, reason);
   }
 }

@@ -1,0 +1,41 @@
+/** Who looks on: one viewer for all clients that came to one endpoint with one token. */
+import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
+import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor.ts';
+import { audienceOf } from './collector.ts';
+import type { Hub, Viewer } from './hub.ts';
+import type { Kind } from './snapshots.ts';
+
+/** Gives the viewer of a caller at an endpoint, the same one as long as the caller is the same object, as it is for as long as its token is known. */
+export function viewers(hub: Hub): (caller: Caller, endpoint: AnyEndpoint) => Viewer {
+  const known = new WeakMap<Caller, Map<AnyEndpoint, Viewer>>();
+  return (caller, endpoint) => {
+    let ofCaller = known.get(caller);
+    if (ofCaller === undefined) {
+      ofCaller = new Map();
+      known.set(caller, ofCaller);
+    }
+    let viewer = ofCaller.get(endpoint);
+    if (viewer === undefined) {
+      viewer = {
+        hub,
+        audience: audienceOf(caller),
+        userId: caller.userId,
+        kinds: kindsOf(endpoint),
+        isCombined: endpoint.name === healthEvents.name,
+        expiresAt: endpoint.socket ? Number.POSITIVE_INFINITY : expiryOf(caller),
+      };
+      ofCaller.set(endpoint, viewer);
+    }
+    return viewer;
+  };
+}
+
+/** When a caller's token ends, Unix ms; Infinity: never. */
+export function expiryOf({ expiresAt }: Caller): number {
+  return expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000;
+}
+
+function kindsOf({ name }: AnyEndpoint): readonly Kind[] {
+  if (name === healthEvents.name) return ['cluster', 'pods'];
+  return name === clusterEvents.name || name === clusterSocket.name ? ['cluster'] : ['pods'];
+}
