@@ -43,9 +43,11 @@ function isWire(value: unknown): value is Wire {
   return value !== undefined && typeof value !== 'function';
 }
 
-/** A property of something that crossed; undefined when it has none of that name. */
+/** A property of something that crossed; undefined when it has none of that name. Not for names that every object has. */
 export function field(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
-  const found: unknown = Reflect.get(value, name);
-  return found;
+  return isObject(value) ? value[name] : undefined;
+}
+
+function isObject(value: unknown): value is { readonly [name: string]: unknown } {
+  return typeof value === 'object' && value !== null;
 }
