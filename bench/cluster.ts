@@ -87,12 +87,16 @@ function at({ latencies }: Way, part: number): number {
 
 async function requests(t: Parameters<typeof startNats>[0], seconds: number, rounds: number): Promise<void> {
   const rates = await measureRequests(t, [1, 2, 4], seconds, Math.min(rounds, 3));
-  out('\nrequests a second, GET /api/session');
+  out('\nrequests, GET /api/session');
+  out(
+    '  processes  asked of       requests/s   of one   of the services   a processor second of them   nats-server and PostgreSQL',
+  );
   const one = median(rates[0]?.perSecond ?? []);
-  for (const { processes, perSecond } of rates) {
-    const rate = median(perSecond);
+  for (const { processes, isAtOwner, perSecond, serviceUs, besideUs } of rates) {
+    const [rate, us] = [median(perSecond), median(serviceUs)];
     out(
-      `  ${processes} process${processes === 1 ? '  ' : 'es'} ${rate.toFixed(0).padStart(8)}/s, ${(rate / one).toFixed(2)} of one`,
+      `  ${String(processes).padEnd(10)} ${(isAtOwner ? 'the owner' : 'all in turn').padEnd(11)} ${rate.toFixed(0).padStart(12)} ${(rate / one).toFixed(2).padStart(8)} ` +
+        `${`${us.toFixed(0)} µs`.padStart(17)} ${(1e6 / us).toFixed(0).padStart(28)} ${`${median(besideUs).toFixed(0)} µs`.padStart(28)}`,
     );
   }
 }
