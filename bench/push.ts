@@ -202,8 +202,8 @@ const [first = 0, second = 0, third = 0] = args.map(Number);
 if (mode === 'serve-ours') await serveOurs(first, second);
 else if (mode === 'serve-bare') await serveBare();
 else if (mode === 'serve-whole') await serveWhole(first);
-else if (mode === 'clients') await clients(first, second, third, { path: async (index) => `/ws/${index}` });
-else if (mode === 'clients-whole') await clients(first, second, third, { path: socketPath, now: timeOfDay });
+else if (mode === 'clients') await clients(() => first, second, third, { path: async (index) => `/ws/${index}` });
+else if (mode === 'clients-whole') await clients(() => first, second, third, { path: socketPath, now: timeOfDay });
 else {
   const [rounds, sockets, perUser] = [Number(mode) || 5, first || 10_000, second || 5];
   report([...(await push(rounds, sockets, perUser)), ...(await latencies(sockets, perUser))]);

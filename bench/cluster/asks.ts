@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { z } from 'zod';
 import { newId } from '../../proto/ids.ts';
-import { type Db, openDb } from '../../storage/db.ts';
+import { openDb } from '../../storage/db.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
-import { dispatch, type EntityKind, entities, type Ref, start } from '../../supervision/index.ts';
+import { dispatch, type EntityKind, entities, type Ref, start, stop, stopped } from '../../supervision/index.ts';
 import { Cluster, jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts';
 import { silentLog } from '../../test/kit/database.ts';
 import { until } from '../../test/kit/until.ts';
@@ -61,7 +61,7 @@ const ENTITIES = 64;
 async function open(
   { nats, database }: Ground,
   name: string,
-): Promise<{ cluster: Cluster; connection: NatsConnection; db: Db }> {
+): Promise<{ cluster: Cluster; connection: NatsConnection; close(): Promise<void> }> {
   const db = openDb(database, { log: silentLog, name: 'bench', max: 2 });
   const bus = natsBus({
     ...{ address: { servers: [nats] }, name, deadLetters: { add: async () => {} }, log: silentLog },
@@ -72,7 +72,14 @@ async function open(
     ...{ parent: system, store: leaseStore(db), bus, log: silentLog, shards: 16 },
     self: { id: newId(), roles: name === 'owner' ? ['bench'] : [], version: 'bench', address: name },
   });
-  return { cluster, connection: await connect({ servers: nats }), db };
+  const connection = await connect({ servers: nats });
+  const close = async () => {
+    await cluster.leave();
+    stop(system);
+    await stopped(system);
+    await Promise.all([connection.close(), bus.close(), db.close()]);
+  };
+  return { cluster, connection, close };
 }
 
 /** The other process: owns all entities, and answers bare requests. Says when it is ready; runs until it is killed. */
@@ -106,12 +113,12 @@ export interface Way {
 /** Asks both ways in turns. */
 export async function measureAsks(ground: Ground, rounds: number): Promise<{ ours: Way; bare: Way }> {
   const main = fileURLToPath(new URL('../cluster.js', import.meta.url));
-  const child = spawn(process.execPath, ['--enable-source-maps', main, 'serve', JSON.stringify(ground)], {
+  const child = spawn(process.execPath, [...process.execArgv, main, 'serve', JSON.stringify(ground)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   await lines.next();
-  const { cluster, connection, db } = await open(ground, 'asker');
+  const { cluster, connection, close } = await open(ground, 'asker');
   try {
     const echo = cluster.place(ECHO);
     await cluster.join();
@@ -154,11 +161,9 @@ export async function measureAsks(ground: Ground, rounds: number): Promise<{ our
     }
     return { ours: ways[0].way, bare: ways[1].way };
   } finally {
-    await cluster.leave();
-    await connection.close();
-    await db.close();
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    await close();
+    child.stdin.end();
+    if (child.exitCode === null) await once(child, 'exit');
   }
 }
 

@@ -17,9 +17,9 @@ export interface ClientOptions {
   readonly now?: () => number;
 }
 
-/** Opens `count` sockets, `perUser` to a user, and says when as many frames have come as were asked for. */
+/** Opens `count` sockets, `perUser` to a user, each at the port for its place among them, and says when as many frames have come as were asked for. */
 export async function clients(
-  port: number,
+  portOf: (socket: number) => number,
   count: number,
   perUser: number,
   { path, now }: ClientOptions,
@@ -54,7 +54,7 @@ export async function clients(
       ),
     );
     await Promise.all(
-      paths.map((path) => {
+      paths.map((path, index) => {
         const counter = new FrameCounter();
         let resolve = () => {};
         const promise = new Promise<void>((done) => {
@@ -67,7 +67,7 @@ export async function clients(
           process.exit(1);
         };
         const socket = connect({
-          ...{ host: '127.0.0.1', port, noDelay: true },
+          ...{ host: '127.0.0.1', port: portOf(opened + index), noDelay: true },
           onread: {
             buffer: shared,
             callback: (length, buffer) => {

@@ -23,12 +23,14 @@ import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { listen } from '../../transports/http/index.ts';
 
-const SECRET = 'a secret of the benchmark, 32 bytes or more';
+/** What tokens of the benchmark are signed with. */
+export const SECRET = 'a secret of the benchmark, 32 bytes or more';
 const clock = { now: Date.now };
 /** How often the publisher sends what is due, ms. */
 const TICK_MS = 5;
 
-const userIdOf = (index: number) => `u${String(index).padStart(11, '0')}`;
+/** The id of the user with that index. */
+export const userIdOf = (index: number) => `u${String(index).padStart(11, '0')}`;
 
 /** The time of day, ms, with fractions, the same in all processes. */
 export const timeOfDay = () => performance.timeOrigin + performance.now();
@@ -78,7 +80,8 @@ export async function serveWhole(users: number): Promise<void> {
   process.exit(0);
 }
 
-async function addUsers(db: Db, users: number): Promise<void> {
+/** Adds so many users, who cannot log in by password. */
+export async function addUsers(db: Db, users: number): Promise<void> {
   await db.run(
     `insert into users (id, username, display_name, password_hash) select id, id, id, 'none' from unnest($1::text[]) as new (id)`,
     [Array.from({ length: users }, (_, index) => userIdOf(index))],

@@ -11,7 +11,11 @@ const LIMITS: AnsweredLimits = { items: 10_000, bytes: 32 << 20, ageMs: 120_000 
 /** Messages overtake each other by less than this, ms. */
 const SLACK = 10_000;
 
+/** A shorter list is not worth cleaning up. */
+const COMPACT = 1024;
+
 interface Entry {
+  readonly key: string;
   readonly at: number;
   readonly answer: Promise<Uint8Array>;
   bytes: number;
@@ -23,6 +27,9 @@ interface Entry {
  */
 export class Answered {
   readonly #entries = new Map<string, Entry>();
+  /** The entries in the order in which they came, from `#first` on, some that were dropped among them. (A map would look for its first entry behind all that it has lost.) */
+  #order: Entry[] = [];
+  #first = 0;
   readonly #limits: AnsweredLimits;
   readonly #now: () => number;
   #bytes = 0;
@@ -46,8 +53,9 @@ export class Answered {
 
   /** Remembers an ask. Once the answer is there, `keep` says whether it is worth it: one without effect is not. */
   add(key: string, answer: Promise<Uint8Array>, keep: () => boolean): void {
-    const entry: Entry = { at: this.#now(), answer, bytes: 0 };
+    const entry: Entry = { key, at: this.#now(), answer, bytes: 0 };
     this.#entries.set(key, entry);
+    this.#order.push(entry);
     this.#trim();
     void answer.then(({ byteLength }) => {
       if (this.#entries.get(key) !== entry) return;
@@ -67,10 +75,17 @@ export class Answered {
 
   #trim(): void {
     const { items, bytes, ageMs } = this.#limits;
-    for (const [key, entry] of this.#entries) {
+    if (this.#order.length >= COMPACT && this.#order.length >= 2 * this.#entries.size) {
+      this.#order = this.#order.filter((entry) => this.#entries.get(entry.key) === entry);
+      this.#first = 0;
+    }
+    for (let entry = this.#order[this.#first]; entry !== undefined; entry = this.#order[this.#first]) {
       const fits = this.#entries.size <= items && this.#bytes <= bytes && this.#now() - entry.at <= ageMs;
-      if (fits) return;
-      this.#entries.delete(key);
+      const isKept = this.#entries.get(entry.key) === entry;
+      if (fits && isKept) return;
+      this.#first += 1;
+      if (!isKept) continue;
+      this.#entries.delete(entry.key);
       this.#bytes -= entry.bytes;
       this.#horizon = Math.max(this.#horizon, entry.at);
     }

@@ -283,7 +283,13 @@ export class Cluster implements Post {
       return packAnswer(given);
     });
     this.#answered.add(key, answer, () => hadEffect);
-    const answering = answer.then(respond).finally(() => this.#answers.delete(answering));
+    const answering: Promise<unknown> = answer.then(respond).then(
+      () => this.#answers.delete(answering),
+      (error: unknown) => {
+        this.#answers.delete(answering);
+        this.complain(question.from, error, 'could not answer');
+      },
+    );
     this.#answers.add(answering);
   }
 

@@ -30,12 +30,34 @@ export function jsonCodec<Msg extends Wire>(parse: (value: unknown) => Msg): Cod
   return { encode: (message) => message, decode: (wire) => parse(wire) };
 }
 
-/** What JSON makes of a value. Throws TypeError for what it cannot say at all (undefined, a function, a circle, a bigint). */
+/** Deeper ones are left to JSON, which says so when they are too deep. */
+const MAX_DEPTH = 32;
+
+/** What JSON makes of a value; one that is made of nothing else is returned as it is. Throws TypeError for what it cannot say at all (undefined, a function, a circle, a bigint). */
 export function toWire(value: unknown): Wire {
+  // Most are, and to look costs a fraction of writing and reading them.
+  if (isPlain(value, MAX_DEPTH)) return value;
   const text: string | undefined = JSON.stringify(value);
   if (text === undefined) throw new TypeError('JSON cannot say this value');
   const wire: unknown = JSON.parse(text);
   return isWire(wire) ? wire : null;
+}
+
+/** Whether JSON says all of it as it is. */
+function isPlain(value: unknown, depth: number): value is Wire {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || depth === 0) return false;
+  if (Array.isArray(value)) return value.every((item) => isPlain(item, depth - 1)) && !hasHoles(value);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) return false;
+  return Object.values(value).every((item) => item === undefined || isPlain(item, depth - 1));
+}
+
+/** `every` passes over them. */
+function hasHoles(list: readonly unknown[]): boolean {
+  for (let at = 0; at < list.length; at++) if (list[at] === undefined) return true;
+  return false;
 }
 
 /** Whatever JSON.parse made is one. */
@@ -43,9 +65,11 @@ function isWire(value: unknown): value is Wire {
   return value !== undefined && typeof value !== 'function';
 }
 
-/** A property of something that crossed; undefined when it has none of that name. */
+/** A property of something that crossed; undefined when it has none of that name. Not for names that every object has. */
 export function field(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
-  const found: unknown = Reflect.get(value, name);
-  return found;
+  return isObject(value) ? value[name] : undefined;
+}
+
+function isObject(value: unknown): value is { readonly [name: string]: unknown } {
+  return typeof value === 'object' && value !== null;
 }

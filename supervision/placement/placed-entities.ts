@@ -326,7 +326,10 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     const outgoing = new Outgoing<Reply>(refs.to(place.node));
     const left = journey.deadline - now;
     const question = packQuestion({
-      ...{ kind: this.#kind.kind, id, from: node.self.id, ask: journey.ask },
+      kind: this.#kind.kind,
+      id,
+      from: node.self.id,
+      ask: journey.ask,
       message: this.#kind.codec.encode(make(outgoing.replyTo), outgoing),
       age: Math.floor(now - journey.sent),
       epoch: journey.unanswered?.epoch,

@@ -51,8 +51,8 @@ export interface RefNews {
 }
 
 /** An envelope as bytes. */
-export function pack(envelope: { readonly [key: string]: Wire | undefined }): Uint8Array {
-  return Buffer.from(JSON.stringify({ v: FORMAT, ...envelope }));
+export function pack(envelope: { readonly v: typeof FORMAT; readonly [key: string]: Wire | undefined }): Uint8Array {
+  return Buffer.from(JSON.stringify(envelope));
 }
 
 /** The envelope in the bytes. Throws PlacementError `unknown_format`. */
@@ -75,7 +75,7 @@ export function unpack(data: Uint8Array): object {
 }
 
 export function packLetter({ kind, id, from, message, hops }: Letter): Uint8Array {
-  return pack({ k: kind, i: id, f: from, m: message, h: hops });
+  return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, h: hops });
 }
 
 export function readLetter(data: Uint8Array): Letter {
@@ -84,19 +84,20 @@ export function readLetter(data: Uint8Array): Letter {
 }
 
 export function packQuestion({ kind, id, from, message, ask, age, epoch, left }: Question): Uint8Array {
-  return pack({ k: kind, i: id, f: from, m: message, n: ask, a: age, e: epoch, t: left });
+  return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, n: ask, a: age, e: epoch, t: left });
 }
 
 export function readQuestion(data: Uint8Array): Question {
   const it = unpack(data);
   const epoch = field(it, 'e') === undefined ? undefined : whole(it, 'e');
-  return { ...address(it), ask: whole(it, 'n'), age: whole(it, 'a'), epoch, left: whole(it, 't') };
+  const { kind, id, from, message } = address(it);
+  return { kind, id, from, message, ask: whole(it, 'n'), age: whole(it, 'a'), epoch, left: whole(it, 't') };
 }
 
 export function packAnswer(answer: Answer): Uint8Array {
-  if (answer.type === 'reply') return pack({ r: answer.reply });
-  if (answer.type === 'moved') return pack({ moved: true });
-  return pack({ x: errorOut(answer.error) });
+  if (answer.type === 'reply') return pack({ v: FORMAT, r: answer.reply });
+  if (answer.type === 'moved') return pack({ v: FORMAT, moved: true });
+  return pack({ v: FORMAT, x: errorOut(answer.error) });
 }
 
 export function readAnswer(data: Uint8Array): Answer {
@@ -109,7 +110,7 @@ export function readAnswer(data: Uint8Array): Answer {
 }
 
 export function packRefNews({ ref, from, message }: RefNews): Uint8Array {
-  return pack({ r: ref, f: from, m: message });
+  return pack({ v: FORMAT, r: ref, f: from, m: message });
 }
 
 export function readRefNews(data: Uint8Array): RefNews {

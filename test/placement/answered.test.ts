@@ -44,3 +44,20 @@ test('what is remembered is bounded in number, bytes and age, and what may be fo
   await settled();
   assert.equal(answered.get('d'), undefined);
 });
+
+test('thousands without effect push nothing out, and the oldest of the others goes first', async () => {
+  const answered = new Answered(() => 0, { items: 3 });
+  answered.add('a', answer('x'), () => true);
+  for (let n = 0; n < 3000; n++) {
+    answered.add(`moved/${n}`, answer('moved'), () => false);
+    await settled();
+    if (n === 1500) answered.add('b', answer('x'), () => true);
+  }
+  await settled();
+  assert.deepEqual([answered.size, answered.get('a') !== undefined, answered.get('b') !== undefined], [2, true, true]);
+  for (const key of ['c', 'd']) answered.add(key, answer('x'), () => true);
+  await settled();
+  assert.deepEqual([answered.get('a'), answered.size], [undefined, 3]);
+  answered.add('e', answer('x'), () => true);
+  assert.deepEqual([answered.get('b'), answered.get('c') !== undefined], [undefined, true]);
+});

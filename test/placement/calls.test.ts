@@ -10,7 +10,7 @@ import { EngineError } from '../../proto/ports.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { ActorError, spawn, start, stop, stopped } from '../../supervision/index.ts';
-import { jsonCodec, type RefsIn, type RefsOut, RemoteError } from '../../supervision/placement/index.ts';
+import { jsonCodec, type RefsIn, type RefsOut, RemoteError, toWire } from '../../supervision/placement/index.ts';
 import { packAnswer, readAnswer } from '../../supervision/placement/wire.ts';
 import { callFrom, someone } from '../compute/kit/world.ts';
 import { testDatabase } from '../kit/database.ts';
@@ -136,6 +136,23 @@ test('X14: a fenced transaction of a former owner writes nothing', async (t) => 
   await store.take('two', [{ service: 'bank', shard: 3 }], 16);
   await assert.rejects(write(2), isFenced);
   assert.equal(await db.run('select from kept'), 1);
+});
+
+test('what crosses is what JSON makes of a value, however it is made up', () => {
+  const when = new Date(0);
+  let deep: unknown = 'bottom';
+  for (let n = 0; n < 200; n++) deep = { deep };
+  for (const value of [
+    ...[null, 0, -0, Number.NaN, Number.POSITIVE_INFINITY, '', 'text', false],
+    ...[[], [undefined], new Array(2), [1, [Number.NaN]], { a: undefined, b: [when] }, when, new Map([['a', 1]])],
+    ...[{ toJSON: () => 'other' }, Object.assign(Object.create(null), { a: 1 }), new Error('e'), deep],
+    ...[Object.assign([1], { toJSON: () => 2 }), JSON.parse('{"__proto__": {"a": 1}}')],
+  ]) {
+    const sent = JSON.stringify({ v: toWire(value) });
+    assert.equal(sent, JSON.stringify({ v: value }));
+  }
+  const plain = { list: [1, { deep: null }] };
+  assert.equal(toWire(plain), plain, 'it is not made again');
 });
 
 test('a value that JSON cannot say does not cross', () => {

@@ -1,6 +1,7 @@
 /** Requests over NATS: one subscription for all answers, so that a request costs one message and its answer another. */
 import { createInbox, type Msg } from '@nats-io/transport-node';
 import { BusError } from '../../proto/ports.ts';
+import { copied } from './copied.ts';
 import { asBusError } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
 
@@ -26,8 +27,11 @@ export class NatsRequests {
   }
 
   /** Sends `data`, which nobody may change any more. Rejects BusError `timeout`, `no_responders`, or as a connection fails. */
-  async send(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
-    if (this.#link.isUp) return this.#send(subject, data, timeoutMs);
+  send(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    return this.#link.isUp ? this.#send(subject, data, timeoutMs) : this.#sendLater(subject, data, timeoutMs);
+  }
+
+  async #sendLater(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
     const began = performance.now();
     await this.#link.wait(timeoutMs);
     return this.#send(subject, data, Math.max(1, timeoutMs - (performance.now() - began)));
@@ -79,6 +83,6 @@ export class NatsRequests {
     if (open === undefined) return;
     if (message.data.length === 0 && message.headers?.code === NOBODY)
       open.reject(new BusError('no_responders', `Nobody answers ${open.subject}.`));
-    else open.resolve(new Uint8Array(message.data));
+    else open.resolve(copied(message.data));
   }
 }

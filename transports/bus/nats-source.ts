@@ -3,6 +3,7 @@ import type { Msg } from '@nats-io/transport-node';
 import type { DeadLetterSink, Delivery, Fetched } from '../../proto/bus-store.ts';
 import { BusError, type ConsumerConfig, type Log } from '../../proto/ports.ts';
 import type { DeliverySource } from './consumer.ts';
+import { copied } from './copied.ts';
 import type { NatsAdmin } from './nats-admin.ts';
 import { asBusError, messageOf } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
@@ -254,10 +255,7 @@ class Received implements NatsDelivery {
 
   constructor(message: Msg, { reply, seq, deliveryCount, storedAt }: Reply, streamCreated: string, receivedAt: number) {
     this.subject = message.subject;
-    // Its own copy: the client's is a window on all that came in one piece from the socket. Small ones share Node's pool, which spares the
-    // collector an array of bytes each.
-    const { buffer, byteOffset, byteLength } = Buffer.from(message.data);
-    this.data = new Uint8Array(buffer, byteOffset, byteLength);
+    this.data = copied(message.data);
     this.reply = reply;
     this.seq = seq;
     this.deliveryCount = deliveryCount;

@@ -14,6 +14,7 @@ import {
 } from '../../proto/ports.ts';
 import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer } from './consumer.ts';
+import { copied } from './copied.ts';
 import { NatsAdmin } from './nats-admin.ts';
 import { ADVISORY_CONSUMER, advisoryStream, keepGivenUp } from './nats-dead-letters.ts';
 import { messageOf } from './nats-errors.ts';
@@ -116,7 +117,7 @@ class NatsBusOnLink implements NatsBus {
       return;
     }
     // The client sends it some moments later; the caller may use its buffer again before.
-    this.#link.connection.publish(subject, new Uint8Array(data));
+    this.#link.connection.publish(subject, copied(data));
   }
 
   subscribe(
@@ -137,12 +138,17 @@ class NatsBusOnLink implements NatsBus {
     };
   }
 
-  async request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
-    this.#check();
-    checkSubject(subject);
-    checkSize(data);
+  // Not async: as `append`.
+  request(subject: string, data: Uint8Array, timeoutMs: number): Promise<Uint8Array> {
+    try {
+      this.#check();
+      checkSubject(subject);
+      checkSize(data);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     // The caller may use its buffer again at once.
-    return this.#requests.send(subject, new Uint8Array(data), timeoutMs);
+    return this.#requests.send(subject, copied(data), timeoutMs);
   }
 
   async ensureStream(config: StreamConfig): Promise<void> {
@@ -262,7 +268,7 @@ class NatsBusOnLink implements NatsBus {
 function handle(handler: (message: BusMessage) => unknown, message: Msg, log: Log): void {
   const failed = (error: unknown) => log.error({ error: messageOf(error) }, 'a subscriber threw');
   const { subject, reply } = message;
-  const data = new Uint8Array(message.data);
+  const data = copied(message.data);
   try {
     // An async function passes for a handler that returns nothing; its rejection must not end the process.
     const result = handler(reply === undefined || reply === '' ? { subject, data } : { subject, data, reply });

@@ -37,6 +37,8 @@ export interface TestCluster {
   /** From the test's own place: no cut reaches it. */
   readonly db: Db;
   readonly databaseUrl: string;
+  /** Folder of the database server's socket. */
+  readonly socketDir: string;
   readonly jwtSecret: string;
   /** What the processes reach NATS and PostgreSQL by, for cuts. */
   readonly broker: Pick<Cut, 'address' | 'port'>;
@@ -108,7 +110,7 @@ async function build(t: Cleanup, options: ClusterOptions): Promise<TestCluster> 
     return held;
   };
   return {
-    ...{ members, nats, db, databaseUrl, jwtSecret, shards },
+    ...{ members, nats, db, databaseUrl, socketDir: server.socketDir, jwtSecret, shards },
     front: startFront(t, members),
     broker: { address: network.hub, port: nats.port },
     database: { address: network.hub, port: 5432 },
