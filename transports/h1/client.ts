@@ -393,9 +393,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   }
 
   #log(status: number, bytes: number): void {
-    const head = this.#request;
-    const ms = head === undefined ? 0 : performance.now() - this.#began;
+    const ms = this.#request === undefined ? 0 : performance.now() - this.#began;
     const [address, upstream, isBroken] = [this.#address, this.#upstream, this.#isBroken];
-    this.#context.onAccess(entryOf(head, { address, upstream, isBroken, status, bytes, ms }));
+    this.#context.onAccess(entryOf(this.#request, { address, upstream, isBroken, status, bytes, ms }));
   }
 }
