@@ -70,13 +70,20 @@ test('alerts: ends that were asked for are no crashes, and an event that comes t
   tell('start', 'kill', 'die', 'start');
   assert.deepEqual([lives.of('abc')?.restarts, lives.of('abc')?.crashedAt.length], [0, 0]);
   tell('oom', 'die', 'start');
-  event('die', time);
+  // The last two come again.
+  event('die', time - 1e9);
+  event('start', time);
   assert.deepEqual(
     [lives.of('abc')?.restarts, lives.of('abc')?.crashedAt.length, lives.of('abc')?.oomKills],
     [1, 1, 1],
   );
   for (let i = 0; i < 30; i++) tell('die', 'start');
   assert.equal(lives.of('abc')?.crashedAt.length, 10);
+  // The clock of the engine's machine is set back: its events count on.
+  const { restarts = 0 } = lives.of('abc') ?? {};
+  time -= 3600e9;
+  tell('die', 'start');
+  assert.equal(lives.of('abc')?.restarts, restarts + 1);
   tell('destroy');
   assert.equal(lives.of('abc'), undefined);
 });

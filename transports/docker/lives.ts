@@ -23,6 +23,8 @@ export interface Life {
 
 const ACTIONS = ['start', 'kill', 'die', 'oom', 'destroy'];
 const REMEMBERED_CRASHES = 10;
+/** More than the engine itself remembers, which are 256. */
+const REMEMBERED_EVENTS = 1000;
 
 /** Crashes, restarts and memory kills of the containers of one installation, counted from the engine's events. */
 export class Lives {
@@ -30,8 +32,10 @@ export class Lives {
   readonly #naming: Naming;
   readonly #lives = new Map<string, Life>();
   readonly #stop = new AbortController();
-  /** The last event counted, ns: what the engine remembers of later ones is asked for after a lost connection. */
+  /** When the last event was, ns: what the engine remembers from then on is asked for after a lost connection, and comes again in part. */
   #lastNs = 0;
+  /** The last events counted. Not by their times: the clock of the engine's machine may be set back. */
+  readonly #counted = new Set<string>();
   #following: Promise<void> | undefined;
   calls = 0;
 
@@ -65,7 +69,7 @@ export class Lives {
     if (!parsed.success) return;
     const { Action, timeNano, Actor } = parsed.data;
     const id = this.#naming.idOf(Actor.Attributes);
-    if (id === undefined || timeNano <= this.#lastNs) return;
+    if (id === undefined || !this.#isNew(`${timeNano} ${Action} ${id}`)) return;
     this.#lastNs = timeNano;
     if (Action === 'destroy') {
       this.#lives.delete(id);
@@ -86,6 +90,14 @@ export class Lives {
       life.hasCrashed = false;
       life.isTold = false;
     }
+  }
+
+  #isNew(event: string): boolean {
+    if (this.#counted.has(event)) return false;
+    this.#counted.add(event);
+    const [oldest] = this.#counted;
+    if (oldest !== undefined && this.#counted.size > REMEMBERED_EVENTS) this.#counted.delete(oldest);
+    return true;
   }
 
   async #follow(): Promise<void> {
