@@ -1,4 +1,4 @@
-/** The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when the routes have changed. */
+/** The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes or a container's rules have changed. */
 
 import type { MappedHost } from '../../proto/certificates.ts';
 import type { Ending } from '../../proto/ports.ts';
@@ -66,6 +66,9 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing)
       const look = () => dispatch(ctx.self, 'look');
       const watching = [
         watchRoutes(deps.db, look),
+        deps.computeNews.onNews(({ kind }) => {
+          if (kind === 'ingress' || kind === 'gone' || kind === 'all') look();
+        }),
         ...(deps.mappings === undefined ? [] : [deps.mappings.watch(look)]),
       ];
       return { watching, last: '', problem: undefined };
