@@ -1,7 +1,11 @@
+<<<<<<< HEAD
 /**
  * The actor that keeps the gateway's picture true: it looks every 5 seconds, at once when the routes have changed, and soon when a container is
  * to stop or other ports of it are open: who asks for it must not reach whoever has its address next.
  */
+=======
+/** The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes or a container's rules have changed. */
+>>>>>>> eyes-work
 
 import type { MappedHost } from '../../proto/certificates.ts';
 import type { ComputeNews } from '../../proto/compute-news.ts';
@@ -79,7 +83,13 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing)
       };
       const watching = [
         watchRoutes(deps.db, look),
+<<<<<<< HEAD
         deps.computeNews.onNews(onNews),
+=======
+        deps.computeNews.onNews(({ kind }) => {
+          if (kind === 'ingress' || kind === 'gone' || kind === 'all') look();
+        }),
+>>>>>>> eyes-work
         ...(deps.mappings === undefined ? [] : [deps.mappings.watch(look)]),
       ];
       return { watching, last: '', problem: undefined };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startRoutes } from '../../actors/gateway/routes.ts';
 import { Routing } from '../../actors/gateway/routing.ts';
-import { computeNews } from '../../storage/compute/news.ts';
+import { computeNews, tellCompute } from '../../storage/compute/news.ts';
 import { insertRoute, replaceManagedRoutes } from '../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
@@ -48,4 +48,37 @@ test('a gateway prefers the services of its own process to those of another, and
   await replaceManagedRoutes(db, []);
   await insertRoute(db, route('/api', '127.0.0.1:4'));
   assert.deepEqual(await targets(own), ['/api 127.0.0.1:4', '/compute 127.0.0.1:12', '/extra 127.0.0.1:3']);
+});
+
+// Twenty looks by the clock alone would take 100 seconds.
+test('a rule that was added or removed is looked at when it is told, not at the next turn of the clock', {
+  timeout: 60_000,
+}, async (t) => {
+  const { db, close } = await testDatabase();
+  const system = start({ log: silentLog });
+  t.after(async () => {
+    stop(system);
+    await stopped(system);
+    await close();
+  });
+  let looks = 0;
+  const ports = { http: 80, https: 443 };
+  startRoutes(
+    system,
+    {
+      ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], ownRoutes: [], fallback: undefined, ports },
+      containers: async () => {
+        looks++;
+        return new Map();
+      },
+      ...{ computeNews: computeNews(db), metrics: async () => '' },
+    },
+    new Routing({ fallback: undefined, ports, domain: 'x.test' }),
+  );
+  await until(() => looks > 0, { what: 'the first look' });
+  for (let round = 0; round < 20; round++) {
+    const before = looks;
+    await db.tx((tx) => tellCompute(tx, { kind: round % 2 === 0 ? 'ingress' : 'gone', containerId: 'c' }));
+    await until(() => looks > before, { timeoutMs: 60_000, what: 'a look after the news' });
+  }
 });

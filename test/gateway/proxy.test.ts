@@ -409,6 +409,19 @@ describe('an origin', () => {
     assert.ok(!patient.text().includes('poison'));
   });
 
+  test('that is not there is remembered for a while only', async (t) => {
+    let port = 1;
+    const proxy = await openProxy(t, ({ target }) => ({ forward: { host: '127.0.0.1', port }, target }), {
+      limits: { rememberMs: 1500 },
+    });
+    for (port of [1, 2, 3]) await (await rawClient(t, proxy.port, GET)).sees(/^HTTP\/1.1 502 /);
+    assert.deepEqual(
+      proxy.upstreams.health().map(({ failures }) => failures),
+      [1, 1, 1],
+    );
+    await until(() => proxy.upstreams.health().length === 0, { what: 'they are forgotten' });
+  });
+
   test('that closed an idle connection just now is asked again, once, for what changes nothing', async (t) => {
     const { port, seen } = await scripted(t, (socket, count) => {
       // The second request on a connection finds it dying.

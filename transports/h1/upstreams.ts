@@ -28,6 +28,8 @@ export interface UpstreamLimits {
   /** How long an unused connection is kept, ms: less than what origins keep. */
   readonly idleMs: number;
   readonly connectMs: number;
+  /** How long an origin is remembered that could not be reached and is not asked any more, ms. */
+  readonly rememberMs: number;
 }
 
 export const UPSTREAM_LIMITS: UpstreamLimits = {
@@ -36,6 +38,7 @@ export const UPSTREAM_LIMITS: UpstreamLimits = {
   maxIdle: 64,
   idleMs: 4000,
   connectMs: 5000,
+  rememberMs: 60_000,
 };
 
 /** What traffic says of an origin. */
@@ -58,6 +61,8 @@ interface Origin {
   /** Open or opening. */
   connections: number;
   failures: number;
+  /** When the last of these was, ms. */
+  failedAt: number;
   /** Connections in use or opening, by client. */
   readonly byClient: Map<string, number>;
   /** The newest last: it is the least likely to be closed. */
@@ -127,6 +132,7 @@ export class Upstreams {
       };
       const fail = (error: UpstreamError) => {
         origin.failures++;
+        origin.failedAt = performance.now();
         giveUp(error);
       };
       // Says nothing about the origin.
@@ -203,7 +209,7 @@ export class Upstreams {
       const pipes = this.#pipelined.has(key)
         ? new Pipes(() => this.open(address, PIPES).then(({ own }) => own))
         : undefined;
-      origin = { key, address, connections: 0, failures: 0, byClient: new Map(), idle: [], pipes };
+      origin = { key, address, connections: 0, failures: 0, failedAt: 0, byClient: new Map(), idle: [], pipes };
       this.#origins.set(key, origin);
     }
     return origin;
@@ -212,16 +218,20 @@ export class Upstreams {
   #forget(origin: Origin): void {
     const dead = origin.idle.findIndex(({ own }) => own.isDestroyed);
     if (dead >= 0) origin.idle.splice(dead, 1);
-    // One that fails is remembered, for those who ask how it is; of the few with pipes, what they take.
+    // One that fails is remembered for a while, for those who ask how it is; of the few with pipes, what they take.
     if (origin.connections === 0 && origin.failures === 0 && origin.pipes === undefined)
       this.#origins.delete(origin.key);
   }
 
   #expire(): void {
-    const before = performance.now() - this.#limits.idleMs;
-    for (const { idle, pipes } of this.#origins.values()) {
+    const now = performance.now();
+    const before = now - this.#limits.idleMs;
+    for (const origin of this.#origins.values()) {
+      const { idle, pipes, connections, failures, failedAt } = origin;
       while (idle[0] !== undefined && idle[0].since < before) idle.shift()?.own.destroy();
       pipes?.expire(before);
+      if (connections === 0 && failures > 0 && now - failedAt > this.#limits.rememberMs) origin.failures = 0;
+      this.#forget(origin);
     }
   }
 }
