@@ -1,11 +1,7 @@
-<<<<<<< HEAD
 /**
- * The actor that keeps the gateway's picture true: it looks every 5 seconds, at once when the routes have changed, and soon when a container is
- * to stop or other ports of it are open: who asks for it must not reach whoever has its address next.
+ * The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes have changed, a container is to stop, or
+ * other ports of it are open: who asks for it must not reach whoever has its address next.
  */
-=======
-/** The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes or a container's rules have changed. */
->>>>>>> eyes-work
 
 import type { MappedHost } from '../../proto/certificates.ts';
 import type { ComputeNews } from '../../proto/compute-news.ts';
@@ -18,7 +14,7 @@ import type { Routing } from './routing.ts';
 
 /** Interface section 8: container data reload. */
 const EVERY_MS = 5000;
-/** What users do with their containers is looked at together: each look asks the engine about all of them. */
+/** Looks for news of containers are so far apart, at least: each asks the engine about all of them. */
 const NEWS_MS = 100;
 const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
@@ -43,8 +39,10 @@ const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_pre
 /** Starts the actor. `routing` shows what it finds; while storage or engine are away, what was known last goes on. */
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing): Ref<'look'> {
   let isComing = false;
+  let lookedAt = Number.NEGATIVE_INFINITY;
   const look = async (state: State): Promise<State> => {
     isComing = false;
+    lookedAt = performance.now();
     try {
       const [rows, mapped] = await Promise.all([tableRoutes(deps), deps.mappings?.read() ?? NOTHING_MAPPED]);
       const containers = await deps.containers(new Set([...mapped.values()].map(({ containerId }) => containerId)));
@@ -79,17 +77,13 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing)
       const onNews = ({ kind }: ComputeNews) => {
         if (isComing || kind === 'key' || kind === 'ssh') return;
         isComing = true;
-        ctx.after(NEWS_MS, 'look');
+        const wait = NEWS_MS - (performance.now() - lookedAt);
+        if (wait > 0) ctx.after(wait, 'look');
+        else look();
       };
       const watching = [
         watchRoutes(deps.db, look),
-<<<<<<< HEAD
         deps.computeNews.onNews(onNews),
-=======
-        deps.computeNews.onNews(({ kind }) => {
-          if (kind === 'ingress' || kind === 'gone' || kind === 'all') look();
-        }),
->>>>>>> eyes-work
         ...(deps.mappings === undefined ? [] : [deps.mappings.watch(look)]),
       ];
       return { watching, last: '', problem: undefined };
