@@ -60,6 +60,9 @@ export class Cluster implements Post {
   readonly #complaints = new Map<string, number>();
   readonly #echoMs: number;
   #echoed = performance.now();
+  /** Echoes in a row that did not come. */
+  #missed = 0;
+  #echoing = false;
   #closed = false;
   #nextAsk = 1;
 
@@ -197,18 +200,25 @@ export class Cluster implements Post {
 
   #isWell(): boolean {
     if (this.#options.isWell?.() === false) return false;
-    // A node alone in the cluster has nobody to reach, nor to give its shards to.
-    return this.node.view.nodes.size === 0 || performance.now() - this.#echoed <= this.#echoMs;
+    // A node alone in the cluster has nobody to reach, nor to give its shards to. One that is missing may have come while this process stood still.
+    if (this.node.view.nodes.size === 0 || this.#missed < 2) return true;
+    return performance.now() - this.#echoed <= this.#echoMs;
   }
 
   /** Whether what others send would reach us: we are one of those who send. */
   async #echo(): Promise<void> {
+    if (this.#echoing) return;
+    this.#echoing = true;
     const sent = performance.now();
     try {
       await this.bus.request(this.subject(this.node.self.id, 'echo'), new Uint8Array(), this.#echoMs / 2);
       this.#echoed = sent;
+      this.#missed = 0;
     } catch (error) {
+      this.#missed += 1;
       if (!this.#closed) this.complain(this.node.self.id, error, 'this node does not reach itself over the bus');
+    } finally {
+      this.#echoing = false;
     }
   }
 

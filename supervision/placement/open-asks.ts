@@ -1,23 +1,27 @@
 import { BusError } from '../../proto/ports.ts';
 import type { Place } from './view.ts';
 
-/** An answer that was sent before its owner changed arrives within this, ms. */
+/** An answer that was sent before its owner died, or lost its lease, arrives within this, ms. */
 const LAST_ANSWER_MS = 1000;
+/** An owner that handed the shard over and lives answers what reached it; on a busy machine that takes a while. */
+const LIVING_ANSWER_MS = 4000;
 
 interface Open {
   readonly shard: number;
   readonly place: Place;
-  /** The owner has changed. */
+  /** The owner has changed. Called again when it is not only another, but gone. */
   giveUp(): void;
 }
 
 /** Asks that wait for the answer of another node. One that froze or was cut off is not waited for once another has its shard. */
 export class OpenAsks {
   readonly #ownerOf: (shard: number) => Place | undefined;
+  readonly #lives: (node: string) => boolean;
   readonly #open = new Set<Open>();
 
-  constructor(ownerOf: (shard: number) => Place | undefined) {
+  constructor(ownerOf: (shard: number) => Place | undefined, lives: (node: string) => boolean) {
     this.#ownerOf = ownerOf;
+    this.#lives = lives;
   }
 
   /** Looks who still owns what was asked: after each change of the view. */
@@ -28,18 +32,24 @@ export class OpenAsks {
     }
   }
 
-  /** What `answer` comes to; rejects BusError `timeout` a second after the owner has changed. */
+  /** What `answer` comes to; rejects BusError `timeout` a second after the owner has died, some seconds after it has handed over. */
   answer(shard: number, place: Place, answer: Promise<Uint8Array>): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       let last: NodeJS.Timeout | undefined;
+      let until = Number.POSITIVE_INFINITY;
       const open: Open = {
         shard,
         place,
         giveUp: () => {
-          last ??= setTimeout(() => {
+          const now = performance.now();
+          const latest = now + (this.#lives(place.node) ? LIVING_ANSWER_MS : LAST_ANSWER_MS);
+          if (latest >= until) return;
+          until = latest;
+          clearTimeout(last);
+          last = setTimeout(() => {
             this.#open.delete(open);
             reject(new BusError('timeout', `${place.node} owns the shard no more, and did not answer.`));
-          }, LAST_ANSWER_MS);
+          }, latest - now);
         },
       };
       const end = () => {

@@ -99,7 +99,10 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     this.#cluster = cluster;
     this.#kind = kind;
     this.#local = local;
-    this.#open = new OpenAsks((shard) => cluster.node.ownerOf(kind.service, shard));
+    this.#open = new OpenAsks(
+      (shard) => cluster.node.ownerOf(kind.service, shard),
+      (node) => cluster.node.view.lives(node),
+    );
   }
 
   get kind(): string {

@@ -1,19 +1,13 @@
 /** A new version comes: every process is told to end and started again, one after the other, while clients go on. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
-import { startChronicle } from './chronicle.ts';
-import { addClients, Load } from './load.ts';
+import { skipWithoutCluster } from '../kit/cluster/cluster.ts';
+import { setting } from './setting.ts';
 
 test('X04, X16: all processes are restarted one after the other under load: no request fails', {
   skip: skipWithoutCluster(),
 }, async (t) => {
-  const cluster = await startCluster(t, { size: 3, started: 0 });
-  const chronicle = await startChronicle(cluster.db);
-  await Promise.all(cluster.members.map((member) => member.start()));
-  await cluster.settled();
-  const clients = await addClients(cluster.db, cluster.front, chronicle, 12);
-  const load = await Load.over({ front: cluster.front, chronicle, clients, timeoutMs: 60_000, retries: true });
+  const { cluster, load } = await setting(t, 3, { timeoutMs: 60_000, retries: true });
   load.start();
   for (const member of cluster.members) {
     const before = load.operations.length;

@@ -1,20 +1,14 @@
 /** The short form of `npm run soak -- cluster`: three processes under load, one killed, one frozen, one cut off. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
-import { startChronicle } from './chronicle.ts';
-import { addClients, Load } from './load.ts';
+import { skipWithoutCluster } from '../kit/cluster/cluster.ts';
+import { setting } from './setting.ts';
 import { runTrials } from './trials.ts';
 
 test('X01, X02, X03: a process is killed, frozen, cut off: its entities answer elsewhere, and nothing is lost, doubled or written by who may not', {
   skip: skipWithoutCluster(),
 }, async (t) => {
-  const cluster = await startCluster(t, { size: 3, started: 0 });
-  const chronicle = await startChronicle(cluster.db);
-  await Promise.all(cluster.members.map((member) => member.start()));
-  await cluster.settled();
-  const clients = await addClients(cluster.db, cluster.front, chronicle, 12);
-  const load = await Load.over({ front: cluster.front, chronicle, clients });
+  const { cluster, load } = await setting(t, 3);
   load.start();
   // Longer than a lease, shorter than the patience of who waits for this test. The partition is the one from NATS and PostgreSQL.
   const kinds = ['kill', 'stop', 'partition'] as const;

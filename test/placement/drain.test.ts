@@ -7,7 +7,7 @@ import { type Ref, stop, stopped } from '../../supervision/index.ts';
 import { silentLog } from '../kit/database.ts';
 import { until } from '../kit/until.ts';
 import type { AccountMessage } from './kit/bank.ts';
-import { type Member, SHARDS, town } from './kit/town.ts';
+import { CALM_MS, type Member, SHARDS, town } from './kit/town.ts';
 
 const holding = ({ cluster }: Member) => cluster.node.holding;
 
@@ -15,7 +15,7 @@ const balance = ({ accounts }: Member, id: string) =>
   accounts.ask(id, (replyTo: Ref<number>): AccountMessage => ({ type: 'balance', replyTo }), 15_000);
 
 test('a node that is asked to drain gives everything away and goes on asking, until that is taken back', async (t) => {
-  const place = await town(t);
+  const place = await town(t, { ttlMs: CALM_MS });
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);
   const states = async () => (await listNodes(place.db)).map(({ id, draining }) => [id, draining]);

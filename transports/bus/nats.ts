@@ -61,7 +61,7 @@ export function natsBus(options: NatsBusOptions): NatsBus {
 /** Longest pause of a consumer between two looks. */
 const lookMs = 5000;
 /** How long the end of a subscription waits for what is on its way to it. */
-const drainMs = 1000;
+const drainMs = 3000;
 /** How long closing waits for acknowledgements that are under way. */
 const closeMs = 5000;
 

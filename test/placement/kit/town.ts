@@ -14,15 +14,17 @@ import {
   stop,
   stopped,
 } from '../../../supervision/index.ts';
-import { Cluster, shardOf } from '../../../supervision/placement/index.ts';
+import { Cluster, shardOf, type Timings } from '../../../supervision/placement/index.ts';
 import { embeddedBus } from '../../../transports/bus/embedded.ts';
 import { silentLog, testDatabase } from '../../kit/database.ts';
 import { until } from '../../kit/until.ts';
 import { ACCOUNT, type AccountMessage, accountKind, BANK_SQL } from './bank.ts';
 
 export const SHARDS = 16;
+/** Short, so that tests in which nodes die need not wait. A process that stands still for three quarters of it loses what it holds. */
 export const TTL_MS = 1000;
-const TIMINGS = { beatMs: 100, ttlMs: TTL_MS, marginMs: 250, answerMs: 400, lookMs: 10 };
+/** For tests in which none does. */
+export const CALM_MS = 10_000;
 
 /** Lets everything through, until the test says otherwise. */
 export class Faults {
@@ -58,8 +60,9 @@ export interface Town {
   settled(...members: Member[]): Promise<void>;
 }
 
-/** A database and a bus, without nodes. Ends with the test. */
-export async function town(t: TestContext): Promise<Town> {
+/** A database and a bus, without nodes. Ends with the test. `ttlMs`: of the leases. */
+export async function town(t: TestContext, { ttlMs = TTL_MS }: { readonly ttlMs?: number } = {}): Promise<Town> {
+  const timings = { beatMs: 100, ttlMs, marginMs: ttlMs / 4, answerMs: 400, lookMs: 10 };
   const database = await testDatabase();
   const db = openDb(database.connection, { log: silentLog, name: 'town', max: 8 });
   const bus = embeddedBus({ store: streamStore(db), log: silentLog });
@@ -76,7 +79,7 @@ export async function town(t: TestContext): Promise<Town> {
     db,
     bus,
     async add(id, options = {}) {
-      const member = await join(id, db, bus, options);
+      const member = await join(id, db, bus, { ...options, timings });
       members.push(member);
       return member;
     },
@@ -99,7 +102,11 @@ async function join(
   id: string,
   db: Db,
   bus: Bus,
-  { resendMs = 300, roles = ['bank'] }: { readonly resendMs?: number; readonly roles?: readonly string[] },
+  {
+    resendMs = 300,
+    roles = ['bank'],
+    timings,
+  }: { readonly resendMs?: number; readonly roles?: readonly string[]; readonly timings: Timings },
 ): Promise<Member> {
   const lines: string[] = [];
   const log: Log = { ...silentLog, warn: (_fields, line) => lines.push(`warn ${line}`), child: () => log };
@@ -108,7 +115,7 @@ async function join(
   const gone: Member['gone'] = [];
   const cluster = new Cluster({
     ...{ parent: system, store: faultyStore(leaseStore(db), faults), bus: faultyBus(bus, faults), log },
-    ...{ self: { id, roles, version: 'test', address: id }, shards: SHARDS, timings: TIMINGS, resendMs },
+    ...{ self: { id, roles, version: 'test', address: id }, shards: SHARDS, timings, resendMs },
   });
   const member = {
     waits: () => Promise.resolve(),
