@@ -13,6 +13,7 @@ import type { SendOptions } from './notify-send.ts';
 import { collector, hostName } from './option-values.ts';
 import { version } from './package-root.ts';
 import { addRekey } from './rekey-cli.ts';
+import { addUsers } from './users-cli.ts';
 
 const logService = [
   '--log-service <address>',
@@ -185,45 +186,7 @@ const nodes = program
   });
 addDrain(nodes);
 
-const users = program
-  .command('users')
-  .description('add users, list them, set passwords (works while the platform runs)');
-users
-  .command('add <name>')
-  .description('add a user; the password comes from standard input, or is generated and printed')
-  .option(...data)
-  .option(...json)
-  .action(async (name: string, options: { data: string; json?: true }) => {
-    const { usersAdd } = await import('./users.ts');
-    await usersAdd(name, { ...options, json: options.json === true });
-  });
-users
-  .command('list')
-  .description('list all users')
-  .option(...data)
-  .option(...json)
-  .action(async (options: { data: string; json?: true }) => {
-    const { usersList } = await import('./users.ts');
-    await usersList({ ...options, json: options.json === true });
-  });
-users
-  .command('passwd <name>')
-  .description('set a password, from standard input or generated')
-  .option(...data)
-  .option(...json)
-  .action(async (name: string, options: { data: string; json?: true }) => {
-    const { usersPasswd } = await import('./users.ts');
-    await usersPasswd(name, { ...options, json: options.json === true });
-  });
-users
-  .command('forget-keys <name>')
-  .description('delete all security keys of somebody who lost them: the password is enough again')
-  .option(...data)
-  .option(...json)
-  .action(async (name: string, options: { data: string; json?: true }) => {
-    const { usersForgetKeys } = await import('./users.ts');
-    await usersForgetKeys(name, { ...options, json: options.json === true });
-  });
+addUsers(program, { data, json });
 
 const registry = program
   .command('registry')

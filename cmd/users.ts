@@ -35,20 +35,24 @@ export async function usersForgetKeys(username: string, options: CommandOptions)
   );
 }
 
-/** Prints all users, one a line: name, id, when added. */
+/** Prints all users, one a line: name, id, when added, and the state of those who are not active. */
 export async function usersList(options: CommandOptions): Promise<void> {
   const users = await onDatabase(options, listUsers);
-  const rows = users.map(({ id, username, displayName, createdAt }) => ({
+  const rows = users.map(({ id, username, displayName, createdAt, disabledAt, leaving }) => ({
     id,
     username,
     display_name: displayName,
     created_at: createdAt.toISOString(),
+    state: leaving === 'remove' ? 'leaving' : disabledAt === null ? 'active' : 'disabled',
   }));
   const width = Math.max(8, ...rows.map(({ username }) => username.length));
   print(options, rows, () =>
     [
       `${'USERNAME'.padEnd(width)}  ID            ADDED`,
-      ...rows.map((row) => `${row.username.padEnd(width)}  ${row.id}  ${row.created_at}`),
+      ...rows.map(
+        ({ username, id, created_at, state }) =>
+          `${username.padEnd(width)}  ${id}  ${created_at}${state === 'active' ? '' : `  ${state}`}`,
+      ),
     ].join('\n'),
   );
 }

@@ -47,7 +47,7 @@ export const login = endpoint({
   access: 'none',
   body: z.object({ username: z.string().max(256), password: z.string().max(1024) }),
   reply: z.union([identitySchema, z.object({ requires_2fa: z.literal(true), challenge_token: z.string() })]),
-  refuses: ['invalid_credentials', 'too_many_attempts'],
+  refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts'],
   actor: { kind: 'auth/login', key: 'desk' },
 });
 

@@ -3,10 +3,11 @@ import type { Ending } from './ports.ts';
 
 /**
  * What changed. `key`: a user's SSH key is gone, with all it opened. `ssh`: a container's SSH was enabled or disabled. `ingress`: a
- * container's rules. `stopped`: it is to stop. `gone`: it is being deleted. `all`: news may have been missed, so look for yourself.
+ * container's rules. `user`: a user was disabled. `stopped`: it is to stop. `gone`: it is being deleted. `all`: news may have been missed, so look for yourself.
  */
 export type ComputeNews =
   | { readonly kind: 'key'; readonly userId: string; readonly fingerprint: string }
+  | { readonly kind: 'user'; readonly userId: string }
   | { readonly kind: 'ssh' | 'ingress' | 'stopped' | 'gone'; readonly containerId: string }
   | { readonly kind: 'all' };
 

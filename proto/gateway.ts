@@ -26,10 +26,11 @@ export interface UpstreamAddress {
   readonly port: number;
 }
 
-/** An answer of the gateway itself. `body` is text for people. */
+/** An answer of the gateway itself. `body` is text for people, plain unless `contentType` says otherwise. */
 export interface ProxyReply {
   readonly status: number;
   readonly headers?: readonly (readonly [name: string, value: string])[];
+  readonly contentType?: string;
   readonly body?: string;
 }
 

@@ -36,7 +36,7 @@ export const registryToken = endpoint({
     expires_in: z.literal(300),
     issued_at: z.string(),
   }),
-  refuses: ['invalid_credentials', 'too_many_attempts'],
+  refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts'],
   actor: { kind: 'auth/login', key: 'desk' },
 });
 

@@ -87,6 +87,7 @@ export const beginKeyLogin = endpoint({
     }),
     state: z.string(),
   }),
+  refuses: ['forbidden'],
   actor: { kind: 'auth/login', key: 'desk' },
 });
 
@@ -105,7 +106,7 @@ export const finishKeyLogin = endpoint({
     is_admin: z.boolean(),
     token: z.string(),
   }),
-  refuses: ['invalid_credential'],
+  refuses: ['invalid_credential', 'forbidden'],
   actor: { kind: 'auth/login', key: 'desk' },
 });
 

@@ -82,10 +82,10 @@ export type TokenNews = { readonly kind: 'token' | 'account' | 'user'; readonly 
 
 /** What is known of tokens beyond their signature. Its calls reject with StorageError. */
 export interface TokenDirectory {
-  /** The token as it is now; undefined when it is unknown, deleted or expired. */
+  /** The token as it is now; undefined when it is unknown, deleted or expired, or its user is disabled. */
   grant(tokenId: string): Promise<TokenGrant | undefined>;
-  /** Whether there is such a user. */
-  knowsUser(userId: string): Promise<boolean>;
+  /** Whether there is such a user who may be logged in: by a session that began at `since` (Unix seconds), when that is given. */
+  knowsUser(userId: string, since?: number): Promise<boolean>;
   /** Calls `handler` within a second of every change, on every node. */
   onNews(handler: (news: TokenNews) => void): Ending;
 }

@@ -395,6 +395,13 @@ create table public_repositories (
   constraint public_repositories_pkey PRIMARY KEY (name)
 );
 
+create table removed_users (
+  id text not null,
+  username text not null,
+  removed_at timestamp with time zone not null default now(),
+  constraint removed_users_pkey PRIMARY KEY (id)
+);
+
 create table security_keys (
   id text not null,
   user_id text not null,
@@ -470,9 +477,14 @@ create table users (
   password_hash text not null,
   created_at timestamp with time zone not null default now(),
   password_changed_at timestamp with time zone not null default now(),
+  disabled_at timestamp with time zone,
+  sessions_from timestamp with time zone,
+  leaving text,
   constraint users_pkey PRIMARY KEY (id),
   constraint users_display_name_check CHECK (((length(display_name) >= 1) AND (length(display_name) <= 128))),
   constraint users_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
+  constraint users_leaving CHECK ((leaving = ANY (ARRAY['stop'::text, 'remove'::text]))),
+  constraint users_leaving_disabled CHECK (((leaving IS NULL) OR (disabled_at IS NOT NULL))),
   constraint users_username_check CHECK ((username ~ '^[a-z0-9][a-z0-9._-]{0,62}$'::text)),
   constraint users_username_key UNIQUE (username)
 );
@@ -529,11 +541,15 @@ CREATE INDEX owned_zones_by_name ON public.owned_zones USING btree (name);
 
 CREATE INDEX placement_shards_by_change ON public.placement_shards USING btree (changed);
 
+CREATE INDEX removed_users_by_name ON public.removed_users USING btree (username);
+
 CREATE INDEX security_keys_by_user ON public.security_keys USING btree (user_id);
 
 CREATE INDEX service_accounts_by_user ON public.service_accounts USING btree (user_id);
 
 CREATE INDEX spent_tokens_by_expiry ON public.spent_tokens USING btree (expires_at);
+
+CREATE INDEX users_by_leaving ON public.users USING btree (leaving) WHERE (leaving IS NOT NULL);
 
 CREATE OR REPLACE FUNCTION public.audit_log_is_append_only()
  RETURNS trigger

@@ -15,6 +15,7 @@ import { callerOf, type Handler, on } from '../door.ts';
 import { KeyRejected, verifyUse } from './ceremonies.ts';
 import type { AuthDeps } from './deps.ts';
 import { loginSessions } from './login-sessions.ts';
+import { accountDisabled } from './prove-password.ts';
 import { knownTransports } from './webauthn-rules.ts';
 import { webauthnStates } from './webauthn-states.ts';
 
@@ -27,6 +28,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
   return [
     on(beginKeyLogin, async (_desk: undefined, call) => {
       const { userId, tokenId, expiresAt } = callerOf(call);
+      if ((await userById(db, userId))?.disabledAt instanceof Date) throw accountDisabled();
       const keys = await listSecurityKeys(db, userId);
       // Without keys (they were deleted meanwhile) the password alone is asked for, so that is where to go.
       if (!(await spendToken(db, tokenId, expiresAt)) || keys.length === 0) {
@@ -48,6 +50,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
       }
       const user = await userById(db, state.userId);
       if (user === undefined) throw new Refusal('invalid_credential');
+      if (user.disabledAt !== null) throw accountDisabled();
 
       try {
         const key = await securityKey(db, user.id, credential.id);

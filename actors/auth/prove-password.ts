@@ -25,9 +25,14 @@ export interface Claim {
 
 /**
  * The user whose password it is; an old hash is replaced then. Refuses `invalid_credentials` (the same, and as slow, for an
- * unknown user), `too_many_attempts` and `overloaded`.
+ * unknown user), `forbidden` (theirs, but they are disabled), `too_many_attempts` and `overloaded`.
  */
 export type ProvePassword = (claim: Claim) => Promise<UserRow>;
+
+/** Told only to whoever has proven who they are. */
+export function accountDisabled(): Refusal {
+  return new Refusal('forbidden', { message: 'This account is disabled: ask whoever runs the platform.' });
+}
 
 /** A password that was right, before the failures counted against it are forgotten. */
 export interface Proof {
@@ -99,6 +104,13 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
       throw error;
     }
     if (user === undefined || !right) return refuse(claim, user, charge);
+    if (user.disabledAt !== null) {
+      await charge.succeeded();
+      const { purpose, address, requestId } = claim;
+      const entry = { userId: null, username: user.username, address, requestId, target: user.id };
+      await refusals.write({ ...entry, action: `${purpose}.refused`, detail: { reason: 'disabled' } });
+      throw accountDisabled();
+    }
     if (needsRehash(user.passwordHash)) await renewHash(user, password, network);
     return { user, hasSecurityKeys: found?.hasSecurityKeys ?? true, charge };
   };

@@ -16,6 +16,7 @@ import { databaseProblem, healthOf, lifeOf } from '../health.ts';
 import { startTree } from '../tree.ts';
 import type { AuthDeps } from './deps.ts';
 import { startJanitor } from './janitor.ts';
+import { startLeavers } from './leavers.ts';
 import { loginHandlers } from './login.ts';
 import { startNews } from './news.ts';
 import { HASH_QUEUE } from './passwords.ts';
@@ -51,6 +52,7 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
     },
     news: (parent) => startNews(parent, deps, (userId) => users?.tell(userId, { type: 'changed' })),
     janitor: (parent) => startJanitor(parent, deps),
+    leavers: (parent) => startLeavers(parent, deps),
   });
   const stopProblem = lifeOf(supervisor);
 

@@ -6,13 +6,13 @@ import { newId } from '../../proto/ids.ts';
 import { audit } from '../../storage/audit.ts';
 import { forgetNetworks } from '../../storage/auth/login-networks.ts';
 import { deleteSecurityKeys } from '../../storage/auth/security-keys.ts';
-import { insertUser, listUsers as rows, setPasswordHash, userByName } from '../../storage/auth/users.ts';
+import { insertUser, listUsers as rows, setPasswordHash, type UserRow, userByName } from '../../storage/auth/users.ts';
 import type { Db } from '../../storage/db.ts';
 import { append } from '../../storage/outbox.ts';
 import { hashPassword } from './passwords.ts';
 
 /** Who acts at the command line, in the audit trail. No user can have the name. */
-const OPERATOR = 'operator';
+export const OPERATOR = 'operator';
 
 /** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
 export function generatePassword(): string {
@@ -77,10 +77,8 @@ export async function forgetKeys(db: Db, username: string): Promise<number> {
 }
 
 /** All users, by name. */
-export async function listUsers(
-  db: Db,
-): Promise<{ id: string; username: string; displayName: string; createdAt: Date }[]> {
-  return (await rows(db)).map(({ id, username, displayName, createdAt }) => ({ id, username, displayName, createdAt }));
+export async function listUsers(db: Db): Promise<Omit<UserRow, 'passwordHash'>[]> {
+  return (await rows(db)).map(({ passwordHash: _, ...user }) => user);
 }
 
 /** Makes the first administrator when there is none. Returns the password if it was generated here. */
@@ -101,7 +99,8 @@ export async function ensureAdmin(
   return { created: true, generated: password === undefined ? chosen : null };
 }
 
-function noUser(username: string): Refusal {
+/** The refusal for a name that nobody has. */
+export function noUser(username: string): Refusal {
   return new Refusal('not_found', { message: `There is no user ${username}.` });
 }
 

@@ -17,6 +17,7 @@ import { audit } from '../../storage/audit.ts';
 import { type ContainerRow, containerById, type Desired, setDesired } from '../../storage/compute/containers.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
 import { fenced } from '../../storage/fenced.ts';
+import { mayBegin } from '../../storage/leavers.ts';
 import { append } from '../../storage/outbox.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { did } from '../audit.ts';
@@ -58,6 +59,7 @@ export function containerKind(
     const { id } = state.row;
     const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
     const written = await fenced(db, state.lease, async (tx) => {
+      if (desired === 'running' && !(await mayBegin(tx, state.row.userId))) throw new Refusal('unauthorized');
       const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped');
       if (row === undefined) throw new Refusal('not_found');
       await audit(tx, did(call, `container.${verb}`, id, { name: row.name }));

@@ -9,6 +9,7 @@ import { connect, type StreamEnd } from '../streams.ts';
 import { family, startTree } from '../tree.ts';
 import { containerKind } from './container.ts';
 import type { ComputeDeps } from './deps.ts';
+import { startLeavers } from './leavers.ts';
 import { logConnection } from './logs.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER, type ContainerMail, type UserMail } from './placed.ts';
 import { terminalConnection } from './terminal.ts';
@@ -30,29 +31,6 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
     container: containerKind(deps, (row) => users?.tell(row.userId, { type: 'status', container: row }), engine),
   };
 
-  // Stopped in reverse: connections close first, and nothing wakes a container that is being put to sleep.
-  const supervisor = await startTree(system, 'compute', {
-    users: (parent) => {
-      users = deps.home.place(COMPUTE_USER, entities(parent, kinds.user));
-      return users.ref;
-    },
-    containers: (parent) => {
-      containers = deps.home.place(COMPUTE_CONTAINER, entities(parent, kinds.container));
-      return containers.ref;
-    },
-    watcher: (parent) => startWatcher(parent, deps, look, engine),
-    terminals: (parent) => {
-      const ref = family(parent, 'compute', 'terminals');
-      terminals = new Terminals(deps, ref, (id, stream) => containers?.tell(id, { type: 'attach', stream }));
-      return ref;
-    },
-    connections: (parent) => {
-      connections = family(parent, 'compute', 'connections');
-      return connections;
-    },
-  });
-  const stopProblem = lifeOf(supervisor);
-
   /** The parts, once they stand. */
   function parts() {
     if (!users || !containers || !terminals || !connections) throw new Refusal('unavailable');
@@ -67,6 +45,30 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       return callThrough((make) => users.ask(key, make, ASK_TIMEOUT), endpoint, call);
     return callThrough((make) => containers.ask(key, make, ASK_TIMEOUT), endpoint, call);
   };
+
+  // Stopped in reverse: connections close first, and nothing wakes a container that is being put to sleep.
+  const supervisor = await startTree(system, 'compute', {
+    users: (parent) => {
+      users = deps.home.place(COMPUTE_USER, entities(parent, kinds.user));
+      return users.ref;
+    },
+    containers: (parent) => {
+      containers = deps.home.place(COMPUTE_CONTAINER, entities(parent, kinds.container));
+      return containers.ref;
+    },
+    leavers: (parent) => startLeavers(parent, deps, ask),
+    watcher: (parent) => startWatcher(parent, deps, look, engine),
+    terminals: (parent) => {
+      const ref = family(parent, 'compute', 'terminals');
+      terminals = new Terminals(deps, ref, (id, stream) => containers?.tell(id, { type: 'attach', stream }));
+      return ref;
+    },
+    connections: (parent) => {
+      connections = family(parent, 'compute', 'connections');
+      return connections;
+    },
+  });
+  const stopProblem = lifeOf(supervisor);
 
   return {
     name: 'compute',

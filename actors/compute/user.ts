@@ -27,6 +27,7 @@ import { allContainers, containersOfUser, insertContainer } from '../../storage/
 import { tellCompute } from '../../storage/compute/news.ts';
 import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
+import { mayBegin } from '../../storage/leavers.ts';
 import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { did } from '../audit.ts';
 import { answer, callerOf, handlers, on, refusalOf } from '../door.ts';
@@ -75,6 +76,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       if (problem !== undefined) throw invalid('image', problem);
       const wanted = [...new Set(body.ssh_key_ids)];
       const row = await fenced(db, state.lease, async (tx) => {
+        if (!(await mayBegin(tx, state.userId))) throw new Refusal('unauthorized');
         const owned = new Set(await ownedKeys(tx, state.userId, wanted));
         const missing = wanted.find((id) => !owned.has(id));
         if (missing !== undefined) throw invalid('ssh_key_ids', `you have no SSH key ${missing}`);

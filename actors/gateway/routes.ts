@@ -75,7 +75,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing)
       ctx.every(EVERY_MS, 'look');
       const look = () => dispatch(ctx.self, 'look');
       const onNews = ({ kind }: ComputeNews) => {
-        if (isComing || kind === 'key' || kind === 'ssh') return;
+        if (isComing || kind === 'key' || kind === 'ssh' || kind === 'user') return;
         isComing = true;
         const wait = NEWS_MS - (performance.now() - lookedAt);
         if (wait > 0) ctx.after(wait, 'look');

@@ -4,10 +4,11 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { MappedHost } from '../../proto/certificates.ts';
-import type { ProxyDecision, ProxyRequest, UpstreamAddress } from '../../proto/gateway.ts';
+import type { ProxyDecision, ProxyReply, ProxyRequest, UpstreamAddress } from '../../proto/gateway.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import { pathOf, type RouteMatch, type RouteTable, strippedTarget } from '../../proto/routes.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
+import { landingPage } from './landing.ts';
 
 /** Matches remembered by host and path (interface section 8). */
 const CACHE_SIZE = 100;
@@ -75,7 +76,17 @@ export class Routing {
     }
     const { fallback } = this.#deps;
     if (fallback !== undefined) return { forward: fallback, target };
+    if (host === this.#domain && isEncrypted && isLanding(request)) return { reply: this.#landing(hostPort) };
     return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
+  }
+
+  #landing(hostPort: number | undefined): ProxyReply {
+    return landingPage({
+      domain: this.#domain,
+      port: hostPort === undefined || hostPort === 443 ? '' : `:${hostPort}`,
+      sshPort: this.#deps.ports.ssh ?? 2222,
+      has: (host) => this.#picture?.routes.hasHost(host) === true,
+    });
   }
 
   /** Decides about a TLS connection to `serverName` on our `port`. */
@@ -156,6 +167,11 @@ export class Routing {
     if (match !== undefined && key.length <= 1024) this.#cache.set(key, match);
     return match;
   }
+}
+
+/** Whether the page of the platform itself is asked for. */
+function isLanding({ method, target }: ProxyRequest): boolean {
+  return (method === 'GET' || method === 'HEAD') && pathOf(target) === '/';
 }
 
 /** Same method, same body, at another address (RFC 9110, section 15.4.9). */

@@ -120,6 +120,8 @@ function concerns(news: ComputeNews): (connection: SshConnectionInfo) => boolean
       return () => true;
     case 'key':
       return ({ userId, fingerprint }) => userId === news.userId && fingerprint === news.fingerprint;
+    case 'user':
+      return ({ userId }) => userId === news.userId;
     case 'ingress':
       return ({ containerId, port }) => containerId === news.containerId && port !== undefined;
     default:

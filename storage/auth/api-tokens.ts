@@ -76,9 +76,14 @@ export function listApiTokens(db: Queries, userId: string, serviceAccountId?: st
   );
 }
 
-/** The living token with this id, whosever it is. */
+/** The living token with this id, whosever it is; none of a disabled user. */
 export function livingApiToken(db: Queries, id: string): Promise<ApiTokenRow | undefined> {
-  return db.one(tokenRow, `${SELECT} where t.id = $1 and (t.expires_at is null or t.expires_at > now())`, [id]);
+  return db.one(
+    tokenRow,
+    `${SELECT} join users u on u.id = t.user_id and u.disabled_at is null
+     where t.id = $1 and (t.expires_at is null or t.expires_at > now())`,
+    [id],
+  );
 }
 
 const nameRow = z.object({ name: z.string() });

@@ -45,10 +45,16 @@ export function tokenDirectory(db: Db): TokenDirectory {
         `select t.user_id, u.username, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, a.name as service_account,
            coalesce(floor(extract(epoch from t.expires_at)), 0)::float8 as expires_at
          from api_tokens t join users u on u.id = t.user_id left join service_accounts a on a.id = t.service_account_id
-         where t.id = $1 and (t.expires_at is null or t.expires_at > now())`,
+         where t.id = $1 and u.disabled_at is null and (t.expires_at is null or t.expires_at > now())`,
         [tokenId],
       ),
-    knowsUser: async (userId) => (await db.one(anyRow, 'select from users where id = $1', [userId])) !== undefined,
+    knowsUser: async (userId, since) =>
+      (await db.one(
+        anyRow,
+        `select from users where id = $1 and disabled_at is null
+           and ($2::float8 is null or sessions_from is null or sessions_from <= to_timestamp($2))`,
+        [userId, since ?? null],
+      )) !== undefined,
     onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),
   };
 }

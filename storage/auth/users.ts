@@ -12,6 +12,8 @@ export const userRow = z
     display_name: z.string(),
     password_hash: z.string(),
     created_at: z.date(),
+    disabled_at: z.date().nullable(),
+    leaving: z.enum(['stop', 'remove']).nullable(),
   })
   .transform((row) => ({
     id: row.id,
@@ -19,12 +21,16 @@ export const userRow = z
     displayName: row.display_name,
     passwordHash: row.password_hash,
     createdAt: row.created_at,
+    /** Since when they may not log in; null: they may. */
+    disabledAt: row.disabled_at,
+    /** What is still to be done with what they have (storage/leavers.ts). */
+    leaving: row.leaving,
   }));
 
 /** A user as stored. The hash is argon2id in PHC form. */
 export type UserRow = z.output<typeof userRow>;
 
-export const USER_COLUMNS = 'id, username, display_name, password_hash, created_at';
+export const USER_COLUMNS = 'id, username, display_name, password_hash, created_at, disabled_at, leaving';
 
 /** The user with this name, or undefined. */
 export function userByName(db: Queries, username: string): Promise<UserRow | undefined> {

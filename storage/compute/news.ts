@@ -7,6 +7,7 @@ const CHANNEL = 'compute';
 
 const newsSchema = z.union([
   z.object({ kind: z.literal('key'), userId: z.string(), fingerprint: z.string() }),
+  z.object({ kind: z.literal('user'), userId: z.string() }),
   z.object({ kind: z.enum(['ssh', 'ingress', 'stopped', 'gone']), containerId: z.string() }),
 ]);
 

@@ -38,7 +38,7 @@ export interface SshAccess {
   readonly isOpen: boolean;
 }
 
-/** For each question what is known, in order; undefined when there is no such container, or its owner has no such key. */
+/** For each question what is known, in order; undefined when there is no such container, its owner has no such key, or is disabled. */
 export async function sshAccess(
   db: Queries,
   questions: readonly SshAccessQuestion[],
@@ -50,6 +50,7 @@ export async function sshAccess(
        q.port = 0 or exists (select from ingress_rules r where r.container_id = c.id and r.port = q.port) as is_open
      from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (container_id, fingerprint, port, n)
      join containers c on c.id = q.container_id and c.desired <> 'deleted'
+       and not exists (select from users u where u.id = c.user_id and u.disabled_at is not null)
      join ssh_keys k on k.user_id = c.user_id and k.fingerprint = q.fingerprint`,
     [
       questions.map(({ containerId }) => containerId),

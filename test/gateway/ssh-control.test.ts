@@ -7,6 +7,7 @@ import type { ComputeNews } from '../../proto/compute-news.ts';
 import type { SshConnectionInfo, SshDoor } from '../../proto/ssh-gateway.ts';
 import { computeNews, tellCompute } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
+import { disable, enable } from '../../storage/leavers.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { until } from '../kit/until.ts';
@@ -158,5 +159,21 @@ test('without a database nobody enters, and those inside stay', async (t) => {
   assert.equal(await ask(OWN, 'F-chosen'), 'unavailable');
   assert.equal(login.reason(), undefined);
   await db.run('alter table away rename to containers');
+  assert.equal(await ask(OWN, 'F-chosen'), 'enter');
+});
+
+test('a user who is disabled enters no more, and who is inside is put out at once', async (t) => {
+  const { db, ask, adopt } = await world(t);
+  await db.run(
+    "insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'ann', 'ann', '')",
+  );
+  await db.run("update containers set user_id = 'uuuuuuuuuuu1' where user_id = 'u1'");
+  await db.run("update ssh_keys set user_id = 'uuuuuuuuuuu1' where user_id = 'u1'");
+  assert.equal(await ask(OWN, 'F-chosen'), 'enter');
+  const inside = adopt({ userId: 'uuuuuuuuuuu1' });
+  await db.tx((tx) => disable(tx, 'uuuuuuuuuuu1', null));
+  assert.match(await until(inside.reason, { what: 'the user is disabled' }), /may not enter/);
+  assert.equal(await ask(OWN, 'F-chosen'), 'stranger');
+  await db.tx((tx) => enable(tx, 'uuuuuuuuuuu1'));
   assert.equal(await ask(OWN, 'F-chosen'), 'enter');
 });

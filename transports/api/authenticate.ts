@@ -149,8 +149,8 @@ async function userCaller(claims: JWTPayload, directory: TokenDirectory): Promis
   }
   const session = sessionClaimsSchema.safeParse(claims);
   if (!session.success) return undefined;
-  const { user_id, username, IsAdmin, jti, exp } = session.data;
-  if (!(await asked(directory.knowsUser(user_id)))) return undefined;
+  const { user_id, username, IsAdmin, jti, iat, exp } = session.data;
+  if (!(await asked(directory.knowsUser(user_id, iat)))) return undefined;
   return { kind: 'session', userId: user_id, username, isAdmin: IsAdmin, tokenId: jti, expiresAt: exp };
 }
 

@@ -91,7 +91,7 @@ export function replyText(reply: ProxyReply, method: string, keepAlive: boolean,
   const body = reply.body ?? `${reply.status} ${STATUS_CODES[reply.status] ?? ''}\n`;
   let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? ''}\r\n`;
   for (const [name, value] of reply.headers ?? []) text += `${name}: ${value}\r\n`;
-  text += `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
+  text += `Content-Type: ${reply.contentType ?? 'text/plain; charset=utf-8'}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
   if (reply.status >= 400) text += 'Cache-Control: no-store\r\n';
   return `${text}${connectionLine(keepAlive, minor)}\r\n${method === 'HEAD' ? '' : body}`;
 }

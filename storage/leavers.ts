@@ -1,0 +1,133 @@
+/** SQL of users who are disabled or removed: what touches the rows of several services at once (docs/users.md). */
+import { z } from 'zod';
+import { tellTokens } from './auth/token-directory.ts';
+import { tellCompute } from './compute/news.ts';
+import type { Db, Queries, Tx } from './db.ts';
+
+const anyRow = z.object({});
+const idRow = z.object({ id: z.string() });
+const leavingSchema = z.enum(['stop', 'remove']);
+const leaverRow = z.object({ id: z.string(), username: z.string(), leaving: leavingSchema });
+
+/** What is to be done with what a disabled user has: stop the containers, or remove everything. */
+export type Leaving = z.output<typeof leavingSchema>;
+
+/** A user with whom something is to be done. */
+export type Leaver = z.output<typeof leaverRow>;
+
+/** All of them. */
+export function leavers(db: Queries): Promise<Leaver[]> {
+  return db.many(leaverRow, 'select id, username, leaving from users where leaving is not null order by id');
+}
+
+/**
+ * Disables a user and says what is to be done; a removal that was begun stays one. Their sessions so far are over for good. Returns whether
+ * anything changed. All nodes are told at the commit, which ends what they have open.
+ */
+export async function disable(tx: Tx, userId: string, leaving: Leaving | null): Promise<boolean> {
+  const rows = await tx.run(
+    `update users set disabled_at = coalesce(disabled_at, now()),
+       sessions_from = case when disabled_at is null then date_trunc('second', now()) + interval '1 second' else sessions_from end,
+       leaving = case when leaving = 'remove' then leaving else coalesce($2::text, leaving) end
+     where id = $1 and (disabled_at is null or ($2::text is not null and leaving is distinct from $2::text and leaving is distinct from 'remove'))`,
+    [userId, leaving],
+  );
+  // Also when nothing changed: whoever repeats it wants to be sure.
+  await tellTokens(tx, 'user', userId);
+  await tellCompute(tx, { kind: 'user', userId });
+  return rows === 1;
+}
+
+/** Lets a user in again, with new sessions. `leaving` when they are being removed, `same` when they were not disabled. */
+export async function enable(tx: Tx, userId: string): Promise<'enabled' | 'same' | 'leaving'> {
+  const state = await tx.one(
+    z.object({ disabled: z.boolean(), leaving: leavingSchema.nullable() }),
+    'select disabled_at is not null as disabled, leaving from users where id = $1 for update',
+    [userId],
+  );
+  if (state?.leaving === 'remove') return 'leaving';
+  if (state?.disabled !== true) return 'same';
+  await tx.run('update users set disabled_at = null, leaving = null where id = $1', [userId]);
+  return 'enabled';
+}
+
+/** How long it takes until sessions that begin now count, ms: they say in whole seconds when they began. */
+export async function untilSessions(db: Queries, userId: string): Promise<number> {
+  const row = await db.one(
+    z.object({ ms: z.number() }),
+    `select greatest(0, ceil(extract(epoch from coalesce(sessions_from, now()) - clock_timestamp()) * 1000))::int as ms
+     from users where id = $1`,
+    [userId],
+  );
+  return row?.ms ?? 0;
+}
+
+/** The containers of a user have been stopped as was asked for. */
+export async function noteStopped(db: Queries, userId: string): Promise<void> {
+  await db.run(`update users set leaving = null where id = $1 and leaving = 'stop'`, [userId]);
+}
+
+/**
+ * Whether a user may begin something new: not once they are disabled or removed. Whoever disables them meanwhile waits for the end of `tx`,
+ * so that what was begun before is there to be seen.
+ */
+export async function mayBegin(tx: Tx, userId: string): Promise<boolean> {
+  const row = await tx.one(
+    z.object({ disabled: z.boolean() }),
+    'select disabled_at is not null as disabled from users where id = $1 for share',
+    [userId],
+  );
+  if (row !== undefined) return !row.disabled;
+  return (await tx.one(anyRow, 'select from removed_users where id = $1', [userId])) === undefined;
+}
+
+const leftRow = z.object({ containers: z.number(), mappings: z.number() });
+
+/** What of a user is still to be removed by its service. */
+export type Left = z.output<typeof leftRow>;
+
+const LEFT = `select (select count(*) from containers where user_id = $1)::int as containers,
+  (select count(*) from domain_mappings where user_id = $1)::int as mappings`;
+
+/** What a user has. Containers that are being deleted count until nothing is left of them. */
+export async function leftOf(db: Queries, userId: string): Promise<Left> {
+  return (await db.one(leftRow, LEFT, [userId])) ?? { containers: 0, mappings: 0 };
+}
+
+/**
+ * Forgets a user who is being removed and has neither containers nor mappings any more: their keys, tokens, sessions, domains, notifications, and the
+ * visibility of their repositories. Runs `also` in the same transaction then. Returns what is left; undefined when the user is gone, or was before.
+ */
+export function forgetLeaver(
+  db: Db,
+  userId: string,
+  also: (tx: Tx, leaver: Leaver) => Promise<void>,
+): Promise<Left | undefined> {
+  return db.tx(async (tx) => {
+    // Whoever began something has committed by now (`mayBegin`).
+    const leaver = await tx.one(
+      leaverRow,
+      `select id, username, leaving from users where id = $1 and leaving = 'remove' for update`,
+      [userId],
+    );
+    if (leaver === undefined) return undefined;
+    const left = await leftOf(tx, userId);
+    if (left.containers + left.mappings > 0) return left;
+    for (const table of ['owned_domains', 'ssh_keys', 'notification_mutes', 'notifications'])
+      await tx.run(`delete from ${table} where user_id = $1`, [userId]);
+    await tx.run(`delete from public_repositories where starts_with(name, $1)`, [`${leaver.username}/`]);
+    await tx.run('delete from users where id = $1', [userId]);
+    await tellTokens(tx, 'user', userId);
+    await tx.run('insert into removed_users (id, username) values ($1, $2)', [userId, leaver.username]);
+    await also(tx, leaver);
+    return undefined;
+  });
+}
+
+/** The id of the user of this name who was removed last, and not followed by another; undefined when there was none. */
+export async function removedUser(db: Queries, username: string): Promise<string | undefined> {
+  const row = await db.one(idRow, 'select id from removed_users where username = $1 order by removed_at desc limit 1', [
+    username,
+  ]);
+  return row?.id;
+}
