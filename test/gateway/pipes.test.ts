@@ -326,6 +326,22 @@ describe('an origin that does not keep to the order', () => {
     assert.deepEqual([...new Set(proxy.log.map(({ status }) => status))], [200]);
   });
 
+  test('that ends each connection after an answer, and says so, is asked one by one, too', async (t) => {
+    const at = await origin(t, (asked) => {
+      if (asked.before > 0) return;
+      respond(asked, 'Connection: close\r\n');
+      asked.socket.end();
+    });
+    const proxy = await openProxy(t, at.port, { pipelined: [at.port] });
+    const clients = await clientsOf(t, proxy, 12);
+    await warm(clients, at, 2);
+    const before = at.asked.filter((asked) => asked.before > 0).length;
+    for (let i = 0; i < 20; i++) await round(clients, `after${i}`);
+    const more = at.asked.filter((asked) => asked.before > 0).length - before;
+    assert.ok(more <= 8, `${more} more stood behind another`);
+    assert.deepEqual([...new Set(proxy.log.map(({ status }) => status))], [200]);
+  });
+
   test('that is not there is a bad gateway', async (t) => {
     const at = await origin(t, respond);
     const proxy = await openProxy(t, at.port + 1, { pipelined: [at.port + 1] });

@@ -8,11 +8,14 @@ import type { Lease, ResponseReader } from './lease.ts';
 /** How long an answer may keep those behind it waiting before they are sent another way, ms. */
 export const PATIENCE_MS = 100;
 
+/** An origin that ends a connection after fewer answers, even if it says so, is not for pipes. */
+const FEW_ANSWERS = 10;
+
 /** Whose pipe it is. */
 export interface PipeOwner {
   /** An answer came to its end while others wait: the origin does as it should. */
   onProof(): void;
-  /** The connection ended unannounced, or an answer was none, while others waited. */
+  /** The connection ended unannounced or too early, or an answer was none, while others waited. */
   onFailure(): void;
   /** It takes no more requests. */
   onRetired(pipe: Pipe): void;
@@ -28,6 +31,7 @@ export class Pipe implements WireReader {
   /** Heads that leave at the end of this turn. */
   #text = '';
   #isCollecting = false;
+  #answers = 0;
   #isRetired = false;
 
   constructor(wire: Wire, owner: PipeOwner) {
@@ -96,11 +100,11 @@ export class Pipe implements WireReader {
   release(place: Place, keep: boolean): void {
     if (place !== this.#places[0]) return;
     this.#places.shift();
+    this.#answers++;
     const { length } = this.#places;
-    if (!keep || (this.#isRetired && length === 0)) {
-      this.#end();
-      return;
-    }
+    if (!keep && this.#answers < FEW_ANSWERS) this.fail(length > 0);
+    else if (!keep || (this.#isRetired && length === 0)) this.#end();
+    if (this.#wire.isDestroyed) return;
     this.since = performance.now();
     if (length > 0) this.#owner.onProof();
     this.#wire.resume();
@@ -111,9 +115,9 @@ export class Pipe implements WireReader {
     return !this.#isRetired || this.#places.length > 1 || place !== this.#places[0];
   }
 
-  /** All are sent another way, and the origin is asked one by one for a while. */
-  fail(): void {
-    if (this.#places.length > 1) this.#owner.onFailure();
+  /** All are sent another way, and if others waited behind one the origin is asked one by one for a while. */
+  fail(haveWaited = this.#places.length > 1): void {
+    if (haveWaited) this.#owner.onFailure();
     this.#end();
   }
 
