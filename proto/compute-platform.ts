@@ -41,5 +41,5 @@ export const listAllContainers = endpoint({
   summary: 'The containers of all users',
   access: 'admin',
   reply: z.array(adminContainerSchema),
-  actor: byUser,
+  actor: { kind: 'compute/desk', key: 'desk' },
 });

@@ -72,10 +72,13 @@ export async function migrate(db: Db, dir: string | URL, log: Log): Promise<stri
   const applied: string[] = [];
   for (;;) {
     const next = await db.tx((tx) => applyNext(tx, migrations), { timeoutMs });
-    if (next === undefined) return applied;
-    log.info({ migration: next }, 'migration applied');
+    if (next === undefined) break;
+    log.debug({ migration: next }, 'migration applied');
     applied.push(next);
   }
+  const [from] = applied;
+  if (from !== undefined) log.info({ from, to: applied.at(-1), count: applied.length }, 'migrations applied');
+  return applied;
 }
 
 const appliedRow = z.object({ id: z.number(), name: z.string(), checksum: z.string() });

@@ -18,7 +18,7 @@ import { fenced } from '../../storage/fenced.ts';
 import { did } from '../audit.ts';
 import { callerOf, type Handler, on } from '../door.ts';
 import type { Leased } from '../home.ts';
-import { acceptScopes, expiryOf } from './api-token-rules.ts';
+import { acceptScopes, expiryOf, refuseNothing } from './api-token-rules.ts';
 import type { AuthDeps } from './deps.ts';
 import { apiTokens } from './issue-tokens.ts';
 
@@ -31,6 +31,7 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
     on(createToken, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
+      refuseNothing(scopes);
       const made = { id: newId(), name: call.body.name, expiresAt: expiryOf(call.body.expires_in, clock.now()) };
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
       await fenced(db, lease, async (tx) => {

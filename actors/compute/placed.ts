@@ -1,6 +1,6 @@
 /** Users and containers of the compute service, wherever they are awake: what they are told from other nodes. */
 import { z } from 'zod';
-import { computeEndpoints } from '../../proto/compute.ts';
+import { computeEndpoints, listAllContainers } from '../../proto/compute.ts';
 import { statusSchema } from '../../proto/compute-parts.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
@@ -39,7 +39,8 @@ const statusNews = z.object({
   externalAddress: z.string().nullable().default(null),
 });
 const [userCalls, containerCalls] = [
-  callCodec(endpointsOf('compute/user')),
+  // The listing for nodes of the version before.
+  callCodec([...endpointsOf('compute/user'), listAllContainers]),
   callCodec(endpointsOf('compute/container')),
 ];
 

@@ -2,13 +2,14 @@
 import { computeEndpoints, computeSocket, containerSchema, getContainer, logs, terminal } from '../../proto/compute.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
-import { type AnyRef, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, callerOf, callOf, callThrough } from '../door.ts';
+import { type AnyRef, type Entities, entities, query, type Ref, type SystemRef } from '../../supervision/index.ts';
+import { ASK_TIMEOUT, actorKey, type CallMessage, callerOf, callOf, callThrough } from '../door.ts';
 import { databaseProblem, healthOf, lifeOf } from '../health.ts';
 import { connect, type StreamEnd } from '../streams.ts';
 import { family, startTree } from '../tree.ts';
 import { containerKind } from './container.ts';
 import type { ComputeDeps } from './deps.ts';
+import { startDesk } from './desk.ts';
 import { startLeavers } from './leavers.ts';
 import { logConnection } from './logs.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER, type ContainerMail, type UserMail } from './placed.ts';
@@ -23,6 +24,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
   let containers: Entities<ContainerMail> | undefined;
   let terminals: Terminals | undefined;
   let connections: AnyRef | undefined;
+  let desk: Ref<CallMessage> | undefined;
   const engine: EngineHealth = { problem: undefined, connections: 0 };
 
   const look = (containerId: string) => containers?.tell(containerId, { type: 'look' });
@@ -33,12 +35,13 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
 
   /** The parts, once they stand. */
   function parts() {
-    if (!users || !containers || !terminals || !connections) throw new Refusal('unavailable');
-    return { users, containers, terminals, connections };
+    if (!users || !containers || !terminals || !connections || !desk) throw new Refusal('unavailable');
+    return { users, containers, terminals, connections, desk };
   }
 
   const ask: Service['call'] = async (endpoint, call) => {
-    const { users, containers } = parts();
+    const { users, containers, desk } = parts();
+    if (endpoint.actor.key === 'desk') return callThrough((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
     const key = actorKey(endpoint, call);
     // Apart, since each kind has its own messages; a call is among those of both.
     if (endpoint.actor.kind === 'compute/user')
@@ -55,6 +58,10 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
     containers: (parent) => {
       containers = deps.home.place(COMPUTE_CONTAINER, entities(parent, kinds.container));
       return containers.ref;
+    },
+    desk: (parent) => {
+      desk = startDesk(parent, deps);
+      return desk;
     },
     leavers: (parent) => startLeavers(parent, deps, ask),
     watcher: (parent) => startWatcher(parent, deps, look, engine),

@@ -10,7 +10,6 @@ import {
   createSshKey,
   deleteSshKey,
   type ImageView,
-  listAllContainers,
   listContainers,
   listImages,
   listSshKeys,
@@ -23,7 +22,7 @@ import type { ShardLease } from '../../proto/placement.ts';
 import { parseImage } from '../../proto/repositories.ts';
 import { parsePublicKey } from '../../proto/ssh-key.ts';
 import { audit } from '../../storage/audit.ts';
-import { allContainers, containersOfUser, insertContainer } from '../../storage/compute/containers.ts';
+import { containersOfUser, insertContainer } from '../../storage/compute/containers.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
 import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
@@ -33,9 +32,10 @@ import { did } from '../audit.ts';
 import { answer, callerOf, handlers, on, refusalOf } from '../door.ts';
 import type { StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
+import { listingHandler } from './desk.ts';
 import { imageProblem } from './image-rules.ts';
 import { COMPUTE_USER, type ContainerStatus, type UserMail } from './placed.ts';
-import { adminView, containerView, createdView, externalIp, keyView } from './views.ts';
+import { containerView, createdView, externalIp, keyView } from './views.ts';
 
 /** What the actor understands. */
 export type UserMessage =
@@ -169,9 +169,8 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       );
       return [builtin, ...registry];
     }),
-    on(listAllContainers, async () =>
-      (await allContainers(db)).map((row) => adminView(row, domain, engine.usage(row.id))),
-    ),
+    // Nodes of the version before ask the user's actor.
+    listingHandler(deps),
   );
 
   async function attach(

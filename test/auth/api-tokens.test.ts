@@ -17,6 +17,7 @@ import {
   MAX_TOKENS,
   setServiceAccountScopes,
 } from '../../proto/api-tokens.ts';
+import type { Caller } from '../../proto/endpoint.ts';
 import { decodeNotification, NOTIFICATIONS_STREAM } from '../../proto/notification.ts';
 import type { TokenNews } from '../../proto/tokens.ts';
 import { readAudit } from '../../storage/audit.ts';
@@ -74,7 +75,7 @@ describe('API tokens', () => {
     const house = await openHouse(t);
     const ann = await house.enter('ann');
     for (const [expires_in, days] of Object.entries({ '30d': 30, '90d': 90, '365d': 365, never: 0 })) {
-      const made = await house.call(createToken, ann, { body: { name: expires_in, scopes: {}, expires_in } });
+      const made = await house.call(createToken, ann, { body: { name: expires_in, scopes: readsOf(ann), expires_in } });
       const expected = days === 0 ? 0 : made.created_at + days * 86_400;
       assert.ok(Math.abs(made.expires_at - expected) <= 1, expires_in);
       const listed = (await house.call(listTokens, ann)).find(({ id }) => id === made.id);
@@ -89,14 +90,26 @@ describe('API tokens', () => {
     for (const expires_in of ['', '1d', '30D', 30, 'forever', null])
       await refused(
         'invalid_request',
-        (async () => house.call(createToken, ann, { body: { name: 'x', scopes: {}, expires_in } }))(),
+        (async () => house.call(createToken, ann, { body: { name: 'x', scopes: readsOf(ann), expires_in } }))(),
       );
+  });
+
+  test('must grant something, since what they grant never changes; a service account may be empty', async (t) => {
+    const house = await openHouse(t);
+    const ann = await house.enter('ann');
+    for (const scopes of [{}, { [`compute.${ann.userId}`]: [] }]) {
+      const refusal = await refused('invalid_request', house.call(createToken, ann, { body: { name: 'x', scopes } }));
+      assert.match(refusal.message, /^The request body is not valid: scopes must grant something/);
+      assert.equal(refusal.fields?.[0]?.path, 'scopes');
+    }
+    assert.deepEqual(await house.call(listTokens, ann), []);
+    assert.deepEqual((await house.call(createServiceAccount, ann, { body: { name: 'x', scopes: {} } })).scopes, {});
   });
 
   test('have names of 1 to 64 characters, counted as people count them', async (t) => {
     const house = await openHouse(t);
     const ann = await house.enter('ann');
-    const make = async (name: unknown) => house.call(createToken, ann, { body: { name, scopes: {} } });
+    const make = async (name: unknown) => house.call(createToken, ann, { body: { name, scopes: readsOf(ann) } });
     for (const name of ['a', 'a'.repeat(64), '🚀'.repeat(64), 'Ünï code', "'; drop table api_tokens; --"])
       assert.equal((await make(name)).name, name);
     for (const name of ['', ' ', 'a'.repeat(65), '🚀'.repeat(65), 'a\0', 'a\nb', 7, null, undefined])
@@ -129,7 +142,7 @@ describe('API tokens', () => {
   test('prove nobody once deleted, at once on this node', async (t) => {
     const house = await openHouse(t);
     const ann = await house.enter('ann');
-    const made = await house.call(createToken, ann, { body: { name: 'ci', scopes: {} } });
+    const made = await house.call(createToken, ann, { body: { name: 'ci', scopes: readsOf(ann) } });
     const params = { id: made.id };
     assert.ok(await house.prove(made.token));
     assert.deepEqual(await house.call(deleteToken, ann, { params }), { status: 'ok' });
@@ -153,7 +166,7 @@ describe('API tokens', () => {
     t.after(() => listening.close());
     // Listening begins with "news may have been missed".
     await until(() => heard.length === 1, { what: 'the other node listens' });
-    const own = await house.call(createToken, ann, { body: { name: 'own', scopes: {} } });
+    const own = await house.call(createToken, ann, { body: { name: 'own', scopes: readsOf(ann) } });
     assert.ok((await there.authenticate(own.token)) && (await there.authenticate(token.token)));
     await house.call(deleteToken, ann, { params: { id: own.id } });
     await house.call(setServiceAccountScopes, ann, { params, body: { scopes: {} } });
@@ -183,7 +196,7 @@ describe('API tokens', () => {
   test('of a user who is gone prove nobody', async (t) => {
     const house = await openHouse(t);
     const ann = await house.enter('ann');
-    const { token } = await house.call(createToken, ann, { body: { name: 'ci', scopes: {} } });
+    const { token } = await house.call(createToken, ann, { body: { name: 'ci', scopes: readsOf(ann) } });
     await house.outside.run('delete from users');
     assert.equal(await house.prove(token), undefined);
   });
@@ -191,7 +204,7 @@ describe('API tokens', () => {
   test('are at most a hundred, also of many requests at once; expired ones do not count', async (t) => {
     const house = await openHouse(t);
     const ann = await house.enter('ann');
-    const make = () => house.call(createToken, ann, { body: { name: 'x', scopes: {} } });
+    const make = () => house.call(createToken, ann, { body: { name: 'x', scopes: readsOf(ann) } });
     await house.outside.run(
       `insert into api_tokens (id, user_id, name, scopes, expires_at)
        select 't' || lpad(n::text, 11, '0'), $1, 'old', '{}', now() - interval '1 hour' * (n % 2)
@@ -207,7 +220,7 @@ describe('API tokens', () => {
   test('remember their last use, written down in one go', async (t) => {
     const house = await openHouse(t);
     const ann = await house.enter('ann');
-    const make = () => house.call(createToken, ann, { body: { name: 'ci', scopes: {} } });
+    const make = () => house.call(createToken, ann, { body: { name: 'ci', scopes: readsOf(ann) } });
     const [one, two] = [await make(), await make()];
     const actor = startLastUse(house.system, { db: house.db, log: silentLog });
     for (let at = 1000; at <= 1100; at++) noteUse(actor, one.id, at);
@@ -363,3 +376,5 @@ test('when the database is away, a token that is not known yet cannot be checked
   house.clock.advance(300_001);
   await refused('unavailable', house.prove(token.token));
 });
+
+const readsOf = ({ userId }: Caller) => ({ [`compute.${userId}`]: ['read'] });

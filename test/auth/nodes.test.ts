@@ -189,9 +189,11 @@ test('the limit of API tokens holds when one user makes them at both nodes at on
   const ann = await userOf(a, (id) => b.home.holds(AUTH_USER, id));
   const made = await Promise.allSettled(
     Array.from({ length: MAX_TOKENS + 10 }, (_, n) =>
-      [a, b][n % 2]?.call(createToken, ann, { body: { name: `token ${n}`, scopes: {} } }),
+      [a, b][n % 2]?.call(createToken, ann, { body: { name: `token ${n}`, scopes: readsOf(ann) } }),
     ),
   );
   assert.equal(made.filter(({ status }) => status === 'fulfilled').length, MAX_TOKENS);
   assert.equal((await a.call(listTokens, ann)).length, MAX_TOKENS);
 });
+
+const readsOf = ({ userId }: Caller) => ({ [`compute.${userId}`]: ['read'] });

@@ -13,6 +13,7 @@ import {
   deleteContainer,
   deleteSshKey,
   getContainer,
+  listAllContainers,
   listContainers,
   listIngress,
   logs,
@@ -423,3 +424,22 @@ function statusOf(socket: FakeSocket, id: string): string | undefined {
   }
   return status;
 }
+
+test('the listing of all containers is answered where it is asked, also when it is larger than what crosses between nodes', {
+  skip,
+}, async (t) => {
+  const { add, db } = await setting(t);
+  const [a, b] = [await add(), await add()];
+  await settled(a, b);
+  const admin = { ...someoneAt(b), isAdmin: true };
+  await db.run(
+    `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
+     select 'c' || lpad(n::text, 11, '0'), 'u' || n, 1, repeat('x', 60), 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'stopped', 'stopped'
+     from generate_series(1, 6000) n`,
+  );
+  for (const node of [a, b]) {
+    const all = await node.call(listAllContainers, admin);
+    assert.equal(all.length, 6000);
+    assert.ok(JSON.stringify(all).length > 1_100_000);
+  }
+});

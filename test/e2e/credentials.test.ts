@@ -120,8 +120,13 @@ describe('credentials', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     }
   });
 
-  test('an API token opens what its scopes name and nothing else; a session skips scopes', async () => {
-    const { token: none } = await apiToken({});
+  test('an API token opens what its scopes name and nothing else; a session skips scopes', async (t) => {
+    // Of a service account that may do nothing; a token of its own that grants nothing is not made.
+    const account = await post(`${auth()}/api/service-accounts`, { name: 'idle', scopes: {} });
+    const made = await post(`${auth()}/api/service-accounts/${account.json.id}/tokens`, { name: 'none' });
+    const none = text.parse(made.json.token);
+    assert.equal((await post(`${auth()}/api/tokens`, { name: 'none', scopes: {} })).status, 400);
+    t.after(() => request('DELETE', `${auth()}/api/service-accounts/${account.json.id}`, { token: ann ?? '' }));
     const { token: narrow } = await apiToken({ [`storage.${uid}`]: ['push', 'pull'] });
     for (const endpoint of served.filter(({ access }) => access !== 'none' && access !== 'challenge')) {
       for (const token of [none, narrow]) {

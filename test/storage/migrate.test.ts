@@ -47,6 +47,15 @@ test('migrations are applied once, in order', async (t) => {
   assert.deepEqual(await migrate(db, await write(two), silentLog), []);
 });
 
+test('what a start applies is one line of the log, and none when there is nothing', async (t) => {
+  const { db, write } = await bench(t);
+  const lines: object[] = [];
+  const log = { ...silentLog, info: (fields: object, message: string) => void lines.push({ ...fields, message }) };
+  await migrate(db, await write(two), log);
+  await migrate(db, await write(two), log);
+  assert.deepEqual(lines, [{ from: '0001-one', to: '0002-two', count: 2, message: 'migrations applied' }]);
+});
+
 test('two processes at once: each migration runs once', async (t) => {
   const { db, another, write } = await bench(t);
   const dir = await write(two);

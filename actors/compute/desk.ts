@@ -1,0 +1,29 @@
+/** The desk of the compute service: calls that are no entity's, answered where they were asked, however long the answer is. */
+import { listAllContainers } from '../../proto/compute.ts';
+import { allContainers } from '../../storage/compute/containers.ts';
+import { type AnyRef, type Ref, spawnStateless } from '../../supervision/index.ts';
+import { answer, type CallMessage, type Handler, handlers, on } from '../door.ts';
+import type { ComputeDeps } from './deps.ts';
+import { adminView } from './views.ts';
+
+/** Listings made at once, each of thousands of rows perhaps, and those that wait. Past that the answer is `overloaded`. */
+const CONCURRENCY = 4;
+const QUEUE = 32;
+
+/** The listing for the administrator. */
+export function listingHandler<C>({ db, domain, engine }: ComputeDeps): Handler<C> {
+  return on(listAllContainers, async (_: C) =>
+    (await allContainers(db)).map((row) => adminView(row, domain, engine.usage(row.id))),
+  );
+}
+
+/** Starts the desk under `parent`. */
+export function startDesk(parent: AnyRef, deps: ComputeDeps): Ref<CallMessage> {
+  const table = handlers<undefined>(listingHandler(deps));
+  return spawnStateless<CallMessage>(parent, (message) => answer(table, undefined, message), {
+    name: 'desk',
+    kind: 'compute/desk',
+    concurrency: CONCURRENCY,
+    mailbox: { capacity: QUEUE, policy: 'reject' },
+  });
+}
