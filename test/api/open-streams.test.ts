@@ -119,6 +119,18 @@ describe('open streams', () => {
     assert.equal(streams.size, 0);
   });
 
+  test('are watched from the end of their socket on: what came between is not missed', async (t) => {
+    const { grants, streams } = open(t);
+    const ended: string[] = [];
+    streams.watch(robot('gone'), READ, (reason) => ended.push(`gone: ${reason}`));
+    grants.set('narrow', { ...grant, scopes: {} });
+    streams.watch(robot('narrow'), READ, (reason) => ended.push(`narrow: ${reason}`));
+    grants.set('good', grant);
+    streams.watch(robot('good'), READ, (reason) => ended.push(`good: ${reason}`));
+    await until(() => ended.length === 2, { what: 'both are told' });
+    assert.deepEqual(ended.toSorted(), ['gone: token revoked', 'narrow: scope withdrawn']);
+  });
+
   test('are all closed, also those that were let in before the first of them was open, whatever they needed', async (t) => {
     const { grants, streams } = open(t);
     grants.set('t1', grant);

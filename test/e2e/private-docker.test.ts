@@ -67,7 +67,7 @@ test('up starts a private Docker Engine and keeps it running, SIGTERM leaves con
 
   const down = await troupe(['down', '--data', data], { env });
   assert.equal(down.code, 0, down.stderr);
-  assert.match(down.stdout, /^Stopped 1 containers\. .*\nStopped the private Docker Engine\.\n$/);
+  assert.match(down.stdout, /^Stopped 1 container\. .*\nStopped the private Docker Engine\.\n$/);
   assert.equal(await privateDockerHost(data), undefined);
 
   const third = await startPlatform({ data, env: { ...env, DEFAULT_IMAGE: image.reference } });

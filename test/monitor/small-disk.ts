@@ -13,7 +13,7 @@ export const mountSkip = (): string | false =>
 /** Mounts one of `size` (as `mount -t tmpfs` has it) in a folder that goes with `t`. */
 export async function mountSmall(t: Cleanup, size: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'troupe-disk-'));
-  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'troupe-test', folder], { stdio: 'pipe' });
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=700`, 'troupe-test', folder], { stdio: 'pipe' });
   t.after(async () => {
     execFileSync('umount', ['-l', folder]);
     await rm(folder, { recursive: true });

@@ -116,6 +116,8 @@ export class OpenStreams implements TokenWatch {
   watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void {
     const entry: Watched = { before: undefined, after: undefined, close: (_code, reason) => onEnd(reason) };
     const group = this.#groupOf(caller, scope).opened(entry);
+    // News that came since the socket closed found nothing to end.
+    void this.#check(caller);
     return () => group.closed(entry);
   }
 
