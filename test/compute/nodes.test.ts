@@ -252,6 +252,8 @@ test('X14: a node that has lost a container without knowing changes neither its 
   await reaches(c, owner, id, 'running');
   await c.call(stopContainer, owner, by(id));
   await reaches(c, owner, id, 'stopped');
+  const seenByB = async () => (await b.call(getContainer, owner, by(id))).status;
+  await until(async () => (await seenByB()) === 'stopped', { what: 'B has read the row again' });
   const writing = b.call(startContainer, owner, by(id));
   const before = b.fenced;
   await until(() => b.fenced > before, { what: 'the start at B is refused' });
