@@ -106,18 +106,18 @@ export class Exchange implements ResponseReader {
 
   /** Sends a part of the body; false asks to wait for `resumeBody`. */
   body(data: Buffer): boolean {
-    const lease = this.#lease;
-    if (this.#isOver || lease === undefined || data.length === 0) return true;
+    const wire = this.#lease?.own;
+    if (this.#isOver || wire === undefined || data.length === 0) return true;
     this.#hasBodyBegun = true;
-    if (this.#forward.head.framing.kind !== 'chunked') return lease.write(data);
-    return writeChunk(lease, data);
+    if (this.#forward.head.framing.kind !== 'chunked') return wire.write(data);
+    return writeChunk(wire, data);
   }
 
   /** The body is over. */
   endBody(): void {
     if (this.#isBodySent) return;
     this.#isBodySent = true;
-    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#lease?.write(LAST_CHUNK);
+    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#lease?.own?.write(LAST_CHUNK);
   }
 
   /** The client takes more of the response. */
@@ -373,7 +373,7 @@ export class Exchange implements ResponseReader {
 }
 
 /** One chunk of a chunked body. */
-function writeChunk(to: Pick<Lease, 'cork' | 'uncork' | 'write'>, data: Buffer): boolean {
+function writeChunk(to: Pick<ExchangeClient, 'cork' | 'uncork' | 'write'>, data: Buffer): boolean {
   to.cork();
   to.write(`${data.length.toString(16)}\r\n`);
   to.write(data);

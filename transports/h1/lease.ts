@@ -19,9 +19,8 @@ export interface Lease {
   attach(reader: ResponseReader): void;
   /** Told no more. */
   detach(): void;
-  write(data: string | Buffer): boolean;
-  cork(): void;
-  uncork(): void;
+  /** Sends a request's head; a body goes to `own`. */
+  write(head: string): void;
   pause(): void;
   resume(): void;
   /** The client has left. True: the response has to be read all the same, since others are behind it. */

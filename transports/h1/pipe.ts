@@ -102,8 +102,8 @@ export class Pipe implements WireReader {
     this.#places.shift();
     this.#answers++;
     const { length } = this.#places;
-    if (!keep && this.#answers < FEW_ANSWERS) this.fail(length > 0);
-    else if (!keep || (this.#isRetired && length === 0)) this.#end();
+    if (!keep && length > 0 && this.#answers < FEW_ANSWERS) this.#owner.onFailure();
+    if (!keep || (this.#isRetired && length === 0)) this.#end();
     if (this.#wire.isDestroyed) return;
     this.since = performance.now();
     if (length > 0) this.#owner.onProof();
@@ -116,8 +116,8 @@ export class Pipe implements WireReader {
   }
 
   /** All are sent another way, and if others waited behind one the origin is asked one by one for a while. */
-  fail(haveWaited = this.#places.length > 1): void {
-    if (haveWaited) this.#owner.onFailure();
+  fail(): void {
+    if (this.#places.length > 1) this.#owner.onFailure();
     this.#end();
   }
 
@@ -209,14 +209,9 @@ class Place implements Lease {
     this.#reader?.onMoved();
   }
 
-  write(data: string | Buffer): boolean {
-    this.#pipe.write(data.toString('latin1'));
-    return true;
+  write(head: string): void {
+    this.#pipe.write(head);
   }
-
-  cork(): void {}
-
-  uncork(): void {}
 
   pause(): void {
     this.#pipe.pause(this);

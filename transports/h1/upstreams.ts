@@ -281,16 +281,8 @@ class Connection implements OwnLease, WireReader {
     this.own.reader = NOBODY;
   }
 
-  write(data: string | Buffer): boolean {
-    return this.own.write(data);
-  }
-
-  cork(): void {
-    this.own.cork();
-  }
-
-  uncork(): void {
-    this.own.uncork();
+  write(head: string): void {
+    this.own.write(head);
   }
 
   pause(): void {
