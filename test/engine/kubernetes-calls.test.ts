@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
+import { anySignal } from '../../transports/kubernetes/any-signal.ts';
 import { ClusterCache } from '../../transports/kubernetes/cache.ts';
 import { RemoteProcess } from '../../transports/kubernetes/exec.ts';
 import { NamespaceFinder } from '../../transports/kubernetes/find.ts';
 import { PodFollower } from '../../transports/kubernetes/follow-pod.ts';
 import { Gate, type GateOptions } from '../../transports/kubernetes/gate.ts';
 import { kubeNaming } from '../../transports/kubernetes/naming.ts';
-import { together } from '../../transports/kubernetes/together.ts';
 import { podView } from '../../transports/kubernetes/views.ts';
 import { fakeApiServer } from '../kit/kubernetes/fake-api.ts';
 import { until } from '../kit/until.ts';
@@ -28,12 +28,12 @@ test('what an API server says of the end of a process may be anything: it ends, 
 
 test('a signal of several aborts with the first, and leaves nothing at them once it is let go of', () => {
   const lasting = new AbortController();
-  for (let n = 0; n < 100; n++) together([lasting.signal, new AbortController().signal]).release();
+  for (let n = 0; n < 100; n++) anySignal([lasting.signal, new AbortController().signal]).release();
   assert.deepEqual(getEventListeners(lasting.signal, 'abort'), []);
-  const joined = together([new AbortController().signal, lasting.signal]);
+  const joined = anySignal([new AbortController().signal, lasting.signal]);
   lasting.abort(new Error('the end'));
   assert.match(String(joined.signal.reason), /the end/);
-  assert.ok(together([lasting.signal]).signal.aborted);
+  assert.ok(anySignal([lasting.signal]).signal.aborted);
 });
 
 test('a gate lets so many through at a time, the urgent first, in their order, and forgets who gives up', async () => {

@@ -6,9 +6,9 @@ import { z } from 'zod';
 import { EngineError } from '../../proto/ports.ts';
 import { cleanReason, systemCode, textOf } from '../docker/errors.ts';
 import { Credentials, type KubeAccess } from './access.ts';
+import { anySignal } from './any-signal.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import { Gate } from './gate.ts';
-import { together } from './together.ts';
 
 /** The name under which this platform's fields are owned (server-side apply). */
 export const fieldManager = 'troupe';
@@ -94,7 +94,7 @@ export class KubeClient {
     let deadline = performance.now() + (call.timeoutMs ?? 30_000);
     let renewed = false;
     for (let tries = 1; ; tries += 1) {
-      const given = together([this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])]);
+      const given = anySignal([this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])]);
       try {
         const queuedAt = performance.now();
         return await this.#gate.run(
@@ -131,7 +131,7 @@ export class KubeClient {
   async stream(path: string, call: KubeCall & { readonly signal: AbortSignal }): Promise<IncomingMessage> {
     for (let renewed = false; ; renewed = true) {
       const head = new AbortController();
-      const given = together([call.signal, head.signal, this.#closing.signal]);
+      const given = anySignal([call.signal, head.signal, this.#closing.signal]);
       const timer = setTimeout(() => head.abort(new Error('no answer in time')), call.timeoutMs ?? 30_000);
       try {
         const response = await this.#send('GET', path, call, given.signal, true);

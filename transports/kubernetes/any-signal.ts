@@ -1,5 +1,5 @@
 /** A signal of several, until it is let go of. */
-export interface Together {
+export interface AnySignal {
   readonly signal: AbortSignal;
   /** It hears the others no more. Again does nothing. */
   release(): void;
@@ -9,7 +9,7 @@ export interface Together {
  * Aborts with the first of `signals`. `AbortSignal.any` would do, but of each that it made a signal that lives on keeps a trace for ever, and
  * calls are many.
  */
-export function together(signals: readonly AbortSignal[]): Together {
+export function anySignal(signals: readonly AbortSignal[]): AnySignal {
   const controller = new AbortController();
   const listeners = signals.map((signal) => {
     const listener = (): void => controller.abort(signal.reason);
