@@ -248,7 +248,7 @@ export const terminal = endpoint({
   method: 'GET',
   path: '/compute/containers/{id}/terminal',
   summary:
-    'A shell in the container: binary frames are bytes, a text frame {"type":"resize","cols","rows"} sets the size',
+    'A shell in the container: frames are what is typed and printed; a text frame {"type":"resize","cols","rows"} sets the size',
   scope: containerScope('update'),
   params: containerParams,
   query: z.object({
@@ -257,6 +257,8 @@ export const terminal = endpoint({
       .string()
       .regex(TERMINAL_SESSION, 'must be 16 to 64 letters, digits, "_" or "-", chosen at random')
       .optional(),
+    /** `lines`: each text frame is a line, and Enter is pressed after it; for clients that send lines without their ends. */
+    input: z.enum(['bytes', 'lines']).default('bytes'),
   }),
   refuses: ['not_running', 'limit_reached'],
   actor: byContainer,

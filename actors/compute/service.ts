@@ -97,7 +97,8 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       await ask(endpoint, call);
       const containerId = actorKey(endpoint, call);
       if (endpoint.name === terminal.name) {
-        const request = { caller, containerId, session: callOf(terminal, call).query.session };
+        const { session, input } = callOf(terminal, call).query;
+        const request = { caller, containerId, session, lines: input === 'lines' };
         terminals.admit(request);
         return connect(connections, 'compute/terminal', expiresInMs, terminalConnection(terminals, request));
       }

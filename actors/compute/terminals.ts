@@ -14,6 +14,8 @@ export interface TerminalRequest {
   readonly containerId: string;
   /** Chosen by the client; without one nobody can come back. */
   readonly session: string | undefined;
+  /** Its text frames are lines, without their ends. */
+  readonly lines: boolean;
 }
 
 /** The registry, and the parent of the actors in it. */

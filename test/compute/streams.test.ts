@@ -64,21 +64,36 @@ describe('a terminal', () => {
     assert.equal(socket.closed, undefined);
   });
 
-  test('is closed with 1003 by any other text (L05)', async (t) => {
+  test('takes text as it is for what is typed, and passes over control messages it does not know (L05)', async (t) => {
     const world = await openWorld(t);
-    const id = await world.running(ann);
-    const wrong = [
-      ...['', 'ls', '{', 'null', '[]', '{"type":"resize"}', '{"type":"size","cols":80,"rows":24}'],
+    const { socket, shell } = await terminalIn(world);
+    const typed = ['', 'ls', '\n', '{', 'null', '[]', '{"cols":80}', '{"type":1}', '"resize"', '\u00e9\u{1f600}'];
+    const passedOver = [
+      ...['{"type":"resize"}', '{"type":"size","cols":80,"rows":24}', '{"type":""}'],
       ...[0, -1, 65_536, 1001, 1.5, '"80"', 'null'].map((size) => `{"type":"resize","cols":${size},"rows":24}`),
       ...[0, -1, 65_536].map((size) => `{"type":"resize","cols":80,"rows":${size}}`),
     ];
-    for (const text of wrong) {
-      const socket = await world.terminal(ann, id);
-      socket.type(text);
-      assert.equal((await socket.end()).code, 1003, text);
-    }
-    await idle(world, 'compute/terminal');
-    await until(() => world.shells.opened.every((shell) => shell.isClosed && shell.sizes.length === 0));
+    for (const text of typed) socket.type(text);
+    for (const text of passedOver) socket.type(text);
+    const long = `{"type":"${'x'.repeat(2000)}"}`;
+    socket.type(long);
+    const expected = Buffer.from(typed.join('') + long).toString();
+    await until(() => shell.typed() === expected);
+    assert.equal(socket.closed, undefined);
+    assert.deepEqual(shell.sizes, []);
+  });
+
+  test('presses Enter after each text frame of a client that sends lines', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    const socket = await world.connect(terminal, ann, { params: { id }, query: { input: 'lines' } });
+    const shell = await until(() => world.shells.opened[0]);
+    socket.type('ls');
+    socket.type('{"type":"resize","cols":90,"rows":30}');
+    socket.type(Buffer.from('raw'));
+    socket.type('');
+    await until(() => shell.typed() === 'ls\rraw\r');
+    assert.deepEqual(shell.sizes, ['90x30']);
   });
 
   test('keeps what is typed before the shell is there, in order, and its size', async (t) => {
