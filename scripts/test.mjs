@@ -79,7 +79,8 @@ async function main(args) {
       const isBuilt = some !== onCluster || (await built(process.env.TROUPE_TEST_BUILDING));
       if (interrupted) continue;
       if (!isBuilt) {
-        notes.push(`WITHOUT KUBERNETES: its programs could not be built, ${some.length} files of tests did not run`);
+        const lack = `WITHOUT KUBERNETES: its programs could not be built, ${some.length} files of tests did not run`;
+        (isRequired ? problems : notes).push(lack);
         continue;
       }
       ran.push(...some);
