@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request } from 'node:https';
+import { connect as connectRaw } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect } from 'node:tls';
 import { HttpProxy } from '../../transports/h1/server.ts';
@@ -15,22 +16,26 @@ import { certificateContext, TlsFront } from '../../transports/tls/front.ts';
 import { issueCertificate, makeAuthority } from '../../transports/tls/local-ca.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
-import { httpOrigin } from './kit.ts';
+import { httpOrigin, rawOrigin } from './kit.ts';
 
 failOnLeaks();
 
+const LONG_MS = 300_000;
+
 /** The proxy behind TLS; everything goes to an origin that sends back what it gets. */
-async function open(t: TestContext, kind: 'handle' | 'stream') {
+async function open(t: TestContext, kind: 'handle' | 'stream', to?: number) {
   useWires(kind);
   t.after(() => useWires('handle'));
   const authority = await makeAuthority('Troupe (test)', Date.now());
   const context = certificateContext(await issueCertificate(authority, ['a.test'], Date.now()));
-  const origin = await httpOrigin(t, (incoming, response) => incoming.pipe(response));
+  const origin = to ?? (await httpOrigin(t, (incoming, response) => incoming.pipe(response)));
   const upstreams = new Upstreams();
   const proxy = new HttpProxy({
     upstreams,
     route: ({ target }) => ({ forward: { host: '127.0.0.1', port: origin }, target }),
-    onSwitch: (client, to) => splice(client, to, { idleMs: 10_000 }),
+    // None of them may be what ends a connection here.
+    timeouts: { headMs: LONG_MS, idleMs: LONG_MS, stallMs: LONG_MS },
+    onSwitch: (client, to) => splice(client, to, { idleMs: LONG_MS }),
   });
   const front = new TlsFront({
     decide: () => ({ end: context }),
@@ -96,5 +101,42 @@ for (const kind of ['handle', 'stream'] as const) {
     await until(() => proxy.size === 1, { what: 'it is there' });
     gone.destroy();
     await until(() => proxy.size === 0, { what: 'it is gone' });
+  });
+
+  test(`a record that cannot be decrypted ends the connection, whatever it is at, and its alert is sent (${kind})`, async (t) => {
+    let held = 0;
+    const origin = await rawOrigin(t, (socket) => {
+      socket.on('data', (chunk: Buffer) => {
+        if (chunk.includes('Upgrade: x')) {
+          socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nswitched');
+        } else if (chunk.includes('/held')) held++;
+        else socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+      });
+      socket.on('end', () => socket.end());
+    });
+    const { port, ca, proxy } = await open(t, kind, origin);
+    const ask = (target: string, fields = '') => `GET ${target} HTTP/1.1\r\nHost: a.test\r\n${fields}\r\n`;
+    for (const [first, isThere] of [
+      ['', () => true],
+      ['GET / HT', () => true],
+      [ask('/'), (text: string) => text.endsWith('ok')],
+      [ask('/held'), () => held === 1],
+      [ask('/', 'Connection: Upgrade\r\nUpgrade: x\r\n'), (text: string) => text.endsWith('switched')],
+    ] as const) {
+      const raw = connectRaw({ port, host: '127.0.0.1' }).on('error', () => {});
+      const socket = connect({ socket: raw, servername: 'a.test', ca });
+      let text = '';
+      let alert: unknown;
+      socket.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+      socket.on('error', (error) => (alert = error));
+      await once(socket, 'secureConnect');
+      if (first !== '') socket.write(first);
+      await until(() => isThere(text), { what: `the answer to ${first}` });
+      const closed = new Promise((resolve) => socket.once('close', resolve));
+      raw.write(Buffer.concat([Buffer.of(0x17, 3, 3, 0, 40), randomBytes(40)]));
+      await closed;
+      assert.match(String(alert), /bad.record.mac/i, first);
+      await until(() => proxy.size === 0, { what: 'the connection is forgotten' });
+    }
   });
 }

@@ -119,6 +119,9 @@ export class TlsFront {
     const secured = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: [protocol] });
     const timer = setTimeout(() => secured.destroy(), this.#helloMs);
     secured.on('error', () => secured.destroy());
+    // A record that cannot be decrypted after the handshake: its alert has been sent. Of a socket that no tls.Server made, Node tells so by
+    // this event only, and leaves the connection open.
+    secured.on('_tlsError', () => secured.destroy());
     secured.once('close', () => {
       clearTimeout(timer);
       socket.destroy();
