@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 import type { Engine } from '../../proto/ports.ts';
 import type { SshAnswer, SshConnectionInfo, SshDoor, SshQuestion } from '../../proto/ssh-gateway.ts';
 import { SshGateway, type SshGatewayLimits } from '../../transports/ssh/gateway.ts';
-import { generateKeyPair } from '../../transports/ssh/keys.ts';
+import { generateKeyPair, generateRsaKey } from '../../transports/ssh/keys.ts';
 import { fingerprintOf } from '../../transports/ssh/login.ts';
 import { Admission } from '../../transports/tcp/admission.ts';
 import { listenRaw } from '../../transports/tcp/listen.ts';
@@ -68,6 +68,13 @@ export interface SshWorldOptions {
   readonly ingressPort?: number;
 }
 
+let rsa: Promise<string> | undefined;
+/** One for all worlds of a process: to make one takes a second. */
+const rsaHostKey = () => {
+  rsa ??= generateRsaKey();
+  return rsa;
+};
+
 /** Opens one that ends with `t`. */
 export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promise<SshWorld> {
   const sshd = await startSshd(t, [
@@ -99,7 +106,8 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
     },
   };
   const gateway = new SshGateway({
-    hostKeys: [host.privateKey],
+    // As the platform has them: RSA for clients that know nothing newer.
+    hostKeys: [host.privateKey, await rsaHostKey()],
     door,
     log: silentLog,
     containers: {

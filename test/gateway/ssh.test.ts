@@ -371,6 +371,32 @@ test('keys of every type that the platform takes open the container; RSA with SH
   }
 });
 
+test('an RSA host key signs with SHA-2 only, and SHA-1 is not offered', real, async (t) => {
+  const world = await openSsh(t);
+  const loginWith = (algorithm: string) =>
+    run('ssh', [
+      ...[
+        '-o',
+        `HostKeyAlgorithms=${algorithm}`,
+        '-o',
+        'StrictHostKeyChecking=no',
+        '-o',
+        'UserKnownHostsFile=/dev/null',
+      ],
+      ...world.options,
+      ...['-p', String(world.port), `${CONTAINER}@127.0.0.1`, 'echo in'],
+    ]);
+  for (const algorithm of ['rsa-sha2-256', 'rsa-sha2-512', 'ssh-ed25519']) {
+    const ended = await loginWith(algorithm);
+    assert.equal(ended.stdout.toString(), 'in\n', `${algorithm} ${ended.stderr}`);
+  }
+  const refused = await loginWith('ssh-rsa');
+  assert.match(
+    refused.stderr,
+    /no matching host key type found. Their offer: ssh-ed25519,rsa-sha2-512,rsa-sha2-256\r?\n/,
+  );
+});
+
 test('every cipher that is offered carries a transfer whole', real, async (t) => {
   const world = await openSsh(t);
   const bytes = randomBytes(1_500_000);

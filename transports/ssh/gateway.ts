@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 import ssh2, { type Client, type Connection, type ParsedKey } from 'ssh2';
 import { EngineError, type Log } from '../../proto/ports.ts';
 import type { SshDoor, SshQuestion } from '../../proto/ssh-gateway.ts';
-import { OFFERED, TOWARDS_CONTAINERS } from './algorithms.ts';
+import { OFFERED, RSA_SIGNATURES, TOWARDS_CONTAINERS } from './algorithms.ts';
 import { type ContainerLoginOptions, logInto } from './container-login.ts';
 import { Doorkeeper, type DoorLimits, type Visitor } from './doorkeeper.ts';
 import { serveForwards } from './forwards.ts';
@@ -89,7 +89,7 @@ export class SshGateway {
     this.#sweeper = new Sweeper(options.limits);
     this.#server = new ssh2.Server(
       {
-        hostKeys: options.hostKeys.map((text) => ({ key: hostKey(text) })),
+        hostKeys: options.hostKeys.flatMap(hostKeysOf),
         algorithms: OFFERED,
         ident: 'Troupe',
         keepaliveInterval: options.limits?.keepaliveMs ?? KEEPALIVE_MS,
@@ -267,10 +267,12 @@ export class SshGateway {
 }
 
 /** Throws what is wrong with a key that cannot be read. */
-function hostKey(text: string): ParsedKey {
+function hostKeysOf(text: string): { readonly key: ParsedKey }[] {
   const key = signingKey(text);
   if (key instanceof Error) throw key;
-  return key;
+  if (key.type !== 'ssh-rsa') return [{ key }];
+  // Under its own name ssh2 would offer SHA-1 with it, whatever algorithms it was told.
+  return RSA_SIGNATURES.map((type) => ({ key: Object.create(key, { type: { value: type, enumerable: true } }) }));
 }
 
 interface ContainerConnection {
