@@ -207,6 +207,31 @@ describe('H12: an origin', () => {
     });
   }
 
+  for (const [what, method, announced] of [
+    ['a length to HEAD', 'HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 57\r\n\r\n'],
+    ['chunks to HEAD', 'HEAD', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'],
+    ['a length with 204', 'GET', 'HTTP/1.1 204 No Content\r\nContent-Length: 57\r\n\r\n'],
+  ] as const) {
+    test(`that announces ${what}, and sends the body later, is not asked on that connection again`, async (t) => {
+      // The body comes behind the next request, or when the connection ends: as late as can be.
+      const bad = await rawOrigin(t, (socket) => {
+        let isFirst = true;
+        socket.on('data', () => {
+          socket.write(isFirst ? announced : EXTRA);
+          isFirst = false;
+        });
+        socket.on('end', () => socket.end());
+      });
+      const proxy = await openProxy(t, bad);
+      const client = await rawClient(t, proxy.port);
+      for (let i = 1; i <= 3; i++) {
+        client.send(GET.replace('GET', method));
+        await client.sees(new RegExp(`^(HTTP/1\\.1 20\\d [^\\n]*\\n(?:[^\\n]+\\n)*\\r\\n){${i}}$`));
+      }
+      assert.ok(!client.text().includes('poison'), client.text());
+    });
+  }
+
   test('that answers before the request has come whole ends that connection with its answer', async (t) => {
     const { port, connections } = await origin(t, OK);
     const proxy = await openProxy(t, port);

@@ -302,6 +302,35 @@ describe('an origin that does not keep to the order', () => {
     }
   });
 
+  test('that looks at a second request only when something new comes is asked one by one, and nobody waits for it', async (t) => {
+    // As servers with a thread for each socket that is ready: what came along with a request stays in their buffer.
+    let kept = 0;
+    let most = 0;
+    const port = await rawOrigin(t, (socket) => {
+      const waiting: string[] = [];
+      socket.on('data', (chunk: Buffer) => {
+        const targets = [...chunk.toString('latin1').matchAll(/^GET (\S+) /gm)].map(([, target]) => target ?? '');
+        most = Math.max(most, targets.length);
+        waiting.push(...targets);
+        const target = waiting.shift();
+        if (target !== undefined) respond({ socket, target, method: 'GET', before: 0 });
+        kept += waiting.length;
+      });
+    });
+    const proxy = await openProxy(t, port, { pipelined: [port], timeouts: { stallMs: 300_000 } });
+    const clients = await clientsOf(t, proxy, 12);
+    for (let i = 0; kept === 0; i++) {
+      assert.ok(i < 500);
+      await round(clients, `r${i}`);
+    }
+    assert.equal(most, 2);
+    const before = kept;
+    for (let i = 0; i < 20; i++) await round(clients, `after${i}`);
+    // The pipes that were open already may each keep one.
+    assert.ok(kept - before <= 8, `kept ${kept - before} more`);
+    assert.deepEqual([...new Set(proxy.log.map(({ status }) => status))], [200]);
+  });
+
   test('that ends a connection with more than one request is asked one by one', async (t) => {
     let isRefused = 0;
     const port = await rawOrigin(t, (socket) => {

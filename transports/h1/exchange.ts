@@ -92,10 +92,13 @@ export class Exchange implements ResponseReader {
     else this.#startAlone();
   }
 
-  /** Whether it may be sent before others have been answered: if they break off it is sent again, and nothing is switched or awaited. */
+  /**
+   * Whether it may be sent before others have been answered: if they break off it is sent again, and nothing is switched or awaited. HEAD
+   * may not: an origin that wrongly sends a body with its answer would send it to whoever is behind.
+   */
   get #mayShare(): boolean {
     const { method, framing, upgrade } = this.#forward.head;
-    return (method === 'GET' || method === 'HEAD') && framing.kind === 'none' && upgrade.length === 0;
+    return method === 'GET' && framing.kind === 'none' && upgrade.length === 0;
   }
 
   #startAlone(): void {

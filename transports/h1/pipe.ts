@@ -15,7 +15,7 @@ const FEW_ANSWERS = 10;
 export interface PipeOwner {
   /** An answer came to its end while others wait: the origin does as it should. */
   onProof(): void;
-  /** The connection ended unannounced or too early, or an answer was none, while others waited. */
+  /** The connection ended unannounced or too early, or an answer was none, while others waited; or one that came behind another got none. */
   onFailure(): void;
   /** It takes no more requests. */
   onRetired(pipe: Pipe): void;
@@ -56,7 +56,7 @@ export class Pipe implements WireReader {
       this.#isCollecting = true;
       setImmediate(this.#send);
     } else if (!this.#isCollecting) return undefined;
-    const place = new Place(this);
+    const place = new Place(this, length > 0);
     this.#places.push(place);
     return place;
   }
@@ -66,7 +66,12 @@ export class Pipe implements WireReader {
     const [first] = this.#places;
     if (first === undefined || now - this.since < PATIENCE_MS) return;
     if (first.isAbandoned) this.#end();
-    else if (this.#places.length > 1) this.#retire();
+    else if (first.isKeptWaiting) {
+      // Its origin took the request with one before it, and looks at it no more until something new comes: servers with a thread for each ready
+      // socket do so. Or its answer takes long: then it is asked for again, once and alone.
+      this.#owner.onFailure();
+      this.#end();
+    } else if (this.#places.length > 1) this.#retire();
   }
 
   /** Takes no more requests, and ends with the last. */
@@ -178,10 +183,19 @@ class Place implements Lease {
   readonly isReused = true;
   isAbandoned = false;
   readonly #pipe: Pipe;
+  /** Whether it was sent behind another. */
+  readonly #isBehind: boolean;
+  #hasBegun = false;
   #reader: ResponseReader | undefined;
 
-  constructor(pipe: Pipe) {
+  constructor(pipe: Pipe, isBehind: boolean) {
     this.#pipe = pipe;
+    this.#isBehind = isBehind;
+  }
+
+  /** Whether those before it are answered (it is the first), and it has no byte of an answer. */
+  get isKeptWaiting(): boolean {
+    return this.#isBehind && !this.#hasBegun;
   }
 
   attach(reader: ResponseReader): void {
@@ -194,6 +208,7 @@ class Place implements Lease {
 
   /** Where the next answer begins; everything is this one's while it goes on. */
   take(bytes: Buffer, from: number): number {
+    this.#hasBegun = true;
     return this.#reader?.take(bytes, from) ?? bytes.length;
   }
 

@@ -11,7 +11,7 @@ export interface ResponseHead {
   readonly minor: 0 | 1;
   readonly fields: readonly Field[];
   readonly framing: Framing;
-  /** Whether the origin takes another request on this connection. */
+  /** Whether another request may go on this connection. */
   readonly keepAlive: boolean;
   /** Protocols of `101 Switching Protocols`, in lower case. */
   readonly upgrade: readonly string[];
@@ -42,7 +42,7 @@ export function readResponseHead(text: string, method: string): ResponseHead | s
   const connection = valuesOf(fields, 'connection');
   const options = elementsOf(connection);
   const framing = framingOfResponse(said, status, method);
-  const closes = options.includes('close') || framing.kind === 'until_close';
+  const closes = options.includes('close') || framing.kind === 'until_close' || mayBringMore(said, status, method);
   return {
     status,
     reason,
@@ -59,4 +59,13 @@ export function readResponseHead(text: string, method: string): ResponseHead | s
 function framingOfResponse(said: Framing | undefined, status: number, method: string): Framing {
   if (method === 'HEAD' || status < 200 || status === 204 || status === 304) return { kind: 'none' };
   return said ?? { kind: 'until_close' };
+}
+
+/**
+ * Whether a body may follow that must not be there: of HEAD and 204 it is announced in vain, and an origin that sends it all the same, later
+ * than the head, would answer the next request with it. 304 announces the length of what it stands for as a matter of course.
+ */
+function mayBringMore(said: Framing | undefined, status: number, method: string): boolean {
+  if (method !== 'HEAD' && status !== 204) return false;
+  return said?.kind === 'chunked' || (said?.kind === 'length' && said.length > 0);
 }
