@@ -28,7 +28,8 @@ echo "fetching the source of Kubernetes $version"
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
   sed -n -E 's/^(deb|URIs:) +(\[[^]]*\] +)?(https?:[^ ]*\/debian)\/?( .*)?$/\3/p' | awk 'NR == 1' || true)
 mkdir -p apt/lists/partial
-echo "deb-src ${mirror:-http://deb.debian.org/debian} bookworm main" >apt/sources.list
+[ -n "$mirror" ] || { echo "the apt of this machine names no Debian archive to take the source from" >&2; exit 1; }
+echo "deb-src $mirror bookworm main" >apt/sources.list
 options=(-o Dir::Etc::SourceList="$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$work/apt/lists" -o APT::Sandbox::User=root)
 apt-get "${options[@]}" update -q
 apt-get "${options[@]}" source -q kubernetes

@@ -29,6 +29,7 @@ export async function countingEngine(
   const list = JSON.stringify(
     containers.map(({ id, userId }) => ({
       Id: id,
+      Names: [`/troupe-${installation}-${id}`],
       State: 'running',
       Labels: { 'troupe.installation': installation, 'troupe.container': id, 'troupe.user': userId },
     })),

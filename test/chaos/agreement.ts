@@ -38,7 +38,10 @@ const row = z.object({
 export async function dockerContainers(docker: DockerClient): Promise<{ dockerId: string; id: string }[]> {
   const filters = JSON.stringify({ label: ['troupe.container'] });
   const found = await docker.json('GET', '/containers/json', listed, { query: { all: true, filters } });
-  return found.map(({ Id, Labels }) => ({ dockerId: Id, id: Labels['troupe.container'] ?? '' }));
+  // Helpers have the label too, with nothing in it.
+  return found
+    .map(({ Id, Labels }) => ({ dockerId: Id, id: Labels['troupe.container'] ?? '' }))
+    .filter(({ id }) => id !== '');
 }
 
 /** What does not agree, in sentences; empty when all does, and nothing is under way. */

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import type { Engine } from '../../proto/ports.ts';
+import { hostAptSettings } from '../../transports/docker/apt-sources.ts';
 import { type BaseImage, debianBaseImage } from '../../transports/docker/base-image.ts';
 import { DockerClient } from '../../transports/docker/client.ts';
 import { dockerEngine } from '../../transports/docker/engine.ts';
@@ -65,8 +66,7 @@ describe('the Debian base image', { skip: skip() }, () => {
     assert.equal(await present(broken), false);
 
     const given = await debianBaseImage({
-      ...settings,
-      mirror: 'http://deb.debian.org/debian',
+      ...(await hostAptSettings()),
       inside: [`// ${process.pid}`],
     });
     const stop = new AbortController();

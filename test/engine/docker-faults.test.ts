@@ -121,7 +121,7 @@ describe('a faulty Docker Engine', () => {
     const event = {
       Type: 'container',
       Action: 'die',
-      Actor: { Attributes: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
+      Actor: { Attributes: { 'troupe.installation': 'f', 'troupe.container': 'a', name: 'troupe-f-a' } },
     };
     await begin((_request, response) => {
       response.write(`${JSON.stringify(event)}\ngarbage\n{"Type":"conta`);
@@ -168,6 +168,7 @@ describe('a faulty Docker Engine', () => {
     const view = {
       Id: 'f00',
       State: { Status: 'running', Running: true, ExitCode: 0, StartedAt: '0001-01-01T00:00:00Z' },
+      Name: '/troupe-f-a',
       Config: { Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
       HostConfig: {},
       NetworkSettings: {},
@@ -191,6 +192,7 @@ describe('a faulty Docker Engine', () => {
     const view = {
       Id: 'f00',
       State: { Status: 'exited', Running: false, ExitCode: 0, StartedAt: '0001-01-01T00:00:00Z' },
+      Name: '/troupe-f-a',
       Config: { Tty: true, Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
       HostConfig: {},
       NetworkSettings: {},
@@ -289,7 +291,11 @@ describe('a faulty Docker Engine', () => {
   const unstartable = async (answers: { status: number; message: string }[]): Promise<string[]> => {
     const calls: string[] = [];
     const view = {
-      ...{ Id: 'f00', Config: { Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } } },
+      ...{
+        Id: 'f00',
+        Name: '/troupe-f-a',
+        Config: { Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
+      },
       ...{ State: { Status: 'created', Running: false, ExitCode: 0, StartedAt: '0001-01-01T00:00:00Z' } },
       ...{ HostConfig: {}, NetworkSettings: { Networks: { 'troupe-f-a': { IPAddress: '' } } } },
     };
@@ -333,6 +339,7 @@ describe('a faulty Docker Engine', () => {
     const view = {
       Id: 'f00',
       State: { Status: 'running', Running: true, ExitCode: 0, StartedAt: '0001-01-01T00:00:00Z' },
+      Name: '/troupe-f-a',
       Config: { Labels: { 'troupe.installation': 'f', 'troupe.container': 'a' } },
       HostConfig: {},
       NetworkSettings: {},

@@ -155,7 +155,7 @@ describe('hardening of containers on Docker', { skip: dockerSkip() }, () => {
       await inside('ls -ldn /etc/troupe /etc/troupe/authorized_keys'),
       /^drwxr-xr-x +\d+ 0 +0 .*\n-rw------- +1 0 +0 /,
     );
-    const filters = JSON.stringify({ label: [`troupe.installation=${under.installation}`, 'troupe.helper'] });
+    const filters = JSON.stringify({ label: [`troupe.installation=${under.installation}`, 'troupe.helper=hard'] });
     const helpers = await under.client.json('GET', '/containers/json', z.array(z.unknown()), {
       query: { all: true, filters },
     });

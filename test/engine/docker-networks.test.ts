@@ -243,8 +243,8 @@ describe('the machine of a Docker Engine', { skip: dockerSkip() }, () => {
       assert.deepEqual(await run('readlink /proc/self/ns/net'), { code: 0, said: readlinkSync('/proc/self/ns/net') });
       assert.deepEqual(await run('echo one; echo two; exit 3'), { code: 3, said: 'two' });
       assert.equal((await run(firewallScript)).code, 0);
-      const helper = { 'troupe.installation': naming.installation, 'troupe.helper': 'keys' };
-      await client.call('POST', '/containers/create', { body: { Image: image.reference, Labels: helper } });
+      const { name, labels: Labels } = naming.helper('keys');
+      await client.call('POST', '/containers/create', { query: { name }, body: { Image: image.reference, Labels } });
       await removeHelpers(client, naming);
       const filters = naming.filters();
       const kept = () =>

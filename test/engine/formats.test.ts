@@ -9,6 +9,7 @@ import { EngineError } from '../../proto/ports.ts';
 import { mirrorsIn, settingsIn } from '../../transports/docker/apt-sources.ts';
 import { debianBaseImage } from '../../transports/docker/base-image.ts';
 import { negotiate } from '../../transports/docker/client.ts';
+import { debianRecipe } from '../../transports/docker/debian-recipe.ts';
 import { changedContainer } from '../../transports/docker/events.ts';
 import { parseImageReference } from '../../transports/docker/image-reference.ts';
 import { authHeader, pullError } from '../../transports/docker/images.ts';
@@ -109,13 +110,28 @@ describe('docker events', () => {
   const event = (change: object): object => ({
     Type: 'container',
     Action: 'die',
-    Actor: { ID: 'f00', Attributes: { 'troupe.installation': 'here', 'troupe.container': 'abc', exitCode: '0' } },
+    Actor: {
+      ID: 'f00',
+      Attributes: { 'troupe.installation': 'here', 'troupe.container': 'abc', name: 'troupe-here-abc', exitCode: '0' },
+    },
     ...change,
   });
 
   it('name the container that changed', () => {
     assert.equal(changedContainer(event({}), naming), 'abc');
     assert.equal(changedContainer(event({ Action: 'destroy' }), naming), 'abc');
+  });
+
+  it('of a container that only has the labels of another are passed over', () => {
+    const labelled = { 'troupe.installation': 'here', 'troupe.container': 'abc' };
+    for (const more of [
+      { name: 'troupe-here-def' },
+      { name: 'troupe-here-abc', 'troupe.helper': 'x' },
+      { name: 'troupe-here-', 'troupe.container': '' },
+      { name: 'troupe-here-../x', 'troupe.container': '../x' },
+    ]) {
+      assert.equal(changedContainer(event({ Actor: { Attributes: { ...labelled, ...more } } }), naming), undefined);
+    }
   });
 
   it('of others, of commands, and garbage are passed over', () => {
@@ -296,15 +312,15 @@ describe('apt settings of the machine', () => {
     assert.deepEqual(mirrorsIn(lines), { mirror: 'http://m.example/debian', securityMirror: undefined });
   });
 
-  it('fall back to what everyone has, and never take credentials or other distributions', () => {
+  it('name no mirror where there is none, and never take credentials or other distributions', async () => {
     const other =
-      'deb http://archive.ubuntu.com/ubuntu jammy main\ndeb http://u:p@m.example/debian x main\ndeb file:/srv/debian x main';
-    assert.equal(mirrorsIn(other).mirror, 'http://deb.debian.org/debian');
-    assert.equal(mirrorsIn('').securityMirror, 'http://deb.debian.org/debian-security');
-    assert.equal(
-      mirrorsIn('Types: deb\nEnabled: no\nURIs: http://m.example/debian\n').mirror,
-      'http://deb.debian.org/debian',
-    );
+      'deb http://m.example/ubuntu jammy main\ndeb http://u:p@m.example/debian x main\ndeb file:/srv/debian x main';
+    for (const text of [other, '', 'Types: deb\nEnabled: no\nURIs: http://m.example/debian\n']) {
+      assert.deepEqual(mirrorsIn(text), { mirror: undefined, securityMirror: undefined });
+    }
+    // mmdebstrap then has a default of its own.
+    const recipe = await debianRecipe({ ...mirrorsIn(''), build: [], inside: [] });
+    assert.equal(recipe.sources, undefined);
   });
 
   it('hand a proxy on to the containers only when it holds no password and is not local', () => {

@@ -59,7 +59,7 @@ test('alerts: ends that were asked for are no crashes, and an event that comes t
   const event = (Action: string, timeNano: number) =>
     lives.count({
       ...{ Type: 'container', Action, timeNano },
-      Actor: { Attributes: { 'troupe.installation': 'here', 'troupe.container': 'abc' } },
+      Actor: { Attributes: { 'troupe.installation': 'here', 'troupe.container': 'abc', name: 'troupe-here-abc' } },
     });
   const tell = (...actions: string[]) => {
     for (const action of actions) {

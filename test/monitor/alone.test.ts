@@ -110,6 +110,7 @@ describe('the monitor alone', {
     const user = { id: userId, username: 'ann', isAdmin: false };
     ({ token } = await sessionTokens(SECRET, 3600, { now: Date.now })(user));
     const created = await client.json('POST', '/containers/create', z.object({ Id: z.string() }), {
+      query: { name: `troupe-${INSTALLATION}-${containerId}` },
       body: {
         Image: image.reference,
         Cmd: ['sleep', '3600'],

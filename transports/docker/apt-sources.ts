@@ -6,8 +6,8 @@ import { systemPath } from './run.ts';
 
 /** How packages are fetched. */
 export interface AptSettings {
-  /** Address of the Debian archive. */
-  readonly mirror: string;
+  /** Address of the Debian archive; undefined when this machine's apt has none, and mmdebstrap's own choice holds. */
+  readonly mirror: string | undefined;
   /** Address of the security archive; undefined when this machine's own mirror has none. */
   readonly securityMirror: string | undefined;
   /** Settings as `Name "value";`, for the build. */
@@ -16,15 +16,9 @@ export interface AptSettings {
   readonly inside: readonly string[];
 }
 
-/** What anyone with access to the internet can use. */
-export const defaultMirrors = {
-  mirror: 'http://deb.debian.org/debian',
-  securityMirror: 'http://deb.debian.org/debian-security',
-} as const;
-
 const wantedSettings = /^(Acquire::(?:(?:http|https)::Proxy|Check-Valid-Until|Check-Date)) "([^"\r\n]*)";$/;
 
-/** This machine's own mirrors and proxy, so that a build works wherever its `apt-get install` does. Defaults when it has no apt. */
+/** This machine's own mirrors and proxy, so that a build works wherever its `apt-get install` does. No mirror when it has no apt, or that of another distribution. */
 export async function hostAptSettings(aptFolder = '/etc/apt'): Promise<AptSettings> {
   const files = [join(aptFolder, 'sources.list')];
   const parts = await readdir(join(aptFolder, 'sources.list.d')).catch(() => []);
@@ -41,7 +35,7 @@ export async function hostAptSettings(aptFolder = '/etc/apt'): Promise<AptSettin
 export function mirrorsIn(text: string): Pick<AptSettings, 'mirror' | 'securityMirror'> {
   const addresses = [...oneLineAddresses(text), ...stanzaAddresses(text)].filter(usable);
   const mirror = addresses.find((address) => /\/debian\/?$/.test(address));
-  if (mirror === undefined) return defaultMirrors;
+  if (mirror === undefined) return { mirror, securityMirror: undefined };
   const security = addresses.find((address) => /\/debian-security\/?$/.test(address));
   return { mirror: trimmed(mirror), securityMirror: security === undefined ? undefined : trimmed(security) };
 }

@@ -22,7 +22,7 @@ export const contractChanges: readonly string[] = [
 ];
 
 /**
- * The base image made from Debian packages with mmdebstrap, from the mirror this machine's own apt uses. Named
+ * The base image made from Debian packages with mmdebstrap, from the mirror this machine's own apt uses, else mmdebstrap's default. Named
  * `troupe/base:<hash of the recipe>`, so it is built once, and again when the recipe changes.
  */
 export async function debianBaseImage(settings?: AptSettings): Promise<BaseImage> {

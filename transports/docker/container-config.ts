@@ -1,7 +1,6 @@
 import type { ContainerSpec } from '../../proto/ports.ts';
 import { parseImageReference } from './image-reference.ts';
-import { keysFolder } from './keys.ts';
-import { checkedMountPaths, labels, type Naming } from './naming.ts';
+import { checkedMountPaths, keysFolder, labels, type Naming, noHealthcheck } from './naming.ts';
 
 /** The limits of a container in Docker's units. */
 export interface DockerLimits {
@@ -72,7 +71,8 @@ export function containerConfig(spec: ContainerSpec, naming: Naming, machineCpus
   return {
     Image: parseImageReference(spec.image).full,
     Hostname: spec.hostname,
-    Labels: own,
+    Labels: naming.containerLabels(spec.id, spec.userId),
+    Healthcheck: noHealthcheck,
     Tty: false,
     OpenStdin: false,
     HostConfig: {

@@ -1,9 +1,12 @@
 import { z } from 'zod';
 import type { ContainerState } from '../../proto/ports.ts';
+import type { FoundContainer } from './naming.ts';
 
 /** What we read of `GET /containers/{id}/json`. */
 export const containerView = z.object({
   Id: z.string(),
+  /** With a slash in front. */
+  Name: z.string().default(''),
   /** The image's id, whatever its tag names by now. */
   Image: z.string().default(''),
   State: z.object({
@@ -39,6 +42,28 @@ export const containerView = z.object({
 
 /** A container as Docker describes it. */
 export type ContainerView = z.infer<typeof containerView>;
+
+/** What we read of each container in `GET /containers/json`, and of `GET /system/df`. */
+export const listedContainer = z.object({
+  Id: z.string(),
+  Names: z.array(z.string()).nullable().default(null),
+  State: z.string().default(''),
+  Labels: z.record(z.string(), z.string()).nullable().default(null),
+  Mounts: z
+    .array(z.object({ Name: z.string().optional() }))
+    .nullable()
+    .default(null),
+});
+
+/** What a list says of whose container it is. */
+export function foundIn(listed: z.infer<typeof listedContainer>): FoundContainer {
+  return { labels: listed.Labels, names: listed.Names ?? [], mounts: listed.Mounts ?? [] };
+}
+
+/** What a description says of whose container it is. */
+export function foundAs(view: ContainerView): FoundContainer {
+  return { labels: view.Config.Labels, names: [view.Name], mounts: view.Mounts };
+}
 
 /** Docker's description in the platform's words. `network` is ours: the address is the one there. */
 export function stateOf(id: string, view: ContainerView, network: string): ContainerState {

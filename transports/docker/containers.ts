@@ -3,23 +3,17 @@ import { z } from 'zod';
 import { type ContainerSpec, type ContainerState, EngineError } from '../../proto/ports.ts';
 import type { DockerClient } from './client.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
-import { type ContainerView, containerView, stateOf } from './container-view.ts';
+import { type ContainerView, containerView, foundAs, foundIn, listedContainer, stateOf } from './container-view.ts';
 import { isReply } from './errors.ts';
 import type { HostFirewall } from './firewall.ts';
 import { parseImageReference } from './image-reference.ts';
-import { keysFolder, removeHelpers, writeAuthorizedKeys } from './keys.ts';
+import { removeHelpers, writeAuthorizedKeys } from './keys.ts';
 import type { LostTasks } from './lost-tasks.ts';
-import { checkedMountPaths, type Naming } from './naming.ts';
+import { checkedMountPaths, keysFolder, type Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { removeVolumes } from './volumes.ts';
 
-const containerList = z.array(
-  z.object({
-    Id: z.string(),
-    State: z.string().default(''),
-    Labels: z.record(z.string(), z.string()).nullable().default(null),
-  }),
-);
+const containerList = z.array(listedContainer);
 const imageView = z.object({ Id: z.string() });
 const machineInfo = z.object({ NCPU: z.number().positive() });
 
@@ -99,7 +93,7 @@ export class Containers {
         if (!isReply(error, 409)) throw error;
         // Another call is making it: Docker holds the name before it shows the container. Unless the name is somebody else's.
         const holder = await this.#view(this.#naming.container(spec.id));
-        const foreign = holder !== undefined && this.#naming.idOf(holder.Config.Labels) !== spec.id;
+        const foreign = holder !== undefined && this.#naming.containerOf(foundAs(holder)) !== spec.id;
         if (foreign || tries === 100) throw error;
         await delay(100);
       }
@@ -213,7 +207,7 @@ export class Containers {
     const found = await this.#client.json('GET', '/containers/json', containerList, {
       query: { all: true, filters: this.#naming.filters() },
     });
-    const ids = found.map((one) => this.#naming.idOf(one.Labels)).filter((id) => id !== undefined);
+    const ids = found.map((one) => this.#naming.containerOf(foundIn(one))).filter((id) => id !== undefined);
     const states: ContainerState[] = [];
     const walk = async (): Promise<void> => {
       for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
@@ -240,6 +234,7 @@ export class Containers {
       query: { all: true, filters: this.#naming.filters() },
     });
     const bridge = await this.#networks.anyBridge();
+    // Those that only look like ours among them: nothing of theirs is to be ended.
     const running = found.filter(({ State }) => !/^(?:created|exited|dead)$/.test(State)).map(({ Id }) => Id);
     // Nothing of ours was ever there, or a bridge would be.
     if (bridge !== undefined) await this.#lost?.endAllBut(running, starting, bridge);
@@ -266,7 +261,7 @@ export class Containers {
     return view;
   }
 
-  /** Docker's description, found by name or, when it was renamed, by label. Questions at the same time share one answer. */
+  /** Docker's description, found by name or, when it was renamed, by its volume of keys. Questions at the same time share one answer. */
   find(id: string): Promise<ContainerView | undefined> {
     const running = this.#looking.get(id);
     if (running !== undefined) return running;
@@ -277,12 +272,12 @@ export class Containers {
 
   async #look(id: string): Promise<ContainerView | undefined> {
     const named = await this.#view(this.#naming.container(id));
-    if (named !== undefined && this.#naming.idOf(named.Config.Labels) === id) return named;
+    if (named !== undefined && this.#naming.containerOf(foundAs(named)) === id) return named;
     const found = await this.#client.json('GET', '/containers/json', containerList, {
       query: { all: true, filters: this.#naming.filters(id) },
     });
-    const first = found[0];
-    return first === undefined ? undefined : this.#view(first.Id);
+    const renamed = found.find((one) => this.#naming.containerOf(foundIn(one)) === id);
+    return renamed === undefined ? undefined : this.#view(renamed.Id);
   }
 
   async #view(nameOrId: string): Promise<ContainerView | undefined> {

@@ -10,8 +10,8 @@ export interface DebianRecipe {
   readonly suite: string;
   readonly architecture: string;
   readonly packages: readonly string[];
-  /** Text of sources.list, for the build and inside. */
-  readonly sources: string;
+  /** Text of sources.list, for the build and inside; undefined: mmdebstrap's default for the suite. */
+  readonly sources: string | undefined;
   /** apt settings that only the build has. */
   readonly buildSettings: readonly string[];
   /** Options of dpkg, kept inside: what is stripped stays stripped. */
@@ -49,11 +49,12 @@ const lastSteps = [
 export async function debianRecipe(settings: AptSettings): Promise<DebianRecipe> {
   const { mirror, securityMirror, build, inside } = settings;
   const option = '[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]';
-  const sources = [
-    `deb ${option} ${mirror} ${suite} main`,
-    `deb ${option} ${mirror} ${suite}-updates main`,
-    ...(securityMirror === undefined ? [] : [`deb ${option} ${securityMirror} ${suite}-security main`]),
+  const archives = [
+    [mirror, suite],
+    [mirror, `${suite}-updates`],
+    ...(securityMirror === undefined ? [] : [[securityMirror, `${suite}-security`]]),
   ];
+  const sources = archives.map(([address, release]) => `deb ${option} ${address} ${release} main\n`).join('');
   const packages = (await readFile(join(baseImageFolder(), 'packages'), 'utf8'))
     .split('\n')
     .filter((line) => line !== '');
@@ -63,7 +64,7 @@ export async function debianRecipe(settings: AptSettings): Promise<DebianRecipe>
     suite,
     architecture: process.arch,
     packages,
-    sources: `${sources.join('\n')}\n`,
+    sources: mirror === undefined ? undefined : sources,
     buildSettings: build,
     dpkgOptions,
     lastSteps,

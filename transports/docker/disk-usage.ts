@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import type { DockerClient } from './client.ts';
+import { foundIn, listedContainer } from './container-view.ts';
 import type { Naming } from './naming.ts';
 
 const labelled = z.record(z.string(), z.string()).nullable().default(null);
 const diskUsage = z.object({
   Containers: z
-    .array(z.object({ Labels: labelled, SizeRw: z.number().default(0) }))
+    .array(listedContainer.extend({ SizeRw: z.number().default(0) }))
     .nullable()
     .default(null),
   Volumes: z
@@ -31,12 +32,11 @@ export async function diskUsageOf(
     signal,
   });
   const sums = new Map<string, number>();
-  const add = (found: Record<string, string> | null, bytes: number): void => {
-    const id = naming.idOf(found);
+  const add = (id: string | undefined, bytes: number): void => {
     // Docker says -1 for "not known".
     if (id !== undefined && bytes > 0) sums.set(id, (sums.get(id) ?? 0) + bytes);
   };
-  for (const container of disk.Containers ?? []) add(container.Labels, container.SizeRw);
-  for (const volume of disk.Volumes ?? []) add(volume.Labels, volume.UsageData?.Size ?? 0);
+  for (const container of disk.Containers ?? []) add(naming.containerOf(foundIn(container)), container.SizeRw);
+  for (const volume of disk.Volumes ?? []) add(naming.idOf(volume.Labels), volume.UsageData?.Size ?? 0);
   return sums;
 }

@@ -26,11 +26,16 @@ const dockerEvent = z.object({
   Actor: z.object({ Attributes: z.record(z.string(), z.string()).default({}) }),
 });
 
+/** The platform's id of an event's container. Docker writes the name behind the labels, so no label can pass for it. */
+export function containerOfEvent(attributes: Readonly<Record<string, string>>, naming: Naming): string | undefined {
+  return naming.containerOf({ labels: attributes, names: [`/${attributes.name ?? ''}`] });
+}
+
 /** The platform's id in a line of /events, or undefined when it is not a change of a container of this installation. */
 export function changedContainer(line: unknown, naming: Naming): string | undefined {
   const event = dockerEvent.safeParse(line);
   if (!event.success || !watchedActions.includes(event.data.Action)) return undefined;
-  return naming.idOf(event.data.Actor.Attributes);
+  return containerOfEvent(event.data.Actor.Attributes, naming);
 }
 
 /** Times of a watch, in milliseconds. */

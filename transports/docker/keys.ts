@@ -1,21 +1,19 @@
 import { z } from 'zod';
 import type { DockerClient } from './client.ts';
-import type { ContainerView } from './container-view.ts';
+import { type ContainerView, foundIn, listedContainer } from './container-view.ts';
 import { isReply } from './errors.ts';
-import { labels, type Naming } from './naming.ts';
+import { createHelper } from './helper-image.ts';
+import { keysFolder, labels, type Naming } from './naming.ts';
 import { tar } from './tar.ts';
 
 /** Where the images' sshd looks for the platform's keys (deploy/base-image). */
 export const authorizedKeysPath = '/etc/troupe/authorized_keys';
-/** A volume is mounted there, for reading only. */
-export const keysFolder = '/etc/troupe';
-
-const created = z.object({ Id: z.string() });
 
 /**
  * Replaces a container's authorized keys, running or not. Owner and modes are what sshd's StrictModes asks for (sshd_config(5)).
  * Docker writes nothing into a volume that is mounted for reading only, so it is done through a second container that has the volume
- * too, is never started, and goes at once. Rejects with EngineError.
+ * too, is never started, and goes at once. That one is made from nothing: an image may bring volumes, which Docker would copy each time,
+ * labels and health checks. Rejects with EngineError.
  */
 export async function writeAuthorizedKeys(
   client: DockerClient,
@@ -27,17 +25,9 @@ export async function writeAuthorizedKeys(
   const volume = view.Mounts.find((mount) => mount.Destination === keysFolder && !mount.RW)?.Name;
   // Made by a version without the volume: the folder is the container's own.
   if (volume === undefined) return put(client, view.Id, archive);
-  const { Id } = await client.json('POST', '/containers/create', created, {
-    body: {
-      Image: view.Image,
-      Cmd: ['-'],
-      // Its value says whose it is, should dockerd be killed before it goes.
-      Labels: { [labels.installation]: naming.installation, [labels.helper]: naming.idOf(view.Config.Labels) ?? '' },
-      HostConfig: {
-        NetworkMode: 'none',
-        Mounts: [{ Type: 'volume', Source: volume, Target: keysFolder, VolumeOptions: { NoCopy: true } }],
-      },
-    },
+  // Its label says whose it is, should dockerd be killed before it goes.
+  const Id = await createHelper(client, naming.helper(naming.idOf(view.Config.Labels) || 'keys'), {
+    Mounts: [{ Type: 'volume', Source: volume, Target: keysFolder, VolumeOptions: { NoCopy: true } }],
   });
   try {
     await put(client, Id, archive);
@@ -75,7 +65,7 @@ function keysArchive(authorizedKeys: readonly string[]): Buffer {
   );
 }
 
-const helperList = z.array(z.object({ Id: z.string(), Created: z.number() }));
+const helperList = z.array(listedContainer.extend({ Created: z.number() }));
 
 /** Removes helpers that were left when platform or dockerd died, when they are older than `olderThanMs`; those of container `id` only, if given. */
 export async function removeHelpers(
@@ -86,8 +76,9 @@ export async function removeHelpers(
   const helper = id === undefined ? labels.helper : `${labels.helper}=${id}`;
   const filters = JSON.stringify({ label: [`${labels.installation}=${naming.installation}`, helper] });
   const found = await client.json('GET', '/containers/json', helperList, { query: { all: true, filters } });
-  for (const { Id, Created } of found) {
-    if (Date.now() - Created * 1000 < olderThanMs) continue;
+  for (const helper of found) {
+    const { Id, Created } = helper;
+    if (!naming.isHelper(foundIn(helper)) || Date.now() - Created * 1000 < olderThanMs) continue;
     await client.call('DELETE', `/containers/${Id}`, { query: { force: true, v: true } }).catch((error: unknown) => {
       if (!isReply(error, 404, 409)) throw error;
     });

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { DockerClient } from './client.ts';
+import { containerOfEvent } from './events.ts';
 import { jsonLines } from './json-lines.ts';
 import { labels, type Naming } from './naming.ts';
 
@@ -68,7 +69,7 @@ export class Lives {
     const parsed = event.safeParse(value);
     if (!parsed.success) return;
     const { Action, timeNano, Actor } = parsed.data;
-    const id = this.#naming.idOf(Actor.Attributes);
+    const id = containerOfEvent(Actor.Attributes, this.#naming);
     if (id === undefined || !this.#isNew(`${timeNano} ${Action} ${id}`)) return;
     this.#lastNs = timeNano;
     if (Action === 'destroy') {

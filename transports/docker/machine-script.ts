@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { DockerClient } from './client.ts';
 import { cleanReason } from './errors.ts';
-import { labels, type Naming } from './naming.ts';
+import { type Naming, noHealthcheck } from './naming.ts';
 import type { RunScript } from './run.ts';
 
 const created = z.object({ Id: z.string() });
@@ -22,14 +22,17 @@ export function machineScript(
   { seesProcesses = false }: { readonly seesProcesses?: boolean } = {},
 ): RunScript {
   return async (script) => {
+    const { name, labels } = naming.helper('machine');
     const { Id } = await client.json('POST', '/containers/create', created, {
+      query: { name },
       body: {
         Image: baseImage,
         Entrypoint: ['chroot', '/machine'],
         Cmd: ['/bin/sh', '-c', `PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin\n${script}`],
         User: '0',
         Tty: true,
-        Labels: { [labels.installation]: naming.installation, [labels.helper]: 'machine' },
+        Labels: labels,
+        Healthcheck: noHealthcheck,
         HostConfig: {
           NetworkMode: 'host',
           ...(seesProcesses ? { PidMode: 'host' } : {}),

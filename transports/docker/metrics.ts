@@ -4,7 +4,7 @@ import type { MetricsSource, PodSample } from '../../proto/metrics-source.ts';
 import { namespaceOf } from '../../proto/monitor.ts';
 import type { Log } from '../../proto/ports.ts';
 import { DockerClient } from './client.ts';
-import { containerView } from './container-view.ts';
+import { containerView, foundIn, listedContainer } from './container-view.ts';
 import { diskUsageOf } from './disk-usage.ts';
 import { isReply, textOf } from './errors.ts';
 import { Lives } from './lives.ts';
@@ -23,13 +23,7 @@ export interface DockerMetricsOptions {
   readonly diskMs?: number;
 }
 
-const listed = z.array(
-  z.object({
-    Id: z.string(),
-    State: z.string().default(''),
-    Labels: z.record(z.string(), z.string()).nullable().default(null),
-  }),
-);
+const listed = z.array(listedContainer);
 
 const ANSWER_MS = 4000;
 
@@ -75,10 +69,11 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
       disk.look();
       const pods: PodSample[] = [];
       const present = new Set<string>();
-      for (const { Id, State, Labels } of found) {
-        const id = naming.idOf(Labels);
+      for (const container of found) {
+        const { Id, State, Labels } = container;
+        const id = naming.containerOf(foundIn(container));
         const userId = Labels?.[labels.user];
-        if (id === undefined || userId === undefined || Labels?.[labels.helper] !== undefined) continue;
+        if (id === undefined || !userId) continue;
         const life = lives.of(id);
         const runs = State === 'running' || State === 'paused';
         if (!runs && life?.hasCrashed !== true) continue;

@@ -53,7 +53,7 @@ export async function debianRootArchive(
 async function writeInputs(folder: string, recipe: DebianRecipe): Promise<string[]> {
   const sources = join(folder, 'sources.list');
   const files = join(folder, 'files.tar');
-  await writeFile(sources, recipe.sources);
+  if (recipe.sources !== undefined) await writeFile(sources, recipe.sources);
   await writeFile(files, recipe.files);
   const options = ['--variant=minbase', '--format=tar', `--include=${recipe.packages.join(',')}`];
   if (recipe.buildSettings.length > 0) {
@@ -64,7 +64,7 @@ async function writeInputs(folder: string, recipe: DebianRecipe): Promise<string
   }
   options.push(...recipe.dpkgOptions.map((option) => `--dpkgopt=${option}`));
   options.push(`--customize-hook=tar-in ${files} /`, ...recipe.lastSteps.map((step) => `--customize-hook=${step}`));
-  return [...options, recipe.suite, '-', sources];
+  return [...options, recipe.suite, '-', ...(recipe.sources === undefined ? [] : [sources])];
 }
 
 interface Build {
