@@ -120,7 +120,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const gateway = await openGateway({
       mapped,
       installation,
-      fileRoutes: [...fileRoutes, ...ownRoutes],
+      fileRoutes: [...fileRoutes, ...ownRoutes.map((route) => ({ ...route, managed: true }))],
       ...{ system, db, engine, log, domain, certificate, sshKeys, fallback, proxies, busProblem },
       host: options.listen,
       ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },

@@ -42,6 +42,8 @@ export interface ProxyForward {
   readonly forward: UpstreamAddress;
   /** Path and query to ask the origin for. */
   readonly target: string;
+  /** One of the platform's own services, which everybody needs: short bodies are read before it is asked, and it takes more connections. */
+  readonly isService?: boolean;
   /** What the origin knows the gateway by; for services of the platform only. */
   readonly vouch?: string;
 }

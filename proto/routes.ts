@@ -48,6 +48,8 @@ export const routesFileSchema = z.array(
 export interface StaticRoute extends NewRoute {
   /** Absent when it came from a file. */
   readonly id?: number;
+  /** Whether it leads to a service of the platform, which wrote it down itself. */
+  readonly managed?: boolean;
 }
 
 /** Where a request goes. */

@@ -18,6 +18,8 @@
  */
 import { createHash } from 'node:crypto';
 
+export { networkOf } from '../../proto/client-network.ts';
+
 /** One budget. */
 export interface Budget {
   /** Failures that are free; forgiven evenly over `windowSeconds`. */
@@ -78,36 +80,6 @@ function forgiven(budget: Budget, count: Count, now: number): number {
   if (idle >= budget.quietSeconds) return 0;
   if (usedUp(budget, count.failures)) return count.failures;
   return Math.max(0, count.failures - (idle * budget.free) / budget.windowSeconds);
-}
-
-/** The network of an address: IPv4 as it is, also when mapped into IPv6; the first 64 bits of IPv6. Other text as it is. */
-export function networkOf(address: string): string {
-  const plain = address.replace(/%.*$/, '').toLowerCase();
-  if (!plain.includes(':')) return plain.slice(0, 64);
-  const groups = groupsOf(plain);
-  if (groups === undefined) return plain.slice(0, 64);
-  const [g6 = 0, g7 = 0] = groups.slice(6);
-  if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff)
-    return [g6 >> 8, g6 & 255, g7 >> 8, g7 & 255].join('.');
-  const prefix = groups.slice(0, 4).map((group) => group.toString(16));
-  return `${prefix.join(':')}::/64`;
-}
-
-/** The eight groups of an IPv6 address (RFC 4291, section 2.2), or undefined. */
-function groupsOf(text: string): number[] | undefined {
-  const hex = text.replace(/(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/, (_all, ...parts: string[]) => {
-    const [a = 0, b = 0, c = 0, d = 0] = parts.slice(0, 4).map(Number);
-    return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`;
-  });
-  const [head = '', tail, more] = hex.split('::');
-  if (more !== undefined) return undefined;
-  const split = (part: string) => (part === '' ? [] : part.split(':'));
-  const [left, right] = [split(head), split(tail ?? '')];
-  const missing = 8 - left.length - right.length;
-  if (tail === undefined ? missing !== 0 : missing < 1) return undefined;
-  const groups = [...left, ...Array.from({ length: missing }, () => '0'), ...right];
-  if (!groups.every((group) => /^[0-9a-f]{1,4}$/.test(group))) return undefined;
-  return groups.map((group) => Number.parseInt(group, 16));
 }
 
 /**

@@ -31,7 +31,10 @@ async function tableRoutes({ db, ownRoutes }: GatewayDeps): Promise<StaticRoute[
   if (ownRoutes === undefined) return listRoutes(db);
   const rows = await operatorRoutes(db);
   const taken = new Set(rows.map(keyOf));
-  return [...ownRoutes.filter((route) => !taken.has(keyOf(route))), ...rows];
+  return [
+    ...ownRoutes.filter((route) => !taken.has(keyOf(route))).map((route) => ({ ...route, managed: true })),
+    ...rows,
+  ];
 }
 
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;

@@ -67,7 +67,12 @@ export class Routing {
       // Core services are for HTTPS; the same request, method and body, is to come again there.
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       const match = this.#match(host, pathOf(target));
-      if (match !== undefined) return { forward: match.address, target: strippedTarget(match.route, target) };
+      if (match !== undefined)
+        return {
+          forward: match.address,
+          target: strippedTarget(match.route, target),
+          ...(match.route.managed === true ? { isService: true } : {}),
+        };
     }
     const mapped = this.#mappedHost(host, port);
     if (mapped !== undefined) {

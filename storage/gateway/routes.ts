@@ -20,11 +20,13 @@ const routeRow = z.object({
 /** A route as stored. */
 export type RouteRow = z.output<typeof routeRow>;
 
-/** All routes, in the order of matching. */
-export function listRoutes(db: Queries): Promise<RouteRow[]> {
+const anyRouteRow = routeRow.extend({ managed: z.boolean() });
+
+/** All routes, in the order of matching, and whether the platform itself wrote them down. */
+export function listRoutes(db: Queries): Promise<z.output<typeof anyRouteRow>[]> {
   return db.many(
-    routeRow,
-    'select id, host, path_prefix, target, strip_prefix, priority from static_routes order by priority desc, id',
+    anyRouteRow,
+    'select id, host, path_prefix, target, strip_prefix, priority, managed from static_routes order by priority desc, id',
   );
 }
 

@@ -147,13 +147,14 @@ test('a wire that is made a socket again has the rest, and its place is free whe
     await until(() => wires.length === 1, { what: 'the connection' });
     const socket = wires[0]?.toSocket();
     assert.ok(socket);
-    assert.equal(admission.enter('192.0.2.1'), false);
+    const nobody = { evict: () => {} };
+    assert.equal(admission.enter('192.0.2.1', nobody), undefined);
     socket.end('bye');
     const [text] = await once(client, 'data');
     assert.equal(String(text), 'bye');
     client.destroy();
     wires[0]?.destroy();
-    await until(() => admission.enter('192.0.2.1'), { what: 'the place is free' });
+    await until(() => admission.enter('192.0.2.1', nobody), { what: 'the place is free' });
     await listener.close();
   }
 });

@@ -240,7 +240,10 @@ export class GatewayListeners {
     this.#upstreams.open(to, address).then(
       (lease) => {
         if (wire.isDestroyed) lease.release(false);
-        else this.#join(wire, lease.own, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
+        else if (!lease.outlives()) {
+          lease.release(false);
+          wire.destroy();
+        } else this.#join(wire, lease.own, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
       },
       // TLS has no way to say that a server behind the door is away.
       () => wire.destroy(),

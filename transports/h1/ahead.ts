@@ -25,6 +25,11 @@ export class Ahead {
     this.#bytes += chunk.length - from;
   }
 
+  /** All of them, which stay. */
+  get chunks(): readonly Buffer[] {
+    return this.#chunks ?? [];
+  }
+
   /** The first of them. */
   shift(): Buffer | undefined {
     const chunk = this.#chunks?.shift();

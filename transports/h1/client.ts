@@ -12,6 +12,7 @@ import { type ClientContext, clientOf, decisionOf, entryOf, forwardedOf } from '
 import type { Timed } from './deadlines.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-client.ts';
+import { HeldBody } from './held-body.ts';
 import { Replay } from './replay.ts';
 import type { RequestHead } from './request-head.ts';
 import { RequestReader, TOO_SLOW } from './request-reader.ts';
@@ -40,6 +41,9 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #began = 0;
   #body: BodyReader | undefined;
   readonly #ahead = new Ahead();
+  /** Of a request whose origin is not asked before its body is there. */
+  #held: HeldBody | undefined;
+  #hasContinued = false;
   #isReady = false;
   #isFlowing = true;
   #hasEnded = false;
@@ -82,7 +86,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
         return;
       case 'exchange':
       case 'closing':
-        if (this.#exchange?.hasResponded !== false) this.abort();
+        if (this.#held !== undefined) this.#refuse(TOO_SLOW);
+        else if (this.#exchange?.hasResponded !== false) this.abort();
         else this.#giveUp(this.#exchange);
     }
   }
@@ -98,7 +103,11 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first. A client that does not read its answers gets no more of them.
-    if (!this.#ahead.isEmpty || (this.#request === undefined && this.#wire.needsDrain)) {
+    if (this.#held !== undefined) {
+      this.#keep(chunk, 0);
+      this.#held.see(chunk);
+      this.#beginHeld();
+    } else if (!this.#ahead.isEmpty || (this.#request === undefined && this.#wire.needsDrain)) {
       this.#keep(chunk, 0);
       this.#readBody();
     } else if (this.#request === undefined) this.#readHead(chunk);
@@ -136,6 +145,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#request = head;
     this.#body = new BodyReader(head.framing);
     this.#isReady = false;
+    this.#hasContinued = false;
     this.#upstream = '';
     this.#isBroken = false;
     this.#wait('exchange', this.#context.timeouts.stallMs);
@@ -160,11 +170,12 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   }
 
   /** The cache has been asked: answers from it, or forwards. */
-  #asked(head: RequestHead, { forward: address, target, vouch }: ProxyForward, answer: CacheAnswer): void {
+  #asked(head: RequestHead, decision: ProxyForward, answer: CacheAnswer): void {
     if (this.#request !== head || this.#phase !== 'exchange') {
       if (answer.kind === 'forward') answer.sink?.abort();
       return;
     }
+    const { forward, target, vouch, isService } = decision;
     const keepAlive = head.keepAlive && !this.#isDraining;
     if (answer.kind === 'hit') {
       this.#upstream = 'cache';
@@ -173,16 +184,46 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       replay.start(head.minor);
       return;
     }
-    this.#upstream = `${address.host}:${address.port}`;
+    this.#upstream = `${forward.host}:${forward.port}`;
     if (answer.kind === 'fail') {
       this.fail(answer.status, answer.reason);
       return;
     }
     const client = forwardedOf(head, this.#context, this.#address, vouch);
-    const forward = { head, address, target, client, keepAlive, sink: answer.sink };
-    const exchange = new Exchange(this, this.#context.upstreams, forward);
-    this.#exchange = exchange;
-    exchange.start();
+    const address = isService === true ? { ...forward, isService } : forward;
+    const begin = () => {
+      const about = { head, address, target, client, keepAlive, sink: answer.sink };
+      const exchange = new Exchange(this, this.#context.upstreams, about);
+      this.#exchange = exchange;
+      exchange.start();
+    };
+    if (isService === true && answer.sink === undefined && !this.#isBodyRead) this.#hold(head, begin);
+    else begin();
+  }
+
+  /** Waits for the body before the origin is asked. */
+  #hold(head: RequestHead, begin: () => void): void {
+    this.#held = new HeldBody(head.framing, begin);
+    for (const chunk of this.#ahead.chunks) this.#held.see(chunk);
+    this.#wait('exchange', this.#context.timeouts.headMs);
+    if (this.#hasEnded && !this.#held.isEnough) this.#cutShort();
+    else if (!this.#beginHeld()) this.#sayContinue();
+  }
+
+  /** Asks the origin if enough of the body is there. */
+  #beginHeld(): boolean {
+    const held = this.#held;
+    if (held?.isEnough !== true) return false;
+    this.#held = undefined;
+    this.progress();
+    held.begin();
+    return true;
+  }
+
+  #sayContinue(): void {
+    if (this.#request?.expectsContinue !== true || this.#isBodyRead || this.#hasContinued) return;
+    this.#hasContinued = true;
+    this.#wire.write('HTTP/1.1 100 Continue\r\n\r\n');
   }
 
   /** Hands what came of the body to the exchange, as far as it takes it: `fresh` if nothing waits before it. The rest is kept. */
@@ -224,7 +265,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       if (!this.#ahead.isEmpty) return;
       if (!this.#head.isEmpty) this.#refuse({ status: 400, body: 'The request broke off.\n' });
       else this.#close();
-    } else if (this.#phase === 'exchange' && !this.#isBodyRead && this.#ahead.isEmpty) this.#cutShort();
+    } else if (this.#phase === 'exchange' && !this.#isBodyRead && (this.#ahead.isEmpty || this.#held !== undefined))
+      this.#cutShort();
   }
 
   /** The client ended in the middle of a body: the origin must not take it for whole. */
@@ -251,6 +293,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.#log(exchange.hasResponded ? exchange.sent.status : 499, exchange.sent.bytes);
     }
     this.#phase = 'closing';
+    this.#held = undefined;
     this.#ahead.clear();
     this.#context.onDone(this);
   }
@@ -275,7 +318,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
 
   ready(): void {
     this.#isReady = true;
-    if (this.#request?.expectsContinue && !this.#isBodyRead) this.#wire.write('HTTP/1.1 100 Continue\r\n\r\n');
+    this.#sayContinue();
     this.#readBody();
   }
 
@@ -332,6 +375,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   /** Answers what was not understood, and closes: where the next request begins is not known. */
   #refuse(reply: ProxyReply): void {
     this.#exchange = undefined;
+    this.#held = undefined;
     this.#wire.write(Buffer.from(replyText(reply, this.#request?.method ?? 'GET', false, 1)));
     this.#log(reply.status, 0);
     this.#close();

@@ -1,5 +1,4 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
-import type { UpstreamAddress } from '../../proto/gateway.ts';
 import { BodyReader } from './body.ts';
 import type { CacheSink } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
@@ -8,7 +7,7 @@ import { HeadBuffer } from './head-buffer.ts';
 import type { Lease, ResponseReader } from './lease.ts';
 import type { RequestHead } from './request-head.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
-import { UpstreamError, type Upstreams } from './upstreams.ts';
+import { type Destination, UpstreamError, type Upstreams } from './upstreams.ts';
 import {
   type ClientFraming,
   clientFraming,
@@ -28,6 +27,8 @@ const LAST_CHUNK = '0\r\n\r\n';
 /** Most bytes read of a response that nobody wants, for the sake of those behind it. */
 const MAX_UNWANTED = 65_536;
 
+const BUSY = 'The service behind this address is busy: try again soon.';
+
 /** What a finished exchange has sent, for the log. */
 export interface Sent {
   status: number;
@@ -37,7 +38,7 @@ export interface Sent {
 /** A request to forward. */
 export interface Forward {
   readonly head: RequestHead;
-  readonly address: UpstreamAddress;
+  readonly address: Destination;
   readonly target: string;
   readonly client: Forwarded;
   /** Whether the client may send another request after this. */
@@ -151,7 +152,7 @@ export class Exchange implements ResponseReader {
       (error: unknown) => {
         if (this.#isOver) return;
         const code = error instanceof UpstreamError ? error.code : 'connect_failed';
-        if (code === 'too_many') this.#fail(503, 'The service behind this address is busy: try again soon.');
+        if (code === 'too_many') this.#fail(503, BUSY);
         else if (code === 'connect_timeout') this.#fail(504, 'The service behind this address did not answer in time.');
         else this.#fail(502, 'The service behind this address does not answer.');
       },
@@ -312,6 +313,10 @@ export class Exchange implements ResponseReader {
       return;
     }
     const { head } = this.#forward;
+    if (this.#lease?.isEvicted === true) {
+      this.#fail(503, BUSY);
+      return;
+    }
     if (
       this.#lease?.isReused &&
       this.#client !== GONE &&
@@ -337,6 +342,10 @@ export class Exchange implements ResponseReader {
     // Only what was asked for is switched to (RFC 9110, section 7.8).
     if (asked === undefined || got !== asked || wire === undefined) {
       this.#fail(502, 'The service behind this address switched to a protocol that nobody asked for.');
+      return;
+    }
+    if (this.#lease?.outlives?.() === false) {
+      this.#fail(503, BUSY);
       return;
     }
     this.sent.status = 101;

@@ -27,6 +27,10 @@ export interface Lease {
   abandon(): boolean;
   /** What came is no response. True: it was meant for somebody else, perhaps, and `onMoved` has been called. */
   distrust(): boolean;
+  /** Its place was given to a client that has fewer. */
+  readonly isEvicted?: boolean;
+  /** It will live on its own, and is counted with those that do; false when there are too many of them. */
+  outlives?(): boolean;
   /** Gives it back. `keep`: the exchange is over on both sides, and the origin takes another. */
   release(keep: boolean): void;
 }

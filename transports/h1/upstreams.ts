@@ -1,6 +1,7 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
 import type { UpstreamAddress } from '../../proto/gateway.ts';
 import { dial } from '../tcp/dial.ts';
+import { type Holder, type Place, type PlaceLimits, Places } from '../tcp/places.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import type { Lease, ResponseReader } from './lease.ts';
 import { Pipes } from './pipes.ts';
@@ -19,10 +20,15 @@ export class UpstreamError extends Error {
 }
 
 export interface UpstreamLimits {
-  /** Most connections to one origin. */
+  /** Most connections to one origin that carry a request; past it, clients with fewer get those of clients with more. */
   readonly maxPerOrigin: number;
-  /** Most of these in use by one client: it leaves some to others. */
+  /** The same to a service of the platform: strangers must not fill it. */
+  readonly maxPerService: number;
+  /** Most of these of one client: an IPv4 address or an IPv6 /64. */
   readonly maxPerClient: number;
+  /** Most connections to one origin that live on their own (upgraded, or passed through), which are counted apart; and of one client. */
+  readonly maxLong: number;
+  readonly maxLongPerClient: number;
   /** Most idle connections to one origin. */
   readonly maxIdle: number;
   /** How long an unused connection is kept, ms: less than what origins keep. */
@@ -34,7 +40,10 @@ export interface UpstreamLimits {
 
 export const UPSTREAM_LIMITS: UpstreamLimits = {
   maxPerOrigin: 1024,
+  maxPerService: 8192,
   maxPerClient: 512,
+  maxLong: 16_384,
+  maxLongPerClient: 1000,
   maxIdle: 64,
   idleMs: 4000,
   connectMs: 5000,
@@ -53,7 +62,16 @@ export interface UpstreamHealth {
 /** A connection lent whole. */
 export interface OwnLease extends Lease {
   readonly own: Wire;
+  outlives(): boolean;
 }
+
+/** Where a request goes: `isService`, to a service of the platform. */
+export interface Destination extends UpstreamAddress {
+  readonly isService?: boolean;
+}
+
+/** What one client has, as a share of what one site, an IPv6 /48, has. */
+const SITE_SHARE = 2;
 
 interface Origin {
   readonly key: string;
@@ -63,15 +81,17 @@ interface Origin {
   failures: number;
   /** When the last of these was, ms. */
   failedAt: number;
-  /** Connections in use or opening, by client. */
-  readonly byClient: Map<string, number>;
+  /** Of connections in use or opening. */
+  readonly places: Places;
+  /** Of those that live on their own; made when there is one. */
+  long: Places | undefined;
   /** The newest last: it is the least likely to be closed. */
   readonly idle: Connection[];
   /** Undefined: it is asked one by one. */
   readonly pipes: Pipes | undefined;
 }
 
-/** Who has the connections that are pipes. */
+/** Who has the connections that are pipes: everybody. */
 const PIPES = 'pipes';
 
 /** All connections to origins of one gateway. */
@@ -92,15 +112,17 @@ export class Upstreams {
   }
 
   /** An idle connection if there is one and `client` may have it, else undefined: then `open`. */
-  reuse(address: UpstreamAddress, client: string): OwnLease | undefined {
+  reuse(address: Destination, client: string): OwnLease | undefined {
     const origin = this.#origins.get(keyOf(address));
-    if (origin === undefined || this.#hasShare(origin, client)) return undefined;
+    if (origin === undefined) return undefined;
     for (;;) {
       const found = origin.idle.pop();
       if (found === undefined) return undefined;
       if (found.own.isWhole) {
-        take(origin, client);
-        return found.lend(client);
+        const place = origin.places.take(client, found);
+        if (place !== undefined) return found.lend(client, place);
+        origin.idle.push(found);
+        return undefined;
       }
       found.own.destroy();
     }
@@ -110,26 +132,29 @@ export class Upstreams {
    * A place among others on one connection, for a request without a body that changes nothing; undefined when the origin is asked one
    * by one, or no place is free.
    */
-  share(address: UpstreamAddress): Lease | undefined {
+  share(address: Destination): Lease | undefined {
     if (this.#pipelined.size === 0 || !this.#pipelined.has(keyOf(address)) || this.#closed) return undefined;
     return this.#originOf(address).pipes?.enter();
   }
 
   /** Opens a connection for `client`. Rejects with UpstreamError. `signal` gives up. */
-  open(address: UpstreamAddress, client: string, signal?: AbortSignal): Promise<OwnLease> {
+  open(address: Destination, client: string, signal?: AbortSignal): Promise<OwnLease> {
     const origin = this.#originOf(address);
-    if (this.#closed || origin.connections >= this.#limits.maxPerOrigin || this.#hasShare(origin, client)) {
-      return Promise.reject(new UpstreamError('too_many', `There are too many connections to ${origin.key}.`));
+    const tooMany = () => new UpstreamError('too_many', `There are too many connections to ${origin.key}.`);
+    const place = this.#closed ? undefined : enter(origin, client);
+    if (place === undefined) {
+      this.#forget(origin);
+      return Promise.reject(tooMany());
     }
     origin.connections++;
-    take(origin, client);
     return new Promise((resolve, reject) => {
       const giveUp = (error: UpstreamError) => {
         done();
         cancel();
-        leave(origin, client);
+        origin.places.leave(place);
         reject(error);
       };
+      place.holder = { evict: () => giveUp(tooMany()) };
       const fail = (error: UpstreamError) => {
         origin.failures++;
         origin.failedAt = performance.now();
@@ -150,8 +175,9 @@ export class Upstreams {
         onOpen: (wire) => {
           done();
           origin.failures = 0;
-          connection = new Connection(origin, wire, this.#rested);
-          resolve(connection.lend(client));
+          connection = new Connection(origin, wire, this.#limits, this.#rested);
+          place.holder = connection;
+          resolve(connection.lend(client, place));
         },
         onError: (cause) =>
           fail(new UpstreamError('connect_failed', `${origin.key} does not take connections.`, { cause })),
@@ -198,18 +224,16 @@ export class Upstreams {
     origin.idle.push(connection);
   }
 
-  #hasShare({ byClient }: Origin, client: string): boolean {
-    return (byClient.get(client) ?? 0) >= this.#limits.maxPerClient;
-  }
-
-  #originOf(address: UpstreamAddress): Origin {
+  #originOf(address: Destination): Origin {
     const key = keyOf(address);
     let origin = this.#origins.get(key);
     if (origin === undefined) {
       const pipes = this.#pipelined.has(key)
         ? new Pipes(() => this.open(address, PIPES).then(({ own }) => own))
         : undefined;
-      origin = { key, address, connections: 0, failures: 0, failedAt: 0, byClient: new Map(), idle: [], pipes };
+      const { maxPerService, maxPerOrigin, maxPerClient } = this.#limits;
+      const places = new Places(limitsOf(address.isService === true ? maxPerService : maxPerOrigin, maxPerClient));
+      origin = { key, address, connections: 0, failures: 0, failedAt: 0, places, long: undefined, idle: [], pipes };
       this.#origins.set(key, origin);
     }
     return origin;
@@ -240,36 +264,61 @@ function keyOf({ host, port }: UpstreamAddress): string {
   return `${host}:${port}`;
 }
 
-function take({ byClient }: Origin, client: string): void {
-  byClient.set(client, (byClient.get(client) ?? 0) + 1);
+const UNHELD: Holder = { evict: () => {} };
+
+function enter({ places }: Origin, client: string): Place | undefined {
+  return client === PIPES ? places.takeUnnamed(UNHELD) : places.take(client, UNHELD);
 }
 
-function leave({ byClient }: Origin, client: string): void {
-  const left = (byClient.get(client) ?? 1) - 1;
-  if (left === 0) byClient.delete(client);
-  else byClient.set(client, left);
+function limitsOf(total: number, perNetwork: number): PlaceLimits {
+  return { total, perNetwork, perSite: SITE_SHARE * perNetwork };
 }
 
 /** An open connection: lent to one exchange after the other, and hears the origin while it is idle. */
-class Connection implements OwnLease, WireReader {
+class Connection implements OwnLease, WireReader, Holder {
   readonly origin: Origin;
   readonly own: Wire;
   /** When it became idle. */
   since = 0;
   isReused = false;
-  /** Whom it is lent to. */
-  #client: string | undefined;
+  isEvicted = false;
+  /** Whom it is lent to, and the place that it takes; while it is lent. */
+  #client = '';
+  #place: Place | undefined;
+  #isLong = false;
+  readonly #limits: UpstreamLimits;
   readonly #rest: (connection: Connection) => void;
 
-  constructor(origin: Origin, wire: Wire, rest: (connection: Connection) => void) {
+  constructor(origin: Origin, wire: Wire, limits: UpstreamLimits, rest: (connection: Connection) => void) {
     this.origin = origin;
     this.own = wire;
+    this.#limits = limits;
     this.#rest = rest;
   }
 
-  lend(client: string): OwnLease {
+  lend(client: string, place: Place): OwnLease {
     this.#client = client;
+    this.#place = place;
     return this;
+  }
+
+  /** Somebody who has fewer gets its place. */
+  evict(): void {
+    this.isEvicted = true;
+    this.own.destroy();
+  }
+
+  outlives(): boolean {
+    if (this.#place === undefined || this.#isLong) return this.#isLong;
+    const { origin } = this;
+    const { maxLong, maxLongPerClient } = this.#limits;
+    origin.long ??= new Places(limitsOf(maxLong, maxLongPerClient));
+    const place = origin.long.take(this.#client, this);
+    if (place === undefined) return false;
+    origin.places.leave(this.#place);
+    this.#place = place;
+    this.#isLong = true;
+    return true;
   }
 
   attach(reader: ResponseReader): void {
@@ -310,9 +359,10 @@ class Connection implements OwnLease, WireReader {
 
   /** Nobody has it any more; false when nobody had it. One that switched protocols is never given back, but closes. */
   returned(): boolean {
-    if (this.#client === undefined) return false;
-    leave(this.origin, this.#client);
-    this.#client = undefined;
+    const place = this.#place;
+    if (place === undefined) return false;
+    this.#place = undefined;
+    (this.#isLong ? this.origin.long : this.origin.places)?.leave(place);
     return true;
   }
 

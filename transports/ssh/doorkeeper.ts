@@ -1,12 +1,14 @@
 /** Who may try to log in: bounds on connections that have not proven a key yet, and on what one address may get wrong. */
 
+import { clientNetworkOf } from '../../proto/client-network.ts';
+
 /** Bounds of the SSH server before login. */
 export interface DoorLimits {
-  /** Connections that have not logged in, in all; one more ends the oldest of them. */
+  /** Connections that have not logged in, in all; one more ends the oldest of the site that has most of them. */
   readonly waiting: number;
-  /** The same of one address; one more is refused. */
+  /** The same of one address (of IPv6: one /64, and of one /48 four times as many); one more is refused. */
   readonly waitingPerAddress: number;
-  /** Connections that have logged in, of one address. */
+  /** Connections that have logged in, of one address, counted likewise. */
   readonly perAddress: number;
   /** The same in all. */
   readonly total: number;
@@ -29,6 +31,8 @@ export const DOOR_LIMITS: DoorLimits = {
 const MAX_ADDRESSES = 100_000;
 /** How much longer than it takes to forgive one, as a share of all that may be wrong, an address is shut out. */
 const SHUT_OUT = 0.2;
+/** What one site, an IPv6 /48, has of each bound of an address. */
+const SITE_SHARE = 4;
 /** The slowest answer to a mistake, ms. */
 const MAX_DELAY_MS = 2000;
 
@@ -44,6 +48,7 @@ export interface Visitor {
 
 interface Place {
   readonly key: string;
+  readonly site: string;
   readonly end: () => void;
   inside: boolean;
 }
@@ -67,54 +72,67 @@ export class Doorkeeper {
 
   /** Lets a connection try, or says why not. `end` ends it when others need its place. */
   admit(address: string, end: () => void): Visitor | 'punished' | 'crowded' {
-    const key = networkOf(address);
-    if (this.#mistakes(key) >= this.#limits.mistakes) return 'punished';
-    if ((this.#waitingBy.get(key) ?? 0) >= this.#limits.waitingPerAddress) return 'crowded';
-    const place: Place = { key, end, inside: false };
+    const { network: key, site } = clientNetworkOf(address);
+    const { mistakes, waiting, waitingPerAddress } = this.#limits;
+    if (this.#mistakes(key) >= mistakes) return 'punished';
+    if (site !== key && this.#mistakes(site) >= SITE_SHARE * mistakes) return 'punished';
+    if (!hasRoom(this.#waitingBy, key, site, waitingPerAddress)) return 'crowded';
+    const place: Place = { key, site, end, inside: false };
+    if (this.#waiting.size >= waiting) this.#evict();
     this.#waiting.add(place);
-    add(this.#waitingBy, key, 1);
-    if (this.#waiting.size > this.#limits.waiting) this.#evictOldest();
+    addBoth(this.#waitingBy, place, 1);
     let isOver = false;
     return {
       enter: () => {
         if (isOver || place.inside) return place.inside;
         const { total, perAddress } = this.#limits;
-        if (this.#inside >= total || (this.#insideBy.get(key) ?? 0) >= perAddress) return false;
+        if (this.#inside >= total || !hasRoom(this.#insideBy, key, site, perAddress)) return false;
         this.#stopWaiting(place);
         place.inside = true;
         this.#inside++;
-        add(this.#insideBy, key, 1);
+        addBoth(this.#insideBy, place, 1);
         return true;
       },
-      mistake: () => this.#note(key),
+      mistake: () => {
+        if (site !== key) this.#note(site, SITE_SHARE);
+        return this.#note(key, 1);
+      },
       leave: () => {
         if (isOver) return;
         isOver = true;
         this.#stopWaiting(place);
         if (!place.inside) return;
         this.#inside--;
-        add(this.#insideBy, key, -1);
+        addBoth(this.#insideBy, place, -1);
       },
     };
   }
 
-  #evictOldest(): void {
-    const [oldest] = this.#waiting;
-    if (oldest === undefined) return;
-    this.#stopWaiting(oldest);
-    oldest.end();
+  /** Ends the oldest of the site that has most: whoever comes alone is not pushed out by those who come in crowds. */
+  #evict(): void {
+    let chosen: Place | undefined;
+    for (const place of this.#waiting) if (this.#weightOf(place) > this.#weightOf(chosen)) chosen = place;
+    if (chosen === undefined) return;
+    this.#stopWaiting(chosen);
+    chosen.end();
+  }
+
+  #weightOf(place: Place | undefined): number {
+    return place === undefined ? 0 : (this.#waitingBy.get(place.site) ?? 0);
   }
 
   #stopWaiting(place: Place): void {
-    if (this.#waiting.delete(place)) add(this.#waitingBy, place.key, -1);
+    if (this.#waiting.delete(place)) addBoth(this.#waitingBy, place, -1);
   }
 
   #mistakes(key: string): number {
     return Math.max(0, ((this.#forgivenAt.get(key) ?? 0) - this.#now()) / this.#limits.forgiveMs);
   }
 
-  #note(key: string): number {
-    const { mistakes, forgiveMs } = this.#limits;
+  /** Counts a mistake of a network, or of a site, which has `share` times as many. */
+  #note(key: string, share: number): number {
+    const { forgiveMs } = this.#limits;
+    const mistakes = share * this.#limits.mistakes;
     const made = this.#mistakes(key) + 1;
     // Whoever is shut out stays out for a while, not for the moment until one is forgiven.
     const count = made >= mistakes ? mistakes * (1 + SHUT_OUT) : made;
@@ -134,18 +152,15 @@ export class Doorkeeper {
   }
 }
 
-/** What counts as one address: of IPv6 the network, since whoever has one address has them all. */
-export function networkOf(address: string): string {
-  if (!address.includes(':')) return address;
-  const [head = '', tail] = address.split('%', 1)[0]?.split('::') ?? [];
-  const first = head === '' ? [] : head.split(':');
-  const last = tail === undefined || tail === '' ? [] : tail.split(':');
-  const zeros =
-    tail === undefined ? [] : Array.from({ length: Math.max(0, 8 - first.length - last.length) }, () => '0');
-  return `${[...first, ...zeros, ...last]
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')}::/64`;
+/** Whether a network and its site have fewer than they may. */
+function hasRoom(counts: ReadonlyMap<string, number>, network: string, site: string, most: number): boolean {
+  if ((counts.get(network) ?? 0) >= most) return false;
+  return site === network || (counts.get(site) ?? 0) < SITE_SHARE * most;
+}
+
+function addBoth(counts: Map<string, number>, { key, site }: Place, by: number): void {
+  add(counts, key, by);
+  if (site !== key) add(counts, site, by);
 }
 
 function add(counts: Map<string, number>, key: string, by: number): void {

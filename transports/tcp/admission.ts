@@ -1,67 +1,69 @@
-/** How many connections the gateway lets in, in all and from one address. */
+/** How many connections the gateway lets in, in all and from one network. */
 import type { Socket } from 'node:net';
+import { type Holder, type Place, Places } from './places.ts';
 import type { IsTrusted } from './trusted.ts';
 
 /** How many connections are let in. */
 export interface ConnectionLimits {
   readonly total: number;
+  /** Of one address; of IPv6, of one /64. */
   readonly perAddress: number;
+  /** Of one /48 of IPv6. Default: four times as many as of one address. */
+  readonly perSite?: number;
 }
 
 export const CONNECTION_LIMITS: ConnectionLimits = { total: 20_000, perAddress: 1000 };
 
-/** Counts connections by address over all listeners of the gateway. */
+/** Counts connections by network over all listeners of the gateway. When it is full, newcomers get places of whoever has most. */
 export class Admission {
-  readonly #limits: ConnectionLimits;
+  readonly #places: Places;
   readonly #isTrusted: IsTrusted;
-  readonly #byAddress = new Map<string, number>();
-  #total = 0;
+  readonly #held = new WeakMap<Socket, Place | undefined>();
 
   /** Trusted addresses are those of proxies: each stands for many clients and has no limit of its own. */
   constructor(limits: Partial<ConnectionLimits> = {}, isTrusted: IsTrusted = () => false) {
-    this.#limits = { ...CONNECTION_LIMITS, ...limits };
+    const { total, perAddress, perSite = 4 * perAddress } = { ...CONNECTION_LIMITS, ...limits };
+    this.#places = new Places({ total, perNetwork: perAddress, perSite });
     this.#isTrusted = isTrusted;
   }
 
   /** Counts the connection until its socket closes; false when it is one too many. */
   admit(socket: Socket, address: string): boolean {
-    const isAdmitted = this.enter(address);
-    if (isAdmitted) socket.once('close', () => this.leave(address));
-    return isAdmitted;
+    return this.#hold(socket, this.enter(address, resetting(socket)));
   }
 
-  /** Counts a connection until `leave`; false when it is one too many. */
-  enter(address: string): boolean {
-    if (this.#total >= this.#limits.total || !this.#count(address)) return false;
-    this.#total++;
-    return true;
+  /** A place for a connection until `leave`; undefined when it is one too many. `holder` loses it when others have more need. */
+  enter(address: string, holder: Holder): Place | undefined {
+    return this.#isTrusted(address) ? this.#places.takeUnnamed(holder) : this.#places.take(address, holder);
   }
 
   /** One that entered is over. */
-  leave(address: string): void {
-    this.#total--;
-    this.#uncount(address);
+  leave(place: Place): void {
+    this.#places.leave(place);
   }
 
-  /** Counts a connection that was admitted for the client behind its peer, too; false when it is one too many of that client. */
+  /** A connection that was admitted for its peer, a proxy, is its client's from now on; false when it is one too many of that client. */
   admitBehind(socket: Socket, address: string): boolean {
-    const isAdmitted = this.#count(address);
-    if (isAdmitted) socket.once('close', () => this.#uncount(address));
-    return isAdmitted;
+    if (this.#isTrusted(address)) return true;
+    this.#giveBack(socket);
+    return this.#hold(socket, this.#places.take(address, resetting(socket)));
   }
 
-  #count(address: string): boolean {
-    if (this.#isTrusted(address)) return true;
-    const count = this.#byAddress.get(address) ?? 0;
-    if (count >= this.#limits.perAddress) return false;
-    this.#byAddress.set(address, count + 1);
+  #hold(socket: Socket, place: Place | undefined): boolean {
+    if (place === undefined) return false;
+    if (!this.#held.has(socket)) socket.once('close', () => this.#giveBack(socket));
+    this.#held.set(socket, place);
     return true;
   }
 
-  #uncount(address: string): void {
-    if (this.#isTrusted(address)) return;
-    const left = (this.#byAddress.get(address) ?? 1) - 1;
-    if (left === 0) this.#byAddress.delete(address);
-    else this.#byAddress.set(address, left);
+  #giveBack(socket: Socket): void {
+    const place = this.#held.get(socket);
+    if (place === undefined) return;
+    this.#held.set(socket, undefined);
+    this.#places.leave(place);
   }
+}
+
+function resetting(socket: Socket): Holder {
+  return { evict: () => void socket.resetAndDestroy() };
 }

@@ -57,12 +57,15 @@ export async function listenWires(
       const peer: { address?: string } = {};
       handle.getpeername(peer);
       const address = plainAddress(peer.address);
-      if (!admission.enter(address)) {
+      let wire: Wire | undefined;
+      const place = admission.enter(address, { evict: () => wire?.destroy() });
+      if (place === undefined) {
         handle.reset(() => {});
         return;
       }
       handle.setNoDelay(true);
-      onConnection(new HandleWire(handle, { onClosed: () => admission.leave(address) }), address);
+      wire = new HandleWire(handle, { onClosed: () => admission.leave(place) });
+      onConnection(wire, address);
     });
   return { port: bound, close: () => new Promise((resolve) => server.close(() => resolve())) };
 }
