@@ -49,7 +49,7 @@ async function engineOf(
   log: Log,
   pulls: PullAuth | undefined,
 ): Promise<Engine> {
-  const { COMPUTE_ENGINE, DOCKER_HOST, CONTAINER_SUBNETS: subnetPool } = environment;
+  const { COMPUTE_ENGINE, DOCKER_HOST, CONTAINER_SUBNETS: subnetPool, EGRESS_ALLOW: egressAllow } = environment;
   if (COMPUTE_ENGINE === 'kubernetes')
     return openKubernetes(environment, {
       ...{ installation, log, pullAuth: pulls },
@@ -58,5 +58,5 @@ async function engineOf(
   const host = await findDocker(DOCKER_HOST === undefined ? {} : { DOCKER_HOST });
   if (host === undefined)
     throw new CliError('No Docker Engine answers: name the one that all compute services share in DOCKER_HOST.');
-  return dockerEngine({ host, installation, log, ...(subnetPool === undefined ? {} : { subnetPool }) });
+  return dockerEngine({ host, installation, log, egressAllow, ...(subnetPool === undefined ? {} : { subnetPool }) });
 }

@@ -6,6 +6,7 @@ import { addressOf, targetSchema } from '../proto/routes.ts';
 import { inWords } from '../proto/words.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { MAX_RESOLVERS, txtResolvers } from '../transports/dns/resolvers.ts';
+import { parseEgress } from '../transports/docker/egress.ts';
 import { parsePool } from '../transports/docker/subnets.ts';
 import { parseTrusted } from '../transports/tcp/trusted.ts';
 import { CliError } from './cli-error.ts';
@@ -80,6 +81,14 @@ const leaveDelay = z
 /** Most origins in PIPELINED_ORIGINS. */
 const MAX_PIPELINED = 100;
 
+const egressAllow = z.string().transform((value, context) => {
+  const networks = parseEgress(value);
+  if (networks !== undefined) return networks;
+  const message = 'must be at most 64 IPv4 networks or addresses such as 10.1.2.0/24, separated by commas';
+  context.addIssue({ code: 'custom', message });
+  return z.NEVER;
+});
+
 /** Targets of routes, as addresses. */
 const pipelinedOrigins = z
   .string()
@@ -149,6 +158,7 @@ const environmentSchema = z.object({
     .string()
     .refine(isSubnetPool, 'must be private addresses in the form 10.192.0.0/10, /29 at the smallest')
     .optional(),
+  EGRESS_ALLOW: egressAllow.default([]),
   TRUSTED_PROXIES: z
     .string()
     .refine(

@@ -50,6 +50,7 @@ export async function openKubernetes(
       serviceType: environment.KUBERNETES_SERVICE_TYPE,
       anyArchitecture: environment.KUBERNETES_ARCHITECTURE === 'any',
       ...(platformNamespace === undefined ? {} : { platformNamespace }),
+      egressAllow: environment.EGRESS_ALLOW,
     },
   });
   try {

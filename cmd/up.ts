@@ -94,6 +94,7 @@ export async function up(options: UpOptions): Promise<void> {
               host: dockerHost,
               installation,
               log,
+              egressAllow: environment.EGRESS_ALLOW,
               ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
             }),
       onMetrics: (registry) => shipped.metrics(registry),

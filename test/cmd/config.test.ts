@@ -26,11 +26,13 @@ test('good values are taken', () => {
     WEBAUTHN_RP_ID: 'Example.com',
     WEBAUTHN_ORIGINS: 'https://console.example.com, http://localhost:5173',
     CONTAINER_SUBNETS: '172.20.0.0/16',
+    EGRESS_ALLOW: '10.1.2.0/24, 192.168.7.7',
     PIPELINED_ORIGINS: '10.0.0.7:8080, [fd00::1]:80',
   });
   assert.equal(environment.SESSION_TTL, 5400);
   assert.equal(environment.PLATFORM_DOMAIN, 'cloud.example.com');
   assert.equal(environment.WEBAUTHN_RP_ID, 'example.com');
+  assert.deepEqual(environment.EGRESS_ALLOW, ['10.1.2.0/24', '192.168.7.7/32']);
   assert.deepEqual(environment.PIPELINED_ORIGINS, [
     { host: '10.0.0.7', port: 8080 },
     { host: 'fd00::1', port: 80 },
@@ -49,6 +51,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     PLATFORM_DOMAIN: ['secret_6..x', /PLATFORM_DOMAIN: must be a host name/],
     DOCKER_HOST: ['ssh://secret-7', /DOCKER_HOST: must begin with unix:\/\/ or tcp:\/\//],
     CONTAINER_SUBNETS: ['8.8.8.0/24', /CONTAINER_SUBNETS: must be private addresses in the form 10\.192\.0\.0\/10/],
+    EGRESS_ALLOW: ['10.1.2.3/24', /EGRESS_ALLOW: must be at most 64 IPv4 networks or addresses such as/],
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 24h/],
     LOG_LEVEL: ['secret-9', /LOG_LEVEL: must be one of debug, info, warn, error/],
     REGISTRY_HOST: ['https://secret-10', /REGISTRY_HOST: must be a host name/],

@@ -30,6 +30,8 @@ export interface DockerEngineOptions {
   readonly images?: { readonly base: BaseImage };
   /** Private addresses for the networks of containers, eight each: `a.b.c.d/n`. Default 10.192.0.0/10. */
   readonly subnetPool?: string;
+  /** Networks that containers may reach although they are closed by default (egress.ts). */
+  readonly egressAllow?: readonly string[];
   readonly usageTimes?: UsageTimes;
   readonly watchTimes?: WatchTimes;
 }
@@ -53,10 +55,11 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     client,
     naming,
     networks: new ContainerNetworks(client, naming, parsePool(options.subnetPool ?? defaultSubnetPool)),
-    firewall: new HostFirewall(log, {
-      direct: systemFirewall(),
-      helper: machineScript(client, naming, base.reference),
-    }),
+    firewall: new HostFirewall(
+      log,
+      { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },
+      options.egressAllow,
+    ),
     lost: new LostTasks(naming, {
       direct: rootScript(),
       helper: machineScript(client, naming, base.reference, { seesProcesses: true }),

@@ -92,6 +92,7 @@ function parseAddress(text: string): number | undefined {
   return parts.reduce((sum, part) => sum * 256 + part, 0);
 }
 
-function addressText(address: number): string {
+/** A number as an address. */
+export function addressText(address: number): string {
   return [24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join('.');
 }

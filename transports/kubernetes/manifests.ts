@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ContainerSpec, RegistryAuth } from '../../proto/ports.ts';
 import { keptCapabilities } from '../docker/container-config.ts';
+import { egressBlocks } from '../docker/egress.ts';
 import { parseImageReference } from '../docker/image-reference.ts';
 import { checkedMountPaths } from '../docker/naming.ts';
 import { folderOf, type KubeNaming, keysAnnotation, labels, names, specAnnotation } from './naming.ts';
@@ -16,13 +17,12 @@ export interface ClusterSettings {
   readonly anyArchitecture?: boolean;
   /** The namespace the platform runs in, from which containers are reached; undefined: from anywhere inside the cluster. */
   readonly platformNamespace?: string;
+  /** Networks that containers may reach although they are closed by default (docker/egress.ts). */
+  readonly egressAllow?: readonly string[];
 }
 
 /** Seconds between SIGTERM and SIGKILL when a pod is told to stop. */
 export const podGraceSeconds = 10;
-
-/** Addresses of clusters and of clouds' insides (RFC 1918, RFC 6598, RFC 3927): containers reach the world, not these. */
-const insideNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '169.254.0.0/16'];
 
 /** What is kept of a spec: the keys are in the secret. Throws EngineError for images and mount paths that cannot be. */
 export function keptSpec(spec: ContainerSpec): KeptSpec {
@@ -98,7 +98,8 @@ export function surroundings(
           policyTypes: ['Ingress', 'Egress'],
           ingress: [{ from: [from] }],
           egress: [
-            { to: [{ ipBlock: { cidr: '0.0.0.0/0', except: insideNetworks } }] },
+            // The world, but not the insides of clusters and clouds.
+            { to: egressBlocks(settings.egressAllow ?? []).map((ipBlock) => ({ ipBlock })) },
             {
               to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }],
               ports: dns,

@@ -1,0 +1,73 @@
+import { addressText, parseSubnet } from './subnets.ts';
+
+/** Where clouds tell a machine about itself, its credentials among it: link-local (RFC 3927; AWS, Google and most), Alibaba, Azure, Oracle. */
+const metadataNetworks = ['169.254.0.0/16', '100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32'];
+
+/** Private networks (RFC 1918) and those of providers (RFC 6598): where the operator's own databases and brokers are. */
+const privateNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'];
+
+/** Most networks in a list. */
+const maxNetworks = 64;
+
+/**
+ * Reads networks that containers may reach though they are closed by default: `a.b.c.d/n` or addresses, separated by commas. Undefined
+ * when one is none, is not a network's own address, or there are more than 64. IPv4 only: containers have no other.
+ */
+export function parseEgress(text: string): readonly string[] | undefined {
+  const entries = text.split(',').map((entry) => entry.trim());
+  const networks = entries.map((entry) => {
+    const [address, bits = '32', ...more] = entry.split('/');
+    const range = parseSubnet(`${address}/${bits}`);
+    return range !== undefined && more.length === 0 && addressText(range.first) === address
+      ? `${address}/${Number(bits)}`
+      : undefined;
+  });
+  if (networks.length > maxNetworks || networks.includes(undefined)) return undefined;
+  return [...new Set(networks.filter((network) => network !== undefined))].sort();
+}
+
+/** Whether `network` is `other` or a part of it. */
+function isWithin(network: string, other: string): boolean {
+  const [inner, outer] = [parseSubnet(network), parseSubnet(other)];
+  return inner !== undefined && outer !== undefined && outer.first <= inner.first && inner.last <= outer.last;
+}
+
+function isMetadata(network: string): boolean {
+  return metadataNetworks.some((metadata) => isWithin(network, metadata));
+}
+
+/**
+ * What leaves containers for elsewhere, as rules of iptables in their order. A metadata address is open only when the list names it or a
+ * network inside its range: `10.0.0.0/8` or `0.0.0.0/0` does not. Mail (port 25) goes to networks of the list only, so that the machine's
+ * address does not come to stand on lists of senders of spam.
+ */
+export function egressRules(allowed: readonly string[]): readonly string[] {
+  const to = (network: string, verdict: string): string => `-d ${network} -j ${verdict}`;
+  return [
+    ...allowed.filter(isMetadata).map((network) => to(network, 'RETURN')),
+    ...metadataNetworks.map((network) => to(network, 'DROP')),
+    ...allowed.filter((network) => !isMetadata(network)).map((network) => to(network, 'RETURN')),
+    ...privateNetworks.map((network) => to(network, 'DROP')),
+    '-p tcp --dport 25 -j DROP',
+  ];
+}
+
+/** A block of addresses of a NetworkPolicy (networking.k8s.io/v1, IPBlock). */
+export interface IpBlock {
+  readonly cidr: string;
+  readonly except?: readonly string[];
+}
+
+/** The same as blocks that containers may reach. Network policies only open, so port 25 cannot be taken out. */
+export function egressBlocks(allowed: readonly string[]): readonly IpBlock[] {
+  const block = (cidr: string, closed: readonly string[]): IpBlock => {
+    // The API server refuses an exception that is not inside the block, or is all of it.
+    const except = closed.filter((network) => network !== cidr && isWithin(network, cidr));
+    return except.length === 0 ? { cidr } : { cidr, except };
+  };
+  const everywhere = block('0.0.0.0/0', [
+    ...privateNetworks,
+    ...metadataNetworks.filter((network) => !privateNetworks.some((other) => isWithin(network, other))),
+  ]);
+  return [everywhere, ...allowed.map((network) => block(network, metadataNetworks))];
+}
