@@ -1,6 +1,7 @@
 /** Puts the gateway together: its control (actors/gateway), its listeners (transports/gateway), and the certificate between them. */
 import { Registry } from 'prom-client';
 import type { ContainerTarget, MappingSource } from '../actors/gateway/deps.ts';
+import type { NameDecision } from '../actors/gateway/routing.ts';
 import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { UpstreamAddress } from '../proto/gateway.ts';
@@ -96,6 +97,16 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     },
     log,
   });
+  /** The certificate of a name that TLS is ended for. */
+  const certified = (decision: NameDecision, name: string | undefined, isChallenge: boolean) => {
+    if (typeof decision === 'object') return decision;
+    // Authorities ask for names that this gateway may not have heard of yet.
+    if (isChallenge)
+      return name === undefined || options.mapped === undefined ? 'refuse' : options.mapped.tls.challenge(name);
+    if (decision === 'mapped')
+      return name === undefined ? 'refuse' : (options.mapped?.tls.certificate(name) ?? 'refuse');
+    return decision === 'end' ? { end: certificate.context } : decision;
+  };
   const listeners = await GatewayListeners.open({
     host,
     ssh,
@@ -118,13 +129,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     },
     decideName: (name, port, isChallenge) => {
       const decision = gateway?.decideName(name, port) ?? 'refuse';
-      if (typeof decision === 'object') return decision;
-      // Authorities ask for names that this gateway may not have heard of yet.
-      if (isChallenge)
-        return name === undefined || options.mapped === undefined ? 'refuse' : options.mapped.tls.challenge(name);
-      if (decision === 'mapped')
-        return name === undefined ? 'refuse' : (options.mapped?.tls.certificate(name) ?? 'refuse');
-      return decision === 'end' ? { end: certificate.context } : decision;
+      if (decision instanceof Promise) return decision.then((later) => certified(later, name, isChallenge));
+      return certified(decision, name, isChallenge);
     },
     cache,
     onAccess: (entry) => {
@@ -200,16 +206,20 @@ async function targets(
   const addresses = new Map(
     listed.map(({ id, phase, address }) => [id, phase === 'running' && wanted.has(id) ? address : null]),
   );
-  const found = new Map<string, { address: string | undefined; ports: Map<number, number> }>();
-  for (const id of also) found.set(id, { address: addresses.get(id) ?? undefined, ports: new Map() });
-  for (const { containerId, port, targetPort } of rows) {
-    let target = found.get(containerId);
+  const found = new Map<string, ContainerTarget & { ports: Map<number, number> }>();
+  const targetOf = (id: string) => {
+    let target = found.get(id);
     if (target === undefined) {
-      target = { address: addresses.get(containerId) ?? undefined, ports: new Map() };
-      found.set(containerId, target);
+      const address = addresses.get(id) ?? undefined;
+      const status = wanted.get(id);
+      const isComing = address === undefined && status !== undefined && status !== 'failed' && status !== 'stopped';
+      target = { address, isComing, ports: new Map() };
+      found.set(id, target);
     }
-    target.ports.set(port, targetPort);
-  }
+    return target;
+  };
+  for (const id of also) targetOf(id);
+  for (const { containerId, port, targetPort } of rows) targetOf(containerId).ports.set(port, targetPort);
   return found;
 }
 

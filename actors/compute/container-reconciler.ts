@@ -5,6 +5,7 @@
 import { isFenced } from '../../proto/placement.ts';
 import { type ContainerState, EngineError } from '../../proto/ports.ts';
 import { type ContainerRow, clearRestart, forgetContainer, setStatus } from '../../storage/compute/containers.ts';
+import { tellCompute } from '../../storage/compute/news.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { append } from '../../storage/outbox.ts';
 import { dispatch } from '../../supervision/index.ts';
@@ -95,6 +96,8 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       const to = { from: row.status, status: next, reason, address, externalAddress, announced, keysApplied };
       const changed = await setStatus(tx, row.id, to);
       if (changed !== undefined && notice !== undefined) await append(tx, notice);
+      // At the commit that makes it visible: gateways lead there by then, or keep who asks waiting until they do.
+      if (changed !== undefined) await tellCompute(tx, { kind: 'status', containerId: row.id, status: next });
       return changed;
     });
     if (written === undefined) {

@@ -64,8 +64,12 @@ export function containerKind(
       if (row === undefined) throw new Refusal('not_found');
       await audit(tx, did(call, `container.${verb}`, id, { name: row.name }));
       if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
-      if (desired !== 'running')
-        await tellCompute(tx, { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id });
+      await tellCompute(
+        tx,
+        desired === 'running'
+          ? { kind: 'status', containerId: id, status: row.status }
+          : { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id },
+      );
       return row;
     });
     await reconcile.want(state, ctx, written);

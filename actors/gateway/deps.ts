@@ -9,6 +9,8 @@ import type { Db } from '../../storage/db.ts';
 export interface ContainerTarget {
   /** Undefined while it does not run. */
   readonly address: string | undefined;
+  /** It has none, but is being started: it is about to get one. */
+  readonly isComing?: boolean;
   /** External port -> port inside. */
   readonly ports: ReadonlyMap<number, number>;
 }

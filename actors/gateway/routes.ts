@@ -1,5 +1,5 @@
 /**
- * The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes have changed, a container is to stop, or
+ * The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes have changed, a container runs, is to stop, or
  * other ports of it are open: who asks for it must not reach whoever has its address next.
  */
 
@@ -9,6 +9,7 @@ import type { Ending } from '../../proto/ports.ts';
 import { type NewRoute, RouteTable, type StaticRoute } from '../../proto/routes.ts';
 import { listRoutes, operatorRoutes, watchRoutes } from '../../storage/gateway/routes.ts';
 import { type AnyRef, dispatch, type Ref, spawn } from '../../supervision/index.ts';
+import type { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
 import type { Routing } from './routing.ts';
 
@@ -39,26 +40,31 @@ async function tableRoutes({ db, ownRoutes }: GatewayDeps): Promise<StaticRoute[
 
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;
 
-/** Starts the actor. `routing` shows what it finds; while storage or engine are away, what was known last goes on. */
-export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing): Ref<'look'> {
+/**
+ * Starts the actor. `routing` shows what it finds, and `arrivals` is told of containers that are coming up; while storage or engine are
+ * away, what was known last goes on.
+ */
+export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing, arrivals: Arrivals): Ref<'look'> {
   let isComing = false;
   let lookedAt = Number.NEGATIVE_INFINITY;
   const look = async (state: State): Promise<State> => {
     isComing = false;
     lookedAt = performance.now();
+    const seen = arrivals.look();
     try {
       const [rows, mapped] = await Promise.all([tableRoutes(deps), deps.mappings?.read() ?? NOTHING_MAPPED]);
       const containers = await deps.containers(new Set([...mapped.values()].map(({ containerId }) => containerId)));
       const routes = [...deps.fileRoutes, ...rows];
       const text = JSON.stringify([
         routes,
-        [...containers].map(([id, { address, ports }]) => [id, address, [...ports]]),
+        [...containers].map(([id, { address, isComing, ports }]) => [id, address, isComing, [...ports]]),
         [...mapped],
       ]);
       if (text !== state.last || !routing.isReady) {
         routing.show({ routes: new RouteTable(routes), containers, mapped });
         state.last = text;
       }
+      seen();
       if (state.problem !== undefined) deps.log.info({}, 'routes are read again');
       state.problem = undefined;
     } catch (error) {
@@ -69,6 +75,14 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing)
     }
     return state;
   };
+  /** Whether a change of status shows in the picture. What is being started has no address yet, and is awaited. */
+  const concerns = ({ containerId, status }: Extract<ComputeNews, { kind: 'status' }>): boolean => {
+    const known = routing.picture?.containers.get(containerId);
+    if (known === undefined) return false;
+    if (status === 'failed' || status === 'stopped') return true;
+    arrivals.expect(containerId);
+    return status === 'running' || known.address !== undefined;
+  };
   const ref = spawn<State, 'look'>(parent, look, {
     name: 'routes',
     kind: 'gateway/routes',
@@ -77,7 +91,9 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing)
     initialStateFunc: (ctx) => {
       ctx.every(EVERY_MS, 'look');
       const look = () => dispatch(ctx.self, 'look');
-      const onNews = ({ kind }: ComputeNews) => {
+      const onNews = (news: ComputeNews) => {
+        const { kind } = news;
+        if (kind === 'status' && !concerns(news)) return;
         if (isComing || kind === 'key' || kind === 'ssh' || kind === 'user') return;
         isComing = true;
         const wait = NEWS_MS - (performance.now() - lookedAt);

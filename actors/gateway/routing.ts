@@ -13,6 +13,11 @@ import { landingPage } from './landing.ts';
 /** Matches remembered by host and path (interface section 8). */
 const CACHE_SIZE = 100;
 
+/** The answer for a container that has no address. */
+export const NOT_RUNNING: ProxyDecision = {
+  reply: { status: 503, headers: [['Retry-After', '5']], body: 'The container is not running.\n' },
+};
+
 /** What is known at one moment. */
 export interface Picture {
   readonly routes: RouteTable;
@@ -134,13 +139,16 @@ export class Routing {
     return this.#forwardTo(this.#addressOf(id, port), target);
   }
 
+  /** The container that requests to `host` on our `port` are for, if there is one; whether it runs or not. */
+  containerAt(host: string, port: number): string | undefined {
+    return this.#containerOf(host) ?? this.#mappedHost(host, port)?.containerId;
+  }
+
   #forwardTo(to: UpstreamAddress | 'closed' | 'not_running', target: string): ProxyDecision {
-    if (typeof to === 'object') return { forward: to, target };
+    if (typeof to === 'object') return { forward: to, target, isTenant: true };
     // Whether there is such a container is not told to those who may not know.
     if (to === 'closed') return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
-    return {
-      reply: { status: 503, headers: [['Retry-After', '5']], body: 'The container is not running.\n' },
-    };
+    return NOT_RUNNING;
   }
 
   /** The mapping of a host, on the ports where mapped hosts are served. */

@@ -4,9 +4,10 @@ import type { SshDoor } from '../../proto/ssh-gateway.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { lifeOf } from '../health.ts';
 import { family, startTree } from '../tree.ts';
+import { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
-import { type NameDecision, Routing } from './routing.ts';
+import { type NameDecision, NOT_RUNNING, Routing } from './routing.ts';
 import { sshControl } from './ssh.ts';
 
 /** A connection that lives on its own, as its actor knows it. */
@@ -21,7 +22,7 @@ export interface LongConnectionInfo {
 /** The running control. */
 export interface Gateway {
   decide(request: ProxyRequest): ProxyDecision | Promise<ProxyDecision>;
-  decideName(serverName: string | undefined, port: number): NameDecision;
+  decideName(serverName: string | undefined, port: number): NameDecision | Promise<NameDecision>;
   /** Gives the connection an actor; call what comes back when it ended. */
   adopt(connection: LongConnectionInfo): () => void;
   /** Decides about SSH. */
@@ -38,11 +39,12 @@ const LAST_INGRESS = 8999;
 /** Starts it under `system`. `onPicture` is told whenever routes or containers changed. */
 export async function startGateway(system: SystemRef, deps: GatewayDeps, onPicture: () => void): Promise<Gateway> {
   const routing = new Routing(deps, onPicture);
+  const arrivals = new Arrivals(() => routing.picture);
   let connections: AnyRef | undefined;
   const ssh = sshControl(deps, () => connections);
   let isDraining = false;
   const supervisor = await startTree(system, 'gateway', {
-    routes: (parent) => startRoutes(parent, deps, routing),
+    routes: (parent) => startRoutes(parent, deps, routing, arrivals),
     connections: (parent) => {
       connections = family(parent, 'gateway', 'connections');
       return connections;
@@ -54,6 +56,12 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
     () => (isDraining ? 'draining' : routing.isReady ? stopProblem() : 'not ready'),
     deps.busProblem ?? (() => undefined),
   );
+
+  /** Waits for the container behind a name, if it is about to get an address. */
+  const held = (host: string, port: number): Promise<void> | undefined => {
+    const id = routing.containerAt(host, port);
+    return id === undefined ? undefined : arrivals.wait(id);
+  };
 
   return {
     decide: (request) => {
@@ -67,9 +75,16 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
         );
       }
       const page = isOwnHost(request.host) ? ownPage(request, readiness) : undefined;
-      return page === undefined ? routing.decide(request) : { reply: page };
+      if (page !== undefined) return { reply: page };
+      const decision = routing.decide(request);
+      if (decision !== NOT_RUNNING) return decision;
+      return held(request.host, request.port)?.then(() => routing.decide(request)) ?? decision;
     },
-    decideName: (serverName, port) => routing.decideName(serverName, port),
+    decideName: (serverName, port) => {
+      const decision = routing.decideName(serverName, port);
+      if (decision !== 'refuse' || serverName === undefined) return decision;
+      return held(serverName, port)?.then(() => routing.decideName(serverName, port)) ?? decision;
+    },
     adopt: (connection) => {
       const parent = connections;
       if (parent === undefined) return () => {};

@@ -124,6 +124,9 @@ function concerns(news: ComputeNews): (connection: SshConnectionInfo) => boolean
       return ({ userId }) => userId === news.userId;
     case 'ingress':
       return ({ containerId, port }) => containerId === news.containerId && port !== undefined;
+    // What a start or a crash does to logins they notice themselves.
+    case 'status':
+      return () => false;
     default:
       return ({ containerId }) => containerId === news.containerId;
   }

@@ -1,6 +1,7 @@
 /** News of the compute service (proto/compute-news.ts): told by the database at the commit that makes them, to all nodes. */
 import { z } from 'zod';
 import type { ComputeNews, ComputeNewsSource } from '../../proto/compute-news.ts';
+import { statusSchema } from '../../proto/compute-parts.ts';
 import type { Db, Queries } from '../db.ts';
 
 const CHANNEL = 'compute';
@@ -8,6 +9,7 @@ const CHANNEL = 'compute';
 const newsSchema = z.union([
   z.object({ kind: z.literal('key'), userId: z.string(), fingerprint: z.string() }),
   z.object({ kind: z.literal('user'), userId: z.string() }),
+  z.object({ kind: z.literal('status'), containerId: z.string(), status: statusSchema }),
   z.object({ kind: z.enum(['ssh', 'ingress', 'stopped', 'gone']), containerId: z.string() }),
 ]);
 

@@ -1,5 +1,6 @@
 /** SQL of what containers have open to the outside. */
 import { z } from 'zod';
+import { type ContainerStatus, statusSchema } from '../../proto/compute-parts.ts';
 import type { Queries } from '../db.ts';
 
 const portRow = z
@@ -11,12 +12,14 @@ export function openPorts(db: Queries): Promise<{ containerId: string; port: num
   return db.many(portRow, 'select container_id, port, target_port from ingress_rules order by container_id, port');
 }
 
-const idRow = z.object({ id: z.string() });
+const wantedRow = z.object({ id: z.string(), status: statusSchema });
 
-/** Those of the containers that are to run: the address of any other is about to be somebody else's. */
-export async function wantedContainers(db: Queries, ids: readonly string[]): Promise<Set<string>> {
-  const rows = await db.many(idRow, `select id from containers where id = any($1::text[]) and desired = 'running'`, [
-    ids,
-  ]);
-  return new Set(rows.map(({ id }) => id));
+/** Those of the containers that are to run, with their status: the address of any other is about to be somebody else's. */
+export async function wantedContainers(db: Queries, ids: readonly string[]): Promise<Map<string, ContainerStatus>> {
+  const rows = await db.many(
+    wantedRow,
+    `select id, status from containers where id = any($1::text[]) and desired = 'running'`,
+    [ids],
+  );
+  return new Map(rows.map(({ id, status }) => [id, status]));
 }

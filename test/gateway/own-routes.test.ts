@@ -1,6 +1,7 @@
 /** Several processes write down where their services are, in one table: each gateway goes to its own. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Arrivals } from '../../actors/gateway/arrivals.ts';
 import { startRoutes } from '../../actors/gateway/routes.ts';
 import { Routing } from '../../actors/gateway/routing.ts';
 import { computeNews, tellCompute } from '../../storage/compute/news.ts';
@@ -33,6 +34,7 @@ test('a gateway prefers the services of its own process to those of another, and
         ...{ containers: async () => new Map(), computeNews: computeNews(db), metrics: async () => '' },
       },
       routing,
+      new Arrivals(() => routing.picture),
     );
     await until(() => routing.isReady, { what: 'the routes are read' });
     stop(ref);
@@ -74,6 +76,7 @@ test('a rule that was added or removed is looked at when it is told, not at the 
       ...{ computeNews: computeNews(db), metrics: async () => '' },
     },
     new Routing({ fallback: undefined, ports, domain: 'x.test' }),
+    new Arrivals(() => undefined),
   );
   await until(() => looks > 0, { what: 'the first look' });
   for (let round = 0; round < 20; round++) {

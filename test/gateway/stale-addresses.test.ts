@@ -2,8 +2,13 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Registry } from 'prom-client';
+import { Arrivals } from '../../actors/gateway/arrivals.ts';
+import type { ContainerTarget } from '../../actors/gateway/deps.ts';
+import type { Picture } from '../../actors/gateway/routing.ts';
 import { openGateway } from '../../cmd/gateway.ts';
+import type { ContainerStatus } from '../../proto/compute.ts';
 import type { ContainerState } from '../../proto/ports.ts';
+import { RouteTable } from '../../proto/routes.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
@@ -34,7 +39,7 @@ async function open(t: TestContext) {
     [CONTAINER],
   );
   await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 80, $2)', [CONTAINER, origin]);
-  const state: ContainerState = {
+  const state: { -readonly [K in keyof ContainerState]: ContainerState[K] } = {
     ...{ id: CONTAINER, phase: 'running', address: '127.0.0.1' },
     ...{ exitCode: null, oomKilled: false, restarts: 0, startedAt: null },
   };
@@ -54,7 +59,13 @@ async function open(t: TestContext) {
     ...{ isCaching: false, processRegistry: new Registry() },
   });
   t.after(() => gateway.stop(0));
-  return { db, statusOf: () => statusAt(gateway.ports.http) };
+  /** Writes a status as the compute service does. */
+  const setStatus = (status: ContainerStatus) =>
+    db.tx(async (tx) => {
+      await tx.run('update containers set status = $2 where id = $1', [CONTAINER, status]);
+      await tellCompute(tx, { kind: 'status', containerId: CONTAINER, status });
+    });
+  return { db, state, setStatus, statusOf: () => statusAt(gateway.ports.http) };
 }
 
 async function statusAt(port: number): Promise<number> {
@@ -64,6 +75,47 @@ async function statusAt(port: number): Promise<number> {
   );
   return Number(answer.split(' ')[1]);
 }
+
+test('a container is reached as soon as it is said to be running, and who asks a moment too early waits', async (t) => {
+  const { state, setStatus, statusOf } = await open(t);
+  for (let start = 0; start < 5; start++) {
+    state.phase = 'created';
+    state.address = null;
+    await setStatus('initializing');
+    await until(async () => (await statusOf()) === 503, { what: 'the gateway knows that it has no address' });
+    const early = statusOf();
+    state.phase = 'running';
+    state.address = '127.0.0.1';
+    await setStatus('running');
+    assert.deepEqual([await statusOf(), await early], [200, 200], `start ${start}`);
+  }
+});
+
+test('nobody waits for what is not coming, and no more than a bounded number wait at all', async () => {
+  const picture = (target: Partial<ContainerTarget>): Picture => ({
+    routes: new RouteTable([]),
+    containers: new Map([[CONTAINER, { address: undefined, ports: new Map(), ...target }]]),
+  });
+  let shown: Picture = picture({});
+  const arrivals = new Arrivals(() => shown);
+  assert.equal(arrivals.wait(CONTAINER), undefined);
+  assert.equal(arrivals.wait('abcdefghijk2'), undefined);
+  shown = picture({ isComing: true });
+  const waiting = Array.from({ length: 100 }, () => arrivals.wait(CONTAINER));
+  assert.ok(waiting.every((one) => one !== undefined));
+  assert.equal(arrivals.wait(CONTAINER), undefined);
+  // News that a look has not followed yet counts, too: what the look saw may be older.
+  const seen = arrivals.look();
+  arrivals.expect(CONTAINER);
+  shown = picture({});
+  seen();
+  assert.equal(arrivals.wait(CONTAINER), undefined, 'they wait on');
+  const next = arrivals.look();
+  shown = picture({ address: '127.0.0.1' });
+  next();
+  await Promise.all(waiting);
+  assert.equal(arrivals.wait(CONTAINER), undefined);
+});
 
 for (const desired of ['stopped', 'deleted'] as const) {
   test(`a container that is to be ${desired} is not reached any more, whatever the engine still says of it`, async (t) => {

@@ -1,0 +1,65 @@
+/**
+ * Requests for containers that are coming up: they wait a moment for the address instead of being told that nothing runs. Whoever was told
+ * that a container is running reaches it, though the gateway hears of it in the same moment.
+ */
+import type { Picture } from './routing.ts';
+
+/** How long a request waits, ms; and how many may, in all and for one container. */
+const HOLD_MS = 3000;
+const MAX_HELD = 1000;
+const MAX_HELD_PER_CONTAINER = 100;
+
+/** Who waits for which container. `picture`: what the gateway decides by. */
+export class Arrivals {
+  readonly #picture: () => Picture | undefined;
+  readonly #waiting = new Map<string, Set<() => void>>();
+  /** Those of which news came that no look has followed yet. */
+  #news = new Set<string>();
+  #held = 0;
+
+  constructor(picture: () => Picture | undefined) {
+    this.#picture = picture;
+  }
+
+  /** News: it is being started, or runs. */
+  expect(containerId: string): void {
+    this.#news.add(containerId);
+  }
+
+  /** A look at the world begins. To be called when the picture shows what was seen. */
+  look(): () => void {
+    const before = [...this.#news];
+    return () => {
+      for (const id of before) this.#news.delete(id);
+      for (const [id, waiting] of this.#waiting) if (!this.#isAwaited(id)) for (const go of waiting) go();
+    };
+  }
+
+  /** Resolves when it has an address or is not awaited any more, at the latest after HOLD_MS; undefined: there is nothing to wait for. */
+  wait(containerId: string): Promise<void> | undefined {
+    const known = this.#waiting.get(containerId);
+    if (!this.#isAwaited(containerId) || this.#held >= MAX_HELD || (known?.size ?? 0) >= MAX_HELD_PER_CONTAINER)
+      return undefined;
+    const waiting = known ?? new Set();
+    this.#waiting.set(containerId, waiting);
+    this.#held++;
+    return new Promise((resolve) => {
+      const go = () => {
+        clearTimeout(timer);
+        waiting.delete(go);
+        if (waiting.size === 0) this.#waiting.delete(containerId);
+        this.#held--;
+        resolve();
+      };
+      const timer = setTimeout(go, HOLD_MS);
+      timer.unref();
+      waiting.add(go);
+    });
+  }
+
+  #isAwaited(id: string): boolean {
+    const container = this.#picture()?.containers.get(id);
+    if (container === undefined || container.address !== undefined) return false;
+    return container.isComing === true || this.#news.has(id);
+  }
+}
