@@ -46,6 +46,8 @@ export interface ProxyForward {
   readonly isService?: boolean;
   /** What the origin knows the gateway by; for services of the platform only. */
   readonly vouch?: string;
+  /** The origin is a user's container: what opens the platform is not passed on to it. */
+  readonly isTenant?: boolean;
 }
 
 /**

@@ -61,6 +61,32 @@ describe('a request', () => {
     );
   });
 
+  test('takes no token of the platform to a container, in a cookie or an upgrade', async (t) => {
+    const { port, seen } = await scripted(t, OK);
+    const proxy = await openProxy(t, ({ target }) => ({
+      ...{ forward: { host: '127.0.0.1', port }, target },
+      isTenant: target !== '/own',
+    }));
+    const cookiesAt = async (target: string, ...fields: string[]) => {
+      const before = seen.length;
+      const client = await rawClient(t, proxy.port, `GET ${target} HTTP/1.1\r\nHost: a.test\r\n${fields.join('')}\r\n`);
+      await client.sees(/ok$/);
+      return seen.slice(before).flatMap((head) => [...head.matchAll(/^cookie: ?(.*)\r$/gim)].map(([, text]) => text));
+    };
+    const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
+    const cases: [string, string[]][] = [
+      ['Cookie: token=secret\r\n', []],
+      ['Cookie: a=1; token=secret; b="x=token=1"\r\n', ['a=1; b="x=token=1"']],
+      ['COOKIE:\ttoken =secret;  __Host-token=secret;c=3\r\n', ['c=3']],
+      ['Cookie: token=secret\r\nCookie: mytoken=1; Token=2; token=secret\r\n', ['mytoken=1; Token=2']],
+    ];
+    for (const [fields, kept] of cases) {
+      assert.deepEqual(await cookiesAt('/', fields), kept, fields);
+      assert.deepEqual(await cookiesAt('/', fields, upgrade), kept, fields);
+    }
+    assert.deepEqual(await cookiesAt('/own', 'Cookie: token=mine; a=1\r\n'), ['token=mine; a=1']);
+  });
+
   test('that is decided later, or answered by the gateway itself, leaves the connection open', async (t) => {
     const proxy = await openProxy(t, async ({ target }) => {
       await delay(1);

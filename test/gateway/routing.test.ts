@@ -58,7 +58,7 @@ describe('a request', () => {
 
   test('to a container goes to the port that its rule says', () => {
     const routing = open();
-    const to = (port: number) => ({ forward: { host: '172.18.0.2', port }, target: '/' });
+    const to = (port: number) => ({ forward: { host: '172.18.0.2', port }, target: '/', isTenant: true });
     assert.deepEqual(routing.decide(request(HOST, '/')), to(8080));
     assert.deepEqual(routing.decide(request(HOST, '/', { port: 8000 })), to(22));
     for (const port of [8001, 22]) assert.deepEqual(routing.decide(request(HOST, '/', { port })), NOTHING);

@@ -324,6 +324,8 @@ test('pages of the dashboard may call from other origins, and nobody else', asyn
   const own = [`https://${DOMAIN}`, `https://console.${DOMAIN}`, `https://a.b.${DOMAIN}:8443`];
   const foreign = [
     'https://evil.test',
+    // Whoever is on the way may have put anything into it.
+    `http://console.${DOMAIN}`,
     `https://${DOMAIN}.evil.test`,
     `https://not${DOMAIN}`,
     `https://abcdefghijkl.compute.${DOMAIN}`,
@@ -350,6 +352,19 @@ test('pages of the dashboard may call from other origins, and nobody else', asyn
     );
   }
   assert.equal((await world.call('', 'GET', '/api/domain-mappings', undefined, cookie)).status, 200);
+});
+
+test('a cookie that a container’s page planted beside the token makes nobody somebody else', async (t) => {
+  const world = await openWorld(t);
+  const [ann, bob] = [await world.person(), await world.person()];
+  const statusOf = async (cookie: string) =>
+    (await world.call('', 'GET', '/api/domain-mappings', undefined, { cookie })).status;
+  assert.equal(await statusOf(`token=${ann.token}; token=${bob.token}`), 401);
+  assert.equal(await statusOf(`token=${bob.token}; a=b; token=${bob.token}`), 401);
+  assert.equal(await statusOf(`__Host-token=${ann.token}`), 200);
+  // What only the host itself can have set wins.
+  assert.equal(await statusOf(`token=x; __Host-token=${ann.token}; token=y`), 200);
+  assert.equal(await statusOf(`token=${ann.token}; __Host-token=x`), 401);
 });
 
 test('N08: what a certificate waits for shows in the mapping, and is not written down for one that is gone', async (t) => {

@@ -1,5 +1,5 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
-import type { AccessEntry, ProxyDecision, ProxyRequest, Route } from '../../proto/gateway.ts';
+import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest, Route } from '../../proto/gateway.ts';
 import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
@@ -52,9 +52,9 @@ export function forwardedOf(
   head: RequestHead,
   { isEncrypted, loop }: ClientContext,
   address: string,
-  vouch: string | undefined,
+  { vouch, isTenant }: Pick<ProxyForward, 'vouch' | 'isTenant'>,
 ): Forwarded {
-  return { address, isEncrypted, vouch, mark: loop?.line(head.host) };
+  return { address, isEncrypted, vouch, isTenant, mark: loop?.line(head.host) };
 }
 
 const FAILED: ProxyDecision = {

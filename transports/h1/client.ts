@@ -175,7 +175,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       if (answer.kind === 'forward') answer.sink?.abort();
       return;
     }
-    const { forward, target, vouch, isService } = decision;
+    const { forward, target, isService } = decision;
     const keepAlive = head.keepAlive && !this.#isDraining;
     if (answer.kind === 'hit') {
       this.#upstream = 'cache';
@@ -189,7 +189,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.fail(answer.status, answer.reason);
       return;
     }
-    const client = forwardedOf(head, this.#context, this.#address, vouch);
+    const client = forwardedOf(head, this.#context, this.#address, decision);
     const address = isService === true ? { ...forward, isService } : forward;
     const begin = () => {
       const about = { head, address, target, client, keepAlive, sink: answer.sink };

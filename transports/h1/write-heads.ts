@@ -16,13 +16,15 @@ export interface Forwarded {
   readonly vouch?: string | undefined;
   /** A line that marks the request as having been here (loop.ts), with its end. */
   readonly mark?: string | undefined;
+  /** The origin is a user's container. */
+  readonly isTenant?: boolean | undefined;
 }
 
 /** The request's head for the origin. `upgrade`: the protocol that may be switched to. */
 export function requestFor(
   head: RequestHead,
   target: string,
-  { address, isEncrypted, vouch, mark = '' }: Forwarded,
+  { address, isEncrypted, vouch, mark = '', isTenant = false }: Forwarded,
   upgrade: string | undefined,
 ): string {
   let text = `${head.method} ${target} HTTP/1.1\r\n`;
@@ -36,6 +38,9 @@ export function requestFor(
     if (name === 'host') {
       isHostSent = true;
       text += `Host: ${value}\r\n`;
+    } else if (isTenant && name === 'cookie') {
+      const rest = withoutToken(value);
+      if (rest !== '') text += `Cookie: ${rest}\r\n`;
     } else text += `${line}\r\n`;
   }
   if (!isHostSent) text += `Host: ${head.host}\r\n`;
@@ -45,6 +50,16 @@ export function requestFor(
   if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
   return `${text}${mark}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
+}
+
+/** Cookies that open the platform's own services (interface section 5.2): whoever gets one acts as the visitor. */
+const TOKENS = new Set(['token', '__Host-token']);
+
+/** Cookies without those: a visitor's browser sends them to containers when their Domain is the platform's. */
+function withoutToken(cookies: string): string {
+  const nameOf = (pair: string) => pair.split('=', 1)[0]?.trim() ?? '';
+  const kept = cookies.split(';').filter((pair) => !TOKENS.has(nameOf(pair)));
+  return kept.join(';').trim();
 }
 
 /** How a body reaches the client. */
