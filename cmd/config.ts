@@ -181,6 +181,11 @@ const environmentSchema = z.object({
   INGRESS_HOST: hostName.optional(),
   DNS_RESOLVERS: resolvers.optional(),
   DNS_PROVIDER_URL: url('http', 'https'),
+  CHANGES_PER_MINUTE: z
+    .string()
+    .regex(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999')
+    .transform(Number)
+    .prefault('60'),
   SESSION_TTL: seconds.prefault('24h'),
   LEAVE_DELAY: leaveDelay.optional(),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),

@@ -107,7 +107,10 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     });
     teardown.add('mapped hosts', () => mapped.close());
     const clock = { now: Date.now };
-    const callers = callersOf({ db, secret: jwtSecret, clock, log, teardown });
+    const callers = callersOf({
+      ...{ db, secret: jwtSecret, clock, log, teardown },
+      changesAMinute: environment.CHANGES_PER_MINUTE,
+    });
     const network = await openNetworkApi({
       ...{ system, db, log, environment, domain, installation, encryptionKey, ...callers },
       ...{ clock, port: options.netPort, onReply: onReply('network') },

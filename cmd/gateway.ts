@@ -1,11 +1,11 @@
 /** Puts the gateway together: its control (actors/gateway), its listeners (transports/gateway), and the certificate between them. */
 import { Registry } from 'prom-client';
-import type { ContainerTarget, MappingSource } from '../actors/gateway/deps.ts';
+import type { ContainerTarget, GatewayDeps, MappingSource } from '../actors/gateway/deps.ts';
 import type { NameDecision } from '../actors/gateway/routing.ts';
 import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { UpstreamAddress } from '../proto/gateway.ts';
-import type { Engine, Log } from '../proto/ports.ts';
+import type { ContainerState, Engine, Log } from '../proto/ports.ts';
 import { addressOf, type NewRoute, type StaticRoute } from '../proto/routes.ts';
 import { computeNews } from '../storage/compute/news.ts';
 import type { Db } from '../storage/db.ts';
@@ -31,7 +31,7 @@ export interface GatewayPorts {
 export interface GatewayOptions {
   readonly system: SystemRef;
   readonly db: Db;
-  readonly engine: Pick<Engine, 'list' | 'dial'>;
+  readonly engine: Pick<Engine, 'list' | 'inspect' | 'dial'>;
   readonly log: Log;
   readonly domain: string;
   readonly host: string;
@@ -149,7 +149,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       system,
       {
         ...{ db, log, domain, ownRoutes: options.ownRoutes, fileRoutes, fallback, busProblem, ports: listeners.ports },
-        containers: (also) => targets(db, engine, also),
+        containers: containerTargets(db, engine),
         mappings: options.mapped?.mappings,
         computeNews: computeNews(db),
         metrics: async () => `${await processRegistry.metrics()}\n${await registry.metrics()}`,
@@ -192,26 +192,52 @@ async function withinTime(done: Promise<void>, ms: number): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Containers that have a port open, with the address they have now: none once they are to stop, since others may get it next. */
-async function targets(
-  db: Db,
-  engine: Pick<Engine, 'list' | 'dial'>,
+/** Containers that are asked about one by one; for more, one question about all is cheaper. */
+const FEW = 20;
+
+/** Finds containers that have a port open, with the address they have now: none once they are to stop, since others may get it next. */
+function containerTargets(db: Db, engine: Pick<Engine, 'list' | 'inspect'>): GatewayDeps['containers'] {
+  /** Addresses of those that run, as they were seen last. */
+  let known = new Map<string, string>();
+  const note = (id: string, state: Pick<ContainerState, 'phase' | 'address'> | undefined) => {
+    if (state?.phase === 'running' && state.address !== null) known.set(id, state.address);
+    else known.delete(id);
+  };
+  return async (also, changed) => {
+    const rows = await openPorts(db);
+    const ids = [...new Set([...also, ...rows.map(({ containerId }) => containerId)])];
+    if (ids.length === 0) return new Map();
+    const unsure =
+      changed === 'all'
+        ? undefined
+        : await wantedContainers(
+            db,
+            ids.filter((id) => changed.has(id) || !known.has(id)),
+          );
+    if (unsure !== undefined && unsure.size <= FEW)
+      await Promise.all([...unsure.keys()].map(async (id) => note(id, await engine.inspect(id))));
+    else {
+      known = new Map();
+      for (const state of await engine.list()) note(state.id, state);
+    }
+    // Asked last: what was to stop by now may be listed as it was before.
+    const wanted = await wantedContainers(db, ids);
+    const addressOf = (id: string) => (wanted.has(id) ? known.get(id) : undefined);
+    return targets(rows, also, addressOf, (id) => wanted.get(id));
+  };
+}
+
+function targets(
+  rows: Awaited<ReturnType<typeof openPorts>>,
   also: ReadonlySet<string>,
-): Promise<ReadonlyMap<string, ContainerTarget>> {
-  const rows = await openPorts(db);
-  if (rows.length === 0 && also.size === 0) return new Map();
-  const listed = await engine.list();
-  // Asked last: what was to stop by now may be listed as it was before.
-  const wanted = await wantedContainers(db, [...also, ...rows.map(({ containerId }) => containerId)]);
-  const addresses = new Map(
-    listed.map(({ id, phase, address }) => [id, phase === 'running' && wanted.has(id) ? address : null]),
-  );
+  addressOf: (id: string) => string | undefined,
+  statusOf: (id: string) => string | undefined,
+): ReadonlyMap<string, ContainerTarget> {
   const found = new Map<string, ContainerTarget & { ports: Map<number, number> }>();
   const targetOf = (id: string) => {
     let target = found.get(id);
     if (target === undefined) {
-      const address = addresses.get(id) ?? undefined;
-      const status = wanted.get(id);
+      const [address, status] = [addressOf(id), statusOf(id)];
       const isComing = address === undefined && status !== undefined && status !== 'failed' && status !== 'stopped';
       target = { address, isComing, ports: new Map() };
       found.set(id, target);

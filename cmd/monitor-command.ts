@@ -70,7 +70,10 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
       stop(system);
       await stopped(system);
     });
-    const { authenticate, streams } = callersOf({ db, secret, clock, log, teardown });
+    const { authenticate, streams } = callersOf({
+      ...{ db, secret, clock, log, teardown },
+      changesAMinute: environment.CHANGES_PER_MINUTE,
+    });
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
     const monitor = await openMonitor({

@@ -11,6 +11,7 @@ import { computeNews } from '../storage/compute/news.ts';
 import type { Db } from '../storage/db.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { api, type Pages } from '../transports/api/api.ts';
+import type { Changes } from '../transports/api/changes.ts';
 import type { ClientAddress } from '../transports/api/client-address.ts';
 import { dashboardPages, withCors } from '../transports/api/cors.ts';
 import type { OpenStreams } from '../transports/api/open-streams.ts';
@@ -36,6 +37,7 @@ export interface NetworkApiOptions {
   readonly encryptionKey: KeyObject | undefined;
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
+  readonly changes?: Changes;
   readonly pages: (service: Service) => Pages;
   readonly onReply: (endpoint: string, status: number) => void;
   readonly clientAddress?: ClientAddress;
@@ -70,6 +72,7 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
     pages: options.pages(service),
     cookie: { name: 'token', isOwnPage },
     onReply: options.onReply,
+    ...(options.changes === undefined ? {} : { changes: options.changes }),
     ...(options.clientAddress === undefined ? {} : { clientAddress: options.clientAddress }),
   });
   const server = await listen(

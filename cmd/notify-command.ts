@@ -53,7 +53,10 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
       stop(system);
       await stopped(system);
     });
-    const { authenticate, streams } = callersOf({ db, secret, clock, log, teardown });
+    const { authenticate, streams, changes } = callersOf({
+      ...{ db, secret, clock, log, teardown },
+      changesAMinute: environment.CHANGES_PER_MINUTE,
+    });
     const numbers = notifyNumbers();
     const shared = await openShared({
       ...{ database: { connectionString }, db, bus, system, log, teardown, isLeaving: told.received },
@@ -70,7 +73,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     notifyMetrics(metrics.registry, numbers);
     const pages = servicePages(service, metrics.registry);
     const onReply = metrics.onReply(service.name);
-    const handlers = api({ service, authenticate, streams, pages, domain, log, onReply });
+    const handlers = api({ service, authenticate, streams, changes, pages, domain, log, onReply });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
     teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     process.stdout.write(

@@ -24,6 +24,7 @@ import { clientAddress } from '../transports/api/client-address.ts';
 import type { FrontProxies } from '../transports/gateway/listeners.ts';
 import { listen } from '../transports/http/index.ts';
 import { sshShells } from '../transports/ssh/shells.ts';
+import { auditMetrics } from './audit-metrics.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import type { Environment, Ports } from './config.ts';
@@ -147,8 +148,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await stopped(system);
     });
     const lastUse = startLastUse(system, { db, log });
-    const { authenticate, streams, tokensChanged } = callersOf({
+    const { authenticate, streams, changes, tokensChanged } = callersOf({
       ...{ db, secret: secrets.jwtSecret, clock, log, teardown },
+      changesAMinute: environment.CHANGES_PER_MINUTE,
       onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
     });
 
@@ -211,6 +213,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const metrics = processMetrics(system);
     options.onMetrics?.(metrics.registry);
     notifyMetrics(metrics.registry, numbers);
+    auditMetrics(metrics.registry, db);
     const running: { service: Service; target: string }[] = [];
     const monitor = await openMonitor({
       ...{ system, db, bus, clock, log: log.child({ service: 'monitor' }), registry: metrics.registry },
@@ -235,6 +238,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         service,
         authenticate,
         streams,
+        changes,
         pages: servicePages(service, metrics.registry),
         domain: options.domain,
         log,
@@ -256,7 +260,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 
     const { domain, host } = options;
     const network = await openNetworkApi({
-      ...{ system, db, log, clock, environment, domain, installation, authenticate, streams },
+      ...{ system, db, log, clock, environment, domain, installation, authenticate, streams, changes },
       ...{ encryptionKey: secrets.encryptionKey, port: options.ports.net, clientAddress: addressOf },
       pages: (service) => servicePages(service, metrics.registry),
       onReply: metrics.onReply('network'),

@@ -12,6 +12,7 @@ import { clientAddress } from '../transports/api/client-address.ts';
 import type { OpenStreams } from '../transports/api/open-streams.ts';
 import { ListenError, listen } from '../transports/http/index.ts';
 import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
+import { auditMetrics } from './audit-metrics.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
@@ -94,7 +95,10 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     });
     const lastUse = startLastUse(system, { db, log });
     const onUse = (tokenId: string, at: number) => noteUse(lastUse, tokenId, at);
-    const callers = callersOf({ db, secret: jwtSecret, clock, log, teardown, onUse });
+    const callers = callersOf({
+      ...{ db, secret: jwtSecret, clock, log, teardown, onUse },
+      changesAMinute: environment.CHANGES_PER_MINUTE,
+    });
     const membership = await openMembership({
       ...{ database: { connectionString }, system, bus, log, onProgress, isLeaving: told.received },
       ...{ isShared: environment.NATS_URL !== undefined, roles: [name, 'outbox'] },
@@ -111,8 +115,16 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     await membership.join();
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
+    if (name === 'auth') auditMetrics(metrics.registry, db);
     const handlers = api({
-      ...{ service, authenticate: callers.authenticate, streams: callers.streams, domain, log },
+      ...{
+        service,
+        authenticate: callers.authenticate,
+        streams: callers.streams,
+        changes: callers.changes,
+        domain,
+        log,
+      },
       ...{ pages: servicePages(service, metrics.registry), onReply: metrics.onReply(service.name) },
       clientAddress: clientAddress({ gatewaySecret: undefined, isTrusted: proxies?.isTrusted }),
     });

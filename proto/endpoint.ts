@@ -78,12 +78,19 @@ export interface Endpoint<
   readonly events?: true;
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
   readonly basic?: true;
+  /** Leaves no line in the audit trail and nothing that grows: not counted among the user's changes. */
+  readonly uncounted?: true;
   /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */
   readonly repeats?: readonly string[];
 }
 
 /** An endpoint of which the types do not matter. */
 export type AnyEndpoint = Endpoint;
+
+/** Whether a call of it is one of the changes that a user may make so many of in a minute. */
+export function isChange({ method, access, uncounted }: AnyEndpoint): boolean {
+  return method !== 'GET' && access !== 'none' && access !== 'challenge' && uncounted !== true;
+}
 
 /** A call as a handler receives it: validated, with its caller. */
 export interface Call<P = unknown, Q = unknown, B = unknown> {

@@ -21,6 +21,7 @@ export const ERRORS = {
   body_too_large: { status: 413, text: 'The request body is larger than 1 MiB.' },
   upgrade_required: { status: 426, text: 'This path is a WebSocket: connect with an upgrade request.' },
   too_many_attempts: { status: 429, text: 'Too many failed attempts: wait before you try again.' },
+  too_many_changes: { status: 429, text: 'You change things too fast: wait before you go on.' },
   bad_gateway: { status: 502, text: 'A service outside of the platform does not do as it should.' },
   not_configured: { status: 503, text: 'This is not set up on this platform.' },
   internal: { status: 500, text: 'Something went wrong on our side.' },

@@ -83,6 +83,7 @@ export const markRead = endpoint({
   method: 'POST',
   path: '/api/notifications/{id}/read',
   summary: 'Mark one as read',
+  uncounted: true,
   params: z.object({
     id: z
       .string()
@@ -99,6 +100,7 @@ export const markAllRead = endpoint({
   method: 'POST',
   path: '/api/notifications/read-all',
   summary: 'Mark all as read',
+  uncounted: true,
   reply: ok,
 });
 

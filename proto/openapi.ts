@@ -1,6 +1,6 @@
 /** /openapi.json, made from the endpoint table: what is served is what is documented. */
 import { z } from 'zod';
-import type { AnyEndpoint } from './endpoint.ts';
+import { type AnyEndpoint, isChange } from './endpoint.ts';
 import { ERRORS, type ErrorCode } from './errors.ts';
 
 type Json = Record<string, unknown>;
@@ -178,6 +178,7 @@ export function refusals(endpoint: AnyEndpoint): ErrorCode[] {
   if (endpoint.access === 'token' && endpoint.scope !== undefined) codes.push('missing_scope');
   if (endpoint.params !== undefined) codes.push('not_found');
   if (endpoint.socket) codes.push('upgrade_required');
+  if (isChange(endpoint)) codes.push('too_many_changes');
   codes.push(...(endpoint.refuses ?? []), 'internal', 'unavailable');
   return [...new Set(codes)];
 }

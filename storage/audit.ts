@@ -80,3 +80,17 @@ export async function readAudit(db: Queries, filter: AuditFilter): Promise<Audit
 export function purgeAudit(db: Queries, days: number): Promise<number> {
   return db.run('delete from audit_log where at < now() - make_interval(days => greatest($1::int, 91))', [days]);
 }
+
+const growthRow = z.object({ username: z.string(), entries: z.number() });
+
+/** Entries of the last hour, and the three names that have the most of them. */
+export async function auditGrowth(
+  db: Queries,
+): Promise<{ readonly entries: number; readonly busiest: readonly z.output<typeof growthRow>[] }> {
+  const rows = await db.many(
+    growthRow,
+    `select username, count(*) as entries from audit_log where at > now() - interval '1 hour'
+     group by username order by entries desc, username`,
+  );
+  return { entries: rows.reduce((sum, { entries }) => sum + entries, 0), busiest: rows.slice(0, 3) };
+}

@@ -1,5 +1,5 @@
 /** Throws away what nobody needs any more: forgotten login attempts, spent and long expired tokens, old audit entries. */
-import { purgeAudit } from '../../storage/audit.ts';
+import { auditGrowth, purgeAudit } from '../../storage/audit.ts';
 import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
 import { purgeAttempts } from '../../storage/auth/attempts.ts';
 import { purgeNetworks } from '../../storage/auth/login-networks.ts';
@@ -11,6 +11,8 @@ import { AUTH_USER } from './user.ts';
 const EVERY_MS = 3_600_000;
 /** How long the audit trail is kept. */
 const AUDIT_DAYS = 400;
+/** Entries in an hour that somebody should know of: half a gigabyte a month. */
+const MANY_ENTRIES = 2000;
 
 /** The actor that does it, every hour. A database that is away is left for the next time. */
 export function startJanitor(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
@@ -24,6 +26,8 @@ export function startJanitor(parent: AnyRef, { db, home, log }: AuthDeps): AnyRe
       await purgeSpentTokens(db);
       await purgeApiTokens(db);
       await purgeAudit(db, AUDIT_DAYS);
+      const { entries, busiest } = await auditGrowth(db);
+      if (entries > MANY_ENTRIES) log.warn({ entries, busiest }, 'the audit trail grew fast in the last hour');
       return null;
     },
     {

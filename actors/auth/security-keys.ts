@@ -115,8 +115,9 @@ export function securityKeyHandlers({ db, log, jwtSecret, clock, relyingParty }:
     on(renameKey, async ({ lease }: Leased, call) => {
       const { id, name } = call.body;
       await fenced(db, lease, async (tx) => {
-        if (!(await renameSecurityKey(tx, callerOf(call).userId, id, name))) throw noKey();
-        await audit(tx, did(call, 'security_key.rename', id, { name }));
+        const renamed = await renameSecurityKey(tx, callerOf(call).userId, id, name);
+        if (renamed === undefined) throw noKey();
+        if (renamed) await audit(tx, did(call, 'security_key.rename', id, { name }));
       });
       return undefined;
     }),

@@ -69,8 +69,9 @@ export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): 
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
       await fenced(db, lease, async (tx) => {
-        if (!(await setScopes(tx, userId, call.params.id, scopes))) throw noAccount();
-        await audit(tx, did(call, 'service_account.set_scopes', call.params.id, { scopes }));
+        const changed = await setScopes(tx, userId, call.params.id, scopes);
+        if (changed === undefined) throw noAccount();
+        if (changed) await audit(tx, did(call, 'service_account.set_scopes', call.params.id, { scopes }));
       });
       tokensChanged({ kind: 'account', id: call.params.id });
       return { status: 'ok' as const };

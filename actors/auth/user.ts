@@ -64,9 +64,13 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       is_admin: callerOf(call).isAdmin,
     })),
     on(updateProfile, async (state: UserState, call) => {
+      const { display_name } = call.body;
       state.row = await fenced(db, state.lease, async (tx) => {
-        await audit(tx, did(call, 'profile.update', state.row.id, { display_name: call.body.display_name }));
-        return present(await setDisplayName(tx, state.row.id, call.body.display_name));
+        const row = await setDisplayName(tx, state.row.id, display_name);
+        // As it was: nothing to write down.
+        if (row === undefined) return present(await userById(tx, state.row.id));
+        await audit(tx, did(call, 'profile.update', row.id, { display_name }));
+        return row;
       });
       return { username: state.row.username, display_name: state.row.displayName, user_id: state.row.id };
     }),

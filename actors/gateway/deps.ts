@@ -35,8 +35,14 @@ export interface GatewayDeps {
    * gateway goes on when that one ends. Routes of operators win over both.
    */
   readonly ownRoutes?: readonly NewRoute[] | undefined;
-  /** All containers that have a port open, and the named ones, by id. */
-  readonly containers: (also: ReadonlySet<string>) => Promise<ReadonlyMap<string, ContainerTarget>>;
+  /**
+   * All containers that have a port open, and the named ones, by id. Of those that are not `changed` the address may be the one found last;
+   * `all`: each is looked at.
+   */
+  readonly containers: (
+    also: ReadonlySet<string>,
+    changed: ReadonlySet<string> | 'all',
+  ) => Promise<ReadonlyMap<string, ContainerTarget>>;
   /** Verified mappings; undefined: no hosts are mapped here. */
   readonly mappings?: MappingSource | undefined;
   /** Says when somebody may no longer enter by SSH. */

@@ -15,7 +15,7 @@ import type { Routing } from './routing.ts';
 
 /** Interface section 8: container data reload. */
 const EVERY_MS = 5000;
-/** Looks for news of containers are so far apart, at least: each asks the engine about all of them. */
+/** Looks for news of containers are so far apart, at least. */
 const NEWS_MS = 100;
 const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
@@ -46,14 +46,24 @@ const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_pre
  */
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing, arrivals: Arrivals): Ref<'look'> {
   let isComing = false;
+  /** Whose rules changed since the last look. */
+  let changed = new Set<string>();
+  /** Something else did: the next look is at all containers. */
+  let isUnsure = true;
   let lookedAt = Number.NEGATIVE_INFINITY;
-  const look = async (state: State): Promise<State> => {
+  const look = async (state: State, message: 'look' | 'changed'): Promise<State> => {
     isComing = false;
+    const whom = isUnsure || message === 'look' ? 'all' : changed;
+    changed = new Set();
+    isUnsure = false;
     lookedAt = performance.now();
     const seen = arrivals.look();
     try {
       const [rows, mapped] = await Promise.all([tableRoutes(deps), deps.mappings?.read() ?? NOTHING_MAPPED]);
-      const containers = await deps.containers(new Set([...mapped.values()].map(({ containerId }) => containerId)));
+      const containers = await deps.containers(
+        new Set([...mapped.values()].map(({ containerId }) => containerId)),
+        whom,
+      );
       const routes = [...deps.fileRoutes, ...rows];
       const text = JSON.stringify([
         routes,
@@ -68,6 +78,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
       if (state.problem !== undefined) deps.log.info({}, 'routes are read again');
       state.problem = undefined;
     } catch (error) {
+      isUnsure = true;
       const problem = error instanceof Error ? error.message : String(error);
       if (problem !== state.problem)
         deps.log.warn({ err: error }, 'routes could not be read: the last known ones go on');
@@ -83,7 +94,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     arrivals.expect(containerId);
     return status === 'running' || known.address !== undefined;
   };
-  const ref = spawn<State, 'look'>(parent, look, {
+  const ref = spawn<State, 'look' | 'changed'>(parent, look, {
     name: 'routes',
     kind: 'gateway/routes',
     // Looks that wait would all find the same.
@@ -91,19 +102,25 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     initialStateFunc: (ctx) => {
       ctx.every(EVERY_MS, 'look');
       const look = () => dispatch(ctx.self, 'look');
-      const onNews = (news: ComputeNews) => {
-        const { kind } = news;
-        if (kind === 'status' && !concerns(news)) return;
-        if (isComing || kind === 'key' || kind === 'ssh' || kind === 'user') return;
+      // A user changes rules and hostnames as they like: that must not have the engine asked about the containers of all.
+      const lookSoon = () => {
+        if (isComing) return;
         isComing = true;
         const wait = NEWS_MS - (performance.now() - lookedAt);
-        if (wait > 0) ctx.after(wait, 'look');
-        else look();
+        if (wait > 0) ctx.after(wait, 'changed');
+        else dispatch(ctx.self, 'changed');
+      };
+      const onNews = (news: ComputeNews) => {
+        if (news.kind === 'key' || news.kind === 'ssh' || news.kind === 'user') return;
+        if (news.kind === 'status' && !concerns(news)) return;
+        if (news.kind === 'ingress' || news.kind === 'status') changed.add(news.containerId);
+        else isUnsure = true;
+        lookSoon();
       };
       const watching = [
         watchRoutes(deps.db, look),
         deps.computeNews.onNews(onNews),
-        ...(deps.mappings === undefined ? [] : [deps.mappings.watch(look)]),
+        ...(deps.mappings === undefined ? [] : [deps.mappings.watch(lookSoon)]),
       ];
       return { watching, last: '', problem: undefined };
     },

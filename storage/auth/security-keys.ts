@@ -40,6 +40,7 @@ export function securityKey(db: Queries, userId: string, id: string): Promise<Se
 }
 
 const countRow = z.object({ count: z.number() });
+const nameRow = z.object({ name: z.string() });
 
 /** How many keys the user has. */
 export async function countSecurityKeys(db: Queries, userId: string): Promise<number> {
@@ -74,13 +75,19 @@ export async function advanceCounter(
   return rows === 1;
 }
 
-/** Renames a key; false when the user has no such key. */
-export async function renameSecurityKey(tx: Queries, userId: string, id: string, name: string): Promise<boolean> {
-  const rows = await tx.run('update security_keys set name = $3 where user_id = $1 and id = $2', [userId, id, name]);
-  return rows === 1;
+/** Renames a key; whether that changed its name, undefined when the user has no such key. */
+export async function renameSecurityKey(
+  tx: Queries,
+  userId: string,
+  id: string,
+  name: string,
+): Promise<boolean | undefined> {
+  const key = [userId, id];
+  const row = await tx.one(nameRow, 'select name from security_keys where user_id = $1 and id = $2 for update', key);
+  if (row === undefined || row.name === name) return row === undefined ? undefined : false;
+  await tx.run('update security_keys set name = $3 where user_id = $1 and id = $2', [...key, name]);
+  return true;
 }
-
-const nameRow = z.object({ name: z.string() });
 
 /** Deletes a key. Returns its name; undefined when the user has no such key. */
 export async function deleteSecurityKey(tx: Queries, userId: string, id: string): Promise<string | undefined> {

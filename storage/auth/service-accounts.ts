@@ -4,6 +4,8 @@ import type { Scopes } from '../../proto/scopes.ts';
 import type { Queries } from '../db.ts';
 import { tellTokens } from './token-directory.ts';
 
+const sameRow = z.object({ same: z.boolean() });
+
 const accountRow = z
   .object({
     id: z.string(),
@@ -52,20 +54,23 @@ export function serviceAccount(db: Queries, userId: string, id: string): Promise
   return db.one(accountRow, `select ${COLUMNS} from service_accounts where user_id = $1 and id = $2`, [userId, id]);
 }
 
-/** Replaces the scopes; false when the user has no such account. */
+/** Replaces the scopes; whether that changed them, undefined when the user has no such account. */
 export async function setServiceAccountScopes(
   tx: Queries,
   userId: string,
   id: string,
   scopes: Scopes,
-): Promise<boolean> {
-  const rows = await tx.run('update service_accounts set scopes = $3::jsonb where user_id = $1 and id = $2', [
-    userId,
-    id,
-    JSON.stringify(scopes),
-  ]);
+): Promise<boolean | undefined> {
+  const account = [userId, id, JSON.stringify(scopes)];
+  const row = await tx.one(
+    sameRow,
+    'select scopes = $3::jsonb as same from service_accounts where user_id = $1 and id = $2 for update',
+    account,
+  );
+  if (row === undefined || row.same) return row === undefined ? undefined : false;
+  await tx.run('update service_accounts set scopes = $3::jsonb where user_id = $1 and id = $2', account);
   await tellTokens(tx, 'account', id);
-  return rows === 1;
+  return true;
 }
 
 const nameRow = z.object({ name: z.string() });

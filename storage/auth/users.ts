@@ -70,12 +70,13 @@ export async function insertUser(
   }
 }
 
-/** Changes the display name; the user as it is now, or undefined when there is none. */
+/** Changes the display name; the user as it is now, or undefined when nothing changed: that was the name, or there is no such user. */
 export function setDisplayName(db: Queries, id: string, displayName: string): Promise<UserRow | undefined> {
-  return db.one(userRow, `update users set display_name = $2 where id = $1 returning ${USER_COLUMNS}`, [
-    id,
-    displayName,
-  ]);
+  return db.one(
+    userRow,
+    `update users set display_name = $2 where id = $1 and display_name <> $2 returning ${USER_COLUMNS}`,
+    [id, displayName],
+  );
 }
 
 /** Changes the password hash; the user as it is now, or undefined when there is none. */

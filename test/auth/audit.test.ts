@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { addUser, ensureAdmin, setPassword } from '../../actors/auth/users.ts';
 import { openLog } from '../../cmd/log.ts';
+import { createServiceAccount, setServiceAccountScopes } from '../../proto/api-tokens.ts';
 import { changePassword, updateProfile } from '../../proto/auth.ts';
-import { type AuditRow, audit, purgeAudit, readAudit } from '../../storage/audit.ts';
+import { type AuditRow, audit, auditGrowth, purgeAudit, readAudit } from '../../storage/audit.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { refused } from '../compute/kit/world.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
@@ -30,6 +31,33 @@ function written(house: House): string {
 }
 
 describe('the audit trail', () => {
+  test('says nothing of what was so already: the same name, scopes and name of a key', async (t) => {
+    const house = await openHouse(t);
+    const ann = await house.enter('ann');
+    const scopes = { [`compute.${ann.userId}`]: ['read'] };
+    const { id } = await house.call(createServiceAccount, ann, { body: { name: 'ci', scopes } });
+    for (let i = 0; i < 3; i++) {
+      await house.call(updateProfile, ann, { body: { display_name: 'Ann' } });
+      await house.call(setServiceAccountScopes, ann, { params: { id }, body: { scopes } });
+    }
+    assert.equal((await entries(house, 'profile.update')).length, 1);
+    assert.equal((await entries(house, 'service_account.set_scopes')).length, 0);
+  });
+
+  test('is counted by the hour, with the names that fill it', async (t) => {
+    const house = await openHouse(t);
+    await house.enter('ann');
+    await house.db.run(
+      `insert into audit_log (username, action, at) select 'bob', 'x.y', now() - interval '50 minutes' from generate_series(1, 5)`,
+    );
+    await house.db.run(
+      `insert into audit_log (username, action, at) values ('eve', 'x.y', now() - interval '2 hours')`,
+    );
+    const { entries: count, busiest } = await auditGrowth(house.db);
+    assert.equal(count, 7);
+    assert.deepEqual(busiest[0], { username: 'bob', entries: 5 });
+  });
+
   test('tells of logins, refused ones, and of changes of profile and password', async (t) => {
     const house = await openHouse(t);
     const ann = await house.enter('ann');

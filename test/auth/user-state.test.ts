@@ -26,7 +26,10 @@ failOnLeaks();
 function node(t: TestContext, house: House) {
   const teardown = new Teardown(silentLog);
   t.after(() => teardown.run());
-  return callersOf({ db: house.outside, secret: SECRET, clock: house.clock, log: silentLog, teardown });
+  return callersOf({
+    ...{ db: house.outside, secret: SECRET, clock: house.clock, log: silentLog, teardown },
+    changesAMinute: 60,
+  });
 }
 
 const scopesOf = ({ userId }: Caller) => ({ [`compute.${userId}`]: ['read'] });

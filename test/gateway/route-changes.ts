@@ -80,6 +80,7 @@ export async function routeChanges(
   // The restless one is there at every second look.
   const engine = {
     dial: sshd.dial,
+    inspect: async (id: string) => stateOf(id),
     list: async (): Promise<ContainerState[]> => {
       lists++;
       return [SESSIONS, LOADED, ...(lists % 2 === 0 ? [RESTLESS] : [])].map((id) => stateOf(id));

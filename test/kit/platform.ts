@@ -18,6 +18,9 @@ export interface Finished {
   readonly stderr: string;
 }
 
+/** Tests change more in a minute than people do. */
+const TEST_ENVIRONMENT = { CHANGES_PER_MINUTE: '100000' };
+
 /** Runs `troupe ...` to its end. */
 export async function troupe(
   args: readonly string[],
@@ -44,7 +47,7 @@ export function troupeCommand(args: readonly string[]): string[] {
 /** Starts `troupe ...` as a child process whose output the caller reads. */
 export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}) {
   return spawn(process.execPath, [...nodeArguments, ...args], {
-    env: { ...process.env, ...env },
+    env: { ...TEST_ENVIRONMENT, ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }

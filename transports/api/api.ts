@@ -17,6 +17,7 @@ import { grants } from '../../proto/scopes.ts';
 import type { Service } from '../../proto/service.ts';
 import type { Authenticate } from '../../proto/tokens.ts';
 import { basic, bearer } from './authenticate.ts';
+import type { Changes } from './changes.ts';
 import type { ClientAddress } from './client-address.ts';
 import { type CookieRule, cookieToken } from './cookie.ts';
 import { eventsOf } from './events.ts';
@@ -51,6 +52,8 @@ export interface ApiOptions {
   readonly cookie?: CookieRule;
   /** Who a request comes from; without it, the peer of its socket. */
   readonly clientAddress?: ClientAddress;
+  /** Bounds how much a user changes; without it nothing does. */
+  readonly changes?: Changes;
   /** Told of every finished request, for metrics. */
   readonly onReply?: (endpoint: string, status: number) => void;
 }
@@ -95,6 +98,7 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
       const proven = prove(endpoint, params, request, authenticate, options.cookie);
       // Each await costs a turn of the microtask queue: a known token and a call without a body go without.
       const caller = proven instanceof Promise ? await proven : proven;
+      if (caller !== undefined) options.changes?.count(endpoint, caller);
       const body = endpoint.body === undefined ? undefined : check(endpoint.body, await readJson(request), 'body');
       const call = read(endpoint, params, request, caller, body, requestId, clientAddress);
       if (endpoint.events) return await eventsOf(service, streams, endpoint, params, call, since, onReply);

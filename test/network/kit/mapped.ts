@@ -120,21 +120,16 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
         ...{ system, db: ownDb, sealKey, authority, log, registry, dns, lookMs: 200 },
         ...(leaseMs === undefined ? {} : { leaseMs }),
       });
+      const state = {
+        ...{ id: CONTAINER, phase: 'running' as const, address: '127.0.0.1' },
+        ...{ exitCode: null, oomKilled: false, restarts: 0, startedAt: 1 },
+      };
       const engine = {
         dial: async () => {
           throw new EngineError('unavailable', 'Nothing is dialled here.');
         },
-        list: async () => [
-          {
-            id: CONTAINER,
-            phase: 'running' as const,
-            address: '127.0.0.1',
-            exitCode: null,
-            oomKilled: false,
-            restarts: 0,
-            startedAt: 1,
-          },
-        ],
+        list: async () => [state],
+        inspect: async () => state,
       };
       const gateway = await openGateway({
         ...{ system, db: ownDb, engine, log, domain: 'cloud.test', host: '127.0.0.1', mapped },
