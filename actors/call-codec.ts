@@ -13,6 +13,7 @@ const callerSchema = z
     isAdmin: z.boolean(),
     tokenId: z.string(),
     expiresAt: z.number(),
+    session: z.object({ issuedAt: z.number(), epoch: z.number() }).readonly().exactOptional(),
     scopes: z.record(z.string(), z.array(z.string())).exactOptional(),
     serviceAccount: z.object({ id: z.string(), name: z.string() }).nullable().exactOptional(),
   })

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { RegistryKeyError } from '../actors/auth/registry-key.ts';
 import { usernameSchema } from '../proto/auth.ts';
+import { isCommonPassword } from '../proto/common-passwords.ts';
 import { addressOf, targetSchema } from '../proto/routes.ts';
 import { inWords } from '../proto/words.ts';
 import { parseSealKey } from '../storage/seal.ts';
@@ -125,6 +126,7 @@ const environmentSchema = z.object({
     .string()
     .min(8, 'must be at least 8 characters')
     .max(256, 'must be at most 256 characters')
+    .refine((value) => !isCommonPassword(value), 'must not be one of those that everybody tries first')
     .optional(),
   PLATFORM_DOMAIN: hostName.optional(),
   WEBAUTHN_RP_ID: hostName.refine((value) => !/(^|\.)[0-9]+$/.test(value), 'must be a name, not an address').optional(),

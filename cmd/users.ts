@@ -17,12 +17,14 @@ export async function usersAdd(username: string, options: CommandOptions): Promi
 export async function usersPasswd(username: string, options: CommandOptions): Promise<void> {
   const given = passwordFromInput();
   const password = given ?? generatePassword();
-  await onDatabase(options, (db) => setPassword(db, username, password));
-  print(options, { username, password: given === undefined ? password : null }, () =>
-    given === undefined
-      ? `${username} now has the password ${password} (shown only now).`
-      : `The password of ${username} is changed.`,
-  );
+  const sessions = await onDatabase(options, (db) => setPassword(db, username, password));
+  print(options, { username, password: given === undefined ? password : null, sessions_ended: sessions }, () => {
+    const changed =
+      given === undefined
+        ? `${username} now has the password ${password} (shown only now).`
+        : `The password of ${username} is changed.`;
+    return `${changed} All sessions are ended${sessions === 0 ? '' : ` (${sessions})`}; API tokens go on.`;
+  });
 }
 
 /** Deletes all security keys of a user. */

@@ -1,6 +1,7 @@
 /** The authentication service's endpoints and views (interface sections 2.1, 2.3, 4.1). */
 import { z } from 'zod';
 import { apiTokenEndpoints } from './api-tokens.ts';
+import { isCommonPassword } from './common-passwords.ts';
 import { endpoint } from './endpoint.ts';
 import { registryEndpoints } from './registry.ts';
 import { securityKeyEndpoints } from './security-keys.ts';
@@ -18,7 +19,8 @@ export const passwordSchema = z
   .string()
   .max(1024, 'must be at most 256 characters')
   .refine((text) => [...text].length >= 8 && [...text].length <= 256, 'must be 8 to 256 characters')
-  .refine((text) => !text.includes('\0'), 'must not contain NUL');
+  .refine((text) => !text.includes('\0'), 'must not contain NUL')
+  .refine((text) => !isCommonPassword(text), 'must not be one of those that everybody tries first');
 
 const displayNameSchema = z
   .string()

@@ -15,6 +15,13 @@ export type ServiceName = 'auth' | 'compute' | 'network' | 'monitor' | 'notify';
  */
 export type Access = 'none' | 'session' | 'token' | 'admin' | 'challenge';
 
+/** Where a session begins. */
+export interface SessionBirth {
+  readonly issuedAt: number;
+  /** A new password begins the user's next epoch, and ends the sessions of those before. */
+  readonly epoch: number;
+}
+
 /** Who calls, as proven by the token. */
 export interface Caller {
   readonly kind: 'session' | 'api_token' | 'challenge';
@@ -25,6 +32,8 @@ export interface Caller {
   readonly tokenId: string;
   /** Unix seconds; 0 when the token does not expire. */
   readonly expiresAt: number;
+  /** Only for sessions and challenges: when it began (Unix seconds), and under which epoch of its user. */
+  readonly session?: SessionBirth;
   /** Only for API tokens: what it may do now. */
   readonly scopes?: Scopes;
   /** Only for API tokens: the service account it belongs to, or null. */

@@ -10,6 +10,7 @@ export const ERRORS = {
   unauthorized: { status: 401, text: 'You are not logged in: send a valid token as "Authorization: Bearer <token>".' },
   invalid_credentials: { status: 401, text: 'The username or the password is wrong.' },
   invalid_credential: { status: 401, text: 'The security key could not be verified: begin again.' },
+  proof_needed: { status: 403, text: 'Prove again who you are: send your password, too.' },
   wrong_password: { status: 403, text: 'The current password is wrong.' },
   forbidden: { status: 403, text: 'You may not do this.' },
   missing_scope: { status: 403, text: 'forbidden: missing scope' },

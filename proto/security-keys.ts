@@ -68,7 +68,15 @@ const descriptor = z.object({
   transports: z.array(z.string()).optional(),
 });
 
+const WITHOUT_PROOF = ['proof_needed', 'wrong_password', 'too_many_attempts'] as const;
+
 const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
+
+/** How long after a login its session proves who is there, seconds; after that a change of the keys wants the password. */
+export const RECENT_LOGIN_SECONDS = 600;
+
+/** Not needed within ten minutes of the login. The lengths only bound the work. */
+const password = z.string().max(1024).optional();
 
 /** The token of the first factor is spent by this call. */
 export const beginKeyLogin = endpoint({
@@ -144,8 +152,8 @@ export const finishAddKey = endpoint({
   method: 'POST',
   path: '/api/settings/keys/add/finish',
   summary: 'Add the security key that the browser made',
-  body: z.object({ state: stateSchema, credential: newCredentialSchema, name: keyName.default('') }),
-  refuses: ['conflict', 'limit_reached'],
+  body: z.object({ state: stateSchema, credential: newCredentialSchema, name: keyName.default(''), password }),
+  refuses: ['conflict', 'limit_reached', ...WITHOUT_PROOF],
 });
 
 export const deleteKey = endpoint({
@@ -154,8 +162,8 @@ export const deleteKey = endpoint({
   method: 'POST',
   path: '/api/settings/keys/delete',
   summary: 'Delete a security key',
-  body: z.object({ id: credentialIdSchema }),
-  refuses: ['not_found'],
+  body: z.object({ id: credentialIdSchema, password }),
+  refuses: ['not_found', ...WITHOUT_PROOF],
 });
 
 export const renameKey = endpoint({

@@ -3,7 +3,7 @@
  * nothing: the kind is a claim and every reader checks it (interface section 5.1).
  */
 import { z } from 'zod';
-import type { Caller } from './endpoint.ts';
+import type { Caller, SessionBirth } from './endpoint.ts';
 import { idSchema } from './ids.ts';
 import type { Ending } from './ports.ts';
 import type { CatalogAccess, RepositoryAccess } from './registry.ts';
@@ -26,6 +26,9 @@ export const SCOPE_CACHE_MS = 300_000;
 
 const common = { user_id: idSchema, jti: z.string().min(1).max(64), iat: z.number() };
 
+/** The user's epoch (`SessionBirth`). Tokens of older versions have none. */
+const epochSchema = z.int().default(0);
+
 /** Claims of a session token. `IsAdmin` is spelt as interface section 5.4 does. */
 export const sessionClaimsSchema = z.object({
   type: z.literal('session'),
@@ -33,8 +36,9 @@ export const sessionClaimsSchema = z.object({
   username: z.string().min(1).max(256),
   IsAdmin: z.boolean(),
   exp: z.number(),
+  epoch: epochSchema,
 });
-export type SessionClaims = z.output<typeof sessionClaimsSchema>;
+export type SessionClaims = z.input<typeof sessionClaimsSchema>;
 
 /** Claims of the token between password and security key: it opens `/api/webauthn/login/begin` and nothing else. */
 export const challengeClaimsSchema = z.object({
@@ -42,8 +46,9 @@ export const challengeClaimsSchema = z.object({
   ...common,
   username: z.string().min(1).max(256),
   exp: z.number(),
+  epoch: epochSchema,
 });
-export type ChallengeClaims = z.output<typeof challengeClaimsSchema>;
+export type ChallengeClaims = z.input<typeof challengeClaimsSchema>;
 
 /** Claims of an API token, behind its prefix. What it may do stands in storage under `jti`; without `exp` it never expires. */
 export const apiTokenClaimsSchema = z.object({ type: z.literal('api_token'), ...common, exp: z.number().optional() });
@@ -84,8 +89,8 @@ export type TokenNews = { readonly kind: 'token' | 'account' | 'user'; readonly 
 export interface TokenDirectory {
   /** The token as it is now; undefined when it is unknown, deleted or expired, or its user is disabled. */
   grant(tokenId: string): Promise<TokenGrant | undefined>;
-  /** Whether there is such a user who may be logged in: by a session that began at `since` (Unix seconds), when that is given. */
-  knowsUser(userId: string, since?: number): Promise<boolean>;
+  /** Whether there is such a user who may be logged in by that session: nothing has ended it since it began. */
+  knowsUser(userId: string, session: SessionBirth & { readonly tokenId: string }): Promise<boolean>;
   /** Calls `handler` within a second of every change, on every node. */
   onNews(handler: (news: TokenNews) => void): Ending;
 }

@@ -32,6 +32,7 @@ export async function disable(tx: Tx, userId: string, leaving: Leaving | null): 
      where id = $1 and (disabled_at is null or ($2::text is not null and leaving is distinct from $2::text and leaving is distinct from 'remove'))`,
     [userId, leaving],
   );
+  await tx.run('update users set kept_session = null where id = $1', [userId]);
   // Also when nothing changed: whoever repeats it wants to be sure.
   await tellTokens(tx, 'user', userId);
   await tellCompute(tx, { kind: 'user', userId });

@@ -19,7 +19,12 @@ export interface IssuedToken {
 /** Makes the issuer of session tokens for `secret`; they live `ttlSeconds`. */
 export function sessionTokens(secret: string, ttlSeconds: number, clock: Clock) {
   const sign = signer(secret);
-  return async (user: { id: string; username: string; isAdmin: boolean }): Promise<IssuedToken> => {
+  return async (user: {
+    id: string;
+    username: string;
+    isAdmin: boolean;
+    sessionsEpoch?: number;
+  }): Promise<IssuedToken> => {
     const tokenId = randomUUID();
     const iat = Math.floor(clock.now() / 1000);
     const exp = iat + ttlSeconds;
@@ -31,6 +36,7 @@ export function sessionTokens(secret: string, ttlSeconds: number, clock: Clock) 
       jti: tokenId,
       iat,
       exp,
+      epoch: user.sessionsEpoch ?? 0,
     } satisfies SessionClaims;
     return { token: sign(claims), tokenId, expiresAt: new Date(exp * 1000) };
   };
@@ -39,7 +45,7 @@ export function sessionTokens(secret: string, ttlSeconds: number, clock: Clock) 
 /** Makes the issuer of challenge tokens: what stands between the password and the security key. */
 export function challengeTokens(secret: string, clock: Clock) {
   const sign = signer(secret);
-  return async (user: { id: string; username: string }): Promise<string> => {
+  return async (user: { id: string; username: string; sessionsEpoch?: number }): Promise<string> => {
     const iat = Math.floor(clock.now() / 1000);
     const claims = {
       type: 'challenge',
@@ -48,6 +54,7 @@ export function challengeTokens(secret: string, clock: Clock) {
       jti: randomUUID(),
       iat,
       exp: iat + CHALLENGE_SECONDS,
+      epoch: user.sessionsEpoch ?? 0,
     } satisfies ChallengeClaims;
     return sign(claims);
   };

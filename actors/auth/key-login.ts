@@ -27,14 +27,17 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
 
   return [
     on(beginKeyLogin, async (_desk: undefined, call) => {
-      const { userId, tokenId, expiresAt } = callerOf(call);
-      if ((await userById(db, userId))?.disabledAt instanceof Date) throw accountDisabled();
+      const { userId, tokenId, expiresAt, session } = callerOf(call);
+      const user = await userById(db, userId);
+      if (user?.disabledAt instanceof Date) throw accountDisabled();
       const keys = await listSecurityKeys(db, userId);
       // Without keys (they were deleted meanwhile) the password alone is asked for, so that is where to go.
-      if (!(await spendToken(db, tokenId, expiresAt)) || keys.length === 0) {
+      // The same for a challenge that an older password gave.
+      const isOld = session?.epoch !== user?.sessionsEpoch;
+      if (!(await spendToken(db, tokenId, expiresAt)) || keys.length === 0 || isOld) {
         throw new Refusal('unauthorized', { message: 'This login was continued already: log in again.' });
       }
-      const { state, challenge } = await states.issue('login', userId);
+      const { state, challenge } = await states.issue('login', userId, session?.epoch);
       const allowCredentials = keys.map(({ id, transports }) => {
         const known = knownTransports(transports);
         return { id, type: 'public-key' as const, ...(known.length === 0 ? {} : { transports: known }) };
@@ -49,7 +52,8 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
         throw new Refusal('invalid_credential');
       }
       const user = await userById(db, state.userId);
-      if (user === undefined) throw new Refusal('invalid_credential');
+      // The password was changed meanwhile: the one that was given is right no more.
+      if (user === undefined || user.sessionsEpoch !== state.epoch) throw new Refusal('invalid_credential');
       if (user.disabledAt !== null) throw accountDisabled();
 
       try {

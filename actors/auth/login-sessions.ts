@@ -25,9 +25,9 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
     factor: Factor,
     { first, forgives = null }: { first?: (tx: Queries) => Promise<void>; forgives?: string | null } = {},
   ): Promise<Identity> => {
-    const { id: userId, username } = user;
+    const { id: userId, username, sessionsEpoch } = user;
     const isAdmin = username === adminUsername;
-    const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin });
+    const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin, sessionsEpoch });
     const login = {
       ...{ tokenId, userId, username, address, network: networkOf(address), expiresAt, requestId, forgives },
       detail: factor,

@@ -20,9 +20,9 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
       proveAndEnter({ ...body, address, requestId, purpose: 'login' }, async ({ user, hasSecurityKeys, charge }) => {
         if (hasSecurityKeys) {
           await charge.succeeded();
-          const { id, username } = user;
+          const { id, username, sessionsEpoch } = user;
           deps.log.info({ username, userId: id, address }, 'second factor asked for');
-          return { requires_2fa: true as const, challenge_token: await challenge({ id, username }) };
+          return { requires_2fa: true as const, challenge_token: await challenge({ id, username, sessionsEpoch }) };
         }
         const { forgets: forgives } = charge;
         if (forgives === undefined) await charge.succeeded();

@@ -20,7 +20,9 @@ export interface Claim {
   readonly address: string;
   readonly requestId: string;
   /** What for: the noun of `<noun>.refused` in the audit trail. */
-  readonly purpose: 'login' | 'password' | 'registry_token';
+  readonly purpose: 'login' | 'password' | 'registry_token' | 'security_key';
+  /** There is no place for a second factor: of a user who has one the right password proves as little as a wrong one, and nothing tells them apart. */
+  readonly isWhole?: true;
 }
 
 /**
@@ -61,12 +63,18 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
   // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.
   const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
 
-  const refuse = async (claim: Claim, user: UserRow | undefined, charge: Charge): Promise<never> => {
+  const refuse = async (
+    claim: Claim,
+    user: UserRow | undefined,
+    charge: Charge,
+    detail?: Readonly<Record<string, unknown>>,
+  ): Promise<never> => {
     const { purpose, address, requestId } = claim;
     // What was typed where the name belongs may be a password: only names of users are written down.
     const entry = { userId: null, username: user?.username ?? '', address, requestId };
     log.info({ username: entry.username, address, purpose }, 'password refused');
-    await refusals.write({ ...entry, action: `${purpose}.refused`, target: user?.id ?? '' });
+    const target = { action: `${purpose}.refused`, target: user?.id ?? '' };
+    await refusals.write({ ...entry, ...target, ...(detail === undefined ? {} : { detail }) });
     for (const counted of charge.crossed) {
       const who = counted === 'network' ? { username: '', target: networkOf(address) } : { target: user?.id ?? '' };
       await blocks.write({ ...entry, ...who, action: 'login.blocked', detail: { counted } });
@@ -104,6 +112,8 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
       throw error;
     }
     if (user === undefined || !right) return refuse(claim, user, charge);
+    if (claim.isWhole && found?.hasSecurityKeys !== false)
+      return refuse(claim, user, charge, { reason: 'second_factor' });
     if (user.disabledAt !== null) {
       await charge.succeeded();
       const { purpose, address, requestId } = claim;

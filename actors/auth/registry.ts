@@ -4,7 +4,6 @@ import { Refusal } from '../../proto/errors.ts';
 import { registryToken } from '../../proto/registry.ts';
 import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../proto/tokens.ts';
 import { publicAmong } from '../../storage/auth/repositories.ts';
-import { countSecurityKeys } from '../../storage/auth/security-keys.ts';
 import { userById } from '../../storage/auth/users.ts';
 import { type Handler, on } from '../door.ts';
 import type { AuthDeps } from './deps.ts';
@@ -56,13 +55,15 @@ function identifier(deps: AuthDeps, provePassword: ProvePassword) {
     // Before anything is counted: nobody guesses a token, so others' failures need not stop who has one.
     const holder = (await holderOf(deps, basic)) ?? (await pullerOf(deps, passes, basic));
     if (holder !== undefined) return holder;
-    const { id, username } = await provePassword({ ...basic, address, requestId, purpose: 'registry_token' });
-    // The password is half of what such a user logs in with, and here is no place for the other half.
-    if ((await countSecurityKeys(deps.db, id)) > 0) {
+    const claim = { ...basic, address, requestId, purpose: 'registry_token', isWhole: true } as const;
+    const { username } = await provePassword(claim).catch((error: unknown) => {
+      if (!(error instanceof Refusal) || error.code !== 'invalid_credentials') throw error;
+      // The same for all: who has only the password is not told that it is right.
       throw new Refusal('invalid_credentials', {
-        message: 'This account has a security key: use an API token of a service account as the password.',
+        message:
+          'The username or the password is wrong. An account with a security key needs an API token of a service account as the password.',
       });
-    }
+    });
     return { kind: 'user', username, isAdmin: username === deps.adminUsername };
   };
 }

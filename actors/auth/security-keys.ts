@@ -25,6 +25,8 @@ import type { Leased } from '../home.ts';
 import { unixSeconds } from './api-tokens.ts';
 import { KeyRejected, userHandleOf, verifyNewKey } from './ceremonies.ts';
 import type { AuthDeps } from './deps.ts';
+import { freshProof } from './fresh-proof.ts';
+import type { ProvePassword } from './prove-password.ts';
 import { ALGORITHMS, authenticatorType, knownTransports } from './webauthn-rules.ts';
 import { webauthnStates } from './webauthn-states.ts';
 
@@ -32,7 +34,11 @@ import { webauthnStates } from './webauthn-states.ts';
 const RP_NAME = 'Troupe';
 
 /** The handlers. */
-export function securityKeyHandlers({ db, log, jwtSecret, clock, relyingParty }: AuthDeps): readonly Handler<Leased>[] {
+export function securityKeyHandlers(
+  { db, log, jwtSecret, clock, relyingParty }: AuthDeps,
+  provePassword: ProvePassword,
+): readonly Handler<Leased>[] {
+  const proven = freshProof({ clock, provePassword });
   const states = webauthnStates(jwtSecret, relyingParty.id, clock);
 
   return [
@@ -65,7 +71,9 @@ export function securityKeyHandlers({ db, log, jwtSecret, clock, relyingParty }:
 
     on(finishAddKey, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
-      const { state: given, credential, name } = call.body;
+      const { state: given, credential, name, password } = call.body;
+      // Before the state is spent: who has to prove more sends the same once more.
+      await proven(call, password);
       const state = await states.open(given, 'add');
       // Somebody else's state is not spent: it is still good for them.
       if (state === undefined || state.userId !== userId) throw notVerified();
@@ -103,6 +111,7 @@ export function securityKeyHandlers({ db, log, jwtSecret, clock, relyingParty }:
 
     on(deleteKey, async ({ lease }: Leased, call) => {
       const { userId } = callerOf(call);
+      await proven(call, call.body.password);
       await fenced(db, lease, async (tx) => {
         const name = await deleteSecurityKey(tx, userId, call.body.id);
         if (name === undefined) throw noKey();

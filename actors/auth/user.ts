@@ -10,7 +10,7 @@ import { Refusal } from '../../proto/errors.ts';
 import type { ShardLease } from '../../proto/placement.ts';
 import { audit } from '../../storage/audit.ts';
 import { forgetNetworks } from '../../storage/auth/login-networks.ts';
-import { listSessions as sessionsOf } from '../../storage/auth/sessions.ts';
+import { endSessions, listSessions as sessionsOf } from '../../storage/auth/sessions.ts';
 import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../storage/auth/users.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { dispatch, type EntityKind } from '../../supervision/index.ts';
@@ -77,6 +77,8 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
     on(changePassword, async (state: UserState, call) => {
       const { body, address, requestId } = call;
       const { id, username } = state.row;
+      if (body.new_password.toLowerCase() === username)
+        throw new Refusal('invalid_request', { message: 'The new password must not be the username.' });
       const proven = await provePassword({
         ...{ username, password: body.current_password, address, requestId, purpose: 'password' },
       }).catch(async (error: unknown) => {
@@ -90,8 +92,10 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       state.row = await fenced(db, state.lease, async (tx) => {
         await audit(tx, did(call, 'password.change', id));
         await forgetNetworks(tx, id, networkOf(address));
+        await endSessions(tx, id, callerOf(call).tokenId);
         return present(await setPasswordHash(tx, id, passwordHash));
       });
+      deps.tokensChanged({ kind: 'user', id });
       deps.log.info({ userId: state.row.id, address }, 'password changed');
       return undefined;
     }),
@@ -105,7 +109,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
     ),
     ...apiTokenHandlers(deps),
     ...serviceAccountHandlers(deps),
-    ...securityKeyHandlers(deps),
+    ...securityKeyHandlers(deps, provePassword),
   );
 
   return {

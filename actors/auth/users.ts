@@ -6,6 +6,7 @@ import { newId } from '../../proto/ids.ts';
 import { audit } from '../../storage/audit.ts';
 import { forgetNetworks } from '../../storage/auth/login-networks.ts';
 import { deleteSecurityKeys } from '../../storage/auth/security-keys.ts';
+import { endSessions } from '../../storage/auth/sessions.ts';
 import { insertUser, listUsers as rows, setPasswordHash, type UserRow, userByName } from '../../storage/auth/users.ts';
 import type { Db } from '../../storage/db.ts';
 import { append } from '../../storage/outbox.ts';
@@ -31,7 +32,7 @@ export async function addUser(db: Db, username: string, password: string): Promi
   accept(usernameSchema.safeParse(username), 'username');
   if (username === OPERATOR)
     throw new Refusal('invalid_request', { message: `The username must not be "${OPERATOR}".` });
-  accept(passwordSchema.safeParse(password), 'password');
+  acceptPassword(password, username);
   const id = newId();
   const passwordHash = await hashPassword(password);
   await db.tx(async (tx) => {
@@ -42,15 +43,16 @@ export async function addUser(db: Db, username: string, password: string): Promi
   return { id, username };
 }
 
-/** Sets a user's password. Refuses `invalid_request` and `not_found`. */
-export async function setPassword(db: Db, username: string, password: string): Promise<void> {
-  accept(passwordSchema.safeParse(password), 'password');
+/** Sets a user's password, and ends their sessions. Returns how many of these there were. Refuses `invalid_request` and `not_found`. */
+export async function setPassword(db: Db, username: string, password: string): Promise<number> {
+  acceptPassword(password, username);
   const passwordHash = await hashPassword(password);
-  await db.tx(async (tx) => {
+  return db.tx(async (tx) => {
     const user = await userByName(tx, username);
     if (user === undefined) throw noUser(username);
     await setPasswordHash(tx, user.id, passwordHash);
     await forgetNetworks(tx, user.id, null);
+    const ended = await endSessions(tx, user.id, null);
     await audit(tx, {
       userId: null,
       username: OPERATOR,
@@ -59,6 +61,7 @@ export async function setPassword(db: Db, username: string, password: string): P
       detail: { username },
     });
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(user.id), data: new Uint8Array() });
+    return ended;
   });
 }
 
@@ -102,6 +105,12 @@ export async function ensureAdmin(
 /** The refusal for a name that nobody has. */
 export function noUser(username: string): Refusal {
   return new Refusal('not_found', { message: `There is no user ${username}.` });
+}
+
+function acceptPassword(password: string, username: string): void {
+  accept(passwordSchema.safeParse(password), 'password');
+  if (password.toLowerCase() === username)
+    throw new Refusal('invalid_request', { message: 'The password must not be the username.' });
 }
 
 function accept(

@@ -19,13 +19,21 @@ export interface State {
   readonly challenge: string;
   /** Unix seconds. */
   readonly expiresAt: number;
+  /** The user's, when it began. */
+  readonly epoch: number;
 }
 
 /** The header's `typ`: no other token of ours has it (RFC 8725, section 3.11). */
 const TYPE = 'wa-state';
 const CHALLENGE_BYTES = 32;
 
-const claimsSchema = z.object({ purpose: z.string(), sub: idSchema, jti: z.string().length(43), exp: z.int() });
+const claimsSchema = z.object({
+  purpose: z.string(),
+  sub: idSchema,
+  jti: z.string().length(43),
+  exp: z.int(),
+  epoch: z.int().default(0),
+});
 
 /** Makes the issuer and the reader of states for one RP id. */
 export function webauthnStates(secret: string, rpId: string, clock: Clock) {
@@ -33,10 +41,10 @@ export function webauthnStates(secret: string, rpId: string, clock: Clock) {
 
   return {
     /** A new state with its challenge. */
-    issue: async (purpose: Purpose, userId: string): Promise<{ state: string; challenge: string }> => {
+    issue: async (purpose: Purpose, userId: string, epoch = 0): Promise<{ state: string; challenge: string }> => {
       const challenge = randomBytes(CHALLENGE_BYTES).toString('base64url');
       const iat = Math.floor(clock.now() / 1000);
-      const claims = { purpose, sub: userId, jti: challenge, aud: rpId, iat, exp: iat + CHALLENGE_SECONDS };
+      const claims = { purpose, sub: userId, jti: challenge, aud: rpId, iat, exp: iat + CHALLENGE_SECONDS, epoch };
       const state = await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: TYPE }).sign(key);
       return { state, challenge };
     },
@@ -52,7 +60,12 @@ export function webauthnStates(secret: string, rpId: string, clock: Clock) {
         });
         const claims = claimsSchema.safeParse(payload);
         if (!claims.success || claims.data.purpose !== purpose) return undefined;
-        return { userId: claims.data.sub, challenge: claims.data.jti, expiresAt: claims.data.exp };
+        return {
+          userId: claims.data.sub,
+          challenge: claims.data.jti,
+          expiresAt: claims.data.exp,
+          epoch: claims.data.epoch,
+        };
       } catch (error) {
         if (error instanceof joseErrors.JOSEError) return undefined;
         throw error;

@@ -1,6 +1,7 @@
 /** SQL of login session records. */
 import { z } from 'zod';
-import type { Queries } from '../db.ts';
+import type { Queries, Tx } from '../db.ts';
+import { tellTokens } from './token-directory.ts';
 
 const sessionRow = z
   .object({ id: z.number(), token_id: z.string(), ip_address: z.string(), created_at: z.date() })
@@ -62,4 +63,17 @@ export function listSessions(db: Queries, userId: string): Promise<SessionRow[]>
      where user_id = $1 and expires_at > now() order by id desc limit ${MAX_SESSIONS}`,
     [userId],
   );
+}
+
+/**
+ * Ends all sessions of a user but one (its token's id; null: all), on every node within a second of the commit; and every login that is under way.
+ * Returns how many were known of.
+ */
+export async function endSessions(tx: Tx, userId: string, except: string | null): Promise<number> {
+  await tx.run('update users set sessions_epoch = sessions_epoch + 1, kept_session = $2 where id = $1', [
+    userId,
+    except,
+  ]);
+  await tellTokens(tx, 'user', userId);
+  return tx.run('delete from login_sessions where user_id = $1 and token_id is distinct from $2', [userId, except]);
 }

@@ -48,12 +48,13 @@ export function tokenDirectory(db: Db): TokenDirectory {
          where t.id = $1 and u.disabled_at is null and (t.expires_at is null or t.expires_at > now())`,
         [tokenId],
       ),
-    knowsUser: async (userId, since) =>
+    knowsUser: async (userId, { tokenId, issuedAt, epoch }) =>
       (await db.one(
         anyRow,
         `select from users where id = $1 and disabled_at is null
-           and ($2::float8 is null or sessions_from is null or sessions_from <= to_timestamp($2))`,
-        [userId, since ?? null],
+           and (sessions_from is null or sessions_from <= to_timestamp($2))
+           and (sessions_epoch = $3 or kept_session = $4)`,
+        [userId, issuedAt, epoch, tokenId],
       )) !== undefined,
     onNews: (handler) => db.listen(CHANNEL, (payload) => handler(newsSchema.catch({ kind: 'all' }).parse(payload))),
   };

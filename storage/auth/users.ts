@@ -14,6 +14,7 @@ export const userRow = z
     created_at: z.date(),
     disabled_at: z.date().nullable(),
     leaving: z.enum(['stop', 'remove']).nullable(),
+    sessions_epoch: z.number(),
   })
   .transform((row) => ({
     id: row.id,
@@ -25,12 +26,15 @@ export const userRow = z
     disabledAt: row.disabled_at,
     /** What is still to be done with what they have (storage/leavers.ts). */
     leaving: row.leaving,
+    /** Sessions of other epochs are over (`endSessions`). */
+    sessionsEpoch: row.sessions_epoch,
   }));
 
 /** A user as stored. The hash is argon2id in PHC form. */
 export type UserRow = z.output<typeof userRow>;
 
-export const USER_COLUMNS = 'id, username, display_name, password_hash, created_at, disabled_at, leaving';
+export const USER_COLUMNS =
+  'id, username, display_name, password_hash, created_at, disabled_at, leaving, sessions_epoch';
 
 /** The user with this name, or undefined. */
 export function userByName(db: Queries, username: string): Promise<UserRow | undefined> {

@@ -16,6 +16,7 @@ import {
   setServiceAccountScopes,
 } from '../../proto/api-tokens.ts';
 import { registryToken } from '../../proto/registry.ts';
+import { readAudit } from '../../storage/audit.ts';
 import { makePublic } from '../../storage/auth/repositories.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { StorageError } from '../../storage/errors.ts';
@@ -263,7 +264,15 @@ test('with a security key the password alone opens no registry; an API token doe
   );
   const response = await ask({ as: ann, scope: 'repository:ann/app:pull' });
   assert.equal(response.status, 401);
-  assert.match(refusalSchema.parse(await response.json()).error, /security key: use an API token/);
+  const told = await response.json();
+  assert.match(refusalSchema.parse(told).error, /security key needs an API token/);
+  // Nothing tells the right password from a wrong one: not the answer, and not what is counted.
+  const wrong = await ask({ as: ['ann', 'wrong'], scope: 'repository:ann/app:pull' });
+  assert.deepEqual([wrong.status, await wrong.json()], [401, told]);
+  const [first, second] = await readAudit(house.db, { action: 'registry_token.refused', limit: 10 });
+  assert.deepEqual([first?.detail, second?.detail], [{ reason: 'second_factor' }, {}]);
+  for (let i = 0; i < 3; i++) await ask({ as: ann, scope: 'repository:ann/app:pull' });
+  assert.equal((await ask({ as: ann, scope: 'repository:ann/app:pull' })).status, 429);
   assert.equal((await claims({ as: credentials, scope: 'repository:ann/app:push' })).access.length, 1);
 });
 

@@ -41,7 +41,7 @@ describe('the profile', () => {
 });
 
 describe('the password', () => {
-  test('is changed by who knows the present one; the old one opens no more, the token still does', async (t) => {
+  test('is changed by who knows the present one; the old one opens no more, the token that asked still does', async (t) => {
     const house = await openHouse(t);
     const ann = await house.enter('ann');
     assert.equal(await house.call(changePassword, ann, body(PASSWORD)), undefined);

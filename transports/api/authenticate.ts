@@ -144,14 +144,16 @@ export function concerns(news: TokenNews, caller: Caller): boolean {
 async function userCaller(claims: JWTPayload, directory: TokenDirectory): Promise<Caller | undefined> {
   const challenge = challengeClaimsSchema.safeParse(claims);
   if (challenge.success) {
-    const { user_id, username, jti, exp } = challenge.data;
-    return { kind: 'challenge', userId: user_id, username, isAdmin: false, tokenId: jti, expiresAt: exp };
+    const { user_id, username, jti, exp, iat, epoch } = challenge.data;
+    const session = { issuedAt: iat, epoch };
+    return { kind: 'challenge', userId: user_id, username, isAdmin: false, tokenId: jti, expiresAt: exp, session };
   }
   const session = sessionClaimsSchema.safeParse(claims);
   if (!session.success) return undefined;
-  const { user_id, username, IsAdmin, jti, iat, exp } = session.data;
-  if (!(await asked(directory.knowsUser(user_id, iat)))) return undefined;
-  return { kind: 'session', userId: user_id, username, isAdmin: IsAdmin, tokenId: jti, expiresAt: exp };
+  const { user_id, username, IsAdmin, jti, iat, exp, epoch } = session.data;
+  const birth = { issuedAt: iat, epoch };
+  if (!(await asked(directory.knowsUser(user_id, { ...birth, tokenId: jti })))) return undefined;
+  return { kind: 'session', userId: user_id, username, isAdmin: IsAdmin, tokenId: jti, expiresAt: exp, session: birth };
 }
 
 async function apiCaller(claims: JWTPayload, directory: TokenDirectory): Promise<Caller | undefined> {

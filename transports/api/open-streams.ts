@@ -176,7 +176,9 @@ export class OpenStreams implements TokenWatch {
     const { tokenId } = caller;
     try {
       if (caller.kind === 'session') {
-        if (!(await this.#directory.knowsUser(caller.userId))) this.#end(tokenId, () => 'token revoked');
+        const { userId, session = { issuedAt: 0, epoch: 0 } } = caller;
+        if (!(await this.#directory.knowsUser(userId, { ...session, tokenId })))
+          this.#end(tokenId, () => 'token revoked');
         return;
       }
       const grant = await this.#directory.grant(tokenId);

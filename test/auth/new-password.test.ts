@@ -1,0 +1,141 @@
+/** What a new password ends, and what wants the password again. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setPassword } from '../../actors/auth/users.ts';
+import { callersOf } from '../../cmd/callers.ts';
+import { Teardown } from '../../cmd/teardown.ts';
+import { createToken } from '../../proto/api-tokens.ts';
+import { changePassword, listSessions, passwordSchema } from '../../proto/auth.ts';
+import { beginAddKey, beginKeyLogin, deleteKey, finishAddKey, listKeys } from '../../proto/security-keys.ts';
+import { refused } from '../compute/kit/world.ts';
+import { silentLog } from '../kit/database.ts';
+import { failOnLeaks } from '../kit/leaks.ts';
+import { until } from '../kit/until.ts';
+import { SoftKey } from './kit/authenticator.ts';
+import { type House, openHouse, PASSWORD, SECRET } from './kit/house.ts';
+import { beginLogin, challengedCaller, entries, finishLogin, houseWithKey } from './kit/second-factor.ts';
+
+failOnLeaks();
+
+const NEW = 'another fine password';
+const HOUR = 3_600_000;
+
+/** Another process that proves callers, as every service does. */
+function node(t: TestContext, house: House) {
+  const teardown = new Teardown(silentLog);
+  t.after(() => teardown.run());
+  return callersOf({
+    ...{ db: house.outside, secret: SECRET, clock: house.clock, log: silentLog, teardown },
+    changesAMinute: 60,
+  });
+}
+
+test('a new password ends all sessions and their streams but the one that asks; API tokens go on', async (t) => {
+  const house = await openHouse(t);
+  const { authenticate, streams } = node(t, house);
+  const [mine, other] = [(await house.login('ann', PASSWORD)).token, (await house.login('ann', PASSWORD)).token];
+  const ann = await house.prove(mine);
+  assert.ok(ann);
+  const scopes = { [`compute.${ann.userId}`]: ['read'] };
+  const { token } = await house.call(createToken, ann, { body: { name: 'ci', scopes } });
+  const ended: string[] = [];
+  for (const text of [mine, other, token]) {
+    const caller = await authenticate(text);
+    assert.ok(caller);
+    t.after(streams.watch(caller, undefined, (reason) => ended.push(`${text === other}: ${reason}`)));
+  }
+  await house.call(changePassword, ann, { body: { current_password: PASSWORD, new_password: NEW } });
+  // Here at once; elsewhere within a second.
+  assert.equal(await house.prove(other), undefined);
+  await until(async () => (await authenticate(other)) === undefined, { what: 'the other session is over' });
+  await until(() => ended.length > 0, { what: 'its stream is closed' });
+  assert.deepEqual(ended, ['true: token revoked']);
+  for (const text of [mine, token, (await house.login('ann', NEW)).token])
+    assert.equal((await authenticate(text))?.userId, ann.userId);
+  assert.deepEqual(
+    (await house.call(listSessions, ann)).map(({ is_current }) => is_current),
+    [false, true],
+  );
+
+  // The next one who asks is the only one who stays.
+  const next = await house.enter('ann', NEW);
+  await house.call(changePassword, next, { body: { current_password: NEW, new_password: PASSWORD } });
+  assert.equal(await house.prove(mine), undefined);
+  assert.equal((await house.call(listSessions, next)).length, 1);
+});
+
+test('a password that the operator sets ends all sessions', async (t) => {
+  const house = await openHouse(t);
+  const tokens = [(await house.login('ann', PASSWORD)).token, (await house.login('ann', PASSWORD)).token];
+  const { authenticate } = node(t, house);
+  for (const token of tokens) assert.ok(await authenticate(token));
+  assert.equal(await setPassword(house.outside, 'ann', NEW), 2);
+  for (const token of tokens)
+    await until(async () => (await authenticate(token)) === undefined, { what: 'the session is over' });
+  assert.ok(await authenticate((await house.login('ann', NEW)).token), 'a new one counts at once');
+});
+
+test('a login that waits for its security key does not outlive the password that began it', async (t) => {
+  const { house, key } = await houseWithKey(t);
+  const early = await challengedCaller(house);
+  const { options, state } = await beginLogin(house);
+  await setPassword(house.outside, 'ann', NEW);
+  await refused('unauthorized', house.call(beginKeyLogin, early));
+  await refused('invalid_credential', finishLogin(house, state, key.get(options)));
+});
+
+test('keys are added and removed after a fresh login, or with the password', async (t) => {
+  const { house, ann, key } = await houseWithKey(t);
+  house.clock.advance(11 * 60_000);
+  const { keys } = await house.call(listKeys, ann);
+  const [{ id = '' } = {}] = keys;
+  const refusal = await refused('proof_needed', house.call(deleteKey, ann, { body: { id } }));
+  assert.match(refusal.message, /older than 10 minutes: send your password as "password" in this body/);
+  await refused('wrong_password', house.call(deleteKey, ann, { body: { id, password: 'not this one' } }));
+  assert.deepEqual(
+    (await entries(house, 'security_key.refused')).map(({ username }) => username),
+    ['ann'],
+  );
+
+  // What was begun is not lost by the question.
+  const { options, state } = await house.call(beginAddKey, ann);
+  const credential = new SoftKey().create(options);
+  await refused('proof_needed', house.call(finishAddKey, ann, { body: { state, credential } }));
+  await house.call(finishAddKey, ann, { body: { state, credential, password: PASSWORD } });
+  assert.equal((await house.call(listKeys, ann)).keys.length, 2);
+  await house.call(deleteKey, ann, { body: { id, password: PASSWORD } });
+  assert.equal((await house.call(listKeys, ann)).keys.length, 1);
+  assert.ok(key);
+});
+
+test('a session of an hour ago that changed the password proves no more than before', async (t) => {
+  const house = await openHouse(t);
+  const ann = await house.enter('ann');
+  house.clock.advance(HOUR / 2);
+  await house.call(changePassword, ann, { body: { current_password: PASSWORD, new_password: NEW } });
+  const { options, state } = await house.call(beginAddKey, ann);
+  const body = { state, credential: new SoftKey().create(options) };
+  await refused('proof_needed', house.call(finishAddKey, ann, { body }));
+});
+
+test('a password that everybody tries first is refused, and so is the username', async (t) => {
+  for (const text of [
+    ...[
+      'password',
+      'Password1!',
+      'p@ssw0rd',
+      '12345678',
+      '987654321',
+      'qwertyuiop',
+      'letmein123',
+      'changeme',
+      'adminadmin',
+    ],
+    ...['welcome2026', '11111111', 'abababab', '1q2w3e4r', 'troupe123', 'iloveyou'],
+  ])
+    assert.equal(passwordSchema.safeParse(text).success, false, text);
+  for (const text of ['correct horse', 'пароль секрет', 'passwords are hard', 'Tr0ub4dor&3', 'x7!k2#pQ', 'a b c d e f'])
+    assert.equal(passwordSchema.safeParse(text).success, true, text);
+  const house = await openHouse(t);
+  await refused('invalid_request', setPassword(house.outside, 'ann', 'password'));
+});
