@@ -220,6 +220,7 @@ async function parentLeaves(): Promise<void> {
 const nothing = async () => {};
 const emptyEngine: Engine = {
   kind: 'memory',
+  keepsFiles: true,
   baseImage: 'bench',
   check: async () => 'none',
   ensureImage: nothing,
@@ -234,6 +235,7 @@ const emptyEngine: Engine = {
   logs: async function* () {},
   dial: () => Promise.reject(new Error('The benchmark has no containers.')),
   exec: () => Promise.reject(new Error('The benchmark has no containers.')),
+  hasSshServer: async () => true,
   usage: () => ({ memoryBytes: 0, storageBytes: 0 }),
   close: nothing,
 };

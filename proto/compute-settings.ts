@@ -116,11 +116,13 @@ export const setMounts = endpoint({
   name: 'setMounts',
   method: 'PUT',
   path: '/compute/containers/{id}/mounts',
-  summary: 'Replace the paths whose data is kept; a running container is restarted with its data',
+  summary:
+    'Replace the paths whose data is kept; a running container is restarted. Where the engine cannot carry over the files outside them, `discard` must say that they may go',
   scope: containerScope('update'),
   params: containerParams,
-  body: z.object({ mount_paths: mountPathsSchema }),
+  body: z.object({ mount_paths: mountPathsSchema, discard: z.boolean().default(false) }),
   reply: z.object({ mount_paths: z.array(z.string()), restarted: z.boolean() }),
+  refuses: ['discards_files', 'limit_reached', 'too_many_changes'],
   actor: byContainer,
 });
 

@@ -59,6 +59,8 @@ export {
 /** Limits of section 8. */
 export const MAX_CONTAINERS = 3;
 export const MAX_SSH_KEYS = 10;
+/** How often the mount paths of one container can be changed: each time adds a layer to its files. */
+export const MAX_MOUNT_CHANGES = 64;
 export const DEFAULT_LOG_TAIL = 100;
 export const MAX_LOG_TAIL = 10_000;
 /** A time of RFC 3339, section 5.6, of the years 0000 to 9999, to the nanosecond. */
@@ -145,9 +147,11 @@ export const startContainer = endpoint({
   name: 'startContainer',
   method: 'POST',
   path: '/compute/containers/{id}/start',
-  summary: 'Start a stopped or failed container',
+  summary:
+    'Start a stopped or failed container. One whose data is gone begins with empty folders only with `discard=true`',
   scope: containerScope('start'),
   params: containerParams,
+  query: z.object({ discard: z.enum(['true', 'false']).default('false') }),
   reply: containerCreatedSchema,
   refuses: ['conflict'],
   actor: byContainer,

@@ -19,6 +19,7 @@ export const ERRORS = {
   method_not_allowed: { status: 405, text: 'This path does not answer that method.' },
   conflict: { status: 409, text: 'The present state does not allow this.' },
   not_running: { status: 409, text: 'The container is not running: start it first.' },
+  discards_files: { status: 409, text: 'This would lose files: send "discard": true if that is meant.' },
   body_too_large: { status: 413, text: 'The request body is larger than 1 MiB.' },
   upgrade_required: { status: 426, text: 'This path is a WebSocket: connect with an upgrade request.' },
   too_many_attempts: { status: 429, text: 'Too many failed attempts: wait before you try again.' },

@@ -167,6 +167,8 @@ export interface ContainerSpec {
   readonly storageGb: number;
   /** Absolute paths kept across stop, start and re-creation. */
   readonly mountPaths: readonly string[];
+  /** Mount paths that held data before: where it is gone, and the container too, `create` rejects `data_gone`. */
+  readonly dataPaths?: readonly string[];
   /** OpenSSH public keys that may log in, the platform's own among them. Rewritten at every start. */
   readonly authorizedKeys: readonly string[];
   /**
@@ -244,6 +246,7 @@ export type EngineErrorCode =
   | 'image_not_found' // the image cannot be pulled, and trying again soon will not help
   | 'not_found' // no such container
   | 'not_running'
+  | 'data_gone' // what was kept at the container's mount paths is not there any more
   | 'refused' // the engine refuses the request as it stands
   | 'no_listener'; // dial: nothing listens on that port (yet)
 
@@ -257,6 +260,15 @@ export class EngineError extends Error {
   }
 }
 
+/** That the data of mount paths is gone. */
+export function dataGone(paths: readonly string[]): EngineError {
+  const list = paths.join(', ');
+  return new EngineError(
+    'data_gone',
+    `its data at ${list} is gone: the storage that held it was removed or lost. Have it restored and start the container, or start it with "?discard=true" to begin with empty folders`,
+  );
+}
+
 /**
  * Where containers really run (design.md, section 6). All calls are idempotent: creating what exists, starting what runs,
  * stopping what is stopped and removing what is gone succeed. A container is found by its platform id, by label, so
@@ -264,6 +276,8 @@ export class EngineError extends Error {
  */
 export interface Engine {
   readonly kind: 'docker' | 'kubernetes' | 'memory';
+  /** Whether a container that is made anew with other mount paths, or stopped, has the files it had outside them. */
+  readonly keepsFiles: boolean;
   /** The reference under which the built-in base image goes. */
   readonly baseImage: string;
   /** Rejects `unavailable` with what is wrong; resolves with the engine's version for people. */
@@ -303,10 +317,21 @@ export interface Engine {
    * there ends with code 127.
    */
   exec(id: string, options: ExecOptions, signal: AbortSignal): Promise<Shell>;
+  /**
+   * Whether the image of a container that runs has the program of an SSH server, as far as can be seen: whether to wait for one. Rejects
+   * `not_found`, `not_running`.
+   */
+  hasSshServer(id: string): Promise<boolean>;
   /** Last known usage; never waits. */
   usage(id: string): ContainerUsage;
   close(): Promise<void>;
 }
+
+/** Where images have their SSH server. */
+export const SSH_SERVERS: readonly string[] = [
+  ...['/usr/sbin/sshd', '/usr/local/sbin/sshd', '/usr/bin/sshd', '/sbin/sshd'],
+  ...['/usr/sbin/dropbear', '/usr/local/sbin/dropbear', '/usr/bin/dropbear'],
+];
 
 /** Images that users have beside the built-in one. */
 export interface ImageCatalog {

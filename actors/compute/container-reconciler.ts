@@ -21,6 +21,8 @@ import {
   nextStep,
   RECOVERED_AFTER_MS,
   SILENT_LIMIT_MS,
+  triedAgain,
+  withoutNextTry,
 } from './container-rules.ts';
 import type { ContainerActorState, ContainerContext, Job } from './container-state.ts';
 import { type Report, type Work, work } from './container-work.ts';
@@ -33,8 +35,11 @@ import type { EngineHealth } from './watcher.ts';
 const PROBE_EVERY_MS = 300;
 /** After the database did not take a status. */
 const REWRITE_AFTER_MS = 1000;
+/** Between two notes of how far an image is. */
+const PROGRESS_NOTED_MS = 5000;
 const TOO_LATE = 'it could not be started within 10 minutes';
 const REMOVED = -1;
+const REMOVED_FROM_OUTSIDE = 'it was removed from outside, and of its files only those at its mount paths are left';
 
 /** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
 interface Change {
@@ -128,6 +133,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     state: ContainerActorState,
     ctx: ContainerContext,
     actual: ContainerState | undefined,
+    lastWords = '',
   ): Promise<void> {
     // What ended before this start was asked for is no crash of it.
     if (state.row.status === 'pending') state.countedStart = actual?.startedAt ?? state.countedStart;
@@ -147,9 +153,9 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     }
     if (step === 'restart' || step === 'adjust') state.mending = true;
     if (step !== 'launch') return begin(state, ctx, step);
-    if (await crashed(state, ctx, actual)) return;
+    if (await crashed(state, ctx, actual, lastWords)) return;
     if (tooLate(state.row)) {
-      await setTo(state, 'failed', { reason: state.problem ?? state.row.statusReason ?? TOO_LATE });
+      await setTo(state, 'failed', { reason: state.problem ?? withoutNextTry(state.row.statusReason) ?? TOO_LATE });
       return;
     }
     begin(state, ctx, 'launch');
@@ -171,6 +177,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     state: ContainerActorState,
     ctx: ContainerContext,
     actual: ContainerState | undefined,
+    lastWords: string,
   ): Promise<boolean> {
     const { row } = state;
     const ended = endOf(state, actual);
@@ -179,8 +186,9 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     // What ended with the engine did not crash.
     const interrupted = state.connection !== undefined && state.connection !== health.connections;
     const crashes = recovered ? 1 : state.crashes + (interrupted ? 0 : 1);
+    const said = lastWords === '' ? '' : `, and said last: ${lastWords}`;
     const written = await (crashes > MAX_CRASHES
-      ? setTo(state, 'failed', { reason: `it keeps crashing: ${ended}`, ended: true })
+      ? setTo(state, 'failed', { reason: `it keeps crashing: ${ended}${said}`, ended: true })
       : setTo(state, 'initializing', { reason: `restarting: ${ended}`, ended: true }));
     if (!written) return true;
     // Counted once it is written, so that an end the database did not take is met again.
@@ -207,7 +215,26 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
       await setTo(state, 'failed', { reason: next.reason });
     } else if (givesUp && tooLate(row)) {
       await setTo(state, 'failed', { reason: state.problem ?? TOO_LATE });
-    } else lookIn(state, ctx, next.retryMs);
+    } else {
+      // Whoever waits for it reads why, and until when.
+      const starts = givesUp && what === 'launch' && known !== undefined && row.status !== 'running';
+      if (starts) await setTo(state, row.status, { reason: triedAgain(known.message, clock.now() + next.retryMs) });
+      lookIn(state, ctx, next.retryMs);
+    }
+  }
+
+  /** Writes down how far the image of a start is, now and then: lists show the row. */
+  async function noteProgress(state: ContainerActorState, line: string): Promise<void> {
+    state.progress = line;
+    const isDue = clock.now() - state.progressNotedAt >= PROGRESS_NOTED_MS;
+    if (!isDue || state.row.status !== 'pending' || state.row.desired !== 'running') return;
+    state.progressNotedAt = clock.now();
+    try {
+      await setTo(state, 'pending', { reason: line });
+    } catch (error) {
+      // It is known here all the same.
+      if (isFenced(error) || refusalOf(error).code !== 'unavailable') throw error;
+    }
   }
 
   async function heed(
@@ -231,7 +258,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
         }
         // Unless this actor wrote it since: then what was read may be older.
         if (row === begunWith) adopt(state, knowsKeys(report.row, row.keysApplied));
-        return observed(state, ctx, report.actual);
+        return observed(state, ctx, report.actual, report.lastWords);
       case 'started': {
         state.failures = 0;
         state.row = knowsKeys(row, report.keysRevision);
@@ -314,7 +341,7 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     async report(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
       if (job !== state.job) return;
       if (report.type === 'progress') {
-        state.progress = report.line;
+        if (!job.abort.signal.aborted) await noteProgress(state, report.line);
         return;
       }
       state.progress = undefined;
@@ -359,7 +386,7 @@ function endOf(state: ContainerActorState, actual: ContainerState | undefined): 
   const { row } = state;
   if (row.status === 'pending') return undefined;
   if (actual === undefined) {
-    return row.status === 'running' && state.countedStart !== REMOVED ? 'it was removed from outside' : undefined;
+    return row.status === 'running' && state.countedStart !== REMOVED ? REMOVED_FROM_OUTSIDE : undefined;
   }
   if (actual.startedAt === null || actual.startedAt === state.countedStart) return undefined;
   return exitReason(actual);

@@ -10,7 +10,7 @@ export const INITIALIZING_LIMIT_MS = 10 * 60_000;
 export const MAX_CRASHES = 5;
 /** A container that ran this long has recovered: its crashes are forgotten. */
 export const RECOVERED_AFTER_MS = 60_000;
-/** An image without sshd is running when its workload has stood this long. */
+/** An image whose SSH server is not started is running when its workload has stood this long. */
 export const WORKLOAD_READY_MS = 15_000;
 /** A container that stood this long without a word from its sshd is started anew: its network may not have come about. */
 export const SILENT_LIMIT_MS = 45_000;
@@ -73,6 +73,7 @@ export function specOf(
     memoryMb: row.memoryMb,
     storageGb: row.storageGb,
     mountPaths: row.mountPaths,
+    dataPaths: row.dataPaths,
     authorizedKeys: given.authorizedKeys,
   };
 }
@@ -85,7 +86,8 @@ export function exitReason(actual: ContainerState): string {
 
 /** What a failed step means: try again after a delay, or fail for good with a reason. */
 export function afterFailure(error: EngineError | undefined, failures: number): { retryMs: number; reason?: string } {
-  if (error?.code === 'image_not_found' || error?.code === 'refused') return { retryMs: 30_000, reason: error.message };
+  const isFinal = error?.code === 'image_not_found' || error?.code === 'refused' || error?.code === 'data_gone';
+  if (isFinal) return { retryMs: 30_000, reason: error.message };
   const delay = Math.min(30_000, 500 * 2 ** Math.min(failures, 10));
   return { retryMs: delay };
 }
@@ -93,4 +95,47 @@ export function afterFailure(error: EngineError | undefined, failures: number): 
 /** How long to wait before the start after the nth crash in a row, ms. */
 export function crashDelay(crashes: number): number {
   return Math.min(30_000, 500 * 2 ** Math.min(crashes, 10));
+}
+
+/** Most characters of a workload's last lines. */
+const MAX_LAST_WORDS = 500;
+
+/** Lines of a log in one line, without their stamps, escape sequences and control characters, at most 500 characters: the end counts. */
+export function inOneLine(lines: readonly string[]): string {
+  const text = lines
+    .map((line) => line.slice(line.indexOf(' ') + 1))
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences of terminals (ECMA-48) begin with one.
+    .map((line) => line.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*|.)/gu, ''))
+    .map((line) => line.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim())
+    .filter((line) => line !== '')
+    .join(' | ');
+  const chars = [...text];
+  return chars.length > MAX_LAST_WORDS ? `\u2026${chars.slice(1 - MAX_LAST_WORDS).join('')}` : text;
+}
+
+/** Why it cannot be reached by a terminal or for its log now, and what to do. */
+export function whyNotRunning(status: ContainerRow['status']): string {
+  switch (status) {
+    case 'pending':
+      return 'The container is pending: it is about to be started. Wait until it runs.';
+    case 'initializing':
+      return 'The container is initializing: it was started. Wait until it runs.';
+    case 'failed':
+      return 'The container has failed: its "status_reason" says why. Start it when that is mended.';
+    default:
+      return `The container is ${status}: start it first.`;
+  }
+}
+
+const NEXT_TRY = ' The next try is at ';
+
+/** What stands in the way of a start, and when it is tried again (Unix ms). */
+export function triedAgain(problem: string, at: number): string {
+  const sentence = /[.!?]$/.test(problem) ? problem : `${problem}.`;
+  return `${sentence}${NEXT_TRY}${new Date(at).toISOString().slice(11, 19)} UTC.`;
+}
+
+/** The same without the time, for a start that is given up. */
+export function withoutNextTry(reason: string | null): string | null {
+  return reason === null ? null : (reason.split(NEXT_TRY)[0] ?? reason);
 }

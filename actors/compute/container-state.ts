@@ -57,8 +57,10 @@ export interface ContainerActorState {
   failures: number;
   /** What the last of them said, for a start that never comes about. */
   problem: string | undefined;
-  /** How far the image of a start under way is; kept here only, since it is old in a moment. */
+  /** How far the image of a start under way is; its row has it as of a few seconds ago. */
   progress: string | undefined;
+  /** When that was written, Unix ms. */
+  progressNotedAt: number;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly streams: Set<Ref<StreamMessage>>;
 }
@@ -97,6 +99,7 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     failures: 0,
     problem: undefined,
     progress: undefined,
+    progressNotedAt: 0,
     streams: new Set(),
   };
 }

@@ -6,7 +6,7 @@ import { type ContainerState, type Engine, EngineError, type EnsureImageOptions 
 import { type ContainerRow, containerById, noteKeysApplied } from '../../storage/compute/containers.ts';
 import { keysOfContainer } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
-import { STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './container-rules.ts';
+import { inOneLine, MAX_CRASHES, STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './container-rules.ts';
 import type { ComputeDeps } from './deps.ts';
 import { COMPUTE_CONTAINER } from './placed.ts';
 import { hostnameOf } from './views.ts';
@@ -20,7 +20,13 @@ export type Report =
   /** How far the image is, for its owner. */
   | { readonly type: 'progress'; readonly line: string }
   /** What there is, and what the row says by now. */
-  | { readonly type: 'observed'; readonly actual: ContainerState | undefined; readonly row: ContainerRow | undefined }
+  | {
+      readonly type: 'observed';
+      readonly actual: ContainerState | undefined;
+      readonly row: ContainerRow | undefined;
+      /** Of a workload that has crashed too often: what it said last. */
+      readonly lastWords?: string;
+    }
   /** `keysRevision`: the keys it was told. */
   | { readonly type: 'started' | 'keyed'; readonly keysRevision: number }
   | { readonly type: 'ready'; readonly address: string | null; readonly externalAddress: string | null }
@@ -36,6 +42,11 @@ const PROBE_TIMEOUT_MS = 2000;
 const PROBE_FOR_MS = 1000;
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 200;
+/** What a workload without an SSH server must outlast to be running. */
+const WORKLOAD_STANDS_MS = 500;
+/** Lines of a workload that ended which its user is shown, and how long they may take to come. */
+const LAST_LINES = 5;
+const LAST_WORDS_MS = 3000;
 
 type OwnEngine = Pick<
   Engine,
@@ -69,7 +80,7 @@ function ownEngine({ engine, home }: ComputeDeps, { id }: ContainerRow, lease: S
 /** Does one piece of work and returns its last report. Rejects with EngineError, StorageError, PlacementError `fenced` or the signal's reason. */
 export async function work(
   deps: ComputeDeps,
-  { row, lease }: { readonly row: ContainerRow; readonly lease: ShardLease },
+  { row, lease, crashes }: { readonly row: ContainerRow; readonly lease: ShardLease; readonly crashes: number },
   what: Work,
   signal: AbortSignal,
   progress: (report: Report) => void,
@@ -79,7 +90,9 @@ export async function work(
   switch (what) {
     case 'observe': {
       const [actual, now] = await Promise.all([engine.inspect(row.id), containerById(db, row.id)]);
-      return { type: 'observed', actual, row: now };
+      const isLast = crashes >= MAX_CRASHES && actual?.phase === 'exited' && now?.desired === 'running';
+      if (!isLast) return { type: 'observed', actual, row: now };
+      return { type: 'observed', actual, row: now, lastWords: await lastWords(deps.engine, row.id, signal) };
     }
     case 'launch':
       return launch(deps, engine, row, signal, progress);
@@ -165,14 +178,33 @@ function authFor(
   return () => registryAuth({ userId, image });
 }
 
-/** Running means that its SSH port greets, or, for an image that has no sshd, that its workload stands. */
+/** What a workload said last, fit for a line; empty when there is nothing to be had soon. */
+async function lastWords(engine: Pick<Engine, 'logs'>, id: string, signal: AbortSignal): Promise<string> {
+  const lines: string[] = [];
+  try {
+    const soon = AbortSignal.any([signal, AbortSignal.timeout(LAST_WORDS_MS)]);
+    for await (const batch of engine.logs(id, { tail: LAST_LINES, follow: false, signal: soon })) lines.push(...batch);
+  } catch (error) {
+    if (!(error instanceof EngineError)) signal.throwIfAborted();
+  }
+  return inOneLine(lines.slice(-LAST_LINES));
+}
+
+/** Running means that its SSH port greets, or, for an image that has no SSH server, that its workload stands. */
 async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal): Promise<Report> {
   const { engine, clock } = deps;
   const until = performance.now() + PROBE_FOR_MS;
   let pause = FIRST_PAUSE_MS;
+  let expectsSsh: boolean | undefined;
   for (;;) {
     const answer = await greeting(deps, row, signal);
     if (answer === 'gone') return { type: 'done' };
+    if (answer === 'none') expectsSsh ??= await hasSshServer(deps, row);
+    // What fails at once should not be told to run; half a second tells.
+    if (expectsSsh === false) {
+      await delay(WORKLOAD_STANDS_MS, undefined, { signal });
+      break;
+    }
     if (answer === 'ssh') {
       const { address, externalAddress = null } = (await engine.inspect(row.id)) ?? { address: null };
       if (address !== null) return { type: 'ready', address, externalAddress };
@@ -184,9 +216,23 @@ async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal):
   const actual = await engine.inspect(row.id);
   if (actual?.phase !== 'running') return { type: 'done' };
   const { startedAt, address, externalAddress = null } = actual;
+  if (expectsSsh === false) return { type: 'ready', address, externalAddress };
   const upForMs = startedAt === null ? 0 : clock.now() - startedAt;
   if (row.image !== null && upForMs >= WORKLOAD_READY_MS) return { type: 'ready', address, externalAddress };
   return { type: 'not-ready', startedAt, upForMs };
+}
+
+/** Whether SSH is to be waited for. The base image has a server, and others are looked into. */
+async function hasSshServer(deps: ComputeDeps, row: ContainerRow): Promise<boolean> {
+  const { engine } = deps;
+  if (imageOf(deps, row) === engine.baseImage) return true;
+  try {
+    return await engine.hasSshServer(row.id);
+  } catch (error) {
+    // The next look at the container says what is wrong.
+    if (error instanceof EngineError && error.code !== 'unavailable') return true;
+    throw error;
+  }
 }
 
 /** Whether SSH greets. Rejects only when the engine is away or `signal` aborts. */

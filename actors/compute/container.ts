@@ -24,6 +24,7 @@ import { did } from '../audit.ts';
 import { answer, handlers, on } from '../door.ts';
 import type { StreamMessage } from '../streams.ts';
 import { farewell, reconciler } from './container-reconciler.ts';
+import { whyNotRunning } from './container-rules.ts';
 import { settingsHandlers } from './container-settings.ts';
 import {
   type ContainerActorState,
@@ -55,14 +56,14 @@ export function containerKind(
   const reconcile = reconciler(deps, onStatus, health);
 
   /** Writes what the user wants, with the trail and the news of it, and sets off. */
-  async function want({ state, ctx }: Own, call: Call, desired: Desired): Promise<void> {
+  async function want({ state, ctx }: Own, call: Call, desired: Desired, discard = false): Promise<void> {
     const { id } = state.row;
     const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
     const written = await fenced(db, state.lease, async (tx) => {
       if (desired === 'running' && !(await mayBegin(tx, state.row.userId))) throw new Refusal('unauthorized');
-      const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped');
+      const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard });
       if (row === undefined) throw new Refusal('not_found');
-      await audit(tx, did(call, `container.${verb}`, id, { name: row.name }));
+      await audit(tx, did(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));
       if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
       await tellCompute(
         tx,
@@ -86,7 +87,7 @@ export function containerKind(
           message: `The container is ${status}: only a stopped or failed one can be started.`,
         });
       }
-      await want({ state, ctx }, call, 'running');
+      await want({ state, ctx }, call, 'running', call.query.discard === 'true');
       return createdView(state.row, deps.domain);
     }),
     on(stopContainer, async ({ state, ctx }: Own, call) => {
@@ -150,8 +151,7 @@ function withProgress(row: ContainerRow, progress: string | undefined): Containe
 }
 
 function mustRun(row: ContainerRow): undefined {
-  if (row.status !== 'running')
-    throw new Refusal('not_running', { message: `The container is ${row.status}: start it and wait until it runs.` });
+  if (row.status !== 'running') throw new Refusal('not_running', { message: whyNotRunning(row.status) });
 }
 
 /** Ends work whose container goes to another node, so that two do not work on it at once. What takes too long is idempotent. */

@@ -31,6 +31,9 @@ const containerRow = z
     announce: z.boolean(),
     keys_revision: z.number(),
     keys_applied: z.number(),
+    data_paths: z.array(z.string()),
+    mount_changes: z.number(),
+    mounts_set_at: z.date().nullable(),
   })
   .transform((row) => ({
     id: row.id,
@@ -60,6 +63,11 @@ const containerRow = z
     keysRevision: row.keys_revision,
     /** The revision the container itself was told last. */
     keysApplied: row.keys_applied,
+    /** Mount paths that hold data. */
+    dataPaths: row.data_paths,
+    /** How often its mount paths were changed, and when they were last set so that it restarted. */
+    mountChanges: row.mount_changes,
+    mountsSetAt: row.mounts_set_at,
   }));
 
 /** A container as stored. */
@@ -68,7 +76,7 @@ export type Desired = z.output<typeof desiredSchema>;
 
 const COLUMNS = `id, user_id, name, instance_type, memory_mb, storage_gb, image, pull_policy, mount_paths, ssh_enabled,
   https_enabled, desired, status, status_reason, status_since, address, external_address, created_at, restart, announce, keys_revision,
-  keys_applied`;
+  keys_applied, data_paths, mount_changes, mounts_set_at`;
 
 /** One container, also while it is being deleted; undefined when there is none. */
 export function containerById(db: Queries, id: string): Promise<ContainerRow | undefined> {
@@ -185,22 +193,23 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
   }
 }
 
-/** Sets what the user wants and the status that follows from it. Returns the row, or undefined when it is gone. */
+/** Sets what the user wants and the status that follows from it; with `discard`, it may begin without its data. Returns the row, or undefined when it is gone. */
 export function setDesired(
   db: Queries,
   id: string,
   desired: Desired,
   status: ContainerRow['status'],
+  { discard = false }: { readonly discard?: boolean } = {},
 ): Promise<ContainerRow | undefined> {
   return db.one(
     containerRow,
-    `update containers set desired = $2, status = $3, status_reason = null, status_since = now(),
+    `update containers set desired = $2, data_paths = case when $4 then '{}' else data_paths end, status = $3, status_reason = null, status_since = now(),
        slot = case when $2 = 'deleted' then null else slot end,
        address = case when $3 = 'running' then address end,
        external_address = case when $3 = 'running' then external_address end,
        restart = $2 = 'running', announce = $2 = 'running'
      where id = $1 and (desired <> 'deleted' or $2 = 'deleted') returning ${COLUMNS}`,
-    [id, desired, status],
+    [id, desired, status, discard],
   );
 }
 
@@ -227,6 +236,7 @@ export function setStatus(
     containerRow,
     `update containers set status = $2, status_reason = $3, address = $4,
        status_since = case when status = $2 then status_since else now() end,
+       data_paths = case when $2 = 'running' and status <> 'running' then mount_paths else data_paths end,
        announce = announce and not $5, keys_applied = greatest(keys_applied, $7), external_address = $8
      where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
     [
@@ -255,6 +265,8 @@ export function setMountPaths(
   return db.one(
     containerRow,
     `update containers set mount_paths = $2, restart = restart or $3,
+       mount_changes = mount_changes + case when mount_paths @> $2 and mount_paths <@ $2 then 0 else 1 end,
+       mounts_set_at = case when $3 then now() else mounts_set_at end,
        status = case when $3 then 'pending' else status end,
        status_reason = case when $3 then null else status_reason end,
        status_since = case when $3 then now() else status_since end,

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { startContainer, stopContainer } from '../../proto/compute.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
-import { openWorld, someone } from './kit/world.ts';
+import { openWorld, refused, someone } from './kit/world.ts';
 
 failOnLeaks();
 
@@ -20,13 +20,19 @@ describe('patience', { concurrency: true }, () => {
         onStart: (id, engine) => {
           starts.push(performance.now());
           engine.listen(id, 22, (stream) => void stream.write('SSH-2.0-x\r\n'));
+          if (crashing) engine.print(id, ['starting', '\u001b[31mmissing DATABASE_URL\u001b[0m\r', '']);
           if (crashing) queueMicrotask(() => engine.crash(id, { exitCode: 1 }));
         },
       },
     });
     const id = await world.create(ann);
     await world.reaches(ann, id, 'failed', PATIENCE.timeoutMs);
-    assert.equal(await world.reason(id), 'it keeps crashing: it ended with exit code 1');
+    const lines = 'missing DATABASE_URL | starting | missing DATABASE_URL';
+    const why = `it keeps crashing: it ended with exit code 1, and said last: ${lines}`;
+    assert.equal(await world.reason(id), why);
+    assert.equal((await world.notices(ann.userId)).at(-1), `Container stopped: "box": ${why}.`);
+    const refusal = await refused('not_running', world.logs(ann, id));
+    assert.match(refusal.message, /^The container has failed: its "status_reason" says why/);
     assert.equal(starts.length, 6);
     const pauses = starts.slice(1).map((at, i) => at - (starts[i] ?? 0));
     for (let i = 2; i < pauses.length; i++) assert.ok((pauses[i] ?? 0) > (pauses[i - 1] ?? 0), pauses.join(' '));

@@ -101,6 +101,27 @@ describe('a container that cannot be started', () => {
     await world.reaches(ann, id, 'running');
   });
 
+  test('runs without SSH as soon as its workload does, when it is an image that has no SSH server', async (t) => {
+    const image = `${REGISTRY}/ann/app:1`;
+    const world = await openWorld(t, { engine: { images: [image], onStart: () => {}, hasSshServer: false } });
+    const id = await world.create(ann, { image });
+    // Before the clock says that it has stood for long.
+    await world.reaches(ann, id, 'running');
+    assert.equal((await row(world, id)).statusReason, null);
+  });
+
+  test('says what is tried, what came back and when it is tried again, to those who look and to those who list', async (t) => {
+    const world = await openWorld(t);
+    world.engine.fail('ensureImage', new EngineError('unavailable', 'The registry does not answer'), 1000);
+    const id = await world.create(ann);
+    const reason = /^The registry does not answer\. The next try is at \d\d:\d\d:\d\d UTC\.$/;
+    await until(async () => reason.test((await world.view(ann, id)).status_reason ?? ''));
+    assert.match((await world.list(ann))[0]?.status_reason ?? '', reason);
+    assert.equal((await world.view(ann, id)).status, 'pending');
+    await world.on(stopContainer, ann, id);
+    assert.equal((await world.view(ann, id)).status_reason, undefined);
+  });
+
   test('is not ready while something else than SSH answers', async (t) => {
     let greeting = 'HTTP/1.1 400 Bad Request\r\n';
     const world = await openWorld(t, {
@@ -201,6 +222,23 @@ describe('C12: a container changed behind our back', () => {
     assert.match(socket.texts[3] ?? '', /"initializing"/);
     assert.match(socket.texts[4] ?? '', /"running"/);
     assert.match((await world.notices(ann.userId)).at(-1) ?? '', /it was removed from outside/);
+  });
+
+  test('with its data: it fails and says so, and begins empty only when that is asked for', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    world.engine.loseData(id);
+    await world.reaches(ann, id, 'failed');
+    assert.match((await world.view(ann, id)).status_reason ?? '', /^its data at \/root is gone: /);
+    assert.match((await world.notices(ann.userId)).at(-1) ?? '', /"box": its data at \/root is gone: .*\?discard=true/);
+    await world.on(startContainer, ann, id);
+    await world.reaches(ann, id, 'failed');
+    assert.equal(world.engine.files(id), undefined);
+    await world.call(startContainer, ann, { params: { id }, query: { discard: 'true' } });
+    await world.reaches(ann, id, 'running');
+    // What was made then is its data now.
+    world.engine.loseData(id);
+    await world.reaches(ann, id, 'failed');
   });
 
   test('restarted with another address: the address is updated, and it ran all the while', async (t) => {

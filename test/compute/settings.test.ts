@@ -158,15 +158,44 @@ describe('mounts', () => {
     await world.reaches(ann, id, 'running');
     assert.deepEqual(world.engine.specOf(id)?.mountPaths, ['/root', '/new']);
     assert.equal(world.engine.files(id)?.get('/root/a'), '1');
-    assert.equal(world.engine.files(id)?.has('/old/b'), false);
+    assert.equal(world.engine.files(id)?.get('/old/b'), '2');
     assert.deepEqual(await world.on(getMounts, ann, id), { mount_paths: ['/root', '/new'] });
     const statuses = socket.events.slice(1).map((event) => JSON.stringify(event).match(/"status":"(\w+)"/)?.[1]);
     assert.deepEqual(statuses, ['pending', 'initializing', 'running']);
-    // Data of a path that was given up comes back with it.
+    world.clock.advance(10_000);
     await put(world, setMounts, id, { mount_paths: ['/root', '/old'] });
     await world.reaches(ann, id, 'running');
     assert.equal(world.engine.files(id)?.get('/old/b'), '2');
     assert.deepEqual(await world.notices(ann.userId), ['Container started: "box" is running.']);
+  });
+
+  test('restart it at most every ten seconds, and can be changed 64 times', async (t) => {
+    const world = await openWorld(t);
+    const id = await world.running(ann);
+    await put(world, setMounts, id, { mount_paths: ['/root', '/one'] });
+    await world.reaches(ann, id, 'running');
+    const refusal = await refused('too_many_changes', put(world, setMounts, id, { mount_paths: ['/root'] }));
+    assert.ok(Number(refusal.retryAfter) >= 1 && Number(refusal.retryAfter) <= 10, refusal.message);
+    await world.on(stopContainer, ann, id);
+    for (let n = 2; n <= 64; n++) await put(world, setMounts, id, { mount_paths: [`/path-${n}`] });
+    await refused('limit_reached', put(world, setMounts, id, { mount_paths: ['/more'] }));
+    await put(world, setMounts, id, { mount_paths: ['/path-64'] });
+  });
+
+  test('are refused where the restart would lose files, unless that is meant', async (t) => {
+    const world = await openWorld(t, { engine: { keepsFiles: false } });
+    const id = await world.running(ann);
+    const refusal = await refused('discards_files', put(world, setMounts, id, { mount_paths: ['/root', '/data'] }));
+    assert.match(
+      refusal.message,
+      /loses all files outside \/root, what it has at \/data included: send "discard": true/,
+    );
+    assert.deepEqual(await put(world, setMounts, id, { mount_paths: ['/root', '/data'], discard: true }), {
+      mount_paths: ['/root', '/data'],
+      restarted: true,
+    });
+    await world.on(stopContainer, ann, id);
+    await put(world, setMounts, id, { mount_paths: ['/srv'] });
   });
 
   test('that are the same restart it too: that is what was asked for', async (t) => {

@@ -227,6 +227,31 @@ export function engineConformance(
       await engine.remove(spec.id);
     });
 
+    it('has all its files after its mount paths changed, where the engine says so', async () => {
+      if (!engine.keepsFiles) return;
+      const spec = specOf({ mountPaths: ['/root', '/srv/old'] });
+      await engine.create(spec);
+      await engine.start(spec.id, keys);
+      for (const path of ['/root/kept', '/srv/old/dropped', '/srv/new/added', '/opt/installed'])
+        await under.writeFile(spec.id, path, path);
+      await engine.stop(spec.id, 5);
+      const others = { ...spec, mountPaths: ['/root', '/srv/new'] };
+      await engine.create(others);
+      await engine.start(spec.id, keys);
+      for (const path of ['/root/kept', '/srv/old/dropped', '/srv/new/added', '/opt/installed'])
+        assert.equal(await under.readFile(spec.id, path), path);
+      await under.writeFile(spec.id, '/srv/new/later', 'later');
+      await engine.stop(spec.id, 5);
+      await engine.create(spec);
+      await engine.start(spec.id, keys);
+      for (const path of ['/root/kept', '/srv/old/dropped', '/srv/new/added', '/opt/installed'])
+        assert.equal(await under.readFile(spec.id, path), path);
+      assert.equal(await under.readFile(spec.id, '/srv/new/later'), 'later');
+      assert.equal((await engine.list()).filter(({ id }) => id === spec.id).length, 1);
+      await engine.remove(spec.id);
+      assert.equal(await engine.inspect(spec.id), undefined);
+    });
+
     it('lists the containers of this installation', async () => {
       const [a, b] = [specOf(), specOf()];
       await engine.create(a);

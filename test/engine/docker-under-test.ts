@@ -127,7 +127,8 @@ export async function dockerUnderTest(options: { registry?: boolean } = {}): Pro
     removeContainer: async (id) => {
       await client.call('DELETE', `/containers/${naming.container(id)}`, { query: { force: true } });
     },
-    writeFile: async (id, path, text) => void (await exec(id, `printf %s '${text}' > ${path}`)),
+    writeFile: async (id, path, text) =>
+      void (await exec(id, `mkdir -p $(dirname ${path}); printf %s '${text}' > ${path}`)),
     readFile: async (id, path) => {
       const out = (await exec(id, `[ -e ${path} ] && echo yes && cat ${path}`)).toString().replaceAll('\r\n', '\n');
       return out.startsWith('yes\n') ? out.slice(4) : undefined;

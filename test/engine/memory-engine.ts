@@ -3,6 +3,7 @@ import {
   type ContainerSpec,
   type ContainerState,
   type ContainerUsage,
+  dataGone,
   type Engine,
   EngineError,
   type EnsureImageOptions,
@@ -54,6 +55,10 @@ export interface MemoryEngineOptions {
   readonly onExec?: (process: MemoryProcess, engine: MemoryEngine) => void;
   /** What a started container does. Default: listens on port 22 with an SSH greeting. */
   readonly onStart?: (id: string, engine: MemoryEngine) => void;
+  /** What `Engine.hasSshServer` says. Default true. */
+  readonly hasSshServer?: boolean;
+  /** What `Engine.keepsFiles` says. Default true. */
+  readonly keepsFiles?: boolean;
 }
 
 /** An Engine in this process, and hands to play the world outside with. */
@@ -66,6 +71,8 @@ export interface MemoryEngine extends Engine {
   crash(id: string, options?: { exitCode?: number; oomKilled?: boolean }): void;
   /** The container is gone, its data is not. */
   lose(id: string): void;
+  /** The container is gone, and its data with it. */
+  loseData(id: string): void;
   setUsage(id: string, usage: ContainerUsage): void;
   /** The next `times` calls of `call` reject with `error`. */
   fail(call: FailingCall, error: EngineError, times?: number): void;
@@ -111,6 +118,8 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
   const held = new Map<string, Held>();
   const data = new Map<string, Map<string, string>>();
   const usage = new Map<string, ContainerUsage>();
+  /** Containers whose data was lost. */
+  const lost = new Set<string>();
   const watchers = new Set<(id: string | undefined) => void>();
   const failures = new Map<FailingCall, { error: EngineError; left: number }>();
   const holds = new Map<FailingCall, Promise<void>>();
@@ -164,6 +173,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
 
   const engine: MemoryEngine = {
     kind: 'memory',
+    keepsFiles: options.keepsFiles ?? true,
     baseImage: base,
     calls,
     check: async () => {
@@ -188,6 +198,9 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       const limits = { cpus: spec.cpus, memoryMb: spec.memoryMb };
       if (old !== undefined) old.state = { ...old.state, limits };
       if (old?.state.phase === 'running') return;
+      const missing = paths.filter((path) => spec.dataPaths?.includes(path) && lost.has(spec.id));
+      if (old === undefined && missing.length > 0) throw dataGone(missing);
+      lost.delete(spec.id);
       saveData(old, data);
       const kept = data.get(spec.id) ?? new Map<string, string>();
       data.set(spec.id, kept);
@@ -200,6 +213,10 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
         old.spec = spec;
         return;
       }
+      const isMounted = ([path]: [string, string]): boolean => paths.some((mount) => path.startsWith(`${mount}/`));
+      const keepsAll = engine.keepsFiles && old?.spec.image === spec.image && old.content === content;
+      const files = new Map([...kept].filter(isMounted));
+      for (const [path, text] of old?.files ?? []) if (keepsAll || isMounted([path, text])) files.set(path, text);
       held.set(spec.id, {
         spec,
         content,
@@ -219,8 +236,7 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
         log: [],
         ports: new Map(),
         streams: new Set(),
-        // What lies outside the mount paths goes with the container.
-        files: new Map([...kept].filter(([path]) => paths.some((mount) => path.startsWith(`${mount}/`)))),
+        files,
         wake: new Set(),
       });
       changed(spec.id);
@@ -332,6 +348,10 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
         ended,
       };
     },
+    hasSshServer: async (id) => {
+      mustHave(id);
+      return options.hasSshServer ?? true;
+    },
     usage: (id) => {
       const known = usage.get(id);
       // The first question finds nothing measured, as on a real engine.
@@ -357,6 +377,11 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
     lose: (id) => {
       saveData(held.get(id), data);
       drop(id);
+    },
+    loseData: (id) => {
+      drop(id);
+      data.delete(id);
+      lost.add(id);
     },
     setUsage: (id, value) => void usage.set(id, value),
     fail: (call, error, times = 1) => void failures.set(call, { error, left: times }),

@@ -30,7 +30,14 @@ export const containerView = z.object({
     PidsLimit: z.number().nullable().default(null),
   }),
   Mounts: z
-    .array(z.object({ Name: z.string().optional(), Destination: z.string(), RW: z.boolean().default(true) }))
+    .array(
+      z.object({
+        Type: z.string().default(''),
+        Name: z.string().optional(),
+        Destination: z.string(),
+        RW: z.boolean().default(true),
+      }),
+    )
     .default([]),
   NetworkSettings: z.object({
     Networks: z

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { type ContainerSpec, type ContainerState, EngineError } from '../../proto/ports.ts';
+import { type ContainerSpec, type ContainerState, dataGone, EngineError } from '../../proto/ports.ts';
+import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import type { DockerClient } from './client.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
 import { type ContainerView, containerView, foundAs, foundIn, listedContainer, stateOf } from './container-view.ts';
@@ -9,7 +10,7 @@ import type { HostFirewall } from './firewall.ts';
 import { parseImageReference } from './image-reference.ts';
 import { removeHelpers, writeAuthorizedKeys } from './keys.ts';
 import type { LostTasks } from './lost-tasks.ts';
-import { checkedMountPaths, keysFolder, type Naming } from './naming.ts';
+import { checkedMountPaths, keysFolder, labels, type Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { removeVolumes } from './volumes.ts';
 
@@ -44,6 +45,7 @@ export class Containers {
   readonly #looking = new Map<string, Promise<ContainerView | undefined>>();
   readonly #creating = new Set<string>();
   readonly #starting = new Set<string>();
+  readonly #carrying = new Map<string, Promise<void>>();
   #clearing: Promise<void> | undefined;
   #machineCpus: number | undefined;
 
@@ -57,10 +59,12 @@ export class Containers {
   }
 
   /**
-   * Makes the container. One that exists is adopted, with the limits of `spec`; a stopped one with other mount paths or another image
-   * is made anew around the same volumes.
+   * Makes the container. One that exists is adopted, with the limits of `spec`; a stopped one with another image is made anew around the
+   * same volumes, one with other mount paths with all its files.
    */
   async create(spec: ContainerSpec): Promise<void> {
+    // Work that was given up goes on in Docker: what it makes is looked at when it is done.
+    while (this.#carrying.has(spec.id)) await this.#carrying.get(spec.id)?.catch(() => undefined);
     this.#creating.add(spec.id);
     try {
       await this.#create(spec);
@@ -76,10 +80,25 @@ export class Containers {
     for (let tries = 1; ; tries += 1) {
       const present = await this.find(spec.id);
       if (present !== undefined) {
+        await takeName(this.#client, this.#naming, spec.id, present);
         if (present.State.Running) return this.#updateLimits(present, spec, cpus);
-        if (await this.#sameShape(present, spec)) return this.#updateLimits(present, spec, cpus);
+        const sameImage = await this.#sameImage(present, spec);
+        const sameMounts = this.#sameMounts(present, spec);
+        if (sameImage && sameMounts) {
+          await this.#removeOthers(spec.id, present);
+          return this.#updateLimits(present, spec, cpus);
+        }
+        if (!sameMounts) {
+          const [client, naming] = [this.#client, this.#naming];
+          const remove = (dockerId: string) => this.#removeContainer(dockerId);
+          const carrying = carryOver({ client, naming, old: present, spec, body, sameImage, remove });
+          this.#carrying.set(spec.id, carrying);
+          await carrying.finally(() => this.#carrying.delete(spec.id));
+          // What was made before somebody was killed may be of an earlier wish.
+          continue;
+        }
         await this.#removeContainer(present.Id);
-      }
+      } else await this.#mustHaveData(spec);
       try {
         await this.#client.call('POST', '/containers/create', {
           query: { name: this.#naming.container(spec.id) },
@@ -97,6 +116,16 @@ export class Containers {
         if (foreign || tries === 100) throw error;
         await delay(100);
       }
+    }
+  }
+
+  /** Removes what was begun to take a container's place, by a platform that was killed, when that is not wanted any more. */
+  async #removeOthers(id: string, { Id }: ContainerView): Promise<void> {
+    const found = await this.#client.json('GET', '/containers/json', containerList, {
+      query: { all: true, filters: this.#naming.filters(id) },
+    });
+    for (const other of found) {
+      if (other.Id !== Id && this.#naming.containerOf(foundIn(other)) === id) await this.#removeContainer(other.Id);
     }
   }
 
@@ -189,12 +218,14 @@ export class Containers {
   }
 
   async remove(id: string, keepData: boolean): Promise<void> {
-    const view = await this.find(id);
-    if (view !== undefined) await this.#removeContainer(view.Id);
+    // More than one while it is made anew.
+    for (let view = await this.find(id); view !== undefined; view = await this.find(id))
+      await this.#removeContainer(view.Id);
     await this.#lost?.endHere(id);
     // One that a killed dockerd left holds the volume.
     await removeHelpers(this.#client, this.#naming, { olderThanMs: 0, id });
     await this.#networks.remove(id);
+    await removeCarried(this.#client, this.#naming, id);
     if (!keepData) await removeVolumes(this.#client, this.#naming, id);
   }
 
@@ -203,11 +234,29 @@ export class Containers {
     return view === undefined ? undefined : stateOf(id, view, this.#naming.network(id));
   }
 
+  /** Whether a container that runs has one of `paths`. */
+  async hasFile(id: string, paths: readonly string[]): Promise<boolean> {
+    const view = await this.mustFind(id);
+    if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
+    for (const path of paths) {
+      try {
+        await this.#client.call('HEAD', `/containers/${view.Id}/archive`, { query: { path } });
+        return true;
+      } catch (error) {
+        // 400: something on the way is no folder.
+        if (!isReply(error, 400, 404)) throw error;
+      }
+    }
+    return false;
+  }
+
   async list(): Promise<ContainerState[]> {
     const found = await this.#client.json('GET', '/containers/json', containerList, {
       query: { all: true, filters: this.#naming.filters() },
     });
-    const ids = found.map((one) => this.#naming.containerOf(foundIn(one))).filter((id) => id !== undefined);
+    // One that is made anew is there twice.
+    const ours = new Set(found.map((one) => this.#naming.containerOf(foundIn(one))));
+    const ids = [...ours].filter((id) => id !== undefined);
     const states: ContainerState[] = [];
     const walk = async (): Promise<void> => {
       for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
@@ -289,19 +338,36 @@ export class Containers {
     }
   }
 
-  async #sameShape(view: ContainerView, spec: ContainerSpec): Promise<boolean> {
+  #sameMounts(view: ContainerView, spec: ContainerSpec): boolean {
     const wanted = checkedMountPaths(spec.mountPaths).map((path) => this.#naming.volume(spec.id, path));
     const prefix = `${this.#naming.container(spec.id)}-`;
     const mounted = view.Mounts.filter((mount) => mount.Destination !== keysFolder)
       .map((mount) => mount.Name ?? '')
       .filter((name) => name.startsWith(prefix));
+    return wanted.length === mounted.length && wanted.every((name) => mounted.includes(name));
+  }
+
+  async #sameImage(view: ContainerView, spec: ContainerSpec): Promise<boolean> {
     const image = parseImageReference(spec.image);
+    const made = view.Config.Labels?.[labels.image] || view.Config.Image;
     // What people installed into a container lives in its own layer: a newer base image is no reason to lose it.
     const sameImage =
-      view.Config.Image === image.full ||
-      (image.repository === this.#baseRepository && view.Config.Image.startsWith(`${this.#baseRepository}:`));
-    if (!sameImage || wanted.length !== mounted.length || !wanted.every((name) => mounted.includes(name))) return false;
-    return spec.followImage !== true || view.Image === (await this.#imageId(image.full, view.Image));
+      made === image.full || (image.repository === this.#baseRepository && made.startsWith(`${this.#baseRepository}:`));
+    if (!sameImage || spec.followImage !== true) return sameImage;
+    const madeId = view.Config.Labels?.[labels.imageId] || view.Image;
+    return madeId === (await this.#imageId(image.full, madeId));
+  }
+
+  /** Rejects `data_gone` when a volume that holds data of the container is not there. */
+  async #mustHaveData({ id, mountPaths, dataPaths = [] }: ContainerSpec): Promise<void> {
+    const missing: string[] = [];
+    for (const path of checkedMountPaths(mountPaths).filter((one) => dataPaths.includes(one))) {
+      await this.#client.call('GET', `/volumes/${this.#naming.volume(id, path)}`).catch((error: unknown) => {
+        if (!isReply(error, 404)) throw error;
+        missing.push(path);
+      });
+    }
+    if (missing.length > 0) throw dataGone(missing);
   }
 
   /** The id of what a reference names now; `otherwise` when it names nothing any more. */

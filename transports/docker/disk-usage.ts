@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { DockerClient } from './client.ts';
 import { foundIn, listedContainer } from './container-view.ts';
-import type { Naming } from './naming.ts';
+import { labels, type Naming } from './naming.ts';
 
 const labelled = z.record(z.string(), z.string()).nullable().default(null);
 const diskUsage = z.object({
@@ -36,7 +36,11 @@ export async function diskUsageOf(
     // Docker says -1 for "not known".
     if (id !== undefined && bytes > 0) sums.set(id, (sums.get(id) ?? 0) + bytes);
   };
-  for (const container of disk.Containers ?? []) add(naming.containerOf(foundIn(container)), container.SizeRw);
+  for (const container of disk.Containers ?? []) {
+    const id = naming.containerOf(foundIn(container));
+    add(id, container.SizeRw);
+    add(id, Number(container.Labels?.[labels.carried] ?? 0));
+  }
   for (const volume of disk.Volumes ?? []) add(naming.idOf(volume.Labels), volume.UsageData?.Size ?? 0);
   return sums;
 }

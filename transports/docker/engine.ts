@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Ending, type Engine, EngineError, type Log } from '../../proto/ports.ts';
+import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../proto/ports.ts';
 import { type BaseImage, debianBaseImage } from './base-image.ts';
 import { DockerClient } from './client.ts';
 import { Containers } from './containers.ts';
@@ -88,6 +88,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
 
   return {
     kind: 'docker',
+    keepsFiles: true,
     baseImage: base.reference,
     check: async () => {
       const answer = await client.json('GET', '/version', versionAnswer);
@@ -132,6 +133,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     logs: (id, logOptions) => readLogs(client, containers, id, logOptions),
     dial: (id, port, dialOptions) => dialContainer(containers, naming, id, port, dialOptions),
     exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
+    hasSshServer: (id) => containers.hasFile(id, SSH_SERVERS),
     usage: (id) => usage.usage(id),
     close: async () => {
       closed = true;

@@ -9,6 +9,8 @@ import { SharedTasks } from './shared-task.ts';
 
 /** A registry that says nothing for so long is given up, in milliseconds. */
 const silenceMs = 5 * 60_000;
+/** After so long whoever waits hears that the registry says nothing, and so often, in milliseconds. */
+const quietMs = 4000;
 /** Progress lines come at most this often, in milliseconds. */
 const progressMs = 500;
 
@@ -73,6 +75,12 @@ export class Images {
     const end = (): void => silence.abort();
     signal.addEventListener('abort', end);
     let timer = setTimeout(end, silenceMs);
+    let heardAt = Date.now();
+    const waiting = setInterval(() => {
+      const seconds = Math.round((Date.now() - heardAt) / 1000);
+      if (seconds * 1000 >= quietMs)
+        onProgress(`The registry of ${reference.full} is asked for it and has not answered for ${seconds} s.`);
+    }, quietMs);
     try {
       const stream = await this.#client.stream('POST', '/images/create', {
         query: { fromImage: reference.repository, tag: reference.version },
@@ -84,6 +92,7 @@ export class Images {
       for await (const line of jsonLines(stream)) {
         clearTimeout(timer);
         timer = setTimeout(end, silenceMs);
+        heardAt = Date.now();
         const parsed = progressLine.safeParse(line);
         if (!parsed.success) continue;
         const { error, status, id, progressDetail } = parsed.data;
@@ -102,6 +111,7 @@ export class Images {
       throw error instanceof DockerReplyError ? pullError(reference, error.reason, error) : error;
     } finally {
       clearTimeout(timer);
+      clearInterval(waiting);
       signal.removeEventListener('abort', end);
       silence.abort();
     }

@@ -20,6 +20,13 @@ export const labels = {
   path: 'troupe.path',
   /** On containers that only lend a hand, and never run. */
   helper: 'troupe.helper',
+  /** On containers made from a copy of their own files (carry-over.ts): the image they were made from first, and its id. */
+  image: 'troupe.image',
+  imageId: 'troupe.image-id',
+  /** On the same: what that copy adds to the image, in bytes. */
+  carried: 'troupe.carried-bytes',
+  /** On containers and volumes that were made to take what a container has: that container's Docker id; on containers, when it ran last, too. */
+  filledFrom: 'troupe.filled-from',
 } as const;
 
 /** What Docker tells of a container, in lists and in descriptions. */

@@ -1,6 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { type ContainerSpec, type ContainerState, EngineError, type RegistryAuth } from '../../proto/ports.ts';
+import {
+  type ContainerSpec,
+  type ContainerState,
+  dataGone,
+  EngineError,
+  type RegistryAuth,
+} from '../../proto/ports.ts';
 import type { ClusterCache, ClusterObjects } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
@@ -47,7 +53,7 @@ const anything = z.unknown();
 const goneMs = 90_000;
 const startMs = 4 * 60_000;
 /** A claim is bound, room is made, and a registry answers again, after a moment. */
-const passingMs = 30_000;
+const passingMs = 8_000;
 /** Containers that are written at a time: the rest waits, so that those which were begun get done. */
 const mostWritten = 12;
 /** One that was made is started before the next is made. */
@@ -132,6 +138,8 @@ export class KubeContainers {
     const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${names.claim}`;
     const present = await this.#get(path, claimView);
     if (present?.spec.resources.requests.storage === `${spec.storageGb}Gi`) return;
+    const held = spec.mountPaths.filter((one) => spec.dataPaths?.includes(one));
+    if (present === undefined && held.length > 0) throw dataGone(held);
     try {
       await this.#client.apply(path, claimManifest(this.#naming, spec, this.#settings), anything);
     } catch (error) {

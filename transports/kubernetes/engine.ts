@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Ending, type Engine, EngineError, type Log } from '../../proto/ports.ts';
+import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../proto/ports.ts';
 import { connectTcp } from '../docker/dial.ts';
 import { parseImageReference } from '../docker/image-reference.ts';
 import { endSessionsScript } from '../docker/sessions.ts';
@@ -73,6 +73,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
 
   return {
     kind: 'kubernetes',
+    keepsFiles: false,
     baseImage: options.baseImage,
     check: async () =>
       `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 30_000 })).gitVersion}`,
@@ -128,6 +129,13 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       return connectTcp(address, port, Math.max(1, timeoutMs - (Date.now() - begun)), signal);
     },
     exec: (id, execOptions, signal) => execInPod(client, containers, id, execOptions, signal),
+    hasSshServer: async (id) => {
+      const { namespace } = await containers.mustFind(id);
+      // An image without a shell is taken for one without a server.
+      const script = 'for one; do [ -x "$one" ] && exit 0; done; exit 3';
+      const { code } = await runCommand(client, namespace, ['/bin/sh', '-c', script, 'sh', ...SSH_SERVERS]);
+      return code === 0;
+    },
     usage: (id) => usage.usage(id),
     close: async () => {
       await Promise.all([...watches.keys()].map((watch) => watch.close()));
