@@ -54,7 +54,7 @@ for (const [length, coding] of [
 // H02: codings.
 for (const value of [
   ...[',chunked', 'chunked,', 'chunked,chunked', 'chunked, chunked', 'xchunked', 'chunkedx', '"chunked"', "'chunked'"],
-  ...['identity,chunked', 'chunked,identity', 'identity', 'gzip', 'gzip, chunked', 'deflate', 'cow', 'chunked;q=1'],
+  ...['chunked,identity', 'chunked, gzip', 'identity', 'gzip', 'deflate', 'cow', 'chunked;q=1'],
   ...[
     'chunked ;',
     'x chunked',
@@ -68,6 +68,8 @@ for (const value of [
     'trailers',
   ],
 ])
+  refuse('H02', 400, `${post(`Transfer-Encoding: ${value}`)}0\r\n\r\n${HIDDEN}`);
+for (const value of ['identity,chunked', 'gzip, chunked'])
   refuse('H02', 501, `${post(`Transfer-Encoding: ${value}`)}0\r\n\r\n${HIDDEN}`);
 for (const line of [
   'Transfer-Encoding: chunked\x0b',

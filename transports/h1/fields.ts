@@ -111,13 +111,22 @@ export function framingOf(fields: readonly Field[], isHttp11: boolean): Framing 
   if (coding !== undefined) {
     if (length !== undefined) return { status: 400, reason: 'both Transfer-Encoding and Content-Length' };
     if (!isHttp11) return { status: 400, reason: 'a Transfer-Encoding in HTTP/1.0' };
-    if (coding.toLowerCase() !== 'chunked') return { status: 501, reason: 'a transfer coding other than chunked' };
-    return { kind: 'chunked' };
+    return coding.toLowerCase() === 'chunked' ? { kind: 'chunked' } : wrongCoding(coding);
   }
   if (length === undefined) return undefined;
   const parsed = parseLength(length);
   if (parsed === undefined) return { status: 400, reason: 'a Content-Length that is none' };
   return { kind: 'length', length: parsed };
+}
+
+/** Where the body ends is only known when `chunked` comes last, once (RFC 9112, section 6.3); what comes before it is not understood (6.1). */
+function wrongCoding(coding: string): Malformed {
+  const codings = listOf(coding);
+  const others = codings.slice(0, -1);
+  const isFramed = codings.at(-1) === 'chunked' && others.length > 0 && !others.includes('chunked');
+  return isFramed && others.every((other) => TOKEN.test(other))
+    ? { status: 501, reason: 'a transfer coding other than chunked' }
+    : { status: 400, reason: 'a Transfer-Encoding that does not end in chunked' };
 }
 
 /** Fields that belong to one connection and are never sent on (RFC 9110, section 7.6.1; RFC 9112, section 6.1). */
