@@ -191,7 +191,7 @@ const environmentSchema = z.object({
   SESSION_TTL: seconds.prefault('24h'),
   LEAVE_DELAY: leaveDelay.optional(),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
-  HTTP_ADAPTER: z.enum(['auto', 'uws', 'node']).default('auto'),
+  HTTP_ADAPTER: z.enum(['auto', 'own', 'uws', 'node']).default('auto'),
   GATEWAY_IO: z.enum(['auto', 'streams']).default('auto'),
 });
 

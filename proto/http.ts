@@ -1,4 +1,4 @@
-/** The shapes between a server's sockets (transports/http) and whoever answers. Both adapters speak exactly this. */
+/** The shapes between a server's sockets (transports/http) and whoever answers. All adapters speak exactly this. */
 
 /** A request, copied out of the server's memory before anything is awaited. */
 export interface HttpRequest {
@@ -150,7 +150,7 @@ export interface HttpServerOptions {
 
 /** A listening server. */
 export interface HttpServer {
-  readonly adapter: 'uws' | 'node';
+  readonly adapter: 'own' | 'uws' | 'node';
   readonly port: number;
   /**
    * Stops accepting, lets running requests finish (at most `graceMs`), closes WebSockets with 1001, then resolves. With `lingerMs` what comes over

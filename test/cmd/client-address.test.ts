@@ -21,7 +21,7 @@ failOnLeaks();
 const PASSWORD = 'the admin of this test';
 const DOMAIN = 'cloud.test';
 
-async function open(t: TestContext, adapter: 'uws' | 'node', trusted?: string) {
+async function open(t: TestContext, adapter: 'own' | 'uws' | 'node', trusted?: string) {
   const database = await testDatabase();
   const environment = readEnvironment({
     ADMIN_PASSWORD: PASSWORD,
@@ -85,7 +85,7 @@ async function open(t: TestContext, adapter: 'uws' | 'node', trusted?: string) {
   return { attempt, guessUntilRefused };
 }
 
-for (const adapter of ['uws', 'node'] as const) {
+for (const adapter of ['own', 'uws', 'node'] as const) {
   describe(`the login throttle behind the gateway (${adapter})`, () => {
     test('counts clients apart, and a client cannot make itself another', async (t) => {
       const { attempt, guessUntilRefused } = await open(t, adapter);

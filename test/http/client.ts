@@ -6,7 +6,7 @@ import { listen } from '../../transports/http/index.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 
-export type Adapter = 'uws' | 'node';
+export type Adapter = 'own' | 'uws' | 'node';
 
 /** Opens a server on a free port of 127.0.0.1, closed when `t` ends. Without handlers it answers 404 and refuses upgrades. */
 export async function serve(t: Cleanup, adapter: Adapter, options: Partial<HttpServerOptions>): Promise<HttpServer> {

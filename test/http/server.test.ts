@@ -7,5 +7,6 @@ failOnLeaks();
 // Read by the library when it loads: the bytes of a request head that comes in pieces (transports/http/limits.ts).
 process.env.UWS_HTTP_MAX_HEADERS_SIZE = '16384';
 
+conformance('own', false);
 conformance('uws', skipUnless(loadUws() !== undefined, 'uWebSockets.js has no binary for this machine'));
 conformance('node', false);

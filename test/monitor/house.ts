@@ -50,7 +50,7 @@ export interface MonitorHouse {
   readonly url: string;
   readonly ws: string;
   /** Which adapter serves. */
-  readonly adapter: 'uws' | 'node';
+  readonly adapter: 'own' | 'uws' | 'node';
   person(username: string): Promise<Person>;
   /** An API token of the person, with its id. */
   apiToken(
@@ -74,7 +74,7 @@ export interface MonitorHouse {
 /** Opens it. Nothing is measured before `measured` has something. */
 export async function openMonitorHouse(
   t: Cleanup,
-  options: { adapter?: 'uws' | 'node'; refreshMs?: number } = {},
+  options: { adapter?: 'own' | 'uws' | 'node'; refreshMs?: number } = {},
 ): Promise<MonitorHouse> {
   const database = await testDatabase();
   const { db } = database;

@@ -1,4 +1,4 @@
-/** Interface section 4.6 row by row, on each of the two adapters: who gets what, and who is refused how. */
+/** Interface section 4.6 row by row, on each of the adapters: who gets what, and who is refused how. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
@@ -16,6 +16,7 @@ import { nodeSample, podSample } from './samples.ts';
 process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
 const endpoints: readonly AnyEndpoint[] = monitorEndpoints;
 const adapters = {
+  own: false,
   uws: skipUnless(loadUws() !== undefined, 'uWebSockets.js has no binary for this machine'),
   node: false,
 } as const;
@@ -43,7 +44,7 @@ async function statusOf(t: Cleanup, house: MonitorHouse, endpoint: AnyEndpoint, 
 for (const [adapter, skip] of Object.entries(adapters)) {
   describe(`the monitor on ${adapter}`, { skip }, () => {
     const open = async (t: Cleanup) => {
-      const house = await openMonitorHouse(t, { adapter: adapter === 'uws' ? 'uws' : 'node' });
+      const house = await openMonitorHouse(t, { adapter: adapter === 'uws' || adapter === 'own' ? adapter : 'node' });
       const [boss, ann, bob] = [await house.person(ADMIN), await house.person('ann'), await house.person('bob')];
       return { house, boss, ann, bob };
     };

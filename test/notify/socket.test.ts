@@ -1,4 +1,4 @@
-/** `/ws/notifications` (interface sections 4.7, 5.4, 6.4, 7, 8) over real sockets, on both adapters where it matters. */
+/** `/ws/notifications` (interface sections 4.7, 5.4, 6.4, 7, 8) over real sockets, on all adapters where it matters. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { z } from 'zod';
@@ -86,7 +86,7 @@ test('since is a whole number, or there is no upgrade', async (t) => {
     assert.deepEqual(await refusal(house.socket(t, ann, `?since=${since}`)), [400, 'invalid_request'], since);
 });
 
-for (const adapter of ['uws', 'node'] as const) {
+for (const adapter of ['own', 'uws', 'node'] as const) {
   describe(`replay and follow on ${adapter}`, () => {
     test('several pages are replayed, then it follows', async (t) => {
       const house = await openHouse(t, { adapter });

@@ -1,6 +1,7 @@
 import type { HttpServer, HttpServerOptions } from '../../proto/http.ts';
 import { ListenError } from './listen-error.ts';
 import { listenNode } from './node-server.ts';
+import { listenOwn } from './own-server.ts';
 import { loadUws } from './uws-library.ts';
 import { listenUws } from './uws-server.ts';
 
@@ -11,9 +12,10 @@ import { listenUws } from './uws-server.ts';
  */
 export async function listen(
   options: HttpServerOptions,
-  choice: 'auto' | 'uws' | 'node' = 'auto',
+  choice: 'auto' | 'own' | 'uws' | 'node' = 'auto',
 ): Promise<HttpServer> {
   if (choice === 'node') return listenNode(options);
+  if (choice === 'own') return listenOwn(options);
   const library = loadUws();
   if (library !== undefined) return listenUws(library, options);
   if (choice === 'auto') return listenNode(options);

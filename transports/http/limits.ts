@@ -1,4 +1,4 @@
-/** The bounds both adapters keep, so that one behaviour holds on either. Sizes in bytes, times in milliseconds. */
+/** The bounds all adapters keep, so that one behaviour holds on each. Sizes in bytes, times in milliseconds. */
 
 /** Request line and headers together. */
 export const MAX_HEAD_BYTES = 16 * 1024;
@@ -6,8 +6,12 @@ export const MAX_HEAD_BYTES = 16 * 1024;
 export const MAX_HEADERS = 100;
 /** How long a request head may take to arrive, and how long a kept connection may idle. */
 export const HEAD_TIMEOUT_MS = 10_000;
-/** How long a whole request may take to arrive on node:http; uWebSockets.js ends a body that stalls for ten seconds. */
+/** How long a whole request may take to arrive; uWebSockets.js ends a body that stalls for ten seconds instead. */
 export const BODY_TIMEOUT_MS = 60_000;
+/** How long a client may take none of an answer that waits for it, on Troupe's own server; uWebSockets.js gives it ten seconds. */
+export const STALL_TIMEOUT_MS = 60_000;
+/** How long a connection that ended with its answer is read on, so that a reset does not overtake the answer. */
+export const LINGER_MS = 2_000;
 /** How long a closing server waits for WebSocket peers to answer the closing handshake, at most. */
 export const GOODBYE_MS = 250;
 /** Bytes a client may send after its upgrade request before that is answered; the rest waits in the network. */

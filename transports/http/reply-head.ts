@@ -88,6 +88,23 @@ export const internalError: HttpReply = plainError(500, 'internal', 'Something w
 export const badRequest: HttpReply = plainError(400, 'bad_request', 'The request is malformed.');
 /** A head over the size or count that is read (RFC 6585, section 5). */
 export const headTooLarge: HttpReply = plainError(431, 'head_too_large', 'The request headers are too large.');
+/** Codes of what a reader of requests refuses. */
+const CODES: Readonly<Record<number, string>> = {
+  400: 'bad_request',
+  408: 'timeout',
+  414: 'target_too_long',
+  417: 'unknown_expectation',
+  431: 'head_too_large',
+  501: 'unknown_method',
+  505: 'unknown_version',
+};
+
+/** What a request is refused with that did not come to a handler: `why` for a person, or what the status says. */
+export function refusalOf(status: number, why?: string): HttpReply {
+  const said = why?.trim() ?? (status === 408 ? 'The request took too long to arrive.' : 'The request is malformed.');
+  return plainError(status, CODES[status] ?? 'bad_request', said);
+}
+
 /** A method nobody here knows (RFC 9110, section 15.6.2). */
 export const unknownMethod: HttpReply = plainError(501, 'unknown_method', 'The request method is not supported.');
 /** An upgrade that was accepted while the server began to close. */

@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto';
 import type { HttpReply } from '../../proto/http.ts';
+import { TOKEN } from '../h1/syntax.ts';
 import { plainError } from './reply-head.ts';
 
 /** Whether the head asks to become a WebSocket: `Upgrade` lists `websocket` (RFC 6455, section 4.2.1). */
@@ -26,4 +28,17 @@ export function upgradeProblem(header: (name: string) => string | undefined): Ht
     return plainError(400, 'bad_upgrade', 'The WebSocket handshake is malformed.');
   }
   return undefined;
+}
+
+/** RFC 6455, section 1.3: what makes the answer to a key. */
+const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
+
+/** The answer that makes a connection a WebSocket, to a head that was checked. Of the protocols offered the first is spoken. */
+export function switchText(header: (name: string) => string | undefined): string {
+  const accept = createHash('sha1')
+    .update(`${header('sec-websocket-key')}${GUID}`)
+    .digest('base64');
+  const [first = ''] = (header('sec-websocket-protocol') ?? '').split(',');
+  const protocol = TOKEN.test(first.trim()) ? `sec-websocket-protocol: ${first.trim()}\r\n` : '';
+  return `HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: ${accept}\r\n${protocol}\r\n`;
 }

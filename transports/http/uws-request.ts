@@ -1,8 +1,8 @@
 import type { HttpResponse, HttpRequest as RawRequest } from 'uWebSockets.js';
 import type { HttpRequest } from '../../proto/http.ts';
 import { addressText } from './address.ts';
+import { HeldBody } from './held-body.ts';
 import { MAX_HEAD_BYTES, MAX_HEADERS } from './limits.ts';
-import { UwsBody } from './uws-body.ts';
 
 const nothing = new Uint8Array(0);
 
@@ -25,7 +25,7 @@ export class UwsRequest implements HttpRequest {
   private queryText: string | undefined;
   private address: string | undefined;
   private aborter: AbortController | undefined;
-  private content: UwsBody | undefined;
+  private content: HeldBody | undefined;
   private asked = false;
   private spent = false;
   /** The client left before the reply was sent. */
@@ -81,7 +81,7 @@ export class UwsRequest implements HttpRequest {
   }
 
   /** The body still arriving, if the request has one that is not over. */
-  get unread(): UwsBody | undefined {
+  get unread(): HeldBody | undefined {
     return this.content === undefined || this.content.ended ? undefined : this.content;
   }
 
@@ -153,6 +153,9 @@ export class UwsRequest implements HttpRequest {
     if (this.content !== undefined) return;
     const length = this.header('content-length');
     if (length === undefined ? this.header('transfer-encoding') === undefined : Number(length) === 0) return;
-    this.content = new UwsBody(this.res, Number(length ?? 0));
+    const content = new HeldBody(this.res, Number(length ?? 0));
+    this.content = content;
+    // The library takes the memory back when this returns.
+    this.res.onData((chunk, last) => content.take(new Uint8Array(chunk), last));
   }
 }

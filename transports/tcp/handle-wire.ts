@@ -46,6 +46,7 @@ export class HandleWire implements Wire {
   #buffer = READ;
   /** What waits behind a write that waits. */
   #queue: Buffer[] | undefined;
+  #queuedBytes = 0;
   #corks = 0;
   #isReading = false;
   /** A write or a shutdown is under way. */
@@ -74,6 +75,10 @@ export class HandleWire implements Wire {
 
   get needsDrain(): boolean {
     return this.#isWaiting;
+  }
+
+  get unsent(): number {
+    return this.#isWaiting ? this.#queuedBytes + (this.#handle.writeQueueSize ?? 0) : 0;
   }
 
   get hasOwnBuffer(): boolean {
@@ -111,6 +116,7 @@ export class HandleWire implements Wire {
     if (this.#isWaiting) {
       this.#queue ??= [];
       this.#queue.push(bytes);
+      this.#queuedBytes += bytes.length;
     } else if (!this.isDestroyed) this.#sendOwn(bytes);
     return !this.#isWaiting;
   }
@@ -133,6 +139,7 @@ export class HandleWire implements Wire {
   #keep(data: string | Buffer): void {
     this.#queue ??= [];
     this.#queue.push(typeof data === 'string' ? Buffer.from(data, 'latin1') : Buffer.from(data));
+    this.#queuedBytes += data.length;
   }
 
   /** Puts some of `data` on the stage, from `at` on; where the rest begins. */
@@ -192,6 +199,7 @@ export class HandleWire implements Wire {
     const queue = this.#queue;
     if (queue !== undefined) {
       this.#queue = undefined;
+      this.#queuedBytes = 0;
       this.#sendOwn(queue.length === 1 && queue[0] !== undefined ? queue[0] : Buffer.concat(queue));
       if (this.#isWaiting) return;
     }

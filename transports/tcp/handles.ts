@@ -27,6 +27,8 @@ export interface Handle {
   readStop(): number;
   /** Whether the socket above has it read. */
   reading?: boolean;
+  /** Bytes of a write that waits which have not left yet. */
+  readonly writeQueueSize?: number;
   writeBuffer(request: HandleRequest, bytes: Buffer): number;
   writeLatin1String(request: HandleRequest, text: string): number;
   shutdown(request: HandleRequest): number;

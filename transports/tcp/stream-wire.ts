@@ -45,6 +45,10 @@ export class StreamWire implements Wire {
     return this.socket.writableNeedDrain;
   }
 
+  get unsent(): number {
+    return this.socket.writableLength;
+  }
+
   write(data: string | Buffer): boolean {
     // A stream may keep what it is given, and a wire's bytes are only lent.
     return typeof data === 'string' ? this.socket.write(data, 'latin1') : this.socket.write(Buffer.from(data));

@@ -29,6 +29,8 @@ export interface Wire {
   readonly isDestroyed: boolean;
   /** A write said false and `onDrain` has not come yet. */
   readonly needsDrain: boolean;
+  /** Bytes that were written and have not left yet. */
+  readonly unsent: number;
   /** What `onData` is given stays as it is until the wire reads again, which it does not while it is paused. */
   readonly hasOwnBuffer: boolean;
   /** Sends text as latin1, or bytes, which are the caller's again when this returns. False asks to wait for `onDrain`. */

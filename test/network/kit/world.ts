@@ -69,7 +69,7 @@ export interface WorldOptions {
   /** Without an encryption key. */
   readonly isBare?: boolean;
   readonly resolvers?: (dns: string) => string;
-  readonly adapter?: 'uws' | 'node';
+  readonly adapter?: 'own' | 'uws' | 'node';
 }
 
 export async function openWorld(t: Cleanup, options: WorldOptions = {}): Promise<World> {

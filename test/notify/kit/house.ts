@@ -77,7 +77,7 @@ export interface House {
 export interface HouseOptions {
   readonly holdMs?: number;
   readonly slowMs?: number;
-  readonly adapter?: 'uws' | 'node';
+  readonly adapter?: 'own' | 'uws' | 'node';
   readonly maxBufferedBytes?: number;
   readonly pingMs?: number;
   /** Stands before the bus that the service gets. */

@@ -1,15 +1,21 @@
-import type { HttpResponse } from 'uWebSockets.js';
 import { BodyError } from '../../proto/http.ts';
 import { EARLY_BODY_BYTES, MAX_DISCARD_BYTES } from './limits.ts';
 
 const nothing = new Uint8Array(0);
 
+/** Where a body comes from. */
+export interface BodySource {
+  /** The sender waits from here on. */
+  pause(): void;
+  resume(): void;
+}
+
 /**
  * The body of one request, held as it comes. Before `read` at most about EARLY_BODY_BYTES are held and then the sender waits;
  * after `read` at most the reader's limit; after `discard` nothing.
  */
-export class UwsBody {
-  private readonly res: HttpResponse;
+export class HeldBody {
+  private readonly source: BodySource;
   private readonly declared: number;
   private held: Uint8Array = nothing;
   private size = 0;
@@ -23,11 +29,15 @@ export class UwsBody {
   /** The last byte has arrived. */
   ended = false;
 
-  /** Starts listening; only inside the library's callback for the request. `declared`: content-length, 0 when unknown. */
-  constructor(res: HttpResponse, declared: number) {
-    this.res = res;
+  /** `declared`: content-length, 0 when unknown. */
+  constructor(source: BodySource, declared: number) {
+    this.source = source;
     this.declared = declared;
-    res.onData((chunk, last) => this.take(chunk, last));
+  }
+
+  /** Whether nothing of it has come. */
+  get isUntouched(): boolean {
+    return this.seen === 0 && !this.ended;
   }
 
   /** The whole body of at most `limit` bytes. Rejects with BodyError. */
@@ -69,15 +79,15 @@ export class UwsBody {
     this.discarded = done;
   }
 
-  private take(chunk: ArrayBuffer, last: boolean): void {
-    this.seen += chunk.byteLength;
+  /** Some of it came; `last`: that was all. The chunk is copied. */
+  take(chunk: Uint8Array, last: boolean): void {
+    this.seen += chunk.length;
     if (last) this.ended = true;
     if (this.dropping) {
       this.dropped();
       return;
     }
-    // The library takes the memory back when this returns.
-    this.append(new Uint8Array(chunk));
+    this.append(chunk);
     if (this.limit === undefined) {
       if (this.size > EARLY_BODY_BYTES && !last) this.pause();
     } else if (this.size > this.limit) {
@@ -124,12 +134,12 @@ export class UwsBody {
   private pause(): void {
     if (this.paused || this.gone) return;
     this.paused = true;
-    this.res.pause();
+    this.source.pause();
   }
 
   private resume(): void {
     if (!this.paused || this.gone) return;
     this.paused = false;
-    this.res.resume();
+    this.source.resume();
   }
 }

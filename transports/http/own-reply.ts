@@ -1,0 +1,246 @@
+import { isAscii } from 'node:buffer';
+import type { ByteSink, HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { Wire } from '../tcp/wire.ts';
+import { isBodiless, isSent, statusLine } from './reply-head.ts';
+
+/** How a reply's end is told: its length, chunks, or the end of the connection (HTTP/1.0). `none`: there is no body. */
+type ReplyFraming = number | 'chunked' | 'close' | 'none';
+
+/** What a head says of the connection; nothing where the version says it. */
+export type ConnectionWord = 'close' | 'keep-alive' | '';
+
+/** Bodies up to this many characters leave as one text with their head. */
+const TOGETHER = 16_384;
+
+let second = 0;
+let dateLine = '';
+
+/** The Date line of this second (RFC 9110, section 6.6.1). */
+function date(): string {
+  const now = Math.floor(Date.now() / 1000);
+  if (now !== second) {
+    second = now;
+    dateLine = `date: ${new Date(now * 1000).toUTCString()}\r\n`;
+  }
+  return dateLine;
+}
+
+/** Status line and fields of a checked reply, with the empty line. */
+export function headText(reply: HttpAnswer, framing: ReplyFraming, connection: ConnectionWord): string {
+  let text = `HTTP/1.1 ${statusLine(reply.status)}\r\n`;
+  for (const [name, value] of reply.headers) {
+    if (isSent(name)) text += `${name}: ${value}\r\n`;
+  }
+  text += date();
+  if (typeof framing === 'number') text += `content-length: ${framing}\r\n`;
+  else if (framing === 'chunked') text += 'transfer-encoding: chunked\r\n';
+  return connection === '' ? `${text}\r\n` : `${text}connection: ${connection}\r\n\r\n`;
+}
+
+/** Writes a checked reply; `isHead`: without its body. What does not leave at once stays where it is until it has. */
+export function writeWhole(wire: Wire, reply: HttpReply, isHead: boolean, connection: ConnectionWord): void {
+  const body = reply.body ?? '';
+  if (isBodiless(reply.status)) {
+    wire.write(headText(reply, 'none', connection));
+    return;
+  }
+  if (typeof body === 'string' && body.length <= TOGETHER) {
+    const length = Buffer.byteLength(body);
+    const head = headText(reply, length, connection);
+    if (isHead) wire.write(head);
+    else if (length === body.length) wire.write(head + body);
+    else wire.write(Buffer.from(head + body));
+    return;
+  }
+  const bytes = typeof body === 'string' ? Buffer.from(body) : viewOf(body);
+  const head = headText(reply, bytes.length, connection);
+  if (isHead) {
+    wire.write(head);
+    return;
+  }
+  wire.cork();
+  wire.write(head);
+  wire.writeStable(bytes);
+  wire.uncork();
+}
+
+function viewOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** A reply on its way for some time. */
+export interface LongReply {
+  /** Writes what there is. Called once, first. */
+  begin(): void;
+  /** What was written has left. */
+  drain(): void;
+  /** The client left, or is cut off. */
+  abort(): void;
+}
+
+/** What a long reply needs of its connection. */
+export interface ReplyOwner {
+  readonly wire: Wire;
+  /** Of the request: 0 for HTTP/1.0, which knows no chunks. */
+  readonly minor: 0 | 1;
+  /** What the head says of the connection; asked once, when it is written. */
+  readonly connectionWord: ConnectionWord;
+  /** Bytes wait for the client: it has so long to take them. */
+  waits(): void;
+  /** The reply is over. */
+  finished(): void;
+  /** It broke off. `isSilent`: nothing of it was written, so that another reply is possible. */
+  failed(isSilent: boolean): void;
+}
+
+/** Writes head and chunks of a reply of unknown length. */
+class ChunkWriter {
+  readonly #reply: HttpStreamReply | HttpPushReply;
+  readonly #owner: ReplyOwner;
+  #framing: 'chunked' | 'close' | undefined;
+
+  constructor(reply: HttpStreamReply | HttpPushReply, owner: ReplyOwner) {
+    this.#reply = reply;
+    this.#owner = owner;
+  }
+
+  /** Whether nothing was written. */
+  get isSilent(): boolean {
+    return this.#framing === undefined;
+  }
+
+  /** Sends the head, if it was not sent, and `chunk`. Returns false when bytes now wait. */
+  write(chunk: string | Uint8Array): boolean {
+    const { wire } = this.#owner;
+    wire.cork();
+    const framing = this.#head();
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : viewOf(chunk);
+    const isText = bytes.length < 4096 && isAscii(bytes);
+    if (framing === 'close') wire.write(bytes);
+    else if (isText) wire.write(`${bytes.length.toString(16)}\r\n${bytes.toString('latin1')}\r\n`);
+    else {
+      wire.write(`${bytes.length.toString(16)}\r\n`);
+      wire.write(bytes);
+      wire.write('\r\n');
+    }
+    wire.uncork();
+    if (!wire.needsDrain) return true;
+    this.#owner.waits();
+    return false;
+  }
+
+  end(): void {
+    const { wire } = this.#owner;
+    wire.cork();
+    if (this.#head() === 'chunked') wire.write('0\r\n\r\n');
+    wire.uncork();
+  }
+
+  #head(): 'chunked' | 'close' {
+    if (this.#framing === undefined) {
+      const { minor, connectionWord, wire } = this.#owner;
+      this.#framing = minor === 1 ? 'chunked' : 'close';
+      wire.write(headText(this.#reply, this.#framing, connectionWord));
+    }
+    return this.#framing;
+  }
+}
+
+/** A stream that is pulled. */
+export class OwnStream implements LongReply {
+  readonly #writer: ChunkWriter;
+  readonly #owner: ReplyOwner;
+  readonly #iterator: AsyncIterator<string | Uint8Array>;
+  #isGone = false;
+  #wake: (() => void) | undefined;
+
+  /** Throws what the stream throws. */
+  constructor(reply: HttpStreamReply, owner: ReplyOwner) {
+    this.#writer = new ChunkWriter(reply, owner);
+    this.#owner = owner;
+    this.#iterator = reply.stream[Symbol.asyncIterator]();
+  }
+
+  begin(): void {
+    this.#pump().catch(() => {
+      if (!this.#isGone) this.#owner.failed(this.#writer.isSilent);
+    });
+  }
+
+  drain(): void {
+    this.#wake?.();
+  }
+
+  abort(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#wake?.();
+    // A generator that is still waiting inside `next` runs its `finally` when that settles.
+    Promise.resolve(this.#iterator.return?.()).catch(() => undefined);
+  }
+
+  async #pump(): Promise<void> {
+    for (;;) {
+      const next = await this.#iterator.next();
+      if (this.#isGone) return;
+      if (next.done) break;
+      if (next.value.length > 0 && !this.#writer.write(next.value)) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+        this.#wake = undefined;
+        if (this.#isGone) return;
+      }
+    }
+    this.#isGone = true;
+    this.#writer.end();
+    this.#owner.finished();
+  }
+}
+
+/** A stream that is pushed. */
+export class OwnPush implements LongReply, ByteSink {
+  readonly #writer: ChunkWriter;
+  readonly #owner: ReplyOwner;
+  readonly #reply: HttpPushReply;
+  #isOver = false;
+
+  constructor(reply: HttpPushReply, owner: ReplyOwner) {
+    this.#writer = new ChunkWriter(reply, owner);
+    this.#owner = owner;
+    this.#reply = reply;
+  }
+
+  begin(): void {
+    try {
+      this.#reply.source.open(this);
+    } catch {
+      if (this.#isOver) return;
+      this.abort();
+      this.#owner.failed(this.#writer.isSilent);
+    }
+  }
+
+  write(chunk: Uint8Array): boolean {
+    if (this.#isOver) return false;
+    return chunk.length === 0 ? !this.#owner.wire.needsDrain : this.#writer.write(chunk);
+  }
+
+  end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#writer.end();
+    this.#reply.source.closed();
+    this.#owner.finished();
+  }
+
+  drain(): void {
+    if (!this.#isOver) this.#reply.source.drain();
+  }
+
+  abort(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#reply.source.closed();
+  }
+}

@@ -1,0 +1,85 @@
+import type { HttpRequest } from '../../proto/http.ts';
+import type { RequestHead } from '../h1/request-head.ts';
+import { type BodySource, HeldBody } from './held-body.ts';
+
+const nothing = new Uint8Array(0);
+
+/** Where a request's body comes from. */
+export interface RequestSource extends BodySource {
+  /** Its body is wanted: a client that waits for `100 Continue` gets it. */
+  invite(): void;
+}
+
+/** A request on Troupe's own server: its head is read where it is, its body as it comes. */
+export class OwnRequest implements HttpRequest {
+  readonly head: RequestHead;
+  readonly remoteAddress: string;
+  /** Undefined when there is none. */
+  readonly content: HeldBody | undefined;
+  readonly #source: RequestSource;
+  readonly #split: number;
+  #aborter: AbortController | undefined;
+  #asked = false;
+  /** The client left before the reply was sent. */
+  #gone = false;
+
+  constructor(head: RequestHead, remoteAddress: string, source: RequestSource) {
+    this.head = head;
+    this.remoteAddress = remoteAddress;
+    this.#source = source;
+    this.#split = head.target.indexOf('?');
+    const { framing } = head;
+    if (framing.kind === 'chunked') this.content = new HeldBody(source, 0);
+    else if (framing.kind === 'length' && framing.length > 0) this.content = new HeldBody(source, framing.length);
+  }
+
+  get method(): string {
+    return this.head.method;
+  }
+
+  get path(): string {
+    return this.#split < 0 ? this.head.target : this.head.target.slice(0, this.#split);
+  }
+
+  get query(): string {
+    return this.#split < 0 ? '' : this.head.target.slice(this.#split + 1);
+  }
+
+  get signal(): AbortSignal {
+    this.#aborter ??= new AbortController();
+    if (this.#gone) this.#aborter.abort();
+    return this.#aborter.signal;
+  }
+
+  header(name: string): string | undefined {
+    let found: string | undefined;
+    for (const field of this.head.fields) {
+      if (field.name !== name) continue;
+      found = found === undefined ? field.value : `${found}${name === 'cookie' ? '; ' : ', '}${field.value}`;
+    }
+    return found;
+  }
+
+  async body(limit: number): Promise<Uint8Array> {
+    if (this.#asked) throw new TypeError('The body of a request is read once.');
+    this.#asked = true;
+    if (this.content === undefined) return nothing;
+    const { framing } = this.head;
+    // One that is refused unread is not invited first.
+    if (framing.kind !== 'length' || framing.length <= limit) this.#source.invite();
+    return this.content.read(limit);
+  }
+
+  /** The body still arriving, if the request has one that is not over. */
+  get unread(): HeldBody | undefined {
+    return this.content?.ended === false ? this.content : undefined;
+  }
+
+  /** The client left: wakes whoever waits for the signal or for the body. */
+  abort(): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    this.content?.abort();
+    this.#aborter?.abort();
+  }
+}

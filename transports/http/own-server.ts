@@ -1,0 +1,150 @@
+/** Troupe's own server: the gateway's strict reader of HTTP/1.1 (transports/h1) with WebSockets on it, on handles where Node is known. */
+import { createServer, type Server } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/http.ts';
+import { Deadlines } from '../h1/deadlines.ts';
+import { HandleWire } from '../tcp/handle-wire.ts';
+import { takeHandles } from '../tcp/handles.ts';
+import type { Wire } from '../tcp/wire.ts';
+import { usesHandles, wireOf } from '../tcp/wires.ts';
+import { Heartbeat } from '../ws/heartbeat.ts';
+import { type SocketHouse, WireSocket } from '../ws/wire-socket.ts';
+import { plainAddress } from './address.ts';
+import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, PING_MS } from './limits.ts';
+import { ListenError } from './listen-error.ts';
+import { type ConnectionHouse, OwnConnection } from './own-connection.ts';
+
+/** Connections that may wait to be accepted. */
+const BACKLOG = 4096;
+
+class OwnServer implements HttpServer, ConnectionHouse, SocketHouse {
+  readonly adapter = 'own';
+  readonly options: HttpServerOptions;
+  readonly maxMessageBytes: number;
+  readonly maxBufferedBytes: number;
+  readonly deadlines = new Deadlines();
+  port = 0;
+  isClosing = false;
+  readonly #server: Server;
+  readonly #connections = new Set<OwnConnection>();
+  readonly #sockets: Heartbeat<WireSocket>;
+  /** No connection is left that is no WebSocket. */
+  #emptied: (() => void) | undefined;
+  #isQuiet: (() => void) | undefined;
+  #end: Promise<void> | undefined;
+
+  constructor(options: HttpServerOptions) {
+    this.options = options;
+    this.maxMessageBytes = options.maxMessageBytes ?? MAX_MESSAGE_BYTES;
+    this.maxBufferedBytes = options.maxBufferedBytes ?? MAX_BUFFERED_BYTES;
+    this.#sockets = new Heartbeat(options.pingMs ?? PING_MS);
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+      socket.on('error', () => undefined);
+      this.#serve(wireOf(socket), plainAddress(socket.remoteAddress));
+    });
+  }
+
+  /** Resolves once bound. Rejects with ListenError. */
+  open(): Promise<this> {
+    const { host, port } = this.options;
+    return new Promise((resolve, reject) => {
+      const failed = (cause: Error) => {
+        this.#sockets.stop();
+        reject(new ListenError('address_unavailable', `Cannot listen on ${host}:${port}.`, { cause }));
+      };
+      this.#server.once('error', failed);
+      this.#server.listen({ host, port, backlog: BACKLOG }, () => {
+        // An accept that fails (no file descriptor left) must not end the process; the next may succeed.
+        this.#server.off('error', failed).on('error', () => undefined);
+        const address = this.#server.address();
+        this.port = typeof address === 'object' && address !== null ? address.port : port;
+        if (usesHandles()) this.#takeHandles();
+        resolve(this);
+      });
+    });
+  }
+
+  /** Connections never become sockets of Node: that is most of their memory. */
+  #takeHandles(): void {
+    takeHandles(this.#server, (handle) => {
+      const peer: { address?: string } = {};
+      handle.getpeername(peer);
+      handle.setNoDelay(true);
+      this.#serve(new HandleWire(handle), plainAddress(peer.address));
+    });
+  }
+
+  #serve(wire: Wire, address: string): void {
+    this.#connections.add(new OwnConnection(wire, this, address));
+  }
+
+  // -------------------------------------------------------------------------------------------------- from the connections
+
+  left(connection: OwnConnection): void {
+    this.#connections.delete(connection);
+    if (this.#connections.size === 0) this.#emptied?.();
+  }
+
+  socketOn(wire: Wire, handlers: SocketHandlers): WireSocket {
+    const socket = new WireSocket(wire, handlers, this);
+    this.#sockets.add(socket);
+    return socket;
+  }
+
+  gone(socket: WireSocket): void {
+    this.#sockets.remove(socket);
+    if (this.#isQuiet !== undefined && this.#sockets.size === 0) this.#isQuiet();
+  }
+
+  // --------------------------------------------------------------------------------------------------------------- the end
+
+  close(graceMs: number, lingerMs = 0): Promise<void> {
+    this.#end ??= this.#finish(graceMs, lingerMs);
+    return this.#end;
+  }
+
+  async #finish(graceMs: number, lingerMs: number): Promise<void> {
+    this.isClosing = true;
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const socket of this.#sockets.all()) socket.close(1001, 'server is closing');
+    if (this.#sockets.size > 0) {
+      await withinTime(Math.min(graceMs, GOODBYE_MS), (done) => {
+        this.#isQuiet = done;
+      });
+    }
+    if (lingerMs > 0) await this.#empty(lingerMs);
+    for (const connection of this.#connections) connection.drain();
+    await this.#empty(graceMs);
+    for (const connection of this.#connections) connection.abort();
+    for (const socket of this.#sockets.all()) socket.terminate();
+    this.#sockets.stop();
+    this.deadlines.close();
+    await closed;
+    // Clients in this process hear of it in the loop's next turn, and would still send a request before.
+    await turn();
+  }
+
+  /** Until no connection is left, at most so long. */
+  async #empty(ms: number): Promise<void> {
+    if (this.#connections.size === 0) return;
+    await withinTime(ms, (done) => {
+      this.#emptied = done;
+    });
+  }
+}
+
+/** Until `begin`'s callback was called, at most so long. */
+function withinTime(ms: number, begin: (done: () => void) => void): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    begin(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/** Opens Troupe's own server. Rejects with ListenError. */
+export function listenOwn(options: HttpServerOptions): Promise<HttpServer> {
+  return new OwnServer(options).open();
+}
