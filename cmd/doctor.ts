@@ -7,7 +7,8 @@ import { openDb } from '../storage/db.ts';
 import { findBinaries } from '../storage/embedded/binaries.ts';
 import { EmbeddedError } from '../storage/embedded/server.ts';
 import { doctorDocker } from '../transports/docker/dockerd.ts';
-import { loadUws } from '../transports/http/uws-library.ts';
+import { type AdapterChoice, ListenError, planAdapter } from '../transports/http/index.ts';
+import { usesHandles } from '../transports/tcp/wires.ts';
 import { readEnvironment } from './config.ts';
 import { openLog } from './log.ts';
 
@@ -33,7 +34,7 @@ export async function doctor(options: { readonly data: string; readonly json: bo
       ...(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }),
     })),
     await database(options.data, environment.DATABASE_URL),
-    http(),
+    await http(environment.HTTP_ADAPTER),
     await disk(options.data),
   ];
   const ok = findings.every((finding) => finding.ok || finding.optional === true);
@@ -79,10 +80,29 @@ async function database(dataDir: string, url: string | undefined): Promise<Findi
   }
 }
 
-function http(): Finding {
-  const ok = loadUws() !== undefined;
-  const what = ok ? 'uWebSockets.js' : 'node:http, since uWebSockets.js does not load here: fewer requests a second';
-  return { name: 'HTTP server', ok, optional: true, what };
+const ADAPTERS = {
+  own: "Troupe's own server",
+  uws: 'uWebSockets.js',
+  node: 'node:http with ws',
+} as const;
+
+/** Which adapter HTTP_ADAPTER comes to here, and the build of uWebSockets.js that is installed. */
+async function http(choice: AdapterChoice): Promise<Finding> {
+  const name = 'HTTP server';
+  try {
+    const { adapter, build, fails, warning } = await planAdapter(choice);
+    const parts = [adapter === 'own' && usesHandles() ? `${ADAPTERS.own}, on handles` : ADAPTERS[adapter]];
+    if (build === undefined) parts.push('no uWebSockets.js for this machine');
+    else parts.push(`uWebSockets.js ${build.known?.version ?? 'of an unknown build'}, sha256 ${build.sha256}`);
+    if (fails !== undefined && fails.length > 0) parts.push(`which is not strict: ${fails.join('; ')}`);
+    else if (build?.known?.conforms === false) parts.push('which is not strict, and taken by HTTP_ADAPTER=uws only');
+    const what = parts.join('; ');
+    if (warning === undefined) return { name, ok: true, optional: true, what };
+    return { name, ok: false, optional: true, what, how: warning };
+  } catch (error) {
+    if (!(error instanceof ListenError)) throw error;
+    return { name, ok: false, what: error.message, how: 'leave HTTP_ADAPTER at auto' };
+  }
 }
 
 async function disk(dataDir: string): Promise<Finding> {

@@ -101,7 +101,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     const service = withGoodbye(monitor.service, told.received);
     const pages = servicePages(service, metrics.registry);
     const handlers = api({ service, authenticate, streams, pages, log, onReply: metrics.onReply(service.name) });
-    const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
+    const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER, (line) => log.warn({}, line));
     teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     teardown.add('streams', async () => monitor.service.drain());
     process.stdout.write(

@@ -78,6 +78,7 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
   const server = await listen(
     { host: NETWORK_HOST, port, onRequest: withCors(onRequest, isOwnPage), onUpgrade },
     environment.HTTP_ADAPTER,
+    (line) => log.warn({}, line),
   );
   return { service, server };
 }

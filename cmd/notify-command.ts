@@ -74,7 +74,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     const pages = servicePages(service, metrics.registry);
     const onReply = metrics.onReply(service.name);
     const handlers = api({ service, authenticate, streams, changes, pages, domain, log, onReply });
-    const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
+    const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER, (line) => log.warn({}, line));
     teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     process.stdout.write(
       options.json

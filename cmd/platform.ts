@@ -245,7 +245,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         clientAddress: addressOf,
         onReply: metrics.onReply(service.name),
       });
-      const server = await listen({ host: options.host, port, ...handlers }, environment.HTTP_ADAPTER);
+      const server = await listen({ host: options.host, port, ...handlers }, environment.HTTP_ADAPTER, (line) =>
+        log.warn({}, line),
+      );
       teardown.add(`${service.name} listener`, () => server.close(DRAIN_MS));
       running.push({ service, target: `${urlHost(options.host)}:${server.port}` });
       return server;

@@ -128,7 +128,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
       ...{ pages: servicePages(service, metrics.registry), onReply: metrics.onReply(service.name) },
       clientAddress: clientAddress({ gatewaySecret: undefined, isTrusted: proxies?.isTrusted }),
     });
-    const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER);
+    const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER, (line) => log.warn({}, line));
     teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));
     process.stdout.write(
       options.json

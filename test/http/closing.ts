@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { it } from 'node:test';
-import { ListenError, listen } from '../../transports/http/index.ts';
+import { ListenError } from '../../transports/http/index.ts';
 import { freePort } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { type Adapter, gate, head, serve, url, wire } from './client.ts';
@@ -149,16 +149,5 @@ export function closing(adapter: Adapter): void {
     await server.close(0);
     const again = await serve(t, adapter, { port, onRequest: () => ({ status: 200, headers: [], body: 'second' }) });
     assert.equal(await (await fetch(url(again))).text(), 'second');
-  });
-
-  it('is what `auto` falls back on or picks', async (t) => {
-    const server = await listen({
-      host: '127.0.0.1',
-      port: 0,
-      onRequest: () => ({ status: 200, headers: [] }),
-      onUpgrade: () => ({ refuse: { status: 404, headers: [] } }),
-    });
-    t.after(() => server.close(0));
-    assert.ok(['uws', 'node'].includes(server.adapter));
   });
 }

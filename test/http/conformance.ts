@@ -7,12 +7,14 @@ import { pushes } from './pushes.ts';
 import { replies } from './replies.ts';
 import { requests } from './requests.ts';
 import { sockets } from './sockets.ts';
+import { strictness } from './strictness.ts';
 import { upgrades } from './upgrades.ts';
 
 /** Everything proto/http.ts promises, on one adapter. `skip`: why it cannot run here. */
 export function conformance(adapter: Adapter, skip: string | false): void {
   describe(`HTTP server on ${adapter}`, { skip, concurrency: 4 }, () => {
     describe('requests', { concurrency: 4 }, () => requests(adapter));
+    describe('strictness', () => strictness(adapter));
     describe('bodies', { concurrency: 4 }, () => bodies(adapter));
     describe('replies', { concurrency: 4 }, () => replies(adapter));
     describe('pushed replies', { concurrency: 4 }, () => pushes(adapter));

@@ -90,7 +90,7 @@ function isFields(value: Field[] | Malformed): value is Field[] {
 }
 
 /** Target and host (RFC 9112, section 3.2): exactly one Host in HTTP/1.1, and an absolute target must say the same. */
-function readAuthority(
+export function readAuthority(
   method: string,
   rawTarget: string,
   hosts: readonly string[],

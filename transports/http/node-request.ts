@@ -8,6 +8,7 @@ const nothing = new Uint8Array(0);
 /** A request on node:http, read where it is: node keeps it for as long as it is referred to. */
 export class NodeRequest implements HttpRequest {
   private readonly message: IncomingMessage;
+  private readonly target: string;
   private readonly split: number;
   private aborter: AbortController | undefined;
   private asked = false;
@@ -16,9 +17,11 @@ export class NodeRequest implements HttpRequest {
   gone = false;
   readonly remoteAddress: string;
 
-  constructor(message: IncomingMessage) {
+  /** `target`: path and query, whatever form they were sent in. */
+  constructor(message: IncomingMessage, target = message.url ?? '') {
     this.message = message;
-    this.split = message.url?.indexOf('?') ?? -1;
+    this.target = target;
+    this.split = target.indexOf('?');
     this.remoteAddress = plainAddress(message.socket.remoteAddress);
   }
 
@@ -27,12 +30,11 @@ export class NodeRequest implements HttpRequest {
   }
 
   get path(): string {
-    const url = this.message.url ?? '';
-    return this.split < 0 ? url : url.slice(0, this.split);
+    return this.split < 0 ? this.target : this.target.slice(0, this.split);
   }
 
   get query(): string {
-    return this.split < 0 ? '' : (this.message.url ?? '').slice(this.split + 1);
+    return this.split < 0 ? '' : this.target.slice(this.split + 1);
   }
 
   header(name: string): string | undefined {

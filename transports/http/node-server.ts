@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { Server as TcpServer } from 'node:net';
+import { type Socket, Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/http.ts';
+import { readAuthority } from '../h1/request-head.ts';
 import { NodeSockets } from '../ws/node-sockets.ts';
 import { isPromise } from './is-promise.ts';
 import * as limits from './limits.ts';
@@ -31,12 +32,20 @@ function refusalOf(code: unknown): HttpReply {
   return badRequest;
 }
 
+/** Path and query of a request, whatever form its target has (RFC 9112, section 3.2); undefined when it or its Host is none, or they differ. */
+function targetOf({ method = '', url = '', rawHeaders, httpVersionMinor }: IncomingMessage): string | undefined {
+  const hosts = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === 'host');
+  const authority = readAuthority(method, url, hosts, httpVersionMinor === 0 ? 0 : 1);
+  return 'status' in authority ? undefined : authority.target;
+}
+
 /** The server on node:http, with ws for its WebSockets. */
 class NodeServer implements HttpServer {
   readonly adapter = 'node';
   private readonly options: HttpServerOptions;
   private readonly server: Server;
   private readonly sockets: NodeSockets;
+  private readonly refused = new WeakSet<Socket>();
   private readonly pending = new Set<PendingUpgrade>();
   private closing = false;
   private running = 0;
@@ -57,6 +66,8 @@ class NodeServer implements HttpServer {
       keepAliveTimeout: limits.HEAD_TIMEOUT_MS,
       connectionsCheckingInterval: 1_000,
       joinDuplicateHeaders: true,
+      // Looked at with the target, for both must say the same.
+      requireHostHeader: false,
     });
     // Past its bound node drops headers silently: one more is let in, so that the excess is seen and refused.
     this.server.maxHeadersCount = limits.MAX_HEADERS + 1;
@@ -92,14 +103,18 @@ class NodeServer implements HttpServer {
   }
 
   private request(message: IncomingMessage, response: ServerResponse): void {
-    const request = new NodeRequest(message);
+    // Node's parser goes on with what stands behind a request that was refused: that is no request.
+    if (this.refused.has(message.socket)) return;
+    const target = targetOf(message);
+    const request = new NodeRequest(message, target);
     this.running += 1;
     response.once('close', () => {
       if (!response.writableFinished) request.abort();
       this.ended();
     });
-    const refusal = this.refusal(message);
+    const refusal = this.refusal(message, target);
     if (refusal !== undefined) {
+      this.refused.add(message.socket);
       writeReply(response, refusal, false, true);
       return;
     }
@@ -123,12 +138,12 @@ class NodeServer implements HttpServer {
     }
   }
 
-  private refusal(message: IncomingMessage): HttpReply | undefined {
+  private refusal(message: IncomingMessage, target: string | undefined): HttpReply | undefined {
     if (!limits.METHODS.has(message.method ?? '')) return unknownMethod;
     if (message.rawHeaders.length > limits.MAX_HEADERS * 2) return headTooLarge;
     const coding = message.headers['transfer-encoding'];
     if (coding !== undefined && coding.toLowerCase() !== 'chunked') return badRequest;
-    return message.url?.startsWith('/') ? undefined : badRequest;
+    return target?.startsWith('/') ? undefined : badRequest;
   }
 
   private answer(request: NodeRequest, response: ServerResponse, reply: HttpAnswer): void {
@@ -165,12 +180,13 @@ class NodeServer implements HttpServer {
   }
 
   private upgrade(message: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const waiting = new PendingUpgrade(message, socket, head);
+    const target = targetOf(message);
+    const waiting = new PendingUpgrade(message, socket, head, target);
     if (message.method !== 'GET' || !asksForWebSocket(waiting.request.header('upgrade'))) {
       this.noUpgrade(message, waiting);
       return;
     }
-    const refusal = this.refusal(message) ?? upgradeProblem((name) => waiting.request.header(name));
+    const refusal = this.refusal(message, target) ?? upgradeProblem((name) => waiting.request.header(name));
     if (refusal !== undefined || waiting.hasBody) {
       waiting.refuse(refusal ?? badRequest);
       return;

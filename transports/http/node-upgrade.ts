@@ -17,12 +17,12 @@ export class PendingUpgrade {
   private early: Buffer;
   private over = false;
 
-  /** `head`: bytes that followed the request. */
-  constructor(message: IncomingMessage, socket: Duplex, head: Buffer) {
+  /** `head`: bytes that followed the request. `target`: its path and query. */
+  constructor(message: IncomingMessage, socket: Duplex, head: Buffer, target?: string) {
     this.message = message;
     this.socket = socket;
     this.early = head;
-    this.request = new NodeRequest(message);
+    this.request = new NodeRequest(message, target);
     socket.on('error', () => undefined);
     socket.on('data', this.hold).once('end', this.left).once('close', this.left);
   }

@@ -1,5 +1,6 @@
 import type { HttpResponse, HttpRequest as RawRequest } from 'uWebSockets.js';
 import type { HttpRequest } from '../../proto/http.ts';
+import { parseHost } from '../h1/syntax.ts';
 import { addressText } from './address.ts';
 import { HeldBody } from './held-body.ts';
 import { MAX_HEAD_BYTES, MAX_HEADERS } from './limits.ts';
@@ -91,6 +92,12 @@ export class UwsRequest implements HttpRequest {
     let size = this.path.length + this.query.length;
     for (const part of list) size += part.length + 2;
     return size <= MAX_HEAD_BYTES && list.length <= MAX_HEADERS * 2;
+  }
+
+  /** Whether it names one host (RFC 9112, section 3.2); the library does not look. */
+  hasHost(): boolean {
+    const host = this.header('host');
+    return host !== undefined && parseHost(host) !== undefined;
   }
 
   /** Whether the body's length is told once and in one way (RFC 9112, section 6.3); the library takes the first of several. */

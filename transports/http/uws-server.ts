@@ -118,7 +118,9 @@ class UwsServer implements HttpServer {
     } else if (raw.getHeader('content-length') !== '' || raw.getHeader('transfer-encoding') !== '') {
       this.checked(res, raw, 'GET');
     } else {
-      this.handle(res, new UwsRequest(res, raw, 'GET'));
+      const request = new UwsRequest(res, raw, 'GET');
+      if (request.hasHost()) this.handle(res, request);
+      else this.refuse(res, badRequest);
     }
   }
 
@@ -127,12 +129,26 @@ class UwsServer implements HttpServer {
     const request = new UwsRequest(res, raw, method);
     if (!METHODS.has(method)) this.refuse(res, unknownMethod);
     else if (!request.fits()) this.refuse(res, headTooLarge);
-    else if (!request.isFramed()) this.refuse(res, badRequest);
+    else if (!request.isFramed() || !request.hasHost()) this.refuse(res, badRequest);
     else this.handle(res, request);
   }
 
+  /**
+   * Refuses what was not understood, in a later turn: after an answer in its callback the library goes on with what stands behind the request
+   * as with another one, while it cuts a connection on which something comes before the answer.
+   */
   private refuse(res: HttpResponse, reply: HttpReply): void {
-    writeReply(res, reply, false, true);
+    let isGone = false;
+    this.running += 1;
+    res.onAborted(() => {
+      isGone = true;
+      this.ended();
+    });
+    setImmediate(() => {
+      if (isGone) return;
+      res.cork(() => writeReply(res, reply, false, true));
+      this.ended();
+    });
   }
 
   private handle(res: HttpResponse, request: UwsRequest): void {
