@@ -199,6 +199,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       ...registryParts,
       defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
       platformKey: keys.publicKey,
+      takenPorts: Object.values(options.ports),
     });
 
     const numbers = notifyNumbers();

@@ -69,6 +69,8 @@ const STAMP = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:
 const TERMINAL_SESSION = /^[A-Za-z0-9_-]{16,64}$/;
 /** Terminals with an id of their own that one user may have at a time, with or without a client. */
 export const MAX_TERMINAL_SESSIONS = 16;
+/** Sockets of each kind that one user may have open. */
+export const MAX_SOCKETS = { logs: 50, terminals: 20, updates: 20 } as const;
 
 /** 2.9 */
 export const sshKeySchema = z.object({

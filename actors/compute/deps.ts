@@ -17,6 +17,8 @@ export interface ComputeDeps {
   readonly clock: Clock;
   /** Parent domain of the platform's host names. */
   readonly domain: string;
+  /** Ports on which the platform itself listens: no container gets them. */
+  readonly takenPorts?: readonly number[];
   /** Host of the image registry; undefined when there is none. */
   readonly registryHost: string | undefined;
   /**

@@ -10,16 +10,21 @@ import { type Handler, on } from '../door.ts';
 import { type ContainerActorState, type Own, own } from './container-state.ts';
 import type { ComputeDeps } from './deps.ts';
 
+const HTTP = 80;
 const HTTPS = 443;
 
 /** The handlers. */
-export function ingressHandlers({ db }: ComputeDeps): readonly Handler<Own>[] {
+export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly Handler<Own>[] {
   return [
     on(listIngress, async ({ state }: Own, call) => ({ rules: (await listRules(db, own(state, call).id)).map(view) })),
 
     on(addIngress, async ({ state }: Own, call) => {
       const { id } = own(state, call);
       const { port, target_port } = call.body;
+      // 80 and 443 are what the world calls the gateway's ports for HTTP and HTTPS.
+      if (port !== HTTP && port !== HTTPS && takenPorts.includes(port)) {
+        throw new Refusal('conflict', { message: `Port ${port} is used by the platform itself: choose another one.` });
+      }
       const rule = await fenced(db, state.lease, async (tx) => {
         const row = await insertRule(tx, id, { port, targetPort: target_port });
         if (row === undefined) throw new Refusal('not_found');

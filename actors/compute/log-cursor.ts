@@ -29,6 +29,12 @@ export class LogCursor {
     return fromSeconds(Date.parse(this.#since) / 1000 - RUN_UP_MS / 1000);
   }
 
+  /** The stamp of the last line that was taken, or of the reader's last if it is later; undefined: there is none. */
+  get last(): string | undefined {
+    if (this.#last > this.#since) return this.#last;
+    return this.#since === '' ? undefined : this.#since;
+  }
+
   /** The line as it is to be sent; undefined when the reader has it. Lines are taken in the engine's order. */
   take(line: string): string | undefined {
     const stamped = line.charCodeAt(STAMP_LENGTH) === SPACE && line.charCodeAt(STAMP_LENGTH - 1) === Z;

@@ -5,7 +5,7 @@ import { EngineError } from '../../proto/ports.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { Connection, StreamEnd, StreamMessage } from '../streams.ts';
 import type { ComputeDeps } from './deps.ts';
-import { LogCursor } from './log-cursor.ts';
+import type { LogSharing } from './log-sharing.ts';
 
 /** What a reader asked for. */
 export interface LogRequest {
@@ -19,7 +19,8 @@ export interface LogRequest {
  * container once the engine has no more of its log; it may reject.
  */
 export function logConnection(
-  deps: ComputeDeps,
+  deps: Pick<ComputeDeps, 'log'>,
+  sharing: LogSharing,
   containerId: string,
   request: LogRequest,
   whatEnded: () => Promise<StreamEnd>,
@@ -29,14 +30,12 @@ export function logConnection(
   async function follow(socket: Socket, signal: AbortSignal): Promise<StreamEnd> {
     // Once for the whole stream: a reader who stalls often must not leave a listener each time.
     signal.addEventListener('abort', () => drained?.(), { once: true });
-    const cursor = new LogCursor(request.since);
-    const since = cursor.engineSince;
+    const { since } = request;
     const tail = request.tail ?? (since === undefined ? DEFAULT_LOG_TAIL : Number.POSITIVE_INFINITY);
-    const options = { tail, follow: true, signal, ...(since === undefined ? {} : { since }) };
-    for await (const lines of deps.engine.logs(containerId, options)) {
+    for await (const lines of sharing.read(containerId, { tail, since }, signal)) {
       for (let at = 0; at < lines.length; ) {
         const ready = socket.batch(() => {
-          at = sendFrom(socket, cursor, lines, at);
+          at = sendFrom(socket, lines, at);
         });
         if (ready) continue;
         // The engine keeps the rest until the reader is ready for it.
@@ -70,10 +69,7 @@ export function logConnection(
 }
 
 /** Sends lines until the socket asks for a pause. Returns where to go on. */
-function sendFrom(socket: Socket, cursor: LogCursor, lines: readonly string[], from: number): number {
-  for (let at = from; at < lines.length; at++) {
-    const line = cursor.take(lines[at] ?? '');
-    if (line !== undefined && !socket.send(line)) return at + 1;
-  }
+function sendFrom(socket: Socket, lines: readonly string[], from: number): number {
+  for (let at = from; at < lines.length; at++) if (!socket.send(lines[at] ?? '')) return at + 1;
   return lines.length;
 }

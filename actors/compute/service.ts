@@ -5,14 +5,16 @@ import type { Service } from '../../proto/service.ts';
 import { type AnyRef, type Entities, entities, query, type Ref, type SystemRef } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, actorKey, type CallMessage, callerOf, callOf, callThrough } from '../door.ts';
 import { databaseProblem, healthOf, lifeOf } from '../health.ts';
-import { connect, type StreamEnd } from '../streams.ts';
+import { type Connection, connect, type StreamEnd } from '../streams.ts';
 import { family, startTree } from '../tree.ts';
 import { containerKind } from './container.ts';
 import type { ComputeDeps } from './deps.ts';
 import { startDesk } from './desk.ts';
 import { startLeavers } from './leavers.ts';
+import { LogSharing } from './log-sharing.ts';
 import { logConnection } from './logs.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER, type ContainerMail, type UserMail } from './placed.ts';
+import { SocketLimits } from './socket-limits.ts';
 import { terminalConnection } from './terminal.ts';
 import { Terminals } from './terminals.ts';
 import { userKind } from './user.ts';
@@ -26,6 +28,9 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
   let connections: AnyRef | undefined;
   let desk: Ref<CallMessage> | undefined;
   const engine: EngineHealth = { problem: undefined, connections: 0 };
+
+  const sockets = new SocketLimits();
+  const sharing = new LogSharing(deps.engine);
 
   const look = (containerId: string) => containers?.tell(containerId, { type: 'look' });
   const kinds = {
@@ -87,11 +92,12 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       const expiresInMs =
         caller.expiresAt === 0 ? Number.POSITIVE_INFINITY : caller.expiresAt * 1000 - deps.clock.now();
       if (endpoint.name === computeSocket.name) {
-        return connect(connections, 'compute/updates', expiresInMs, {
+        const updates: Connection = {
           open() {},
           isAnswered: true,
           attach: (self) => users.tell(caller.userId, { type: 'attach', connection: self }),
-        });
+        };
+        return connect(connections, 'compute/updates', expiresInMs, sockets.limited(caller.userId, 'updates', updates));
       }
       // Whether this user may, and whether the container runs.
       await ask(endpoint, call);
@@ -100,11 +106,12 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
         const { session, input } = callOf(terminal, call).query;
         const request = { caller, containerId, session, lines: input === 'lines' };
         terminals.admit(request);
-        return connect(connections, 'compute/terminal', expiresInMs, terminalConnection(terminals, request));
+        const shown = sockets.limited(caller.userId, 'terminals', terminalConnection(terminals, request));
+        return connect(connections, 'compute/terminal', expiresInMs, shown);
       }
       const whatEnded = () => endOfLog(ask(getContainer, call));
-      const log = logConnection(deps, containerId, callOf(logs, call).query, whatEnded);
-      return connect(connections, 'compute/log', expiresInMs, log);
+      const log = logConnection(deps, sharing, containerId, callOf(logs, call).query, whatEnded);
+      return connect(connections, 'compute/log', expiresInMs, sockets.limited(caller.userId, 'logs', log));
     },
     health: async () => healthOf(stopProblem(), await databaseProblem(deps.db), engine.problem),
   };

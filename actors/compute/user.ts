@@ -14,6 +14,7 @@ import {
   listImages,
   listSshKeys,
   MAX_CONTAINERS,
+  MAX_SOCKETS,
   MAX_SSH_KEYS,
 } from '../../proto/compute.ts';
 import { Refusal } from '../../proto/errors.ts';
@@ -35,6 +36,7 @@ import type { ComputeDeps } from './deps.ts';
 import { listingHandler } from './desk.ts';
 import { imageProblem } from './image-rules.ts';
 import { COMPUTE_USER, type ContainerStatus, type UserMail } from './placed.ts';
+import { tooMany } from './socket-limits.ts';
 import { containerView, createdView, externalIp, keyView } from './views.ts';
 
 /** What the actor understands. */
@@ -180,6 +182,11 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
   ): Promise<void> {
     dispatch(connection, { type: 'attached', by: ctx.self });
     if (state.connections.has(connection)) return;
+    // Those at all nodes: each counts its own before.
+    if (state.connections.size >= MAX_SOCKETS.updates) {
+      dispatch(connection, tooMany('updates'));
+      return;
+    }
     let data: Awaited<ReturnType<typeof list>>;
     try {
       data = await list(state.userId);

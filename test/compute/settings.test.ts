@@ -107,6 +107,15 @@ describe('SSH access', () => {
 });
 
 describe('ingress', () => {
+  test('of a port on which the platform itself listens is refused, but 80 and 443 are the gateway’s to share', async (t) => {
+    const world = await openWorld(t, { takenPorts: [80, 443, 8443] });
+    const id = await world.running(ann);
+    const add = (port: number) => world.call(addIngress, ann, { params: { id }, body: { port } });
+    const { message } = await refused('conflict', add(8443));
+    assert.match(message, /^Port 8443 is used by the platform itself/);
+    for (const port of [80, 443, 8444]) assert.equal((await add(port)).port, port);
+  });
+
   test('rules are added with a default target, listed, and removed by port; HTTPS follows the rule on 443', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);

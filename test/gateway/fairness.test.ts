@@ -1,13 +1,18 @@
 /** Whoever takes all he can get leaves others what they need: connections to the gateway, requests at an origin, bodies that never come. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { describe, test } from 'node:test';
 import { siteOf } from '../../proto/client-network.ts';
 import type { ProxyRequest } from '../../proto/gateway.ts';
+import { GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { Doorkeeper } from '../../transports/ssh/doorkeeper.ts';
 import { Admission } from '../../transports/tcp/admission.ts';
 import { type Place, type PlaceLimits, Places } from '../../transports/tcp/places.ts';
+import { freePort } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { openProxy, rawClient, rawOrigin } from './kit.ts';
+import { quiet } from './listeners-kit.ts';
 
 /** Takes places, and remembers who lost one. */
 function house(limits: PlaceLimits) {
@@ -227,4 +232,40 @@ describe('a service of the platform', () => {
     const bad = 'POST /bad HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n';
     await (await rawClient(t, proxy.port, bad)).sees(/^HTTP\/1.1 400 /);
   });
+});
+
+test('a port of a container that cannot be opened is told of once, and opened when it can be', async (t) => {
+  const taken = await rawOrigin(t, () => {});
+  const warned: { port?: number }[] = [];
+  const listeners = await GatewayListeners.open({
+    host: '127.0.0.1',
+    ports: { http: 0, https: 0, ssh: 0 },
+    ssh: { serve: (socket) => void socket.destroy(), close: async () => {} },
+    log: { ...quiet, warn: (fields) => void warned.push(fields) },
+    onAccess: () => {},
+    onLong: () => () => {},
+    decideName: () => 'refuse',
+    route: () => ({ reply: { status: 200, body: 'ok' } }),
+    retryMs: 50,
+  });
+  t.after(() => listeners.close(0));
+  const own = listeners.ports.https;
+  const blocked = await freePort();
+  const blocker = createServer().listen(blocked, '127.0.0.1');
+  await once(blocker, 'listening');
+  for (let i = 0; i < 3; i++) await listeners.listenOn(new Set([taken, own, blocked]));
+  assert.deepEqual(
+    warned.map(({ port }) => port),
+    [taken, own, blocked],
+  );
+  blocker.close();
+  await once(blocker, 'close');
+  await until(
+    async () =>
+      (await rawClient(t, blocked, 'GET / HTTP/1.1\r\nHost: a.test\r\n\r\n')
+        .then((client) => client.sees(/ok$/))
+        .catch(() => undefined)) !== undefined,
+    { what: 'the port is open' },
+  );
+  assert.equal(warned.length, 3);
 });

@@ -24,9 +24,9 @@ const TEST_ENVIRONMENT = { CHANGES_PER_MINUTE: '100000' };
 /** Runs `troupe ...` to its end. */
 export async function troupe(
   args: readonly string[],
-  options: { env?: Record<string, string>; input?: string } = {},
+  options: { env?: Record<string, string>; input?: string; program?: readonly string[] | undefined } = {},
 ): Promise<Finished> {
-  const child = spawn(process.execPath, [...nodeArguments, ...args], {
+  const child = spawn(process.execPath, [...(options.program ?? nodeArguments), ...args], {
     env: { ...process.env, ...options.env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
@@ -45,8 +45,8 @@ export function troupeCommand(args: readonly string[]): string[] {
 }
 
 /** Starts `troupe ...` as a child process whose output the caller reads. */
-export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}) {
-  return spawn(process.execPath, [...nodeArguments, ...args], {
+export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}, program = nodeArguments) {
+  return spawn(process.execPath, [...program, ...args], {
     env: { ...TEST_ENVIRONMENT, ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -87,10 +87,13 @@ export async function startPlatform(options: {
   data: string;
   env?: Record<string, string>;
   args?: readonly string[];
+  /** What Node runs instead of this tree's own program: that of another version, for comparisons. */
+  program?: string[] | undefined;
 }): Promise<RunningPlatform> {
   const child = spawnTroupe(
     ['up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
     options.env,
+    options.program,
   );
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => (log += chunk));

@@ -4,7 +4,7 @@
  * `npm run soak -- streams [resume|line|fair] [COUNT]`: on DOCKER_HOST, with a real platform and real containers.
  * resume: a log read over COUNT (1,000) connections that are cut at random: every line exactly once.
  * line: a line of COUNT (1,024) MiB in a log that is followed: what arrives, and the memory.
- * fair: 200 followers of logs and 50 terminals, of which one floods: what the others' keys take, and the memory.
+ * fair: 50 followers of logs and 18 terminals, of which one floods: what the others' keys take, and the memory.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,7 @@ try {
     }
     if (which === 'all' || which === 'fair') {
       const boxes = [await startBox(urls.compute, token, folder), await startBox(urls.compute, token, folder)];
-      const report = await crowd(boxes, token, platform.child.pid ?? 0, { followers: 200, terminals: 50, seconds: 5 });
+      const report = await crowd(boxes, token, platform.child.pid ?? 0, { followers: 50, terminals: 18, seconds: 5 });
       process.stdout.write(`fair: ${JSON.stringify(report)}\n`);
     }
   } finally {

@@ -67,6 +67,8 @@ export interface GatewayListenerOptions {
   readonly timeouts?: Partial<ClientTimeouts>;
   /** How long first bytes, a hello or a handshake may be waited for, ms. */
   readonly firstBytesMs?: number;
+  /** When a port that could not be opened is tried again, ms. */
+  readonly retryMs?: number;
   /** What marks requests that were sent on, a token: those that come back get 508. Undefined: none are known again. */
   readonly loopId?: string | undefined;
   /** Proxies in front of us. */
@@ -82,6 +84,8 @@ export interface FrontProxies {
 
 const REFUSE = { refuse: true } as const;
 const FIRST_BYTES_MS = 10_000;
+/** When a port of a container that could not be opened is tried again, ms. */
+const RETRY_MS = 30_000;
 /** A long connection without a byte in either direction ends after this, ms. */
 const LONG_IDLE_MS = 3_600_000;
 
@@ -98,6 +102,11 @@ export class GatewayListeners {
   #https: RawListener | undefined;
   #ssh: RawListener | undefined;
   #changing: Promise<void> = Promise.resolve();
+  #wanted: ReadonlySet<number> = new Set();
+  /** Ports of containers that could not be opened, until they are tried again; and those that the log has heard of. */
+  readonly #refused = new Set<number>();
+  readonly #told = new Set<number>();
+  #again: NodeJS.Timeout | undefined;
 
   private constructor(options: GatewayListenerOptions) {
     this.#options = options;
@@ -153,32 +162,53 @@ export class GatewayListeners {
     return counts;
   }
 
-  /** Listens on exactly these ports beside the two. Connections of a port that is left stay. One that is taken is tried again next time. */
+  /**
+   * Listens on exactly these ports beside its own. Connections of a port that is left stay. One that cannot be opened is told of once, and tried
+   * again after a while.
+   */
   listenOn(ports: ReadonlySet<number>): Promise<void> {
     this.#changing = this.#changing.then(async () => {
+      this.#wanted = ports;
       for (const [port, listener] of this.#ingress) {
         if (ports.has(port)) continue;
         this.#ingress.delete(port);
         // Resolves when its last connection ends: not waited for.
         void listener.close();
       }
-      for (const port of ports) {
-        if (this.#ingress.has(port)) continue;
-        try {
-          const listener = await this.#listen(this.#options.host, port, (socket, address) =>
-            this.#detect(socket, port, address),
-          );
-          this.#ingress.set(port, listener);
-        } catch (error) {
-          this.#options.log.warn({ port, err: error }, 'a port of a container cannot be opened');
-        }
-      }
+      for (const port of this.#refused) if (!ports.has(port)) this.#refused.delete(port);
+      for (const port of ports) if (!this.#ingress.has(port) && !this.#refused.has(port)) await this.#openIngress(port);
     });
     return this.#changing;
   }
 
+  async #openIngress(port: number): Promise<void> {
+    const isOwn = Object.values(this.ports).includes(port);
+    let reason = 'it is a port of the gateway itself';
+    if (!isOwn) {
+      try {
+        const listener = await this.#listen(this.#options.host, port, (socket, address) =>
+          this.#detect(socket, port, address),
+        );
+        this.#ingress.set(port, listener);
+        this.#told.delete(port);
+        return;
+      } catch (error) {
+        reason = error instanceof Error ? error.message : String(error);
+      }
+    }
+    this.#refused.add(port);
+    if (!this.#told.has(port)) this.#options.log.warn({ port, reason }, 'a port of a container cannot be opened');
+    this.#told.add(port);
+    this.#again ??= setTimeout(() => {
+      this.#again = undefined;
+      this.#refused.clear();
+      void this.listenOn(this.#wanted);
+    }, this.#options.retryMs ?? RETRY_MS).unref();
+  }
+
   /** Takes no more connections, lets answers under way finish (at most `graceMs`), then ends everything. */
   async close(graceMs: number): Promise<void> {
+    clearTimeout(this.#again);
     const closing = [this.#http, this.#https, this.#ssh, ...this.#ingress.values()].map((listener) =>
       listener?.close(),
     );

@@ -205,6 +205,7 @@ export interface WorldOptions {
   readonly registryAuth?: ComputeDeps['registryAuth'];
   readonly lingerMs?: number;
   readonly catalog?: ImageCatalog;
+  readonly takenPorts?: readonly number[];
   /** Stands before the engine, for what its own hands cannot play. */
   readonly wrapEngine?: (engine: MemoryEngine) => Engine;
 }
@@ -257,6 +258,7 @@ export class World {
       defaultImage: this.#options.defaultImage ?? this.engine.baseImage,
       platformKey: PLATFORM_KEY,
       ...(this.#options.catalog === undefined ? {} : { catalog: this.#options.catalog }),
+      ...(this.#options.takenPorts === undefined ? {} : { takenPorts: this.#options.takenPorts }),
     });
     await this.#home.join();
   }
