@@ -49,13 +49,13 @@ async function engineOf(
   log: Log,
   pulls: PullAuth | undefined,
 ): Promise<Engine> {
-  const { COMPUTE_ENGINE, DOCKER_HOST, CONTAINER_SUBNETS: subnetPool, EGRESS_ALLOW: egressAllow } = environment;
+  const { COMPUTE_ENGINE, CONTAINER_SUBNETS: subnetPool, EGRESS_ALLOW: egressAllow } = environment;
   if (COMPUTE_ENGINE === 'kubernetes')
     return openKubernetes(environment, {
       ...{ installation, log, pullAuth: pulls },
       onProgress: (line) => log.info({}, line),
     });
-  const host = await findDocker(DOCKER_HOST === undefined ? {} : { DOCKER_HOST });
+  const host = await findDocker(environment);
   if (host === undefined)
     throw new CliError('No Docker Engine answers: name the one that all compute services share in DOCKER_HOST.');
   return dockerEngine({ host, installation, log, egressAllow, ...(subnetPool === undefined ? {} : { subnetPool }) });

@@ -7,6 +7,7 @@ import { addressOf, targetSchema } from '../proto/routes.ts';
 import { inWords } from '../proto/words.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { MAX_RESOLVERS, txtResolvers } from '../transports/dns/resolvers.ts';
+import { dockerProblem } from '../transports/docker/address.ts';
 import { parseEgress } from '../transports/docker/egress.ts';
 import { parsePool } from '../transports/docker/subnets.ts';
 import { parseTrusted } from '../transports/tcp/trusted.ts';
@@ -82,6 +83,8 @@ const leaveDelay = z
 /** Most origins in PIPELINED_ORIGINS. */
 const MAX_PIPELINED = 100;
 
+const folder = z.string().startsWith('/', 'must be an absolute path').optional();
+
 const egressAllow = z.string().transform((value, context) => {
   const networks = parseEgress(value);
   if (networks !== undefined) return networks;
@@ -100,7 +103,7 @@ const pipelinedOrigins = z
   )
   .transform((targets) => targets.map(addressOf));
 
-const environmentSchema = z.object({
+const variables = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
   NATS_URL: natsUrls.optional(),
   NATS_USER: text,
@@ -147,7 +150,11 @@ const environmentSchema = z.object({
   KUBERNETES_STORAGE_CLASS: text,
   KUBERNETES_ARCHITECTURE: z.enum(['type', 'any']).default('type'),
   KUBERNETES_SERVICE_TYPE: z.enum(['LoadBalancer', 'ClusterIP']).default('LoadBalancer'),
-  DOCKER_HOST: url('unix', 'tcp'),
+  DOCKER_HOST: url('unix', 'tcp', 'ssh'),
+  DOCKER_TLS_VERIFY: text,
+  DOCKER_CERT_PATH: folder,
+  DOCKER_SSH_CONFIG: folder,
+  SSH_AUTH_SOCK: text,
   DISK_PATHS: z
     .string()
     .transform((value) => value.split(',').map((path) => path.trim()))
@@ -193,6 +200,12 @@ const environmentSchema = z.object({
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
   HTTP_ADAPTER: z.enum(['auto', 'own', 'uws', 'node']).default('auto'),
   GATEWAY_IO: z.enum(['auto', 'streams']).default('auto'),
+});
+
+/** What concerns several variables. */
+const environmentSchema = variables.superRefine((environment, context) => {
+  const problem = dockerProblem(environment);
+  if (problem !== undefined) context.addIssue({ code: 'custom', path: ['DOCKER_HOST'], message: problem });
 });
 
 /** The environment as read: names as operators know them. */

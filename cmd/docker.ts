@@ -9,6 +9,7 @@ import {
   findDocker,
   installDocker,
   mmdebstrapInstalled,
+  searchDocker,
   startPrivateDockerd,
 } from '../transports/docker/dockerd.ts';
 import { CliError } from './cli-error.ts';
@@ -30,13 +31,11 @@ export interface DockerChoice {
 export async function chooseDocker({ environment, dataDir, install, log, onProgress }: DockerChoice): Promise<string> {
   // Containers of this folder live in its private engine, whatever else came to this machine since.
   const usesPrivate = environment.DOCKER_HOST === undefined && existsSync(join(dataDir, 'docker'));
-  const found = usesPrivate
-    ? undefined
-    : await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST });
+  const { host: found, tried } = usesPrivate ? { host: undefined, tried: [] } : await searchDocker(environment);
   if (found !== undefined) return found;
   if (environment.DOCKER_HOST !== undefined) {
     throw new CliError(
-      `DOCKER_HOST is ${environment.DOCKER_HOST}, but no Docker Engine answers there. Start it, or unset DOCKER_HOST.`,
+      `DOCKER_HOST is ${environment.DOCKER_HOST}, but no Docker Engine answers there. Start it, or unset DOCKER_HOST.\n${tried.map(({ problem }) => problem).join('\n')}`,
     );
   }
   const missing = 'No Docker Engine answers on this machine';

@@ -30,9 +30,7 @@ export async function doctor(options: { readonly data: string; readonly json: bo
   const environment = readEnvironment(process.env);
   const findings: Finding[] = [
     node(),
-    ...(await doctorDocker({
-      ...(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST }),
-    })),
+    ...(await doctorDocker(environment)),
     await database(options.data, environment.DATABASE_URL),
     await http(environment.HTTP_ADAPTER),
     await disk(options.data),

@@ -20,10 +20,7 @@ export async function down(options: { readonly data: string }): Promise<void> {
   try {
     const installation = await withDatabase(environment, dataDir, log, (db) => getSetting(db, 'installation'));
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
-    const host = isKubernetes
-      ? undefined
-      : ((await privateDockerHost(dataDir)) ??
-        (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST })));
+    const host = isKubernetes ? undefined : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
     if (installation !== undefined && (isKubernetes || host !== undefined)) {
       const engine =
         host === undefined

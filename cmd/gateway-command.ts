@@ -81,8 +81,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const dockerHost = isKubernetes
       ? undefined
-      : ((await privateDockerHost(dataDir)) ??
-        (await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST })));
+      : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
     if (installation === undefined || (dockerHost === undefined && !isKubernetes))
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
     const { encryptionKey, jwtSecret } = openSecrets(dataDir, environment);

@@ -57,9 +57,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     await migrate(db, migrationsDir, log);
     const installation = await getSetting(db, 'installation');
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
-    const host = isKubernetes
-      ? undefined
-      : await findDocker(environment.DOCKER_HOST === undefined ? {} : { DOCKER_HOST: environment.DOCKER_HOST });
+    const host = isKubernetes ? undefined : await findDocker(environment);
     if (installation === undefined || (host === undefined && !isKubernetes))
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
     // The broker may be away: metrics do not wait for it.

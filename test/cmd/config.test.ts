@@ -49,7 +49,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     ADMIN_USERNAME: ['Secret 4', /ADMIN_USERNAME: must be 1 to 63 characters/],
     ADMIN_PASSWORD: ['secret5', /ADMIN_PASSWORD: must be at least 8 characters/],
     PLATFORM_DOMAIN: ['secret_6..x', /PLATFORM_DOMAIN: must be a host name/],
-    DOCKER_HOST: ['ssh://secret-7', /DOCKER_HOST: must begin with unix:\/\/ or tcp:\/\//],
+    DOCKER_HOST: ['tcp://secret-7', /DOCKER_HOST: tcp:\/\/ without TLS is for this machine only/],
     CONTAINER_SUBNETS: ['8.8.8.0/24', /CONTAINER_SUBNETS: must be private addresses in the form 10\.192\.0\.0\/10/],
     EGRESS_ALLOW: ['10.1.2.3/24', /EGRESS_ALLOW: must be at most 64 IPv4 networks or addresses such as/],
     SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 24h/],

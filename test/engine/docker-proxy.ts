@@ -3,13 +3,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseDockerHost } from '../../transports/docker/wire.ts';
+import { parseDockerHost } from '../../transports/docker/address.ts';
 
 /** Stands between an engine and its Docker: passes bytes on, and can break all connections. */
 export async function dockerProxy(target: string): Promise<{ host: string; cut(): void; close(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'troupe-proxy-'));
   const path = join(folder, 'd.sock');
   const to = parseDockerHost(target);
+  if ('ssh' in to) throw new Error('only to an engine on this machine');
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (near) => {
     const far = 'socketPath' in to ? connect({ path: to.socketPath, allowHalfOpen: true }) : connect(to);

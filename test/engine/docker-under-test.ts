@@ -79,8 +79,10 @@ export async function removeDockerFolder(dataDir: string): Promise<void> {
 
 const created = z.object({ Id: z.string() });
 
-/** A Docker engine with an installation of its own and the tiny image, for the conformance suite. */
-export async function dockerUnderTest(options: { registry?: boolean } = {}): Promise<
+/** A Docker engine with an installation of its own and the tiny image, for the conformance suite. `address`: how the engine reaches `docker`. */
+export async function dockerUnderTest(
+  options: { registry?: boolean; docker?: Awaited<ReturnType<typeof testDocker>>; address?: string } = {},
+): Promise<
   EngineUnderTest & {
     client: DockerClient;
     host: string;
@@ -89,7 +91,7 @@ export async function dockerUnderTest(options: { registry?: boolean } = {}): Pro
     exec(id: string, script: string): Promise<Buffer>;
   }
 > {
-  const docker = await testDocker();
+  const docker = options.docker ?? (await testDocker());
   const { host } = docker;
   const installation = `test-${process.pid}-${Math.random().toString(36).slice(2, 8)}`;
   const naming = namingOf(installation);
@@ -98,7 +100,7 @@ export async function dockerUnderTest(options: { registry?: boolean } = {}): Pro
   const proxy = await dockerProxy(host);
   const open = (host: string, more: Partial<DockerEngineOptions> = {}): Promise<Engine> =>
     dockerEngine({ host, installation, log: silentLog, images: { base }, ...more });
-  const engine = await open(proxy.host, {
+  const engine = await open(options.address ?? proxy.host, {
     usageTimes: { memoryMs: 200, diskMs: 500, idleMs: 60_000, forgetMs: 3_600_000 },
   });
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { EngineError } from '../../proto/ports.ts';
+import { dockerAddress, parseDockerHost } from '../../transports/docker/address.ts';
 import { mirrorsIn, settingsIn } from '../../transports/docker/apt-sources.ts';
 import { debianBaseImage } from '../../transports/docker/base-image.ts';
 import { negotiate } from '../../transports/docker/client.ts';
@@ -19,7 +20,6 @@ import { afterStamp } from '../../transports/docker/stamp.ts';
 import { freeSubnets, parsePool, parseSubnet, routedRanges } from '../../transports/docker/subnets.ts';
 import { type TarEntry, tar } from '../../transports/docker/tar.ts';
 import { memoryInUse } from '../../transports/docker/usage.ts';
-import { parseDockerHost } from '../../transports/docker/wire.ts';
 
 const withCode = (code: string) => (error: unknown) => error instanceof EngineError && error.code === code;
 
@@ -277,12 +277,39 @@ describe('small formats', () => {
 
   it('hosts', () => {
     assert.deepEqual(parseDockerHost('unix:///run/d.sock'), { socketPath: '/run/d.sock' });
-    assert.deepEqual(parseDockerHost('tcp://10.0.0.1:2376'), { host: '10.0.0.1', port: 2376 });
-    assert.deepEqual(parseDockerHost('tcp://example'), { host: 'example', port: 2375 });
+    assert.deepEqual(parseDockerHost('tcp://127.0.0.1:2376'), { host: '127.0.0.1', port: 2376 });
+    assert.deepEqual(parseDockerHost('tcp://localhost'), { host: 'localhost', port: 2375 });
     assert.deepEqual(parseDockerHost('tcp://[::1]:80'), { host: '::1', port: 80 });
-    for (const wrong of ['', 'ssh://x', 'unix://rel', 'tcp://', 'http://x', 'tcp://u@x', 'tcp://x/y']) {
+    const wrongs = [
+      '',
+      'unix://rel',
+      'tcp://',
+      'http://localhost',
+      'tcp://u@localhost',
+      'tcp://localhost/y',
+      'tls://x',
+    ];
+    for (const wrong of [...wrongs, 'ssh://', 'ssh://-oProxyCommand=x', 'ssh://u:p@x', 'ssh://-o@x']) {
       assert.throws(() => parseDockerHost(wrong), withCode('refused'), wrong);
     }
+  });
+
+  it('hosts of other machines, with TLS or SSH only', () => {
+    for (const host of ['tcp://10.0.0.1:2376', 'tcp://example', 'tcp://127.0.0.1.example:1', 'tcp://[fd00::1]:1']) {
+      assert.throws(() => dockerAddress({ DOCKER_HOST: host }), /Set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH/, host);
+    }
+    const tls = { DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: '/certs' };
+    const address = dockerAddress({ DOCKER_HOST: 'tcp://example', ...tls });
+    assert.deepEqual(parseDockerHost(address ?? ''), { host: 'example', port: 2376, certs: '/certs' });
+    assert.equal(dockerAddress({ DOCKER_HOST: 'unix:///run/d.sock', ...tls }), 'unix:///run/d.sock');
+    assert.equal(dockerAddress({ ...tls }), undefined);
+    const ssh = dockerAddress({ DOCKER_HOST: 'ssh://ann@example:2222', SSH_AUTH_SOCK: '/run/a b' });
+    assert.deepEqual(parseDockerHost(ssh ?? ''), {
+      ssh: { host: 'example', user: 'ann', port: 2222, socket: '/var/run/docker.sock', agent: '/run/a b' },
+    });
+    assert.deepEqual(parseDockerHost('ssh://example/run/user/1000/docker.sock'), {
+      ssh: { host: 'example', socket: '/run/user/1000/docker.sock' },
+    });
   });
 
   it('API versions', () => {

@@ -1,10 +1,11 @@
-import { Agent, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import type { z } from 'zod';
 import { EngineError } from '../../proto/ports.ts';
 import { cleanReason, DockerReplyError } from './errors.ts';
 import { hijack } from './hijack.ts';
-import { type DockerTarget, parseDockerHost, readBody, send } from './wire.ts';
+import { DockerWay } from './way.ts';
+import { readBody, send } from './wire.ts';
 
 /** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
 export const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
@@ -45,23 +46,22 @@ export interface StreamOptions {
  */
 export class DockerClient {
   readonly host: string;
-  readonly #target: DockerTarget;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 32, maxFreeSockets: 8 });
+  readonly #way: DockerWay;
   #version: Promise<string> | undefined;
 
-  /** `host` as in DOCKER_HOST. Connects on the first call. Throws EngineError `refused` for a host it cannot use. */
+  /** `host` as `dockerAddress` makes it. Connects on the first call. Throws EngineError `refused` for a host it cannot use. */
   constructor(host: string) {
     this.host = host;
-    this.#target = parseDockerHost(host);
+    this.#way = new DockerWay(host);
   }
 
   /** Resolves with the API version the engine answers with; rejects `unavailable` when it does not. */
   async ping(timeoutMs = 5000): Promise<string> {
-    const response = await send(this.#target, {
+    const response = await send(this.#way, {
       method: 'GET',
       path: '/_ping',
       headers: {},
-      agent: false,
+      own: true,
       headTimeoutMs: timeoutMs,
     });
     await readBody(response, 64 * 1024, timeoutMs);
@@ -93,14 +93,14 @@ export class DockerClient {
     const { timeoutMs = 30_000, maxBytes = 16 * 1024 * 1024 } = options;
     const body =
       options.raw ?? (options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body), 'utf8'));
-    const response = await send(this.#target, {
+    const response = await send(this.#way, {
       method,
       path: await this.#path(path, options.query),
       headers: {
         ...(body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
         'content-length': body?.length ?? 0,
       },
-      agent: this.#agent,
+      own: false,
       headTimeoutMs: timeoutMs,
       ...(body === undefined ? {} : { body }),
       ...(options.signal === undefined ? {} : { signal: options.signal }),
@@ -114,14 +114,14 @@ export class DockerClient {
    * When a body stream fails, the request is cut off unfinished and the call rejects.
    */
   async stream(method: string, path: string, options: StreamOptions = {}): Promise<IncomingMessage> {
-    const response = await send(this.#target, {
+    const response = await send(this.#way, {
       method,
       path: await this.#path(path, options.query),
       headers: {
         ...options.headers,
         ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/x-tar' }),
       },
-      agent: false,
+      own: true,
       headTimeoutMs: options.headTimeoutMs ?? 30_000,
       ...(options.body === undefined ? {} : { body: options.body }),
       ...(options.signal === undefined ? {} : { signal: options.signal }),
@@ -135,16 +135,16 @@ export class DockerClient {
 
   /** A POST whose connection becomes a stream both ways; the caller ends it. */
   async hijack(path: string, body: unknown, headTimeoutMs = 30_000): Promise<Duplex> {
-    const hijacked = await hijack(this.#target, { path: await this.#path(path, undefined), body, headTimeoutMs });
+    const hijacked = await hijack(this.#way, { path: await this.#path(path, undefined), body, headTimeoutMs });
     if ('socket' in hijacked) return hijacked.socket;
     await this.#throwOnError(hijacked.refusal);
     hijacked.refusal.destroy();
     throw new EngineError('unavailable', 'The container engine did not give its connection away.');
   }
 
-  /** Closes the kept-alive connections. Streams are their callers'. */
+  /** Closes the kept-alive connections. Streams are their callers'; those through SSH end with it. */
   close(): void {
-    this.#agent.destroy();
+    this.#way.close();
   }
 
   async #path(path: string, query: Query | undefined): Promise<string> {

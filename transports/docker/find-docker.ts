@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { type DockerVariables, dockerAddress } from './address.ts';
 import { DockerClient } from './client.ts';
 import { textOf } from './errors.ts';
 
 /** What of the environment says where Docker listens. */
-export interface DockerEnvironment {
-  readonly DOCKER_HOST?: string | undefined;
+export interface DockerEnvironment extends DockerVariables {
   readonly XDG_RUNTIME_DIR?: string | undefined;
   readonly HOME?: string | undefined;
 }
@@ -29,10 +29,15 @@ export async function searchDocker(
   env: DockerEnvironment,
   candidates: readonly string[] = usualSockets(env),
 ): Promise<FoundDocker> {
-  const { DOCKER_HOST } = env;
-  const given = DOCKER_HOST !== undefined && DOCKER_HOST !== '';
-  const hosts = given ? [DOCKER_HOST] : candidates.filter((path) => existsSync(path)).map((path) => `unix://${path}`);
   const tried: TriedHost[] = [];
+  let given: string | undefined;
+  try {
+    given = dockerAddress(env);
+  } catch (error) {
+    return { host: undefined, tried: [{ host: env.DOCKER_HOST ?? '', problem: textOf(error) }] };
+  }
+  const hosts =
+    given === undefined ? candidates.filter((path) => existsSync(path)).map((path) => `unix://${path}`) : [given];
   for (const host of hosts) {
     try {
       const client = new DockerClient(host);

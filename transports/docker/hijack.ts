@@ -1,8 +1,8 @@
-import { type IncomingMessage, request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { EngineError } from '../../proto/ports.ts';
 import { toEngineError } from './errors.ts';
-import type { DockerTarget } from './wire.ts';
+import type { DockerWay } from './way.ts';
 
 /** One request that asks for its connection to become a stream (Engine API, "Hijacking"). */
 export interface HijackRequest {
@@ -17,22 +17,18 @@ export interface HijackRequest {
 export type Hijacked = { readonly socket: Duplex } | { readonly refusal: IncomingMessage };
 
 /** Sends the request on a connection of its own. Rejects with EngineError `unavailable`; the socket is the caller's, without listeners. */
-export function hijack(target: DockerTarget, out: HijackRequest): Promise<Hijacked> {
+export async function hijack(way: DockerWay, out: HijackRequest): Promise<Hijacked> {
+  const request = await way.open();
   return new Promise((resolve, reject) => {
     const body = Buffer.from(JSON.stringify(out.body), 'utf8');
-    const sent = request({
-      ...target,
-      method: 'POST',
-      path: out.path,
-      agent: false,
-      headers: {
-        host: 'docker',
-        'content-type': 'application/json',
-        'content-length': body.length,
-        connection: 'Upgrade',
-        upgrade: 'tcp',
-      },
-    });
+    const headers = {
+      host: 'docker',
+      'content-type': 'application/json',
+      'content-length': body.length,
+      connection: 'Upgrade',
+      upgrade: 'tcp',
+    };
+    const sent = request({ method: 'POST', path: out.path, headers }, true);
     const fail = (error: unknown): void => {
       clearTimeout(timer);
       sent.destroy();

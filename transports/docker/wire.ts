@@ -1,29 +1,8 @@
-import { type Agent, type IncomingMessage, type RequestOptions, request } from 'node:http';
+import type { IncomingMessage, RequestOptions } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
 import { EngineError } from '../../proto/ports.ts';
 import { systemCode, toEngineError } from './errors.ts';
-
-/** Where a Docker Engine listens. */
-export type DockerTarget = { readonly socketPath: string } | { readonly host: string; readonly port: number };
-
-/**
- * Reads `unix:///path` or `tcp://host[:port]` (port 2375 when absent), the forms of DOCKER_HOST we speak.
- * Throws EngineError `refused` for anything else.
- */
-export function parseDockerHost(host: string): DockerTarget {
-  if (host.startsWith('unix://')) {
-    const socketPath = host.slice('unix://'.length);
-    if (socketPath.startsWith('/') && !socketPath.includes('\0')) return { socketPath };
-  }
-  if (host.startsWith('tcp://') && URL.canParse(host.replace('tcp:', 'http:'))) {
-    const url = new URL(host.replace('tcp:', 'http:'));
-    if (url.username === '' && url.pathname === '/' && url.search === '') {
-      const port = url.port === '' ? (/:80\/?$/.test(host) ? 80 : 2375) : Number(url.port);
-      return { host: url.hostname.replace(/^\[|\]$/g, ''), port };
-    }
-  }
-  throw new EngineError('refused', `Cannot use the Docker host "${host}": expected unix:///path or tcp://host:port.`);
-}
+import type { DockerWay } from './way.ts';
 
 /** One request as it goes out. */
 export interface WireRequest {
@@ -32,8 +11,8 @@ export interface WireRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string | number>>;
   readonly body?: Uint8Array | Readable;
-  /** `false`: a connection of its own, closed after the answer. */
-  readonly agent: Agent | false;
+  /** A connection of its own, closed after the answer. */
+  readonly own: boolean;
   readonly signal?: AbortSignal;
   /** Most time until the answer's head is there. */
   readonly headTimeoutMs: number;
@@ -43,13 +22,13 @@ export interface WireRequest {
  * Sends a request and resolves with the answer once its head is there. Rejects with EngineError `unavailable`.
  * `signal` ends the answer's body too. A kept-alive connection that the engine had closed is tried again once.
  */
-export async function send(target: DockerTarget, out: WireRequest): Promise<IncomingMessage> {
+export async function send(way: DockerWay, out: WireRequest): Promise<IncomingMessage> {
   try {
-    return await attempt(target, out);
+    return await attempt(way, out);
   } catch (error) {
     const stale = error instanceof StaleConnection && !isStream(out.body) && out.signal?.aborted !== true;
     if (!stale) throw toEngineError(error instanceof StaleConnection ? error.cause : error);
-    return attempt(target, { ...out, agent: false }).catch((again: unknown) => {
+    return attempt(way, { ...out, own: true }).catch((again: unknown) => {
       throw toEngineError(again instanceof StaleConnection ? again.cause : again);
     });
   }
@@ -66,17 +45,16 @@ function isStream(body: WireRequest['body']): body is Readable {
   return body !== undefined && !(body instanceof Uint8Array);
 }
 
-function attempt(target: DockerTarget, out: WireRequest): Promise<IncomingMessage> {
+async function attempt(way: DockerWay, out: WireRequest): Promise<IncomingMessage> {
+  const request = await way.open();
   return new Promise((resolve, reject) => {
     const options: RequestOptions = {
-      ...target,
       method: out.method,
       path: out.path,
-      agent: out.agent,
       headers: { host: 'docker', ...out.headers },
       ...(out.signal === undefined ? {} : { signal: out.signal }),
     };
-    const sent = request(options);
+    const sent = request(options, out.own);
     const timer = setTimeout(() => {
       sent.destroy(
         new EngineError('unavailable', `The container engine did not answer within ${out.headTimeoutMs} ms.`),
