@@ -30,7 +30,7 @@ const url = (...protocols: string[]) =>
 /** "24h", "90m", "3600s" or a plain number of seconds. */
 const seconds = z
   .string()
-  .regex(/^[1-9][0-9]{0,8}[smhd]?$/, 'must be a time such as 24h, 90m or 3600')
+  .regex(/^[1-9][0-9]{0,8}[smhd]?$/, 'must be a time such as 90m, 24h or 7d, or a number of seconds')
   .transform((value) => Number.parseInt(value, 10) * ({ s: 1, m: 60, h: 3600, d: 86_400 }[value.at(-1) ?? ''] ?? 1))
   .pipe(
     z

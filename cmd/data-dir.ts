@@ -18,9 +18,11 @@ import { dirname, join, resolve } from 'node:path';
 import { parseSealKey } from '../storage/seal.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
+import { hint } from './hints.ts';
 
-/** /var/lib/troupe for root, else the user's data folder (XDG base directory specification). */
+/** TROUPE_DATA, else /var/lib/troupe for root and the user's data folder for others (XDG base directory specification). */
 export function defaultDataDir(env: Readonly<Record<string, string | undefined>>): string {
+  if (env.TROUPE_DATA) return env.TROUPE_DATA;
   if (process.getuid?.() === 0) return '/var/lib/troupe';
   return join(env.XDG_DATA_HOME || join(homedir(), '.local', 'share'), 'troupe');
 }
@@ -58,9 +60,21 @@ export function dataDirInUse(path: string): string {
   // A private Docker Engine is there before the database, and `down` must find it.
   if (!['postgres', 'docker'].some((name) => existsSync(join(dir, name))))
     throw new CliError(
-      `There is no platform under ${dir} yet: start it with \`troupe up\`, or name its folder with --data DIR.`,
+      `There is no platform under ${dir} yet: start it with ${hint('up', path)}, or name its folder with --data DIR.`,
     );
+  checkOwner(dir);
   return openDataDir(dir);
+}
+
+/** Whoever does not own the folder may read neither its secrets nor its database: said at once. Throws CliError. */
+function checkOwner(dir: string): void {
+  const mine = process.geteuid?.();
+  const { uid } = statSync(dir);
+  if (mine === undefined || mine === 0 || mine === uid) return;
+  const owner = uid === 0 ? 'root' : `its owner (user id ${uid})`;
+  throw new CliError(
+    `The platform under ${dir} belongs to ${owner}: run the command as ${uid === 0 ? 'root, with sudo for example' : 'that user'}.`,
+  );
 }
 
 /** Folder by folder: Node's own recursive form never comes back where a folder cannot be made though its parent is there (/proc). */

@@ -5,7 +5,7 @@ import { EmbeddedError, startEmbedded } from '../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
-import { dataDirInUse, openDataDir } from './data-dir.ts';
+import { dataDirInUse } from './data-dir.ts';
 
 /** A server to connect to, and how to let go of it. */
 export interface DatabaseServer {
@@ -44,18 +44,16 @@ export async function databaseServer(
 
 /**
  * Runs `work` on an up-to-date database and lets go of it. Works while the platform runs. Without DATABASE_URL the folder must hold
- * a platform, unless the command `mayMake` one.
+ * a platform: a command makes none where somebody mistyped --data.
  */
 export async function withDatabase<T>(
   environment: Environment,
   dataDir: string,
   log: Log,
   work: (db: Db) => Promise<T>,
-  { mayMake = false }: { readonly mayMake?: boolean } = {},
 ): Promise<T> {
-  const folder = () => (mayMake ? openDataDir(dataDir) : dataDirInUse(dataDir));
   // With a server of the operator's the folder is not looked at: it need not be there.
-  const dir = environment.DATABASE_URL === undefined ? folder() : dataDir;
+  const dir = environment.DATABASE_URL === undefined ? dataDirInUse(dataDir) : dataDir;
   const server = await databaseServer(environment, dir, log, () => {});
   const db = openDb(server.connection, { log, name: 'cli', max: 2 });
   try {

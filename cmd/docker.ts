@@ -6,6 +6,7 @@ import type { Log } from '../proto/ports.ts';
 import {
   canInstallDocker,
   dockerdInstalled,
+  doctorDocker,
   findDocker,
   installDocker,
   mmdebstrapInstalled,
@@ -40,8 +41,9 @@ export async function chooseDocker({ environment, dataDir, install, log, onProgr
   }
   const missing = 'No Docker Engine answers on this machine';
   if (process.getuid?.() !== 0) {
+    const [docker] = await doctorDocker({});
     throw new CliError(
-      `${missing}, and only root may start one. Start Docker, join its group, or run this as root. \`troupe doctor\` says more.`,
+      `${missing} (${docker?.what ?? 'none was found'}), and only root may start one.\nTo do: ${docker?.how ?? 'start Docker'}.`,
     );
   }
   if (!dockerdInstalled()) {

@@ -3,37 +3,35 @@
 import { existsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { openDb } from '../storage/db.ts';
-import { findBinaries } from '../storage/embedded/binaries.ts';
-import { EmbeddedError } from '../storage/embedded/server.ts';
 import { doctorDocker } from '../transports/docker/dockerd.ts';
 import { type AdapterChoice, ListenError, planAdapter } from '../transports/http/index.ts';
 import { usesHandles } from '../transports/tcp/wires.ts';
 import { readEnvironment } from './config.ts';
-import { openLog } from './log.ts';
-
-/** One thing that was looked at. `how` says how to get it, when it is missing. */
-interface Finding {
-  readonly name: string;
-  readonly ok: boolean;
-  /** Troupe runs without it. */
-  readonly optional?: boolean;
-  readonly what: string;
-  readonly how?: string;
-}
+import { doctorDatabase } from './doctor-database.ts';
+import { doctorRunning } from './doctor-running.ts';
+import type { Finding } from './finding.ts';
 
 const GIB = 2 ** 30;
 const WANTED_DISK = 5 * GIB;
 
+/** As the command line gives them: `listen` and `portOffset` are those that `up` would be given. */
+export interface DoctorOptions {
+  readonly data: string;
+  readonly listen: string;
+  readonly portOffset: number;
+  readonly json: boolean;
+}
+
 /** Prints the findings; exit code 1 when something that is needed is missing. */
-export async function doctor(options: { readonly data: string; readonly json: boolean }): Promise<void> {
+export async function doctor(options: DoctorOptions): Promise<void> {
   const environment = readEnvironment(process.env);
   const findings: Finding[] = [
     node(),
     ...(await doctorDocker(environment)),
-    await database(options.data, environment.DATABASE_URL),
+    ...(await doctorDatabase(options.data, environment.DATABASE_URL)),
     await http(environment.HTTP_ADAPTER),
     await disk(options.data),
+    ...(await doctorRunning(resolve(options.data), options.listen, options.portOffset)),
   ];
   const ok = findings.every((finding) => finding.ok || finding.optional === true);
   if (options.json) process.stdout.write(`${JSON.stringify({ ok, findings })}\n`);
@@ -53,29 +51,6 @@ function node(): Finding {
     what: `version ${process.versions.node}`,
     ...(ok ? {} : { how: 'install Node.js 20.19 or later' }),
   };
-}
-
-async function database(dataDir: string, url: string | undefined): Promise<Finding> {
-  const name = 'PostgreSQL';
-  if (url !== undefined) {
-    const db = openDb({ connectionString: url }, { log: openLog('error'), name: 'doctor', max: 1 });
-    try {
-      await db.ping();
-      return { name, ok: true, what: 'the server of DATABASE_URL answers' };
-    } catch (error) {
-      const what = error instanceof Error ? error.message : 'it does not answer';
-      return { name, ok: false, what, how: 'start that server, or correct DATABASE_URL' };
-    } finally {
-      await db.close();
-    }
-  }
-  try {
-    const { major } = await findBinaries({ home: resolve(dataDir), user: undefined, major: undefined });
-    return { name, ok: true, what: `version ${major}, run by Troupe under ${resolve(dataDir)}` };
-  } catch (error) {
-    if (!(error instanceof EmbeddedError)) throw error;
-    return { name, ok: false, what: error.message, how: 'apt-get install postgresql, or give DATABASE_URL' };
-  }
 }
 
 const ADAPTERS = {

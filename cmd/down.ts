@@ -5,6 +5,7 @@ import { dockerEngine } from '../transports/docker/engine.ts';
 import { readEnvironment } from './config.ts';
 import { dataDirInUse, openDataDir } from './data-dir.ts';
 import { withDatabase } from './database.ts';
+import { hint } from './hints.ts';
 import { openKubernetes } from './kubernetes.ts';
 import { openLog } from './log.ts';
 import { lockDataDir } from './up-lock.ts';
@@ -16,7 +17,7 @@ export async function down(options: { readonly data: string }): Promise<void> {
   const environment = readEnvironment(process.env);
   const log = openLog(environment.LOG_LEVEL ?? 'error');
   const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
-  const unlock = lockDataDir(dataDir);
+  const unlock = lockDataDir(dataDir, 'Stop it first: it would start the containers again.');
   try {
     const installation = await withDatabase(environment, dataDir, log, (db) => getSetting(db, 'installation'));
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
@@ -30,7 +31,7 @@ export async function down(options: { readonly data: string }): Promise<void> {
         const running = (await engine.list()).filter(({ phase }) => phase === 'running');
         await Promise.all(running.map(({ id }) => engine.stop(id, STOP_GRACE_SECONDS)));
         process.stdout.write(
-          `Stopped ${running.length} ${running.length === 1 ? 'container' : 'containers'}. The next \`troupe up\` starts them again.\n`,
+          `Stopped ${running.length} ${running.length === 1 ? 'container' : 'containers'}. The next ${hint('up', options.data)} starts them again.\n`,
         );
       } finally {
         await engine.close();

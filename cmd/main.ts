@@ -33,7 +33,22 @@ const program = new Command('troupe')
   .showHelpAfterError('(troupe --help shows what there is)')
   .addHelpText('after', '\nConfiguration by environment variables is described in docs/configuration.md.');
 
-const data = ['--data <dir>', 'folder of the platform', defaultDataDir(process.env)] as const;
+const data = ['--data <dir>', 'folder of the platform (default: TROUPE_DATA)', defaultDataDir(process.env)] as const;
+program.option('--data <dir>', 'folder of the platform, before the command or after it (default: TROUPE_DATA)');
+// An option that the program has too is read by the program, wherever it stands.
+program.hook('preAction', (_program, action) => {
+  const given = program.opts<{ data?: string }>().data;
+  if (given === undefined) return;
+  for (let command: Command | null = action; command !== null && command !== program; command = command.parent)
+    command.setOptionValue('data', given);
+});
+const listen = ['--listen <address>', 'address the services listen on', '127.0.0.1'] as const;
+const portOffset = [
+  '--port-offset <n>',
+  'added to every default port; "auto" takes any free ports',
+  offset,
+  0,
+] as const;
 const json = ['--json', 'print JSON for scripts'] as const;
 
 program
@@ -41,8 +56,8 @@ program
   .description('run the whole platform in this process')
   .option(...data)
   .option(...domain)
-  .option('--listen <address>', 'address the services listen on', '127.0.0.1')
-  .option('--port-offset <n>', 'added to every default port; "auto" takes any free ports', offset, 0)
+  .option(...listen)
+  .option(...portOffset)
   .option('--install', 'install Docker Engine with apt-get when there is none')
   .option('--json', 'print one line of JSON once everything serves')
   .option('--tls-cert <file>', 'wildcard certificate of the domain (PEM); without it the platform issues its own')
@@ -148,10 +163,12 @@ program
 
 program
   .command('doctor')
-  .description('say what is missing on this machine and how to get it')
+  .description('say what is missing on this machine and how to get it, and how the platform is that runs')
   .option(...data)
+  .option(...listen)
+  .option(...portOffset)
   .option(...json)
-  .action(async (options: { data: string; json?: true }) => {
+  .action(async (options: { data: string; listen: string; portOffset: number; json?: true }) => {
     const { doctor } = await import('./doctor.ts');
     await doctor({ ...options, json: options.json === true });
   });

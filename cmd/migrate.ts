@@ -6,8 +6,6 @@ import { openLog } from './log.ts';
 /** Every command migrates before it works, so opening the database is all there is to do. */
 export async function migrateDatabase(options: { readonly data: string }): Promise<void> {
   const environment = readEnvironment(process.env);
-  await withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), (db) => db.ping(), {
-    mayMake: true,
-  });
+  await withDatabase(environment, options.data, openLog(environment.LOG_LEVEL ?? 'error'), (db) => db.ping());
   process.stdout.write('The database is up to date.\n');
 }

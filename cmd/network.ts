@@ -19,9 +19,9 @@ import { cloudflare } from '../transports/cloudflare/provider.ts';
 import { txtResolvers } from '../transports/dns/resolvers.ts';
 import { listen } from '../transports/http/index.ts';
 import type { Environment } from './config.ts';
+import { NETWORK_HOST } from './network-host.ts';
 
-/** Nobody reaches it but through the gateway, which is on the same machine. */
-export const NETWORK_HOST = '127.0.0.1';
+export { NETWORK_HOST };
 
 /** What the API is built from. */
 export interface NetworkApiOptions {

@@ -2,6 +2,7 @@
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import type { NotifyNumbers } from '../actors/notify/deps.ts';
 import type { ServiceName } from '../proto/endpoint.ts';
+import type { HttpReply } from '../proto/http.ts';
 import { type Manners, openapi, type PageDescription } from '../proto/openapi.ts';
 import type { Service } from '../proto/service.ts';
 import { type SystemRef, stats } from '../supervision/index.ts';
@@ -72,6 +73,7 @@ export function notifyMetrics(registry: Registry, numbers: Readonly<NotifyNumber
 }
 
 const DESCRIPTIONS = [
+  { path: '/', summary: 'What answers here, and where it is described', contentType: 'application/json' },
   {
     path: '/healthz',
     summary: 'Whether the service is well, and what is wrong',
@@ -94,6 +96,14 @@ function health(status: string, hasProblems = false): object {
 /** Which services speak otherwise than the rest. */
 const MANNERS: { readonly [name in ServiceName]?: Manners } = { network: { isPlain: true, cookie: 'token' } };
 
+/** For people who open the address of a service. */
+function whatIsThis(name: ServiceName, plain: boolean): HttpReply {
+  const text = `This is the ${name} service of Troupe ${version}, an API for programs. It is described in /openapi.json.`;
+  if (!plain)
+    return jsonReply(200, { service: name, version, description: text, openapi: '/openapi.json', health: '/healthz' });
+  return { status: 200, headers: [['content-type', 'text/plain; charset=utf-8']], body: `${text}\n` };
+}
+
 /** The pages of one service. */
 export function servicePages(service: Service, registry: Registry): Pages {
   const document = openapi(
@@ -103,7 +113,9 @@ export function servicePages(service: Service, registry: Registry): Pages {
     DESCRIPTIONS,
     MANNERS[service.name],
   );
+  const plain = MANNERS[service.name]?.isPlain === true;
   const pages: Record<(typeof DESCRIPTIONS)[number]['path'], Page> = {
+    '/': { reply: () => whatIsThis(service.name, plain) },
     '/healthz': {
       reply: async () => {
         const { ok, problems } = await service.health();

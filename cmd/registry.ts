@@ -14,7 +14,9 @@ export async function registryVisibility(
 ): Promise<void> {
   const changed = await onDatabase(options, (db) => setVisibility(db, repository, visibility));
   print(options, { repository, visibility, changed }, () =>
-    changed ? `${repository} is now ${visibility}.` : `${repository} is ${visibility} already.`,
+    changed
+      ? `${repository} is now ${visibility}. That is a rule: whether there is such a repository, only the registry knows.`
+      : `${repository} is ${visibility} already.`,
   );
 }
 

@@ -7,6 +7,7 @@ import { CliError } from './cli-error.ts';
 import { readEnvironment } from './config.ts';
 import { openSecrets } from './data-dir.ts';
 import { withDatabase } from './database.ts';
+import { hint } from './hints.ts';
 import { openLog } from './log.ts';
 import { findRunning } from './running.ts';
 
@@ -33,9 +34,12 @@ export async function showTree(options: { readonly data: string; readonly json: 
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
   } catch (cause) {
-    throw new CliError(`Troupe does not answer at ${urls.auth}: it may have died. Start it again with \`troupe up\`.`, {
-      cause,
-    });
+    throw new CliError(
+      `Troupe does not answer at ${urls.auth}: it may have died. Start it again with ${hint('up', dataDir)}.`,
+      {
+        cause,
+      },
+    );
   }
   if (!response.ok) throw new CliError(`Troupe answers ${response.status}: ${await response.text()}`);
   const { actors } = listActors.reply?.parse(await response.json()) ?? { actors: [] };

@@ -4,8 +4,15 @@ import { join } from 'node:path';
 import { CliError } from './cli-error.ts';
 import { isCode } from './data-dir.ts';
 
-/** Takes the folder's lock; returns how to give it back. Throws CliError while another living process holds it. */
-export function lockDataDir(dir: string): () => void {
+/** What `up` says to do when another one holds the folder. */
+const STOP_OR_APART =
+  'Stop it first, or give this one its own folder with --data DIR and other ports with --port-offset N.';
+
+/**
+ * Takes the folder's lock; returns how to give it back. Throws CliError while another living process holds it, with `advice` on what to
+ * do about it.
+ */
+export function lockDataDir(dir: string, advice: string = STOP_OR_APART): () => void {
   const path = join(dir, 'up.lock');
   const mine = identity(process.pid);
   const draft = `${path}.${process.pid}`;
@@ -23,9 +30,7 @@ export function lockDataDir(dir: string): () => void {
       if (!isCode(error, 'EEXIST')) throw error;
       const held = holder(path);
       if (held !== undefined && identity(held.pid) === held.identity && attempt < 3) {
-        throw new CliError(
-          `Troupe already runs on ${dir} (process ${held.pid}). Stop it first, or give this one its own folder with --data DIR and other ports with --port-offset N.`,
-        );
+        throw new CliError(`Troupe already runs on ${dir} (process ${held.pid}). ${advice}`);
       }
       rmSync(path, { force: true });
     } finally {

@@ -1,6 +1,8 @@
 /** `troupe up`: everything in one process. */
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { BusError, EngineError } from '../proto/ports.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { BusError, EngineError, type Log } from '../proto/ports.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { dockerMetrics } from '../transports/docker/metrics.ts';
@@ -14,6 +16,8 @@ import { openDataDir, openSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { diskPathsOf } from './disk-paths.ts';
 import { chooseDocker, ensureImageTools } from './docker.ts';
+import { refuseTaken, takenPorts } from './free-ports.ts';
+import { hint, programName } from './hints.ts';
 import { openKubernetes, openKubernetesMetrics } from './kubernetes.ts';
 import { keepCertificate, type LiveCertificate } from './live-certificate.ts';
 import { plainLines } from './log.ts';
@@ -56,7 +60,8 @@ export async function up(options: UpOptions): Promise<void> {
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'), options, 'troupe');
   const { log } = shipped;
   const progress = progressOn(process.stderr);
-  const onProgress = (line: string) => progress.line(line);
+  // Either a person reads standard error, or a program does: then all of it is lines of the log.
+  const onProgress = (line: string) => (person && process.stderr.isTTY ? progress.line(line) : log.info({}, line));
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
   const proxies = proxiesOf(options, environment);
   const told = stopSignal();
@@ -64,9 +69,13 @@ export async function up(options: UpOptions): Promise<void> {
   const teardown = new Teardown(log);
   try {
     await checkOptions(options);
+    const taken = await takenPorts(options.listen, ports);
+    // Where this very folder's platform has them, the lock says so better.
+    if (!existsSync(options.data)) refuseTaken(taken);
     const dataDir = openDataDir(options.data);
     const unlock = lockDataDir(dataDir);
     teardown.add('lock', async () => unlock());
+    refuseTaken(taken);
     const secrets = openSecrets(dataDir, environment);
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const dockerHost = isKubernetes
@@ -116,17 +125,24 @@ export async function up(options: UpOptions): Promise<void> {
     });
     teardown.add('platform', () => platform.stop());
     const image = environment.DEFAULT_IMAGE ?? platform.engine.baseImage;
-    await Promise.race([prepareImage(platform, image, onProgress, told.received), told.promise]);
+    await Promise.race([prepareImage(platform, image, { onProgress, log, isLeaving: told.received }), told.promise]);
     progress.done();
     const withdraw = announce(dataDir, { urls: platform.urls });
     teardown.add('announcement', async () => withdraw());
     if (!told.received()) {
       const admin = await platform.admin();
-      process.stdout.write(options.json ? readyLine(platform, admin, domain) : welcome(platform, admin, certificate));
+      process.stdout.write(
+        options.json ? readyLine(platform, admin, domain) : welcome(platform, admin, certificate, options.data),
+      );
       log.info({ urls: platform.urls, domain }, 'serving');
     }
     await told.promise;
     log.info({}, 'stopping');
+    const containers = await runningContainers(platform.engine);
+    await teardown.run();
+    log.info({ containers }, 'stopped');
+    if (person)
+      process.stdout.write(`Troupe has stopped; ${goOn(containers)}. ${hint('up', options.data)} starts it again.\n`);
   } catch (error) {
     progress.done();
     throw friendly(error);
@@ -156,18 +172,38 @@ async function checkOptions({ listen, tlsCert, tlsKey }: UpOptions): Promise<voi
 async function prepareImage(
   platform: Platform,
   image: string,
-  onProgress: (line: string) => void,
-  isLeaving: () => boolean,
+  { onProgress, log, isLeaving }: { onProgress: (line: string) => void; log: Log; isLeaving: () => boolean },
 ): Promise<void> {
   try {
     await platform.engine.ensureImage(image, { always: false, onProgress });
   } catch (error) {
     if (!(error instanceof EngineError)) throw error;
     if (isLeaving()) return;
-    process.stderr.write(
-      `The image of new containers is not ready: ${error.message}\nIt is tried again when a container is created.\n`,
-    );
+    const words = `The image of new containers is not ready: ${error.message}. It is tried again when a container is created.`;
+    if (process.stdout.isTTY && process.stderr.isTTY) process.stderr.write(`${words}\n`);
+    else log.warn({}, words);
   }
+}
+
+/** How long a platform that was told to stop waits for the engine to say what runs, ms. */
+const COUNT_MS = 2000;
+
+/** How many containers run; undefined when the engine does not say in time. */
+async function runningContainers(engine: Platform['engine']): Promise<number | undefined> {
+  const late = new AbortController();
+  const count = engine.list().then(
+    (containers) => containers.filter(({ phase }) => phase === 'running').length,
+    () => undefined,
+  );
+  const counted = await Promise.race([count, pause(COUNT_MS, undefined, { signal: late.signal })]);
+  late.abort();
+  return counted;
+}
+
+function goOn(containers: number | undefined): string {
+  if (containers === undefined) return 'its containers keep running';
+  if (containers === 0) return 'no container is running';
+  return containers === 1 ? '1 container keeps running' : `${containers} containers keep running`;
 }
 
 type Admin = Awaited<ReturnType<Platform['admin']>>;
@@ -183,10 +219,10 @@ function readyLine({ urls, ssh }: Platform, admin: Admin, domain: string): strin
   })}\n`;
 }
 
-function welcome({ urls, ssh }: Platform, admin: Admin, { authorityFile }: LiveCertificate): string {
+function welcome({ urls, ssh }: Platform, admin: Admin, { authorityFile }: LiveCertificate, data: string): string {
   const password =
     admin.generated === null
-      ? `your password  (lost? \`troupe users passwd ${admin.username}\`)`
+      ? `your password  (lost? ${hint(`users passwd ${admin.username}`, data)})`
       : `the password  ${admin.generated}  (shown only now)`;
   return `
 Troupe is running.
@@ -206,6 +242,7 @@ Type next, in another terminal:
   curl -s ${urls.auth}/api/login -d '{"username":"${admin.username}","password":"${admin.generated ?? '...'}"}'
 
 README.md goes on from there: add an SSH key, create a container, be inside it. Ctrl-C stops Troupe; containers keep running.
+${programName()} --help lists the commands of the operator.
 `;
 }
 

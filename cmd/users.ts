@@ -37,7 +37,7 @@ export async function usersForgetKeys(username: string, options: CommandOptions)
   );
 }
 
-/** Prints all users, one a line: name, id, when added, and the state of those who are not active. */
+/** Prints all users, one a line: name, id, when added, and the state. */
 export async function usersList(options: CommandOptions): Promise<void> {
   const users = await onDatabase(options, listUsers);
   const rows = users.map(({ id, username, displayName, createdAt, disabledAt, leaving }) => ({
@@ -50,11 +50,8 @@ export async function usersList(options: CommandOptions): Promise<void> {
   const width = Math.max(8, ...rows.map(({ username }) => username.length));
   print(options, rows, () =>
     [
-      `${'USERNAME'.padEnd(width)}  ID            ADDED`,
-      ...rows.map(
-        ({ username, id, created_at, state }) =>
-          `${username.padEnd(width)}  ${id}  ${created_at}${state === 'active' ? '' : `  ${state}`}`,
-      ),
+      `${'USERNAME'.padEnd(width)}  ID            ADDED                     STATE`,
+      ...rows.map(({ username, id, created_at, state }) => `${username.padEnd(width)}  ${id}  ${created_at}  ${state}`),
     ].join('\n'),
   );
 }

@@ -123,3 +123,18 @@ function checkApplied(row: z.output<typeof appliedRow>, migrations: readonly Mig
 function expectedName(id: number): string {
   return `${String(id).padStart(4, '0')}-some-name.sql`;
 }
+
+/**
+ * How many migrations a database has, of how many this build knows. Changes nothing. One that is empty has none.
+ */
+export async function schemaVersion(
+  db: Db,
+  dir: string | URL = migrationsDir,
+): Promise<{ has: number; knows: number }> {
+  const knows = (await readMigrations(dir)).length;
+  const table = z.object({ present: z.boolean() });
+  const found = await db.one(table, "select to_regclass('migrations') is not null as present");
+  if (found?.present !== true) return { has: 0, knows };
+  const row = await db.one(z.object({ has: z.number() }), 'select coalesce(max(id), 0) as has from migrations');
+  return { has: row?.has ?? 0, knows };
+}

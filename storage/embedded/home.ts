@@ -7,7 +7,7 @@ import { EmbeddedError } from './error.ts';
 import { closedDirectory, makeParents, type ServerUser } from './user.ts';
 
 /** Where databases go whose data directory the server's account cannot reach. */
-const elsewhere = '/var/lib/troupe-postgres';
+export const ELSEWHERE = '/var/lib/troupe-postgres';
 
 /**
  * The directory that holds the server's files: the data directory, made with every missing parent such that the server's
@@ -24,9 +24,9 @@ export async function serverHome(dataDir: string, user: ServerUser | undefined, 
     await openWay(path, user);
     const closed = await closedDirectory(path, user);
     if (closed === undefined) return path;
-    log.warn({ account: user.name, closed }, `the database is kept under ${elsewhere}: its account may not enter`);
+    log.warn({ account: user.name, closed }, `the database is kept under ${ELSEWHERE}: its account may not enter`);
   }
-  const home = join(elsewhere, chosen?.trim() ?? (await choosePlace(path)));
+  const home = join(ELSEWHERE, chosen?.trim() ?? (await choosePlace(path)));
   await makeParents(home);
   const closed = await closedDirectory(home, user);
   if (closed === undefined) return home;
@@ -53,7 +53,7 @@ async function openWay(path: string, user: ServerUser): Promise<void> {
 /** Writes the name of a new place down before it is used; of two at once the first counts for both. */
 async function choosePlace(dataDir: string): Promise<string> {
   const file = join(dataDir, 'postgres-place');
-  await mkdir(elsewhere, { recursive: true, mode: 0o711 });
+  await mkdir(ELSEWHERE, { recursive: true, mode: 0o711 });
   try {
     const handle = await open(file, 'wx', 0o600);
     await handle.writeFile(randomUUID());

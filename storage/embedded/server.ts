@@ -70,7 +70,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
   return server;
 }
 
-const database = 'troupe';
+/** The one database of a server. */
+export const database = 'troupe';
 const watchMs = 200;
 const stopGraceMs = 30_000;
 const maxBackoffMs = 10_000;

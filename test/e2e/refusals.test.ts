@@ -303,7 +303,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     assert.ok(z.array(actorSchema).parse(JSON.parse(listed.stdout)).length > 5);
     const nowhere = await troupe(['tree', '--data', join(data, 'nothing')], { env });
     assert.deepEqual([nowhere.code, nowhere.stdout], [1, '']);
-    assert.match(nowhere.stderr, /No Troupe runs on .*nothing\. Start it with `troupe up`/);
+    assert.match(nowhere.stderr, /No Troupe runs on .*nothing\. Start it with `.*troupe up --data .*`/);
   });
 
   test('numbers for Prometheus name actors and replies', async () => {
