@@ -13,19 +13,11 @@ import {
   statSync,
   writeSync,
 } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { parseSealKey } from '../storage/seal.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 import { hint } from './hints.ts';
-
-/** TROUPE_DATA, else /var/lib/troupe for root and the user's data folder for others (XDG base directory specification). */
-export function defaultDataDir(env: Readonly<Record<string, string | undefined>>): string {
-  if (env.TROUPE_DATA) return env.TROUPE_DATA;
-  if (process.getuid?.() === 0) return '/var/lib/troupe';
-  return join(env.XDG_DATA_HOME || join(homedir(), '.local', 'share'), 'troupe');
-}
 
 /**
  * Makes the folder and returns its absolute path. Others may pass through (the database's user must), not read. Of one that is there

@@ -1,5 +1,5 @@
 /** Tries the ports of a platform before anything is made for it. */
-import { createServer } from 'node:net';
+import { portProblem } from '../transports/tcp/port-problem.ts';
 import { CliError } from './cli-error.ts';
 import type { Ports } from './config.ts';
 import { NETWORK_HOST } from './network-host.ts';
@@ -16,7 +16,7 @@ export interface TakenPort {
 export async function takenPorts(host: string, ports: Ports): Promise<TakenPort[]> {
   const tried = NAMES.filter((name) => ports[name] !== 0).map(async (name) => {
     const at = { name, host: name === 'net' ? NETWORK_HOST : host, port: ports[name] };
-    const why = await problemOf(at.host, at.port);
+    const why = await portProblem(at.host, at.port);
     return why === undefined ? [] : [{ ...at, why }];
   });
   return (await Promise.all(tried)).flat();
@@ -57,21 +57,3 @@ const NAMES = [
   'https',
   'ssh',
 ] as const satisfies (keyof Ports)[];
-
-/** Node lets an address be taken again that was only just let go (SO_REUSEADDR), so a restart is not refused. */
-function problemOf(host: string, port: number): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const probe = createServer();
-    probe.once('error', (error) => {
-      const code = 'code' in error ? error.code : undefined;
-      resolve(
-        code === 'EADDRINUSE'
-          ? 'taken'
-          : code === 'EACCES'
-            ? "root's: ports below 1024 are"
-            : `refused, ${error.message}`,
-      );
-    });
-    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(undefined)));
-  });
-}

@@ -1,7 +1,7 @@
 /** Commands that sentences tell people to type next: as they stand, they work where they are read. */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join, relative } from 'node:path';
-import { defaultDataDir } from './data-dir.ts';
+import { defaultDataDir } from './default-data-dir.ts';
 import { packageRoot } from './package-root.ts';
 
 /**

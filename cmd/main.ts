@@ -3,8 +3,9 @@ import { Argument, Command, InvalidArgumentError } from 'commander';
 import { addAlone } from './alone-cli.ts';
 import type { AuditOptions } from './audit.ts';
 import { wordsFor } from './cli-error.ts';
-import { defaultDataDir } from './data-dir.ts';
+import { addDatabase } from './database-cli.ts';
 import { addDeadLetters } from './dead-letters-cli.ts';
+import { defaultDataDir } from './default-data-dir.ts';
 import { addDomains } from './domains-cli.ts';
 import { addDrain } from './drain-cli.ts';
 import { groupCommands } from './help-groups.ts';
@@ -338,6 +339,7 @@ routes
 
 addAlone(program, { domain, logService, logSource });
 
+addDatabase(program, { data });
 addDeadLetters(program, { data, json });
 addDomains(program, { data, json });
 addRekey(program, { data, json });
@@ -366,9 +368,9 @@ function offset(value: string): number {
   return Number(value);
 }
 
-/** `-http-port` is `--http-port`: the interface writes flags with one dash. */
-function twoDashes(argument: string): string {
-  return /^-[a-z][a-z-]+(=|$)/.test(argument) ? `-${argument}` : argument;
+/** `-http-port` is `--http-port`: the interface writes flags with one dash. What follows `--` is another program's. */
+function twoDashes(argument: string, at: number, all: readonly string[]): string {
+  return /^-[a-z][a-z-]+(=|$)/.test(argument) && !all.slice(0, at).includes('--') ? `-${argument}` : argument;
 }
 
 try {

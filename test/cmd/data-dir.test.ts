@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { CliError } from '../../cmd/cli-error.ts';
 import { readEnvironment } from '../../cmd/config.ts';
-import { dataDirInUse, defaultDataDir, openDataDir, openSecrets } from '../../cmd/data-dir.ts';
+import { dataDirInUse, openDataDir, openSecrets } from '../../cmd/data-dir.ts';
+import { defaultDataDir } from '../../cmd/default-data-dir.ts';
 import { lockDataDir } from '../../cmd/up-lock.ts';
 import { tempDir } from '../kit/temp.ts';
 

@@ -255,7 +255,7 @@ test('a start that fails makes no administrator, whose password nobody would eve
 
 test('--help and --version tell what there is; one dash is as good as two', async () => {
   const help = await troupe(['--help']);
-  for (const command of ['up', 'down', 'doctor', 'migrate', 'users', 'registry', 'audit'])
+  for (const command of ['up', 'down', 'doctor', 'migrate', 'database', 'users', 'registry', 'audit'])
     assert.match(help.stdout, new RegExp(`^  ${command} `, 'm'));
   assert.match(help.stdout, /^The platform:\n {2}up [\s\S]*^Looking in:\n {2}nodes /m);
   assert.doesNotMatch(help.stdout, /^Commands:/m, 'a command is in no group of help-groups.ts');

@@ -1,0 +1,77 @@
+/** `troupe database`: a platform is dumped while it runs, restored into another server, and started on it. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { copyFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { postgresProgram } from '../../cmd/postgres-programs.ts';
+import { testDatabase } from '../kit/database.ts';
+import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
+import { logIn, request, startPlatform, troupe } from '../kit/platform.ts';
+import { skipWithout } from '../kit/require.ts';
+import { tempDir } from '../kit/temp.ts';
+
+const run = promisify(execFile);
+
+test('a running platform is dumped, restored into another database, and another platform starts on it', {
+  skip: skipWithoutDocker() || skipWithout('pg_dump', 'pg_restore', 'psql'),
+  timeout: 200_000,
+}, async (t) => {
+  const [data, other] = [await tempDir(t), await tempDir(t)];
+  const env = { DATABASE_URL: '', DEFAULT_IMAGE: await tinyImage(), ADMIN_PASSWORD: 'the admin of this test' };
+  const cli = (...args: string[]) => troupe([...args, '--data', data], { env });
+  const shell = (sql: string) => troupe(['database', 'shell', '--data', data, '--', '-Atc', sql], { env });
+  const first = await startPlatform({ data, env });
+  t.after(() => first.stop());
+  const token = await logIn(first.ready.urls.auth, 'admin', env.ADMIN_PASSWORD);
+  const named = async (name: string) => {
+    const path = `${first.ready.urls.auth}/api/service-accounts`;
+    return (await request('POST', path, { token, body: { name, scopes: {} } })).status;
+  };
+  await named('before');
+
+  const url = (await cli('database', 'url')).stdout.trim();
+  assert.equal((await run('psql', [url, '-Atc', 'select username from users'])).stdout, 'admin\n');
+  assert.equal((await shell('select username from users')).stdout, 'admin\n');
+  const file = join(data, 'troupe.dump');
+  const dumped = await cli('database', 'dump', file);
+  assert.equal(dumped.code, 0, dumped.stderr);
+  assert.match(dumped.stderr, /^Wrote .*troupe\.dump\. Keep jwt-secret and encryption-key of /);
+  assert.equal((await stat(file)).mode & 0o777, 0o600);
+  // It goes on as before.
+  assert.equal((await request('GET', `${first.ready.urls.auth}/api/session`, { token })).json.username, 'admin');
+  assert.equal(await first.stop(), 0, first.log());
+
+  const target = await testDatabase();
+  t.after(() => target.close());
+  await run('psql', [target.url, '-qc', 'drop schema public cascade; create schema public']);
+  await run('pg_restore', ['--no-owner', '--exit-on-error', `--dbname=${target.url}`, file]);
+  for (const secret of ['jwt-secret', 'encryption-key']) await copyFile(join(data, secret), join(other, secret));
+  const second = await startPlatform({ data: other, env: { ...env, DATABASE_URL: target.url, ADMIN_PASSWORD: '' } });
+  t.after(() => second.stop());
+  // Sessions go on, since the secret is the same.
+  assert.equal((await request('GET', `${second.ready.urls.auth}/api/session`, { token })).json.username, 'admin');
+  assert.equal(await second.stop(), 0, second.log());
+
+  // Of a platform that does not run: its server runs for the time of it.
+  const stopped = await cli('database', 'dump', join(data, 'again.dump'));
+  assert.equal(stopped.code, 0, stopped.stderr);
+  assert.equal((await shell('select username from users')).stdout, 'admin\n');
+  const nowhere = await cli('database', 'url');
+  assert.match(nowhere.stderr, /^troupe: The database runs while Troupe does\. Start it with `.*troupe up --data /);
+});
+
+test('programs of PostgreSQL that are missing or too old are named, with what to install', async (t) => {
+  const dir = await tempDir(t);
+  await assert.rejects(
+    postgresProgram('pg_dump', 15, [dir]),
+    /There is no pg_dump on this machine: apt-get install postgresql-client$/,
+  );
+  await writeFile(join(dir, 'pg_dump'), '#!/bin/sh\necho "pg_dump (PostgreSQL) 13.4"\n', { mode: 0o755 });
+  await assert.rejects(
+    postgresProgram('pg_dump', 15, [dir]),
+    /pg_dump on this machine is of version 13, older than the server \(15\): apt-get install postgresql-client-15$/,
+  );
+  assert.equal(await postgresProgram('pg_dump', 13, [dir]), join(dir, 'pg_dump'));
+});
