@@ -1,5 +1,6 @@
 /** Puts the networking API together: hosted by the gateway's process, on loopback alone (interface section 4.3). */
 import type { KeyObject } from 'node:crypto';
+import type { DnsView } from '../actors/network/certificate-deps.ts';
 import { startNetwork } from '../actors/network/service.ts';
 import type { HttpServer } from '../proto/http.ts';
 import { plainText } from '../proto/network.ts';
@@ -19,6 +20,7 @@ import { cloudflare } from '../transports/cloudflare/provider.ts';
 import { txtResolvers } from '../transports/dns/resolvers.ts';
 import { listen } from '../transports/http/index.ts';
 import type { Environment } from './config.ts';
+import { dnsOf } from './mapped-hosts.ts';
 import { NETWORK_HOST } from './network-host.ts';
 
 export { NETWORK_HOST };
@@ -45,6 +47,16 @@ export interface NetworkApiOptions {
   readonly lookMs?: number;
 }
 
+/** Whether a hostname has an address that the ingress host has, too. */
+function leadsHere({ find, ingressHost }: DnsView): (hostname: string) => Promise<boolean | undefined> {
+  return async (hostname) => {
+    const there = await find(hostname);
+    if (there.kind !== 'found') return there.kind === 'none' ? false : undefined;
+    const here = await find(ingressHost);
+    return here.kind === 'found' ? there.addresses.some((one) => here.addresses.includes(one)) : undefined;
+  };
+}
+
 /** Starts service and listener. Rejects when the port is taken. */
 export async function openNetworkApi(options: NetworkApiOptions): Promise<{ service: Service; server: HttpServer }> {
   const { system, db, clock, environment, encryptionKey, authenticate, streams, port } = options;
@@ -63,6 +75,7 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
       const row = await containerById(db, id);
       return row === undefined || row.desired === 'deleted' ? undefined : row.userId;
     },
+    leadsHere: leadsHere(dnsOf(environment, domain)),
     computeNews: computeNews(db),
     ...(options.lookMs === undefined ? {} : { lookMs: options.lookMs }),
   });

@@ -183,7 +183,7 @@ export const verifyMapping = endpoint({
     z.object({ status: z.literal('verified') }),
     z.object({ status: z.literal('pending'), detail: z.string() }),
   ]),
-  refuses: ['not_found'],
+  refuses: ['not_found', 'conflict', 'too_many_attempts'],
   actor: byMapping,
 });
 

@@ -3,6 +3,13 @@ import type { TxtAnswer } from '../../proto/network-ports.ts';
 
 /** How long a mapping waits for its record, ms (design.md, section 9). */
 export const EXPIRY_MS = 72 * 3_600_000;
+/** A name that was proven by a record is looked at again so often: it may have been sold. */
+export const RECHECK_MS = 7 * 24 * 3_600_000;
+/** One whose proof is missing is looked at more often, and lapses when it has been missing so long. */
+export const RECHECK_UNPROVEN_MS = 24 * 3_600_000;
+export const GRACE_MS = 14 * 24 * 3_600_000;
+/** A look that could not find anything out is repeated. */
+export const RECHECK_FAILED_MS = 3_600_000;
 const FIRST_MS = 30_000;
 const LONGEST_MS = 600_000;
 /** Checks at the first pace: five minutes, in which most people make their record. */

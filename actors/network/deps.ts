@@ -19,6 +19,8 @@ export interface NetworkDeps {
   readonly installation: string;
   /** Who owns a container; undefined when there is none, or it is being deleted. */
   readonly containerOwner: (containerId: string) => Promise<string | undefined>;
+  /** Whether the hostname leads to this platform; undefined: that could not be found out. */
+  readonly leadsHere: (hostname: string) => Promise<boolean | undefined>;
   /** Says when a container goes. */
   readonly computeNews: ComputeNewsSource;
   /** How often mappings are looked for that are due, ms. Default 5,000. */

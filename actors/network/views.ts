@@ -11,7 +11,8 @@ export function ownedView(row: OwnedRow): OwnedDomainView {
 
 /** A mapping (2.7), with what its user should know now, if anything. */
 export function mappingView(row: MappingRow): MappingView {
-  const detail = row.status === 'verified' ? row.certificateDetail : row.detail;
+  const says = row.status === 'verified' ? [row.detail, row.certificateDetail] : [row.detail];
+  const detail = says.filter((text) => text !== '').join(' ');
   return {
     id: row.id,
     domain: row.hostname,

@@ -1,4 +1,4 @@
-/** SQL of domain mappings. A hostname has one mapping at most on the whole platform: the table holds that under any race. */
+/** SQL of domain mappings. A hostname has one verified mapping at most on the whole platform, and one of each user: the table holds that under any race. */
 import { z } from 'zod';
 import { mappingStatusSchema } from '../../proto/network.ts';
 import type { Queries, Tx } from '../db.ts';
@@ -25,6 +25,7 @@ const mappingRow = z
     pending_since: z.date(),
     checks: z.number(),
     next_check_at: z.date().nullable(),
+    unproven_since: z.date().nullable(),
     record: z.enum(['wanted', 'made', 'found']).nullable(),
     owned_domain_id: z.string().nullable(),
     zone_id: z.string().nullable(),
@@ -47,6 +48,8 @@ const mappingRow = z
     /** Checks since it turned pending. */
     checks: row.checks,
     nextCheckAt: row.next_check_at,
+    /** Since when a verified one has lacked its proof; null while it stands. */
+    unprovenSince: row.unproven_since,
     /** The record at the DNS provider: `wanted`, `made` by us or `found` there; null when the user sees to DNS. */
     record: row.record,
     ownedDomainId: row.owned_domain_id,
@@ -59,7 +62,7 @@ const mappingRow = z
 export type MappingRow = z.output<typeof mappingRow>;
 
 const COLUMNS = `id, user_id, domain, container_id, target_port, status, verify_token, detail, certificate_detail,
-  pending_since, checks, next_check_at, record, owned_domain_id, zone_id, record_id, created_at`;
+  pending_since, checks, next_check_at, unproven_since, record, owned_domain_id, zone_id, record_id, created_at`;
 
 /** One mapping; undefined when there is none. */
 export function mappingById(db: Queries, id: string): Promise<MappingRow | undefined> {
@@ -84,9 +87,23 @@ export interface NewMapping {
   readonly zone?: { readonly ownedDomainId: string; readonly zoneId: string } | undefined;
 }
 
+/** Whoever decides whose a hostname is waits here for the others, until `tx` ends. */
+async function holdHostname(tx: Tx, hostname: string): Promise<void> {
+  await tx.run(`select pg_advisory_xact_lock(hashtextextended('domain_mappings/of/' || $1, 0))`, [hostname]);
+}
+
+/** Whether somebody has proven the hostname. */
+async function isProvenBySomebody(tx: Tx, hostname: string): Promise<boolean> {
+  return (
+    (await tx.one(idRow, `select id from domain_mappings where domain = $1 and status = 'verified'`, [hostname])) !==
+    undefined
+  );
+}
+
 /**
- * Adds a mapping, pending, to be checked at `nextCheckAt`: the mapping, `taken` when the hostname has one already, `full` when the user has
- * `limit` of them. One that failed proves nothing and gives way.
+ * Adds a mapping, pending, to be checked at `nextCheckAt`: the mapping, `taken` when the hostname has a verified one or the user has one
+ * already, `full` when the user has `limit` of them. What others claim and have not proven stands in nobody's way; a failed one of
+ * the user's own gives way.
  */
 export async function insertMapping(
   tx: Tx,
@@ -96,10 +113,12 @@ export async function insertMapping(
   // Two additions of one user at once must count each other.
   await tx.run(`select pg_advisory_xact_lock(hashtextextended('domain_mappings/' || $1, 0))`, [mapping.userId]);
   const { hostname } = mapping;
+  await holdHostname(tx, hostname);
+  if (await isProvenBySomebody(tx, hostname)) return 'taken';
   const failed = await tx.one(
     idRow,
-    `delete from domain_mappings where domain = $1 and status = 'failed' returning id`,
-    [hostname],
+    `delete from domain_mappings where domain = $1 and user_id = $2 and status = 'failed' returning id`,
+    [hostname, mapping.userId],
   );
   if (failed !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: failed.id, hostname });
   const counted = await tx.one(countRow, 'select count(*)::int as count from domain_mappings where user_id = $1', [
@@ -112,7 +131,7 @@ export async function insertMapping(
     `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since,
        next_check_at, record, owned_domain_id, zone_id, created_at)
      values ($1, $2, $3, $4, $5, 'pending', $6, $7, $8, $9, $10, $11, $7)
-     on conflict (domain) do nothing returning ${COLUMNS}`,
+     on conflict (domain, user_id) do nothing returning ${COLUMNS}`,
     [
       ...[mapping.id, mapping.userId, hostname, mapping.containerId, mapping.targetPort, mapping.verifyToken],
       ...[now, nextCheckAt, zone === undefined ? null : 'wanted', zone?.ownedDomainId ?? null, zone?.zoneId ?? null],
@@ -121,15 +140,67 @@ export async function insertMapping(
   return row ?? 'taken';
 }
 
-/** Turns a pending mapping verified; undefined when it is not pending any more. */
-export async function verifyMapping(tx: Tx, id: string, now: Date): Promise<MappingRow | undefined> {
+/** A claim that was proven, and those of others that it ended. */
+export interface Proven {
+  readonly row: MappingRow;
+  readonly displaced: readonly MappingRow[];
+}
+
+/**
+ * Turns a pending mapping verified, to be looked at again at `nextCheckAt` (null: never), and fails the pending ones of all others, with
+ * `lost` as their detail. Of two proofs at once the first wins: the other fails, and `taken` is returned. Undefined when it is not pending
+ * any more.
+ */
+export async function verifyMapping(
+  tx: Tx,
+  id: string,
+  now: Date,
+  { lost = '', nextCheckAt = null }: { readonly lost?: string; readonly nextCheckAt?: Date | null } = {},
+): Promise<Proven | 'taken' | undefined> {
+  const claim = await mappingById(tx, id);
+  if (claim === undefined) return undefined;
+  const { hostname } = claim;
+  await holdHostname(tx, hostname);
+  if (await isProvenBySomebody(tx, hostname))
+    return (await failMapping(tx, id, lost)) === undefined ? undefined : 'taken';
   const row = await tx.one(
     mappingRow,
-    `update domain_mappings set status = 'verified', verified_at = $2, next_check_at = null, detail = ''
+    `update domain_mappings set status = 'verified', verified_at = $2, next_check_at = $3, unproven_since = null, detail = ''
      where id = $1 and status = 'pending' returning ${COLUMNS}`,
-    [id, now],
+    [id, now, nextCheckAt],
   );
-  if (row !== undefined) await tellNetwork(tx, { kind: 'verified', mappingId: id, hostname: row.hostname });
+  if (row === undefined) return undefined;
+  await tellNetwork(tx, { kind: 'verified', mappingId: id, hostname });
+  const displaced = await tx.many(
+    mappingRow,
+    `update domain_mappings set status = 'failed', next_check_at = null, detail = $3
+     where domain = $1 and id <> $2 and status = 'pending' returning ${COLUMNS}`,
+    [hostname, id, lost.slice(0, MAX_DETAIL)],
+  );
+  return { row, displaced };
+}
+
+/** Writes down a look at a verified mapping: since when its proof is missing (null: it is there), and what its user is told. */
+export async function noteProof(
+  db: Queries,
+  id: string,
+  look: { readonly unprovenSince: Date | null; readonly detail: string; readonly nextCheckAt: Date },
+): Promise<void> {
+  await db.run(
+    `update domain_mappings set unproven_since = $2, detail = $3, next_check_at = $4 where id = $1 and status = 'verified'`,
+    [id, look.unprovenSince, look.detail.slice(0, MAX_DETAIL), look.nextCheckAt],
+  );
+}
+
+/** Fails a verified mapping whose proof is gone; it is served no more. Undefined when it is not verified any more. */
+export async function lapseMapping(tx: Tx, id: string, detail: string): Promise<MappingRow | undefined> {
+  const row = await tx.one(
+    mappingRow,
+    `update domain_mappings set status = 'failed', verified_at = null, next_check_at = null, unproven_since = null,
+       detail = $2, certificate_detail = '' where id = $1 and status = 'verified' returning ${COLUMNS}`,
+    [id, detail.slice(0, MAX_DETAIL)],
+  );
+  if (row !== undefined) await tellNetwork(tx, { kind: 'removed', mappingId: id, hostname: row.hostname });
   return row;
 }
 
@@ -169,13 +240,15 @@ export function failMapping(db: Queries, id: string, detail: string): Promise<Ma
   );
 }
 
-/** Turns a failed mapping pending again, from now on; undefined when it is not failed. */
-export function retryMapping(
-  db: Queries,
-  id: string,
+/** Turns a failed mapping pending again, from now on; `taken` when somebody else has proven its hostname, undefined when it is not failed. */
+export async function retryMapping(
+  tx: Tx,
+  { id, hostname }: Pick<MappingRow, 'id' | 'hostname'>,
   { now, nextCheckAt }: { readonly now: Date; readonly nextCheckAt: Date },
-): Promise<MappingRow | undefined> {
-  return db.one(
+): Promise<MappingRow | 'taken' | undefined> {
+  await holdHostname(tx, hostname);
+  if (await isProvenBySomebody(tx, hostname)) return 'taken';
+  return tx.one(
     mappingRow,
     `update domain_mappings set status = 'pending', pending_since = $2, checks = 0, next_check_at = $3, detail = ''
      where id = $1 and status = 'failed' returning ${COLUMNS}`,
