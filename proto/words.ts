@@ -1,5 +1,6 @@
 /** Sentences about values that do not fit their schemas, the same at every door. */
 import type { z } from 'zod';
+import { type FieldError, Refusal } from './errors.ts';
 
 const KINDS: Readonly<Record<string, string>> = {
   string: 'a string',
@@ -32,4 +33,24 @@ export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
   const counted = COUNTED[issue.origin];
   if (counted !== undefined) return `must have at ${most} ${bound} ${counted}`;
   return issue.inclusive === false ? undefined : `must be at ${most} ${bound}`;
+}
+
+/** What is said of a field right after its name; anything else is a sentence of its own. */
+const PREDICATE = /^(?:must|is|are|has|have|holds|may|needs|cannot)\b/;
+
+/** The sentence about the first of several wrong fields. `path` is empty for the whole of it. */
+export function notValid(where: 'body' | 'query', fields: readonly FieldError[]): string {
+  const what = where === 'body' ? 'request body' : 'query';
+  const first = fields[0];
+  if (first === undefined) return `The ${what} is not valid.`;
+  const { path } = first;
+  const message = /[.!?]$/.test(first.message) ? first.message : `${first.message}.`;
+  if (!PREDICATE.test(message)) return `The ${what} is not valid${path === '' ? '' : `, at "${path}"`}: ${message}`;
+  return `The ${what} is not valid: ${path === '' ? 'it' : `"${path}"`} ${message}`;
+}
+
+/** The refusal of one field of a body whose schema it fits. `message` is a predicate (`must be ...`) or a sentence. */
+export function invalidField(path: string, message: string): Refusal {
+  const fields = [{ path, message }];
+  return new Refusal('invalid_request', { message: notValid('body', fields), fields });
 }

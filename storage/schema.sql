@@ -483,6 +483,8 @@ create table users (
   disabled_at timestamp with time zone,
   sessions_from timestamp with time zone,
   leaving text,
+  sessions_epoch integer not null default 0,
+  kept_session text,
   constraint users_pkey PRIMARY KEY (id),
   constraint users_display_name_check CHECK (((length(display_name) >= 1) AND (length(display_name) <= 128))),
   constraint users_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),

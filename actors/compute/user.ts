@@ -22,6 +22,7 @@ import { newId } from '../../proto/ids.ts';
 import type { ShardLease } from '../../proto/placement.ts';
 import { parseImage } from '../../proto/repositories.ts';
 import { parsePublicKey } from '../../proto/ssh-key.ts';
+import { invalidField } from '../../proto/words.ts';
 import { audit } from '../../storage/audit.ts';
 import { containersOfUser, insertContainer } from '../../storage/compute/containers.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
@@ -75,13 +76,13 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       // The default image under its own name is still the default, whichever that is at the time.
       const image = body.image === deps.defaultImage ? null : (body.image ?? null);
       const problem = image === null ? undefined : await problemOf(image, callerOf(call).username);
-      if (problem !== undefined) throw invalid('image', problem);
+      if (problem !== undefined) throw invalidField('image', problem);
       const wanted = [...new Set(body.ssh_key_ids)];
       const row = await fenced(db, state.lease, async (tx) => {
         if (!(await mayBegin(tx, state.userId))) throw new Refusal('unauthorized');
         const owned = new Set(await ownedKeys(tx, state.userId, wanted));
         const missing = wanted.find((id) => !owned.has(id));
-        if (missing !== undefined) throw invalid('ssh_key_ids', `you have no SSH key ${missing}`);
+        if (missing !== undefined) throw invalidField('ssh_key_ids', `you have no SSH key ${missing}`);
         const inserted = await insertContainer(tx, {
           id: newId(),
           userId: state.userId,
@@ -114,7 +115,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       const { body } = call;
       const key = parsePublicKey(body.public_key.trim());
       if (key === undefined) {
-        throw invalid(
+        throw invalidField(
           'public_key',
           'must be one line of an OpenSSH public key (ssh-ed25519, ssh-rsa of at least 2048 bits, or ecdsa-sha2-nistp256/384/521)',
         );
@@ -224,13 +225,6 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       return state;
     },
   };
-}
-
-function invalid(path: string, message: string): Refusal {
-  return new Refusal('invalid_request', {
-    message: `The request body is not valid: ${path} ${message}`,
-    fields: [{ path, message }],
-  });
 }
 
 function statusEvent(row: ContainerStatus): ComputeEvent {

@@ -217,19 +217,19 @@ test('every wrong field is named', async () => {
     json.fields.map((field: { path: string }) => field.path),
     ['name', 'deep.size'],
   );
-  assert.match(String(json.error), /^The request body is not valid: name /);
+  assert.match(String(json.error), /^The request body is not valid: "name" /);
 });
 
 test('what is wrong with a field is said in words', async () => {
   for (const [body, error] of [
-    [{ name: 'a', color: 'green' }, 'color must be one of red, blue'],
+    [{ name: 'a', color: 'green' }, '"color" must be one of red, blue'],
     [{ name: 'a', size: 1 }, 'it has a field that is not known: size'],
     [{ name: 'a', size: 1, age: 2 }, 'it has fields that are not known: size, age'],
-    [{ name: 7 }, 'name must be a string'],
-    [{}, 'name is missing: it is a string'],
+    [{ name: 7 }, '"name" must be a string'],
+    [{}, '"name" is missing: it is a string'],
   ] as const) {
     const { json } = await ask('POST', '/paintings', { body: JSON.stringify(body) });
-    assert.equal(json.error, `The request body is not valid: ${error}`);
+    assert.equal(json.error, `The request body is not valid: ${error}.`);
   }
 });
 

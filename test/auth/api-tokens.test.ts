@@ -99,7 +99,7 @@ describe('API tokens', () => {
     const ann = await house.enter('ann');
     for (const scopes of [{}, { [`compute.${ann.userId}`]: [] }]) {
       const refusal = await refused('invalid_request', house.call(createToken, ann, { body: { name: 'x', scopes } }));
-      assert.match(refusal.message, /^The request body is not valid: scopes must grant something/);
+      assert.match(refusal.message, /^The request body is not valid: "scopes" must grant something/);
       assert.equal(refusal.fields?.[0]?.path, 'scopes');
     }
     assert.deepEqual(await house.call(listTokens, ann), []);

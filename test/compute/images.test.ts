@@ -4,7 +4,7 @@ import { startContainer, stopContainer } from '../../proto/compute.ts';
 import type { RegistryAuth } from '../../proto/ports.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
-import { openWorld, REGISTRY, someone } from './kit/world.ts';
+import { openWorld, REGISTRY, refused, someone } from './kit/world.ts';
 
 failOnLeaks();
 
@@ -33,6 +33,14 @@ describe('a container of an image of its user', () => {
     const world = await openWorld(t, { engine: { images: [image], mayPull: () => false } });
     const id = await world.create(ann, { image });
     assert.match((await world.reaches(ann, id, 'failed')).status_reason ?? '', /cannot be pulled: unauthorized$/);
+  });
+
+  test('that cannot be is refused in a whole sentence', async (t) => {
+    const world = await openWorld(t);
+    const none = await refused('invalid_request', world.create(ann, { image: `${REGISTRY}/bob/app:1` }));
+    assert.match(none.message, /^The request body is not valid: "image" must be in your own repositories .*\.$/);
+    const key = await refused('invalid_request', world.create(ann, { ssh_key_ids: [99] }));
+    assert.equal(key.message, 'The request body is not valid, at "ssh_key_ids": you have no SSH key 99.');
   });
 
   test('says how far its image is while it waits for it', async (t) => {

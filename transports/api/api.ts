@@ -28,6 +28,9 @@ import { check, readJson, readQuery } from './read.ts';
 import { jsonReply, methodReply, plainReply, refusalReply } from './replies.ts';
 import { router } from './router.ts';
 
+/** Of a path that leads nowhere: otherwise a slip in it would look like something that is not there. */
+const NO_PATH = { message: 'This service has no such path: /openapi.json lists those it has.' };
+
 /** Pages a service shows besides its table: path -> reply, made at each request. */
 export type Pages = ReadonlyMap<string, Page>;
 
@@ -123,7 +126,7 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
         );
     }
     const match = find(request.method, request.path);
-    if (match === undefined) return finish('', requestId, refused('', new Refusal('not_found')));
+    if (match === undefined) return finish('', requestId, refused('', new Refusal('not_found', NO_PATH)));
     if ('allow' in match) {
       const reply = methodReply(match.allow);
       return finish('', requestId, options.plainText === undefined ? reply : plainReply(reply, 'method not allowed'));
@@ -137,7 +140,7 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     const requestId = nextId();
     const match = find('GET', request.path);
     if (match === undefined || !('endpoint' in match) || !match.endpoint.socket) {
-      return { refuse: finish('', requestId, refusalReply(new Refusal('not_found'))) };
+      return { refuse: finish('', requestId, refusalReply(new Refusal('not_found', NO_PATH))) };
     }
     const { endpoint, params } = match;
     const since = streams.news;

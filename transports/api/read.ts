@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { type FieldError, Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpRequest } from '../../proto/http.ts';
-import { inWords } from '../../proto/words.ts';
+import { inWords, notValid } from '../../proto/words.ts';
 
 /** Largest body of the platform's own API (design.md, section 9). */
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -65,10 +65,8 @@ export function check<S extends z.ZodType>(schema: S, value: unknown, where: 'pa
     path: issue.path.map(String).join('.'),
     message: issue.message,
   }));
-  const first = fields[0];
-  const named = first === undefined ? '' : `: ${first.path === '' ? 'it' : first.path} ${first.message}`;
   throw new Refusal('invalid_request', {
-    message: `The ${where === 'body' ? 'request body' : 'query'} is not valid${named}`,
+    message: notValid(where, fields),
     fields,
   });
 }
