@@ -103,6 +103,9 @@ const pipelinedOrigins = z
   )
   .transform((targets) => targets.map(addressOf));
 
+/** The same, or all of them. */
+const sharedOrigins = z.union([z.literal('all'), pipelinedOrigins]);
+
 const variables = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
   NATS_URL: natsUrls.optional(),
@@ -176,6 +179,7 @@ const variables = z.object({
     )
     .optional(),
   PIPELINED_ORIGINS: pipelinedOrigins.optional(),
+  CACHE_SHARED_ORIGINS: sharedOrigins.optional(),
   ACME_DIRECTORY_URL: url('https'),
   ACME_CA_FILE: text,
   ACME_EMAIL: z

@@ -129,6 +129,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       accessLog: options.accessLog ? plainLines() : undefined,
       isCaching: options.cache,
       pipelined: environment.PIPELINED_ORIGINS,
+      sharedOrigins: environment.CACHE_SHARED_ORIGINS,
       processRegistry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));

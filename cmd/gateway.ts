@@ -12,7 +12,7 @@ import type { Db } from '../storage/db.ts';
 import { openPorts, wantedContainers } from '../storage/gateway/open-ports.ts';
 import { replaceManagedRoutes } from '../storage/gateway/routes.ts';
 import type { SystemRef } from '../supervision/index.ts';
-import { ResponseCache } from '../transports/cache/response-cache.ts';
+import { ResponseCache, type ResponseCacheOptions } from '../transports/cache/response-cache.ts';
 import { type FrontProxies, GatewayListeners } from '../transports/gateway/listeners.ts';
 import { SshGateway } from '../transports/ssh/gateway.ts';
 import { accessLine } from './access-log.ts';
@@ -47,6 +47,8 @@ export interface GatewayOptions {
   readonly accessLog: ((line: string) => void) | undefined;
   /** Whether responses are kept (docs/gateway-cache.md). */
   readonly isCaching: boolean;
+  /** Origins that answer all clients alike, as the operator says; none without it. */
+  readonly sharedOrigins?: ResponseCacheOptions['sharedOrigins'] | undefined;
   /** Numbers of the process, shown beside the gateway's own. */
   readonly processRegistry: Registry;
   /** Proxies in front of the gateway. */
@@ -79,7 +81,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const ownKeys = new Set(own?.targets.map((target) => keyOf(addressOf(target))));
   // What listeners ask before the control is there gets the answer of a gateway that knows nothing yet.
   let gateway: Gateway | undefined;
-  const cache = options.isCaching ? new ResponseCache() : undefined;
+  const cache = options.isCaching ? new ResponseCache({ sharedOrigins: options.sharedOrigins ?? [] }) : undefined;
   // Of its own: the services show theirs to whoever reaches them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, domain);

@@ -296,6 +296,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
       ...{ isCaching: options.isCaching, processRegistry: metrics.registry, busProblem },
       pipelined: environment.PIPELINED_ORIGINS,
+      sharedOrigins: environment.CACHE_SHARED_ORIGINS,
       own: { targets: [...Object.values(listeners).map(behind), net], secret: gatewaySecret },
       log: log.child({ service: 'gateway' }),
     });

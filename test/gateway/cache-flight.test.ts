@@ -16,7 +16,13 @@ function openCache(t: TestContext): ResponseCache {
 function ask(cache: ResponseCache, lines = '', path = '/x', host = 'a.test') {
   const head = readRequestHead(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${lines}\r\n`);
   if ('reason' in head) throw new Error(head.reason);
-  return cache.ask({ head, origin: { host: '127.0.0.1', port: 1 }, target: head.target, isEncrypted: false });
+  return cache.ask({
+    head,
+    origin: { host: '127.0.0.1', port: 1 },
+    target: head.target,
+    isEncrypted: false,
+    address: '127.0.0.1',
+  });
 }
 
 function sinkOf(answer: CacheAnswer | Promise<CacheAnswer>): CacheSink {
@@ -87,7 +93,13 @@ test('after a mutation nobody joins those who asked before it', async (t) => {
   const waiting = ask(cache);
   const post = readRequestHead('POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n');
   if ('reason' in post) throw new Error(post.reason);
-  void cache.ask({ head: post, origin: { host: '127.0.0.1', port: 1 }, target: '/x', isEncrypted: false });
+  void cache.ask({
+    head: post,
+    origin: { host: '127.0.0.1', port: 1 },
+    target: '/x',
+    isEncrypted: false,
+    address: '127.0.0.1',
+  });
   const after = sinkOf(ask(cache));
   const alsoAfter = ask(cache);
   respond(before);

@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { isMutating, keepingOf, MAX_BODY, pathsNamedBy, questionOf, TTL_MS } from '../../transports/cache/rules.ts';
+import {
+  hasTag,
+  isMutating,
+  keepingOf,
+  MAX_BODY,
+  pathsNamedBy,
+  questionOf,
+  TTL_MS,
+} from '../../transports/cache/rules.ts';
 import { readRequestHead } from '../../transports/h1/request-head.ts';
 import { readResponseHead } from '../../transports/h1/response-head.ts';
 
@@ -16,7 +24,13 @@ function requestOf(lines: string[] = [], first = 'GET /x HTTP/1.1', host = 'a.te
 
 function question(lines: string[] = [], first?: string, host?: string) {
   const head = requestOf(lines, first, host);
-  return questionOf({ head, origin: { host: '127.0.0.1', port: 1 }, target: head.target, isEncrypted: false });
+  return questionOf({
+    head,
+    origin: { host: '127.0.0.1', port: 1 },
+    target: head.target,
+    isEncrypted: false,
+    address: '127.0.0.1',
+  });
 }
 
 function responseOf(lines: string[], status = '200 OK') {
@@ -27,7 +41,10 @@ function responseOf(lines: string[], status = '200 OK') {
 
 function keeping(lines: string[], options: { isPersonal?: boolean; delayMs?: number; status?: string } = {}) {
   const { isPersonal = false, delayMs = 0, status } = options;
-  return keepingOf({ isPersonal }, responseOf(['Content-Length: 1', ...lines], status), { wallMs: NOW, delayMs });
+  return keepingOf({ isPersonal, isForAll: false }, responseOf(['Content-Length: 1', ...lines], status), {
+    wallMs: NOW,
+    delayMs,
+  });
 }
 
 test('a browser, curl and fetch take part', () => {
@@ -112,6 +129,7 @@ test('questions are the same only if nothing differs that an origin could see an
       origin: { host: '127.0.0.1', port: Number(port) },
       target: String(target),
       isEncrypted: isEncrypted === true,
+      address: '127.0.0.1',
     });
     return `${asked?.host}|${asked?.path}|${asked?.variant}`;
   };
@@ -121,6 +139,31 @@ test('questions are the same only if nothing differs that an origin could see an
     }),
     { numRuns: 2000 },
   );
+});
+
+test('what says nothing, or varies by what one client sends, is for that client alone', () => {
+  const isShared = (...lines: string[]) => {
+    const kept = keeping(lines);
+    return typeof kept === 'string' ? kept : kept.isShared;
+  };
+  for (const marked of ['Cache-Control: public', 'Cache-Control: s-maxage=9', 'Cache-Control: max-age=9']) {
+    assert.equal(isShared(marked), true, marked);
+    assert.equal(isShared(marked, 'Vary: Accept, Origin'), true, marked);
+    for (const vary of ['User-Agent', 'X-Forwarded-For', 'Accept, DNT'])
+      assert.equal(isShared(marked, `Vary: ${vary}`), false, vary);
+  }
+  assert.equal(isShared('Expires: Sat, 21 Nov 2026 10:00:10 GMT'), true);
+  for (const silent of ['X: y', 'Last-Modified: Sat, 21 Nov 2026 09:00:00 GMT', 'Cache-Control: must-revalidate'])
+    assert.equal(isShared(silent), false, silent);
+});
+
+test('an entity tag is found in If-None-Match by weak comparison, and nothing else is', () => {
+  for (const text of ['"a"', 'W/"a"', '"b", "a"', '"b",W/"a" ', '*', '"b" ,"a,b", "a"'])
+    assert.equal(hasTag(text, '"a"'), true, text);
+  assert.equal(hasTag('"a"', 'W/"a"'), true);
+  for (const text of ['a', '"A"', '"b"', '"a', '"a" "b"', '', '"a,b"', 'w/"a"', '"b"a"'])
+    assert.equal(hasTag(text, '"a"'), false, text);
+  for (const tag of [undefined, '', 'a', '"a" ']) assert.equal(hasTag('"a"', tag), false, tag);
 });
 
 test('what may be kept, and how long', () => {
@@ -150,13 +193,17 @@ test('what may be kept, and how long', () => {
     [['Content-Type: text/event-stream'], 'a stream'],
     [['Vary: Cookie'], 'a Vary that the key does not know'],
     [['Vary: *'], 'a Vary that the key does not know'],
-    [['Vary: X-Forwarded-For'], 'a Vary that the key does not know'],
+    [['Vary: X-Forwarded-For, User-Agent, Sec-CH-UA'], TTL_MS],
     [['Cache-Control: NO-STORE'], 'Cache-Control: no-store'],
     [['Cache-Control: max-age=60,private'], 'Cache-Control: private'],
     [['Cache-Control: max-age=60', 'Cache-Control: no-cache="set-cookie"'], 'Cache-Control: no-cache'],
     [['Cache-Control: max-age=60', 'Surrogate-Control: no-store'], 'Cache-Control: no-store'],
     [['Pragma: no-cache'], 'Pragma: no-cache'],
-    [['Age: 1, 2'], 'an Age that is none'],
+    [['Cache-Control: max-age=60', 'Age: 40, 0'], 20_000],
+    [['Cache-Control: max-age=60', 'Age: 0, 7200'], TTL_MS],
+    [['Cache-Control: max-age=60', 'Age: 45', 'Age: 1'], 15_000],
+    [['Cache-Control: max-age=60', 'Age: soon'], TTL_MS],
+    [['Cache-Control: max-age=60', 'Age: -1'], TTL_MS],
     [['Cache-Control: max-age=60', 'Age: 60'], 'no longer fresh when it came'],
     [['Cache-Control: max-age'], 'no longer fresh when it came'],
     [['Expires: tomorrow'], 'no longer fresh when it came'],
@@ -166,9 +213,12 @@ test('what may be kept, and how long', () => {
     assert.equal(typeof kept === 'string' ? kept : kept.freshMs, expected, lines.join('; '));
   }
   const large = responseOf([`Content-Length: ${MAX_BODY + 1}`]);
-  assert.equal(keepingOf({ isPersonal: false }, large, { wallMs: NOW, delayMs: 0 }), 'a body that is too large');
   assert.equal(
-    keepingOf({ isPersonal: false }, responseOf([]), { wallMs: NOW, delayMs: 0 }),
+    keepingOf({ isPersonal: false, isForAll: false }, large, { wallMs: NOW, delayMs: 0 }),
+    'a body that is too large',
+  );
+  assert.equal(
+    keepingOf({ isPersonal: false, isForAll: false }, responseOf([]), { wallMs: NOW, delayMs: 0 }),
     'a body without an end of its own',
   );
 });

@@ -13,7 +13,7 @@ export const DEVIATIONS: readonly (readonly [tests: RegExp, reason: string])[] =
   [/^cc-request\/ccreq-oic$/, 'only-if-cached is the word of a browser to its own cache'],
   [
     /^(update304|conditional-inm)\//,
-    'no revalidation: what is stale is asked for anew, and conditions are left to the origin',
+    'no revalidation: what is stale is asked for anew, and what is not kept is asked for as it is',
   ],
   [/^conditional-lm\//, 'conditions are left to the origin'],
   [/^(cc-response\/cc-resp-|cc-request\/ccreq-no-cache-)/, 'no revalidation: what is stale is asked for anew'],

@@ -7,6 +7,8 @@ import { fieldsForClients, type Keeping, keepingOf, MAX_BODY, type MoreHarmless,
 
 /** What becomes of it. One call, once. */
 export interface CollectorEvents {
+  /** It may be kept, if it comes whole. `isShared`: for other clients, too. */
+  begun(isShared: boolean): void;
   /** It came whole; `entry` may be kept. */
   done(entry: Entry): void;
   /** It may not be kept, or is not. `isLasting`: neither will the next. */
@@ -65,6 +67,7 @@ export class Collector implements CacheSink {
     this.#began = now;
     this.#reason = response.reason;
     this.#fields = fieldsForClients(response, wallMs);
+    this.#events.begun(keeping.isShared);
     return { ...response, fields: this.#fields };
   }
 
@@ -92,12 +95,14 @@ export class Collector implements CacheSink {
     const body = this.#body;
     const keeping = this.#keeping;
     if (this.#isOver || body === undefined || keeping === undefined) return;
-    const { host, path, variant } = this.#question;
+    const { host, path } = this.#question;
+    const { isShared, ...times } = keeping;
+    const variant = isShared ? this.#question.variant : this.#question.own;
     const whole = body.length === this.#length ? body : copyOf(body.subarray(0, this.#length));
     const entry = new Entry(
       {
         ...{ host, path, variant, reason: this.#reason, fields: this.#fields, body: whole, now: this.#began },
-        ...keeping,
+        ...times,
       },
       () => this.#shared.clock(),
     );

@@ -7,6 +7,8 @@ const JOINED = 16_384;
 /** What an entry costs beside its bytes: objects, buffers, its places in maps and lists, and a map for a host that has no other. Measured in test/gateway/cache-store.test.ts. */
 const OVERHEAD = 1536;
 
+const TOLD_AGAIN = /^(?:cache-control|content-location|date|etag|expires|vary):/i;
+
 /** What an entry is made of. */
 export interface EntryParts {
   readonly host: string;
@@ -26,6 +28,9 @@ export interface EntryParts {
 
 /** One kept response. `clock` is the one of `parts.now`. */
 export class Entry implements CachedAnswer {
+  readonly status = 200;
+  /** Its entity tag, if it has one. */
+  readonly tag: string | undefined;
   readonly host: string;
   readonly path: string;
   readonly variant: string;
@@ -65,6 +70,7 @@ export class Entry implements CachedAnswer {
     this.#body = body;
     let head = `HTTP/1.1 200 ${reason}\r\n`;
     for (const { name, line } of fields) if (name !== 'content-length' && name !== 'age') head += `${line}\r\n`;
+    this.tag = fields.find(({ name }) => name === 'etag')?.value;
     this.#head = Buffer.from(`${head}Content-Length: ${body.length}\r\nAge: `, 'latin1');
     // The head is there twice: by itself, and as it is sent.
     this.size = OVERHEAD + body.length + 2 * this.#head.length + 2 * (host.length + path.length) + variant.length;
@@ -93,6 +99,22 @@ export class Entry implements CachedAnswer {
       this.#wireAge = age;
     }
     return this.#wire;
+  }
+
+  /** The answer to whoever has it already: `304 Not Modified`, with what it may have changed (RFC 9110, section 15.4.5). */
+  notModified(): CachedAnswer {
+    const head = this.#head.toString('latin1');
+    const kept = head.split('\r\n').filter((line) => TOLD_AGAIN.test(line));
+    const start = ['HTTP/1.1 304 Not Modified', ...kept, `Age: ${this.ageAt(this.#clock())}`].join('\r\n');
+    return {
+      status: 304,
+      length: 0,
+      wire: (keepAlive, minor) => {
+        const connection = !keepAlive ? 'Connection: close\r\n' : minor === 0 ? 'Connection: keep-alive\r\n' : '';
+        return [Buffer.from(`${start}\r\n${connection}\r\n`, 'latin1')];
+      },
+      hold: () => () => {},
+    };
   }
 
   hold(): () => void {

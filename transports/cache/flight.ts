@@ -2,10 +2,10 @@
  * Requests for the same that came while the first is under way: they wait for its response instead of asking the origin for each
  * (hazard K10). Nobody waits longer than WAIT_MS from the first on; whoever is let go asks the origin itself.
  */
-import type { CacheAnswer } from '../h1/cache-hook.ts';
+import type { CacheAnswer, CachedAnswer } from '../h1/cache-hook.ts';
 import { type Collecting, Collector } from './collector.ts';
 import type { Entry } from './entry.ts';
-import type { Question } from './rules.ts';
+import { hasTag, type Question } from './rules.ts';
 
 /** How long requests wait for another's response, ms. */
 export const WAIT_MS = 5000;
@@ -18,6 +18,8 @@ interface Follower {
 }
 
 export interface FlightEvents {
+  /** Whether what comes is for all clients. */
+  begun(isShared: boolean): void;
   /** A response that may be kept. */
   entry(entry: Entry): void;
   /** What is asked for here may not be kept; `isLasting`: not the next time either. */
@@ -33,6 +35,8 @@ export class Flight {
   readonly #timer: NodeJS.Timeout;
   #followers: Follower[] = [];
   #leader: Collector;
+  /** Whose alone the response is. */
+  #own: string | undefined;
   #slow: NodeJS.Timeout | undefined;
   #isPaused = false;
   #isOver = false;
@@ -57,6 +61,21 @@ export class Flight {
     });
   }
 
+  /** Whether it may bring what answers a question. */
+  isFor(question: Question): boolean {
+    return this.#own === undefined || this.#own === question.own;
+  }
+
+  /** What comes is for one client alone: all others go, to ask for themselves. */
+  #keepTo(own: string): void {
+    this.#own = own;
+    const [stay, leave] = [true, false].map((stays) =>
+      this.#followers.filter(({ question }) => (question.own === own) === stays),
+    );
+    this.#followers = stay ?? [];
+    for (const { resolve } of leave ?? []) resolve(ON_ITS_OWN);
+  }
+
   /** Lets everybody go, to ask for themselves. The first one's response is still kept if it may be. */
   release(): void {
     if (this.#isOver) return;
@@ -69,6 +88,10 @@ export class Flight {
 
   #lead(question: Question): Collector {
     const leader: Collector = new Collector(question, this.#shared, {
+      begun: (isShared) => {
+        this.#events.begun(isShared);
+        if (!isShared) this.#keepTo(question.own);
+      },
       done: (entry) => {
         this.#events.entry(entry);
         this.#share(entry);
@@ -98,7 +121,7 @@ export class Flight {
     this.release();
     const now = this.#shared.clock();
     for (const { question, resolve } of followers)
-      resolve(answers(question, entry, now) ? { kind: 'hit', answer: entry } : ON_ITS_OWN);
+      resolve(answers(question, entry, now) ? { kind: 'hit', answer: given(question, entry) } : ON_ITS_OWN);
   }
 
   /** The first is gone without a response: the next that waits takes its place. */
@@ -139,11 +162,17 @@ export class Flight {
 /** Whether an entry may answer a question at `now` (monotonic ms). */
 export function answers(question: Question, entry: Entry, now: number): boolean {
   return (
+    (entry.variant === question.variant || entry.variant === question.own) &&
     entry.expiresAt > now &&
     entry.expiresAt - now >= 1000 * question.minFresh &&
     entry.ageAt(now) <= question.maxAge &&
     (entry.isPublic || !question.isPersonal)
   );
+}
+
+/** What is sent of an entry: nothing of its body to whoever has it. */
+export function given({ ifNoneMatch }: Question, entry: Entry): CachedAnswer {
+  return ifNoneMatch !== undefined && hasTag(ifNoneMatch, entry.tag) ? entry.notModified() : entry;
 }
 
 const ON_ITS_OWN: CacheAnswer = { kind: 'forward' };

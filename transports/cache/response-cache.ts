@@ -1,11 +1,19 @@
 /** The gateway's response cache (interface section 4.5), as exchanges see it. docs/gateway-cache.md says what it keeps. */
 import { LRUCache } from 'lru-cache';
-import { type CacheAnswer, type CacheHook, type CacheRequest, type CacheSink, FORWARD } from '../h1/cache-hook.ts';
+import type { UpstreamAddress } from '../../proto/gateway.ts';
+import {
+  type CacheAnswer,
+  type CachedAnswer,
+  type CacheHook,
+  type CacheRequest,
+  type CacheSink,
+  FORWARD,
+} from '../h1/cache-hook.ts';
 import type { RequestHead } from '../h1/request-head.ts';
 import type { ResponseHead } from '../h1/response-head.ts';
 import { type Collecting, Collector } from './collector.ts';
 import type { Entry } from './entry.ts';
-import { answers, Flight } from './flight.ts';
+import { answers, Flight, given } from './flight.ts';
 import { isMutating, pathsNamedBy, type Question, questionOf } from './rules.ts';
 import { CacheStore, type StoreOptions } from './store.ts';
 
@@ -25,6 +33,8 @@ const COUNTERS = 4096;
 export interface ResponseCacheOptions extends StoreOptions {
   /** Names of request fields that do not choose what a request gets, beside the known ones (rules.ts). */
   readonly harmlessFields?: readonly string[];
+  /** Origins of which the operator says that they answer all clients alike, whatever their answers say; `all`: every one. */
+  readonly sharedOrigins?: readonly UpstreamAddress[] | 'all';
   /** Monotonic ms; for tests. */
   readonly clock?: () => number;
   /** Unix ms; for tests. */
@@ -55,6 +65,9 @@ export class ResponseCache implements CacheHook {
   readonly #flights = new Map<string, { readonly flight: Flight; readonly mutations: number }>();
   /** When the response was last looked at, by the question's key. */
   readonly #passes: LRUCache<string, number>;
+  /** Questions whose answers were for one client alone: each client's is then a question of its own. */
+  readonly #apart: LRUCache<string, true>;
+  readonly #isForAll: (origin: UpstreamAddress) => boolean;
   readonly #mutations = new Uint32Array(COUNTERS);
   readonly #collecting = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
@@ -71,6 +84,11 @@ export class ResponseCache implements CacheHook {
     const { harmlessFields, clock = () => performance.now(), wall = () => Date.now() } = options;
     this.#store = new CacheStore(options);
     this.#passes = new LRUCache({ max: PASSES, ttl: PASS_MS });
+    this.#apart = new LRUCache({ max: PASSES, ttl: PASS_MS });
+    const { sharedOrigins = [] } = options;
+    const forAll = new Set(sharedOrigins === 'all' ? [] : sharedOrigins.map(({ host, port }) => `${host}:${port}`));
+    this.#isForAll =
+      sharedOrigins === 'all' ? () => true : ({ host, port }) => forAll.size > 0 && forAll.has(`${host}:${port}`);
     this.#shared = {
       clock,
       wall,
@@ -85,14 +103,19 @@ export class ResponseCache implements CacheHook {
   ask(request: CacheRequest): CacheAnswer | Promise<CacheAnswer> {
     const { head } = request;
     if (isMutating(head.method)) return { kind: 'forward', sink: this.#evicting(head) };
-    const question = questionOf(request, this.#shared.more);
+    const question = questionOf(request, this.#shared.more, this.#isForAll(request.origin));
     if (question === undefined || this.#isClosed) {
       this.#bypasses++;
       return FORWARD;
     }
     const now = this.#shared.clock();
-    const found = question.reads ? this.#store.get(question.host, question.path, question.variant, now) : undefined;
-    if (found !== undefined && answers(question, found, now)) return this.#hit(found);
+    const found = question.reads ? this.#find(question, now) : undefined;
+    if (found !== undefined) return this.#hit(given(question, found));
+    // What the origin makes of a condition is for whoever asked.
+    if (question.ifNoneMatch !== undefined) {
+      this.#bypasses++;
+      return FORWARD;
+    }
     this.#misses++;
     return this.#miss(question);
   }
@@ -113,7 +136,15 @@ export class ResponseCache implements CacheHook {
     this.#store.clear();
   }
 
-  #hit(answer: Entry): CacheAnswer {
+  #find(question: Question, now: number): Entry | undefined {
+    for (const variant of [question.variant, question.own]) {
+      const found = this.#store.get(question.host, question.path, variant, now);
+      if (found !== undefined && answers(question, found, now)) return found;
+    }
+    return undefined;
+  }
+
+  #hit(answer: CachedAnswer): CacheAnswer {
     this.#hits++;
     this.#bytesSent += answer.length;
     return { kind: 'hit', answer };
@@ -122,7 +153,13 @@ export class ResponseCache implements CacheHook {
   #miss(question: Question): CacheAnswer | Promise<CacheAnswer> {
     const counter = counterOf(question.host, question.path);
     const mutations = this.#mutations[counter] ?? 0;
-    const key = `${question.isPersonal ? 'p' : ''} ${question.host}${question.path}\n${question.variant}`;
+    const who = `${question.isPersonal ? 'p' : ''} ${question.host}${question.path}\n`;
+    const all = `${who}${question.variant}`;
+    const key = this.#apart.has(all) ? `${who}${question.own}` : all;
+    const begun = (isShared: boolean) => {
+      if (isShared) this.#apart.delete(all);
+      else this.#apart.set(all, true);
+    };
     const keep = (entry: Entry) => {
       this.#passes.delete(key);
       // What changed meanwhile may not show in it.
@@ -133,7 +170,7 @@ export class ResponseCache implements CacheHook {
       if (isLasting) this.#passes.set(key, this.#shared.clock());
     };
     const current = this.#flights.get(key);
-    if (question.reads && current !== undefined && current.mutations === mutations) {
+    if (question.reads && current?.mutations === mutations && current.flight.isFor(question)) {
       this.#waited++;
       return current.flight.join(question).then((answer) => {
         if (answer.kind === 'hit') {
@@ -151,11 +188,12 @@ export class ResponseCache implements CacheHook {
       return {
         kind: 'forward',
         sink: new Collector(question, this.#shared, {
-          ...{ done: keep, passed, failed: nothing, aborted: nothing, paused: nothing },
+          ...{ begun, done: keep, passed, failed: nothing, aborted: nothing, paused: nothing },
         }),
       };
     }
     const flight = new Flight(question, this.#shared, {
+      begun,
       entry: keep,
       passed,
       over: () => {

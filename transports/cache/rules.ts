@@ -20,6 +20,12 @@ export interface Question {
   readonly path: string;
   /** What else an answer may hang on: scheme, port, origin, and the fields that choose a representation. */
   readonly variant: string;
+  /** That, with all else an origin sees of this very client: its address, program and page. What an origin does not say is for all is kept under this. */
+  readonly own: string;
+  /** The operator says of this origin that its answers are for all clients alike. */
+  readonly isForAll: boolean;
+  /** Entity tags that the client has, as it wrote them (RFC 9110, section 13.1.2). */
+  readonly ifNoneMatch: string | undefined;
   /** Only what is meant for everybody may answer it, or be kept from it. */
   readonly isPersonal: boolean;
   /** Whether a stored response may answer it at all. */
@@ -69,6 +75,13 @@ const HARMLESS = new Set([
   ...['sec-ch-ua', 'sec-ch-ua-mobile', 'sec-ch-ua-platform'],
 ]);
 
+/** Those of them that an origin sees, and may answer by: part of what is kept for one client alone. */
+const SEEN = new Set([
+  ...['user-agent', 'referer', 'upgrade-insecure-requests', 'dnt', 'sec-gpc', 'priority'],
+  ...['sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-user', 'sec-fetch-dest'],
+  ...['sec-ch-ua', 'sec-ch-ua-mobile', 'sec-ch-ua-platform'],
+]);
+
 /** A client's word in these is dropped before the origin sees it (transports/h1/write-heads.ts). */
 const DROPPED = /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip)$/;
 
@@ -79,9 +92,9 @@ const MAX_VALUE = 1024;
 /** Names, beside the known ones, of request fields that do not choose what a request gets. */
 export type MoreHarmless = ReadonlySet<string>;
 
-/** The question of a request; undefined when the cache has nothing to do with it. */
-export function questionOf(request: CacheRequest, more?: MoreHarmless): Question | undefined {
-  const { head, origin, target, isEncrypted } = request;
+/** The question of a request; undefined when the cache has nothing to do with it. `isForAll`: what the operator says of its origin. */
+export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll = false): Question | undefined {
+  const { head, origin, target, isEncrypted, address } = request;
   if (head.method !== 'GET' || head.framing.kind !== 'none' || head.upgrade.length > 0 || head.expectsContinue)
     return undefined;
   if (head.host === '' || head.target.includes('?')) return undefined;
@@ -89,6 +102,9 @@ export function questionOf(request: CacheRequest, more?: MoreHarmless): Question
   let accept = '';
   let language = '';
   let encoding = '';
+  let seen = '';
+  let ifNoneMatch: string | undefined;
+  let since = false;
   let isPersonal = false;
   let control: string[] | undefined;
   let isPragma = false;
@@ -125,13 +141,23 @@ export function questionOf(request: CacheRequest, more?: MoreHarmless): Question
       case 'user-agent':
       case 'referer':
         if (value.length > MAX_VALUE || UNQUIET.test(value)) return undefined;
+        seen += `${name}:${value}\n`;
+        break;
+      case 'if-none-match':
+        ifNoneMatch = ifNoneMatch === undefined ? value : `${ifNoneMatch},${value}`;
+        break;
+      case 'if-modified-since':
+        since = true;
         break;
       default:
         if (!HARMLESS.has(name) && !DROPPED.test(name) && !more?.has(name)) return undefined;
         if (value.length > MAX_VALUE) return undefined;
+        if (SEEN.has(name)) seen += `${name}:${value}\n`;
     }
   }
-  if (accept.length + language.length > MAX_VALUE) return undefined;
+  if (accept.length + language.length + (ifNoneMatch?.length ?? 0) > MAX_VALUE) return undefined;
+  // A date counts for nothing beside entity tags (RFC 9110, section 13.1.3); alone it is for the origin.
+  if (since && ifNoneMatch === undefined) return undefined;
   const codings = codingsOf(encoding);
   if (codings === undefined) return undefined;
 
@@ -146,7 +172,23 @@ export function questionOf(request: CacheRequest, more?: MoreHarmless): Question
     if (directives.has('no-cache') || maxAge === 0) reads = false;
   } else if (isPragma) reads = false;
   const variant = `${isEncrypted ? 's' : ''}:${head.port ?? ''} ${origin.host}:${origin.port}${target}\n${codings}\n${language}\n${accept}`;
-  return { host: head.host, path: head.target, variant, isPersonal, reads, maxAge, minFresh };
+  const own = `${variant}\n${address}\n${seen}`;
+  return {
+    ...{ host: head.host, path: head.target, variant, own, isForAll },
+    ...{ isPersonal, reads, maxAge, minFresh, ifNoneMatch },
+  };
+}
+
+const TAG = /(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/;
+const TAGS = new RegExp(`^${TAG.source}(?:[ \\t]*,[ \\t]*${TAG.source})*$`);
+
+/** Whether an If-None-Match holds an entity tag, by weak comparison (RFC 9110, sections 8.8.3.2 and 13.1.2). */
+export function hasTag(ifNoneMatch: string, tag: string | undefined): boolean {
+  const text = ifNoneMatch.trim();
+  if (text === '*') return true;
+  const [whole, opaque] = TAG.exec(tag ?? '') ?? [];
+  if (whole !== tag || opaque === undefined || !TAGS.test(text)) return false;
+  return text.match(/"[^"]*"/g)?.some((one) => one === opaque) ?? false;
 }
 
 /** A cookie called `token`, however it is quoted or parted from others. */
@@ -184,6 +226,8 @@ export interface Keeping {
   readonly ageMs: number;
   /** Whether it may answer, and come from, requests with a cookie. */
   readonly isPublic: boolean;
+  /** Whether it may answer other clients. */
+  readonly isShared: boolean;
 }
 
 /** When a response came. */
@@ -203,7 +247,7 @@ const MAX_VARY = 20;
 
 /** Whether a response to `question` may be kept, and for how long; a string says why not. */
 export function keepingOf(
-  question: Pick<Question, 'isPersonal'>,
+  question: Pick<Question, 'isPersonal' | 'isForAll'>,
   response: ResponseHead,
   { wallMs, delayMs }: Timing,
   more?: MoreHarmless,
@@ -222,7 +266,8 @@ export function keepingOf(
   if (values.has('set-cookie') || values.has('set-cookie2')) return 'a Set-Cookie';
   if (values.has('content-range')) return 'a part of a whole';
   if (values.get('content-type')?.some((type) => STREAMS.test(type))) return 'a stream';
-  if (!variesByKey(values.get('vary') ?? [], more)) return 'a Vary that the key does not know';
+  const varies = variesBy(values.get('vary') ?? [], more);
+  if (varies === undefined) return 'a Vary that the key does not know';
 
   const controls = CONTROLS.map((name) => directivesOf(values.get(name) ?? []));
   for (const directives of controls)
@@ -241,27 +286,32 @@ export function keepingOf(
   const said = lifetimes.filter((seconds) => seconds !== undefined);
   const lifetimeMs = said.length > 0 ? 1000 * Math.min(...said) : TTL_MS;
   // In doubt it is older (RFC 9111, section 4.2.3). Dates tell whole seconds.
-  const ages = (values.get('age') ?? []).map((text) => secondsOf(text));
-  if (ages.length > 1 || ages.some(Number.isNaN)) return 'an Age that is none';
+  // Of an Age with several members the first counts, and one that is none says nothing (RFC 9111, section 5.1).
+  const age = secondsOf((values.get('age') ?? []).join(',').split(',', 1)[0]?.trim() ?? '');
   const apparentMs = 1000 * Math.floor((wallMs - Math.min(wallMs, ...dates)) / 1000);
-  const ageMs = Math.max(apparentMs, 1000 * Math.max(0, ...ages) + delayMs);
+  const ageMs = Math.max(apparentMs, 1000 * (age || 0) + delayMs);
   const freshMs = Math.min(TTL_MS, lifetimeMs - ageMs);
   // A second is the least that headers can tell.
-  return freshMs < 1000 ? 'no longer fresh when it came' : { freshMs, ageMs, isPublic };
+  if (freshMs < 1000) return 'no longer fresh when it came';
+  // What an origin says nothing of may hang on all that it sees, the client's address too.
+  const isMarked = isPublic || said.length > 0 || question.isForAll;
+  return { freshMs, ageMs, isPublic, isShared: isMarked && varies === 'variant' };
 }
 
 /**
- * Whether all that a response varies by is in the key, or in no request that takes part: those have no fields but the harmless, the
- * keyed, and the dropped ones, in whose place the origin sees the gateway's.
+ * Where all is that a response varies by: in the variant, or in no request that takes part (those have no fields but the harmless, the
+ * keyed, and the dropped ones); in what is kept for one client alone; or, undefined, nowhere.
  */
-function variesByKey(vary: readonly string[], more: MoreHarmless | undefined): boolean {
+function variesBy(vary: readonly string[], more: MoreHarmless | undefined): 'variant' | 'own' | undefined {
   const names = vary.flatMap(listOf);
-  if (names.length > MAX_VARY) return false;
-  return names.every(
-    (name) =>
-      KEYED.some((keyed) => keyed === name) ||
-      (name !== '*' && !HARMLESS.has(name) && !DROPPED.test(name) && !more?.has(name)),
-  );
+  if (names.length > MAX_VARY) return undefined;
+  let where: 'variant' | 'own' = 'variant';
+  for (const name of names) {
+    if (KEYED.some((keyed) => keyed === name)) continue;
+    if (SEEN.has(name) || DROPPED.test(name)) where = 'own';
+    else if (name === '*' || name === 'if-none-match' || HARMLESS.has(name) || more?.has(name)) return undefined;
+  }
+  return where;
 }
 
 /** Fields of a kept response that are not sent on: the first is put anew, and the others are no word for those behind us. */

@@ -5,7 +5,7 @@ import { Order } from './order.ts';
 /** Interface section 4.5. */
 export const CAPACITY = 500_000_000;
 /** Answers to one `host:path`. */
-const MAX_VARIANTS = 8;
+const MAX_VARIANTS = 32;
 /** Entries looked at in one go of a cleanup. */
 const SLICE = 5000;
 

@@ -10,6 +10,8 @@ export interface CacheRequest {
   /** Path and query that the origin is asked for. */
   readonly target: string;
   readonly isEncrypted: boolean;
+  /** Of the client, as the origin is told. */
+  readonly address: string;
 }
 
 /** Is shown the one response of a forwarded request. After `end`, `fail` or `abort` nothing follows. */
@@ -33,6 +35,7 @@ export type FailureStatus = 502 | 503 | 504;
 
 /** A stored response. What it gives is shared by many clients: never to be written to. */
 export interface CachedAnswer {
+  readonly status: 200 | 304;
   /** Bytes of its body. */
   readonly length: number;
   /** Head and body as they are sent now, in one buffer or two. */

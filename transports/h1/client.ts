@@ -164,7 +164,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     }
     const { isEncrypted } = this.#context;
     const { forward, target } = decision;
-    const asked = this.#context.cache?.ask({ head, origin: forward, target, isEncrypted }) ?? FORWARD;
+    const asked =
+      this.#context.cache?.ask({ head, origin: forward, target, isEncrypted, address: this.#address }) ?? FORWARD;
     if (asked instanceof Promise) void asked.then((later) => this.#asked(head, decision, later));
     else this.#asked(head, decision, asked);
   }

@@ -8,7 +8,7 @@ const PART = 65_536;
 
 /** Takes the place of an exchange: `start`, `resume` when the client takes more, `abort` when it is gone. */
 export class Replay {
-  readonly sent: Sent = { status: 200, bytes: 0 };
+  readonly sent: Sent;
   readonly hasResponded = true;
   readonly #client: ExchangeClient;
   readonly #answer: CachedAnswer;
@@ -20,6 +20,7 @@ export class Replay {
   constructor(client: ExchangeClient, answer: CachedAnswer, keepAlive: boolean) {
     this.#client = client;
     this.#answer = answer;
+    this.sent = { status: answer.status, bytes: 0 };
     this.#keepAlive = keepAlive;
   }
 
