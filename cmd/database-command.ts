@@ -128,7 +128,7 @@ function urlOf({
   database,
 }: {
   socketDir: string;
-  port: number;
+  port?: number;
   user: string;
   database: string;
 }): string {

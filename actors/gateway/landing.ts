@@ -86,7 +86,7 @@ export function landingPage({ domain, port, sshPort, has }: Landing): ProxyReply
 <pre><code>curl -s ${at('auth')}/api/login \\
   -d '{"username":"NAME","password":"PASSWORD"}'</code></pre>
 <p>The reply holds a token; send it with each request as <code>Authorization: Bearer TOKEN</code>.</p>
-<p class="note">If curl does not trust the certificate, ask for the platform’s <code>ca.pem</code> and add <code>--cacert ca.pem</code>.</p>
+<p class="note">If curl or your browser does not trust the certificate, ask whoever runs this platform for <code>ca.pem</code> of its data folder. Give it to curl with <code>--cacert ca.pem</code>, and to a browser as a certificate authority in its settings (Firefox: Settings, Certificates, View Certificates, Authorities, Import; Chrome: Settings, Security, Manage certificates).</p>
 
 <h2>Be inside a container</h2>
 <p>With an SSH key that you added to your account and chose for the container:</p>

@@ -52,7 +52,7 @@ test('every bad value is named with what was expected, and never shown', () => {
     DOCKER_HOST: ['tcp://secret-7', /DOCKER_HOST: tcp:\/\/ without TLS is for this machine only/],
     CONTAINER_SUBNETS: ['8.8.8.0/24', /CONTAINER_SUBNETS: must be private addresses in the form 10\.192\.0\.0\/10/],
     EGRESS_ALLOW: ['10.1.2.3/24', /EGRESS_ALLOW: must be at most 64 IPv4 networks or addresses such as/],
-    SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 24h/],
+    SESSION_TTL: ['secret-8', /SESSION_TTL: must be a time such as 90m, 24h or 7d/],
     LOG_LEVEL: ['secret-9', /LOG_LEVEL: must be one of debug, info, warn, error/],
     REGISTRY_HOST: ['https://secret-10', /REGISTRY_HOST: must be a host name/],
     REGISTRY_ISSUER: ['secret 11', /REGISTRY_ISSUER: must be 1 to 256 visible characters/],
