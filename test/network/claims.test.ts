@@ -70,7 +70,7 @@ test('a proven zone takes the name from a pending claim at once', async (t) => {
 test('of proofs at once one wins', async (t) => {
   const world = await openWorld(t);
   const people = await Promise.all(Array.from({ length: 5 }, () => world.person()));
-  const claims = [];
+  const claims: Record<string, unknown>[] = [];
   for (const person of people) claims.push(await world.map(person, 'www.example.org'));
   await world.dns.set(...claims.map(({ verify_token }) => `_svc-verify.www TXT "${verify_token}"`));
   await Promise.all(people.map((person, i) => verify(world, person, claims[i] ?? {})));
