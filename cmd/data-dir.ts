@@ -123,6 +123,18 @@ export function openSecrets(dir: string, environment: Environment): Secrets {
   return { jwtSecret, encryptionKey };
 }
 
+/** The same for a process that can do without the encryption key: where nobody gave one, none is made, since it would open nothing. */
+export function openGivenSecrets(
+  dir: string,
+  environment: Environment,
+): Omit<Secrets, 'encryptionKey'> & { readonly encryptionKey: KeyObject | undefined } {
+  const isGiven = environment.ENCRYPTION_KEY !== undefined || existsSync(join(dir, 'encryption-key'));
+  // One that is kept nowhere stands in its place, so that the rest is read as ever.
+  const stand = { ...environment, ENCRYPTION_KEY: randomBytes(32).toString('base64') };
+  const secrets = openSecrets(dir, isGiven ? environment : stand);
+  return { ...secrets, encryptionKey: isGiven ? secrets.encryptionKey : undefined };
+}
+
 /** Reads the file, or writes it whole: a link into place, so that of two starts at once one wins and both read the same. */
 function keep(path: string, make: () => string): string {
   const existing = read(path);

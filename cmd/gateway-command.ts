@@ -1,7 +1,8 @@
 /** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section 4.5). */
+import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type NewRoute, routesFileSchema } from '../proto/routes.ts';
-import { openDb } from '../storage/db.ts';
+import { type Db, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
@@ -13,7 +14,7 @@ import { callersOf } from './callers.ts';
 import { certificateOf } from './certificates.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
-import { dataDirInUse, openDataDir, openSecrets } from './data-dir.ts';
+import { dataDirInUse, openDataDir, openGivenSecrets } from './data-dir.ts';
 import { databaseServer } from './database.ts';
 import { openGateway, serviceRoutes } from './gateway.ts';
 import { openKubernetes } from './kubernetes.ts';
@@ -84,9 +85,9 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
     if (installation === undefined || (dockerHost === undefined && !isKubernetes))
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
-    const { encryptionKey, jwtSecret } = openSecrets(dataDir, environment);
-    const { keys } = await platformKeys(db, encryptionKey);
-    const sshKeys = { host: await sshHostKeys(db, encryptionKey), platform: keys.privateKey };
+    const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
+    if (encryptionKey === undefined) log.warn({}, WITHOUT_KEY);
+    const sshKeys = encryptionKey === undefined ? undefined : await openSshKeys(db, encryptionKey);
     const engine =
       dockerHost === undefined
         ? await openKubernetes(environment, { installation, log, onProgress: () => {} })
@@ -137,7 +138,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, ports: gateway.ports, domain })}\n`
-        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ${https}, SSH ${ssh}.\n`,
+        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ${https}${sshKeys === undefined ? '' : `, SSH ${ssh}`}.\n${sshKeys === undefined ? `${WITHOUT_KEY}\n` : ''}`,
     );
     await told.signalled;
     gateway.gateway.drain();
@@ -148,6 +149,15 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     await shipped.close();
     told.forget();
   }
+}
+
+/** What is said where ENCRYPTION_KEY is not given. */
+const WITHOUT_KEY =
+  'Without ENCRYPTION_KEY these are off here: SSH login to containers, the DNS provider, certificates of mapped hostnames.';
+
+async function openSshKeys(db: Db, encryptionKey: KeyObject) {
+  const { keys } = await platformKeys(db, encryptionKey);
+  return { host: await sshHostKeys(db, encryptionKey), platform: keys.privateKey };
 }
 
 /** `<address>` or `<address>:<port>`; without a port 80. */

@@ -37,8 +37,8 @@ export interface GatewayOptions {
   readonly host: string;
   readonly ports: GatewayPorts;
   readonly certificate: Pick<LiveCertificate, 'context'>;
-  /** Private keys of the SSH server, and the platform's, which opens containers. */
-  readonly sshKeys: { readonly host: readonly string[]; readonly platform: string };
+  /** Private keys of the SSH server, and the platform's, which opens containers; undefined: there is no SSH here. */
+  readonly sshKeys: { readonly host: readonly string[]; readonly platform: string } | undefined;
   readonly fileRoutes: readonly StaticRoute[];
   /** Routes to the services of this process, which it prefers to another's. */
   readonly ownRoutes?: readonly NewRoute[] | undefined;
@@ -85,20 +85,23 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   // Of its own: the services show theirs to whoever reaches them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, domain);
-  const ssh = new SshGateway({
-    hostKeys: options.sshKeys.host,
-    containers: {
-      dial: engine.dial.bind(engine),
-      privateKey: async () => options.sshKeys.platform,
-      username: 'root',
+  const { sshKeys } = options;
+  const ssh =
+    sshKeys &&
+    new SshGateway({
+      hostKeys: sshKeys.host,
+      containers: {
+        dial: engine.dial.bind(engine),
+        privateKey: async () => sshKeys.platform,
+        username: 'root',
+        log,
+      },
+      door: {
+        ask: async (question) => gateway?.ssh.ask(question) ?? { kind: 'unavailable' },
+        adopt: (connection) => gateway?.ssh.adopt(connection),
+      },
       log,
-    },
-    door: {
-      ask: async (question) => gateway?.ssh.ask(question) ?? { kind: 'unavailable' },
-      adopt: (connection) => gateway?.ssh.adopt(connection),
-    },
-    log,
-  });
+    });
   /** The certificate of a name that TLS is ended for. */
   const certified = (decision: NameDecision, name: string | undefined, isChallenge: boolean) => {
     if (typeof decision === 'object') return decision;

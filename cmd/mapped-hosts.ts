@@ -17,7 +17,7 @@ import { findAddresses } from '../transports/dns/addresses.ts';
 import { certificateMetrics } from './certificate-metrics.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
-import { type MappedTls, mappedTls } from './mapped-tls.ts';
+import { type MappedTls, mappedTls, NO_TLS } from './mapped-tls.ts';
 
 /** The largest public authority. Naming an address to reach the operator by accepts its terms. */
 const PUBLIC_DIRECTORY = 'https://acme-v02.api.letsencrypt.org/directory';
@@ -57,7 +57,8 @@ export interface MappedHosts {
 export async function openMappedHosts(options: {
   readonly system: SystemRef;
   readonly db: Db;
-  readonly sealKey: KeyObject;
+  /** Without it nothing is ordered here, and no certificate opens: HTTPS of mapped hosts is refused. */
+  readonly sealKey: KeyObject | undefined;
   readonly authority: CertificateAuthority | undefined;
   readonly log: Log;
   /** Shown on the gateway's `/metrics`. */
@@ -70,15 +71,16 @@ export async function openMappedHosts(options: {
   const { system, db, sealKey, authority, log, registry, dns, leaseMs, lookMs } = options;
   const news = networkNews(db);
   const numbers = certificateNumbers();
-  certificateMetrics(registry, { db, numbers, directoryUrl: authority?.directoryUrl });
-  const tls = mappedTls(db, sealKey, log);
+  if (sealKey !== undefined) certificateMetrics(registry, { db, numbers, directoryUrl: authority?.directoryUrl });
+  const tls = sealKey === undefined ? NO_TLS : mappedTls(db, sealKey, log);
   const own = {
     ...(leaseMs === undefined ? {} : { leaseMs }),
     ...(lookMs === undefined ? {} : { lookMs }),
   };
-  await startTree(system, 'network-certificates', {
-    certificates: (parent) => startCertificates(parent, { db, log, sealKey, authority, news, numbers, dns, ...own }),
-  });
+  if (sealKey !== undefined)
+    await startTree(system, 'network-certificates', {
+      certificates: (parent) => startCertificates(parent, { db, log, sealKey, authority, news, numbers, dns, ...own }),
+    });
   return {
     mappings: {
       read: async () =>

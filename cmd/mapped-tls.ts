@@ -19,6 +19,13 @@ export interface MappedTls {
 
 const NONE_YET = { refuse: 'internal_error' } as const;
 
+/** Where no key opens certificates. */
+export const NO_TLS: MappedTls = {
+  certificate: () => NONE_YET,
+  challenge: async () => 'refuse',
+  close: async () => {},
+};
+
 /** Makes it. A certificate that is replaced is used from the next handshake on, on every gateway. */
 export function mappedTls(db: Db, sealKey: KeyObject, log: Log): MappedTls {
   const served = new ServedCertificates((hostname) => servedCertificate(db, hostname, sealKey));

@@ -45,8 +45,8 @@ export interface GatewayListenerOptions {
   readonly host: string;
   /** 0 takes any free port. */
   readonly ports: { readonly http: number; readonly https: number; readonly ssh: number };
-  /** Serves SSH on its port, and where first bytes say that it is spoken. */
-  readonly ssh: Pick<SshGateway, 'serve' | 'close'>;
+  /** Serves SSH on its port, and where first bytes say that it is spoken; undefined: nobody does. */
+  readonly ssh: Pick<SshGateway, 'serve' | 'close'> | undefined;
   readonly route: Route;
   readonly decideName: (
     serverName: string | undefined,
@@ -137,9 +137,11 @@ export class GatewayListeners {
       listeners.#https = await listeners.#listenWires(host, ports.https, (wire, address) =>
         listeners.#front(listeners.ports.https).accept(wire, address),
       );
-      listeners.#ssh = await listeners.#listen(host, ports.ssh, (socket, address) =>
-        options.ssh.serve(socket, address, undefined),
-      );
+      const { ssh } = options;
+      if (ssh !== undefined)
+        listeners.#ssh = await listeners.#listen(host, ports.ssh, (socket, address) =>
+          ssh.serve(socket, address, undefined),
+        );
       return listeners;
     } catch (error) {
       await listeners.close(0);
@@ -212,7 +214,7 @@ export class GatewayListeners {
     const closing = [this.#http, this.#https, this.#ssh, ...this.#ingress.values()].map((listener) =>
       listener?.close(),
     );
-    await Promise.all([this.#proxy.close(graceMs), this.#options.ssh.close()]);
+    await Promise.all([this.#proxy.close(graceMs), this.#options.ssh?.close()]);
     for (const end of this.#long.keys()) end();
     this.#upstreams.close();
     await Promise.all(closing);
@@ -237,7 +239,7 @@ export class GatewayListeners {
       (protocol, bytes) => {
         if (protocol === 'http') this.#proxy.serve(socket, port, address, bytes);
         else if (protocol === 'tls') this.#front(port).accept(wireOf(socket), address, bytes);
-        else if (protocol === 'ssh') {
+        else if (protocol === 'ssh' && this.#options.ssh !== undefined) {
           socket.unshift(bytes);
           this.#options.ssh.serve(socket, address, port);
         } else socket.destroy();
