@@ -103,6 +103,14 @@ const pipelinedOrigins = z
   )
   .transform((targets) => targets.map(addressOf));
 
+/** A host that others reach this process at. */
+const advertised = z
+  .string()
+  .refine(
+    (host) => targetSchema.safeParse(`${host}:1`).success,
+    'must be a name or an address without a port, IPv6 in brackets',
+  );
+
 /** The same, or all of them. */
 const sharedOrigins = z.union([z.literal('all'), pipelinedOrigins]);
 
@@ -180,6 +188,7 @@ const variables = z.object({
     .optional(),
   PIPELINED_ORIGINS: pipelinedOrigins.optional(),
   CACHE_SHARED_ORIGINS: sharedOrigins.optional(),
+  ADVERTISE_ADDRESS: advertised.optional(),
   ACME_DIRECTORY_URL: url('https'),
   ACME_CA_FILE: text,
   ACME_EMAIL: z

@@ -10,7 +10,7 @@ import { addressOf, type NewRoute, type StaticRoute } from '../proto/routes.ts';
 import { computeNews } from '../storage/compute/news.ts';
 import type { Db } from '../storage/db.ts';
 import { openPorts, wantedContainers } from '../storage/gateway/open-ports.ts';
-import { replaceManagedRoutes } from '../storage/gateway/routes.ts';
+import { replaceManagedRoutes, setNodeRoutes } from '../storage/gateway/routes.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { ResponseCache, type ResponseCacheOptions } from '../transports/cache/response-cache.ts';
 import { type FrontProxies, GatewayListeners } from '../transports/gateway/listeners.ts';
@@ -281,7 +281,14 @@ function prefixOf(path: string): string {
   return `/${(variable < 0 ? segments : segments.slice(0, variable)).join('/')}`;
 }
 
-/** Writes them down for all gateways. */
-export function installServiceRoutes(db: Db, domain: string, services: readonly RoutedService[]): Promise<void> {
-  return replaceManagedRoutes(db, serviceRoutes(domain, services));
+/** Writes them down for all gateways: as those of the node `id`, which count while it lives, and for whoever lists them. */
+export async function installServiceRoutes(
+  db: Db,
+  id: string,
+  domain: string,
+  services: readonly RoutedService[],
+): Promise<void> {
+  const routes = serviceRoutes(domain, services);
+  await replaceManagedRoutes(db, routes);
+  await setNodeRoutes(db, id, routes);
 }

@@ -46,6 +46,8 @@ export interface MembershipOptions {
 
 /** The membership of a process that has not joined yet. */
 export interface Membership {
+  /** The node's. */
+  readonly id: string;
   /** Where services place their entities. */
   readonly home: Home;
   /** Begins to hold entities; resolves once it holds what was free. After all kinds were placed. Throws CliError as `openMembership`. */
@@ -76,6 +78,7 @@ export async function openMembership(options: MembershipOptions): Promise<Member
     const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}` };
     const cluster = new Cluster({ parent: system, self, store, bus, log, timings });
     return {
+      id,
       home: cluster,
       async join() {
         await cluster.join();

@@ -15,6 +15,7 @@ import type { HttpServer } from '../proto/http.ts';
 import type { MetricsSource } from '../proto/metrics-source.ts';
 import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
+import { addressOf as targetAddress } from '../proto/routes.ts';
 import type { Service } from '../proto/service.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
@@ -278,8 +279,14 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       { name: 'monitor', endpoints: monitor.service.endpoints, target: behind(listeners.monitor) },
       { name: 'notify', endpoints: notify.endpoints, target: behind(listeners.notify) },
     ];
-    // For gateways that run alone; of several processes that do this the last one is told of.
-    await installServiceRoutes(db, domain, routed);
+    // For gateways that run alone: they follow the processes that live.
+    const { ADVERTISE_ADDRESS: advertised } = environment;
+    const outside = routed.map((one) =>
+      advertised === undefined || one.target === net
+        ? one
+        : { ...one, target: `${advertised}:${targetAddress(one.target).port}` },
+    );
+    await installServiceRoutes(db, membership.id, domain, outside);
     const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
     const mapped = await openMappedHosts({
       ...{ system, db, sealKey: secrets.encryptionKey, authority: authorityOf(environment) },

@@ -246,11 +246,17 @@ create table domain_mappings (
   zone_id text,
   record_id text,
   created_at timestamp with time zone not null default now(),
+  unproven_since timestamp with time zone,
   constraint domain_mappings_pkey PRIMARY KEY (id),
   constraint domain_mappings_domain_check CHECK (((domain = lower(domain)) AND ((length(domain) >= 3) AND (length(domain) <= 253)))),
-  constraint domain_mappings_domain_key UNIQUE (domain),
-  constraint domain_mappings_due CHECK (((status = 'pending'::text) = (next_check_at IS NOT NULL))),
+  constraint domain_mappings_due CHECK (
+CASE status
+    WHEN 'pending'::text THEN (next_check_at IS NOT NULL)
+    WHEN 'failed'::text THEN (next_check_at IS NULL)
+    ELSE true
+END),
   constraint domain_mappings_id_check CHECK ((id ~ '^[a-z][a-z0-9]{11}$'::text)),
+  constraint domain_mappings_one_claim UNIQUE (domain, user_id),
   constraint domain_mappings_owned_domain_id_fkey FOREIGN KEY (owned_domain_id) REFERENCES owned_domains(id) ON DELETE SET NULL,
   constraint domain_mappings_record_check CHECK ((record = ANY (ARRAY['wanted'::text, 'made'::text, 'found'::text]))),
   constraint domain_mappings_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'verified'::text, 'failed'::text]))),
@@ -306,6 +312,16 @@ create table migrations (
   checksum text not null,
   applied_at timestamp with time zone not null default now(),
   constraint migrations_pkey PRIMARY KEY (id)
+);
+
+create table node_routes (
+  node_id text not null,
+  host text not null,
+  path_prefix text not null,
+  target text not null,
+  strip_prefix boolean not null default false,
+  priority integer not null default 0,
+  constraint node_routes_pkey PRIMARY KEY (node_id, host, path_prefix, priority)
 );
 
 create table notification_mutes (
@@ -527,6 +543,8 @@ CREATE INDEX domain_mappings_by_check ON public.domain_mappings USING btree (nex
 CREATE INDEX domain_mappings_by_container ON public.domain_mappings USING btree (container_id);
 
 CREATE INDEX domain_mappings_by_user ON public.domain_mappings USING btree (user_id, created_at);
+
+CREATE UNIQUE INDEX domain_mappings_verified ON public.domain_mappings USING btree (domain) WHERE (status = 'verified'::text);
 
 CREATE INDEX login_attempts_by_age ON public.login_attempts USING btree (last_at);
 

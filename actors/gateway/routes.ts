@@ -3,11 +3,19 @@
  * other ports of it are open: who asks for it must not reach whoever has its address next.
  */
 
+import { hostname } from 'node:os';
 import type { MappedHost } from '../../proto/certificates.ts';
 import type { ComputeNews } from '../../proto/compute-news.ts';
 import type { Ending } from '../../proto/ports.ts';
-import { type NewRoute, RouteTable, type StaticRoute } from '../../proto/routes.ts';
-import { listRoutes, operatorRoutes, watchRoutes } from '../../storage/gateway/routes.ts';
+import { addressOf, type NewRoute, RouteTable, type StaticRoute } from '../../proto/routes.ts';
+import {
+  listRoutes,
+  liveNodeRoutes,
+  type NodeRouteRow,
+  operatorRoutes,
+  type RouteRow,
+  watchRoutes,
+} from '../../storage/gateway/routes.ts';
 import { type AnyRef, dispatch, type Ref, spawn } from '../../supervision/index.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
@@ -27,15 +35,29 @@ interface State {
   problem: string | undefined;
 }
 
-/** The routes of the table, with this process's own services in the place of all processes'. */
-async function tableRoutes({ db, ownRoutes }: GatewayDeps): Promise<StaticRoute[]> {
-  if (ownRoutes === undefined) return listRoutes(db);
-  const rows = await operatorRoutes(db);
-  const taken = new Set(rows.map(keyOf));
-  return [
-    ...ownRoutes.filter((route) => !taken.has(keyOf(route))).map((route) => ({ ...route, managed: true })),
-    ...rows,
-  ];
+/** The routes of the table, with this process's own services, or those of processes that live, in the place of the platform's rows. */
+export async function tableRoutes({ db, ownRoutes }: Pick<GatewayDeps, 'db' | 'ownRoutes'>): Promise<StaticRoute[]> {
+  const rows = ownRoutes === undefined ? await listRoutes(db) : (await operatorRoutes(db)).map(operators);
+  const live = ownRoutes ?? (await liveNodeRoutes(db)).filter(isReachable).map(withoutAddress);
+  const taken = new Set(rows.filter(({ managed }) => !managed).map(keyOf));
+  const found: StaticRoute[] = [];
+  for (const route of live) {
+    if (taken.has(keyOf(route))) continue;
+    taken.add(keyOf(route));
+    found.push({ ...route, managed: true });
+  }
+  // While nobody lives, what was written down last stands.
+  return [...found, ...rows.filter((route) => !route.managed || !taken.has(keyOf(route)))];
+}
+
+const operators = (row: RouteRow) => ({ ...row, managed: false });
+const withoutAddress = ({ address: _, ...route }: NodeRouteRow): NewRoute => route;
+
+/** A loopback address leads to the processes of its own machine only. */
+function isReachable({ target, address }: NodeRouteRow): boolean {
+  const { host } = addressOf(target);
+  const isLoopback = host === 'localhost' || host === '::1' || host.startsWith('127.');
+  return !isLoopback || address.slice(0, address.lastIndexOf(':')) === hostname();
 }
 
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;

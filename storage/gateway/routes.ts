@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Ending } from '../../proto/ports.ts';
 import type { NewRoute } from '../../proto/routes.ts';
-import { type Db, isConstraint, type Queries } from '../db.ts';
+import type { Db, Queries } from '../db.ts';
 
 const idRow = z.object({ id: z.number() });
 
@@ -41,45 +41,90 @@ export async function operatorRoutes(db: Queries): Promise<RouteRow[]> {
 
 /** Adds a route; undefined when there is one of this host, prefix and priority. */
 export async function insertRoute(db: Queries, route: NewRoute): Promise<number | undefined> {
-  try {
-    const row = await db.one(
-      idRow,
-      `insert into static_routes (host, path_prefix, target, strip_prefix, priority) values ($1, $2, $3, $4, $5) returning id`,
-      [route.host, route.path_prefix, route.target, route.strip_prefix, route.priority],
-    );
-    await db.notify(CHANNEL);
-    return row?.id;
-  } catch (error) {
-    if (isConstraint(error, 'static_routes_host_path_prefix_priority_key')) return undefined;
-    throw error;
-  }
+  const row = await db.one(
+    idRow,
+    `insert into static_routes (host, path_prefix, target, strip_prefix, priority) values ($1, $2, $3, $4, $5)
+     on conflict (host, path_prefix, priority) do nothing returning id`,
+    [route.host, route.path_prefix, route.target, route.strip_prefix, route.priority],
+  );
+  if (row !== undefined) await db.notify(CHANNEL);
+  return row?.id;
 }
 
-/** Removes a route; false when there is none of this id. */
-export async function deleteRoute(db: Queries, id: number): Promise<boolean> {
-  const removed = await db.run('delete from static_routes where id = $1', [id]);
-  await db.notify(CHANNEL);
-  return removed === 1;
+/** Removes a route of an operator's and returns it. `managed`: it is the platform's own, and stays; undefined: there is none of this id. */
+export async function deleteRoute(tx: Queries, id: number): Promise<RouteRow | 'managed' | undefined> {
+  const [route] = await tx.many(
+    anyRouteRow,
+    'select id, host, path_prefix, target, strip_prefix, priority, managed from static_routes where id = $1 for update',
+    [id],
+  );
+  if (route === undefined || route.managed) return route === undefined ? undefined : 'managed';
+  await tx.run('delete from static_routes where id = $1', [id]);
+  await tx.notify(CHANNEL);
+  return route;
 }
 
-/** Makes the platform's own routes exactly `routes`, in one transaction. What operators added stays, and wins where both say the same. */
+const GIVEN = `jsonb_to_recordset($1::jsonb) as g (host text, path_prefix text, target text, strip_prefix boolean, priority integer)`;
+const SAME_PLACE = '(g.host, g.path_prefix, g.priority) = (r.host, r.path_prefix, r.priority)';
+
+/**
+ * Makes the platform's own routes exactly `routes`, in one transaction. What operators added stays, and wins where both say the same. A
+ * route that leads elsewhere now keeps its id.
+ */
 export async function replaceManagedRoutes(db: Db, routes: readonly NewRoute[]): Promise<void> {
-  const rows = JSON.stringify(routes);
-  const given = `jsonb_to_recordset($1::jsonb) as g (host text, path_prefix text, target text, strip_prefix boolean, priority integer)`;
+  const rows = [JSON.stringify(routes)];
   await db.tx(async (tx) => {
     await tx.run(
-      `delete from static_routes r where managed and not exists (select from ${given}
-         where (g.host, g.path_prefix, g.target, g.strip_prefix, g.priority) = (r.host, r.path_prefix, r.target, r.strip_prefix, r.priority))`,
-      [rows],
+      `delete from static_routes r where managed and not exists (select from ${GIVEN} where ${SAME_PLACE})`,
+      rows,
     );
     await tx.run(
+      `update static_routes r set target = g.target, strip_prefix = g.strip_prefix from ${GIVEN}
+       where managed and ${SAME_PLACE} and (g.target, g.strip_prefix) <> (r.target, r.strip_prefix)`,
+      rows,
+    );
+    // A conflict that is met by the insert alone would use up an id.
+    await tx.run(
       `insert into static_routes (host, path_prefix, target, strip_prefix, priority, managed)
-       select host, path_prefix, target, strip_prefix, priority, true from ${given}
+       select host, path_prefix, target, strip_prefix, priority, true from ${GIVEN}
+       where not exists (select from static_routes r where ${SAME_PLACE})
        on conflict (host, path_prefix, priority) do nothing`,
-      [rows],
+      rows,
     );
     await tx.notify(CHANNEL);
   });
+}
+
+/** Says where the services of the node `id` are, and forgets those of nodes that are gone. */
+export async function setNodeRoutes(db: Db, id: string, routes: readonly NewRoute[]): Promise<void> {
+  await db.tx(async (tx) => {
+    await tx.run(
+      `delete from node_routes r where node_id = $1
+         or not exists (select from placement_nodes n where n.id = r.node_id and n.expires_at > clock_timestamp())`,
+      [id],
+    );
+    await tx.run(
+      `insert into node_routes (node_id, host, path_prefix, target, strip_prefix, priority)
+       select $2, host, path_prefix, target, strip_prefix, priority from ${GIVEN}`,
+      [JSON.stringify(routes), id],
+    );
+    await tx.notify(CHANNEL);
+  });
+}
+
+const nodeRouteRow = routeRow.omit({ id: true }).extend({ address: z.string() });
+
+/** A route to a service of a node that lives. `address`: the node's, `<machine>:<process id>`. */
+export type NodeRouteRow = z.output<typeof nodeRouteRow>;
+
+/** Where the services of the nodes are that live: those of the oldest first, and of those that drain last. */
+export function liveNodeRoutes(db: Queries): Promise<NodeRouteRow[]> {
+  return db.many(
+    nodeRouteRow,
+    `select r.host, r.path_prefix, r.target, r.strip_prefix, r.priority, n.address
+     from node_routes r join placement_nodes n on n.id = r.node_id and n.expires_at > clock_timestamp()
+     order by n.draining or n.drain_asked, n.started_at, n.id`,
+  );
 }
 
 /** Calls `onChange` after every change, on every node, and whenever one may have been missed. */

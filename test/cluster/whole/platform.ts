@@ -1,11 +1,12 @@
 /** A whole platform of processes: several of each service behind an address of its own, several gateways, somebody with containers. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { installServiceRoutes } from '../../../cmd/gateway.ts';
+import { serviceRoutes } from '../../../cmd/gateway.ts';
 import { authEndpoints } from '../../../proto/auth.ts';
 import { computeEndpoints } from '../../../proto/compute.ts';
 import type { AnyEndpoint } from '../../../proto/endpoint.ts';
 import { monitorEndpoints } from '../../../proto/monitor.ts';
 import { notifyEndpoints } from '../../../proto/notify.ts';
+import { replaceManagedRoutes } from '../../../storage/gateway/routes.ts';
 import { type Front, startFront } from '../../kit/cluster/front.ts';
 import {
   type Ground,
@@ -61,10 +62,12 @@ export async function startWhole(t: Cleanup, { each, people }: WholeOptions): Pr
   const balancers = await Promise.all(
     BEHIND.map(async (service) => ({ ...service, balancer: await openBalancer(ground) })),
   );
-  await installServiceRoutes(
+  await replaceManagedRoutes(
     db,
-    domain,
-    balancers.map(({ name, endpoints, balancer }) => ({ name, endpoints, target: `127.0.0.1:${balancer.port}` })),
+    serviceRoutes(
+      domain,
+      balancers.map(({ name, endpoints, balancer }) => ({ name, endpoints, target: `127.0.0.1:${balancer.port}` })),
+    ),
   );
   const [gateways, ...services] = await Promise.all([
     several('gateway'),
