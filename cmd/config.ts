@@ -160,6 +160,7 @@ const variables = z.object({
   KUBERNETES_NAMESPACE: text,
   KUBERNETES_STORAGE_CLASS: text,
   KUBERNETES_ARCHITECTURE: z.enum(['type', 'any']).default('type'),
+  KUBERNETES_USER_NAMESPACES: z.enum(['off', 'on']).default('off'),
   KUBERNETES_SERVICE_TYPE: z.enum(['LoadBalancer', 'ClusterIP']).default('LoadBalancer'),
   DOCKER_HOST: url('unix', 'tcp', 'ssh'),
   DOCKER_TLS_VERIFY: text,

@@ -50,6 +50,7 @@ export async function openKubernetes(
       serviceType: environment.KUBERNETES_SERVICE_TYPE,
       anyArchitecture: environment.KUBERNETES_ARCHITECTURE === 'any',
       ...(platformNamespace === undefined ? {} : { platformNamespace }),
+      hasUserNamespaces: environment.KUBERNETES_USER_NAMESPACES === 'on',
       egressAllow: environment.EGRESS_ALLOW,
     },
   });

@@ -44,10 +44,54 @@ test('C13: a conflict and a failing server are tried again, what is not valid is
 
 test("C13: a quota and a missing right reach the user as the cluster's sentence", async (t) => {
   const { client } = await fake(t, (request, response) =>
-    status(response, 403, 'Forbidden', request.url === '/quota' ? 'exceeded quota: pods' : 'cannot list pods'),
+    status(response, 403, 'Forbidden', request.url === '/quota' ? 'exceeded quota: pods' : listing),
   );
   await assert.rejects(client.call('GET', '/quota'), /quota is used up: exceeded quota: pods/);
-  await assert.rejects(client.call('GET', '/pods'), /lacks a right in the cluster .*cannot list pods/);
+  await assert.rejects(client.call('GET', '/pods'), /lacks a right in the cluster .*cannot list resource "pods"/);
+});
+
+const listing =
+  'pods is forbidden: User "system:serviceaccount:troupe:core" cannot list resource "pods" in API group ""';
+
+test('C13: what admission denies is refused for good, whatever words it uses', async (t) => {
+  const denials = [
+    'admission webhook "policy.example" denied the request: containers cannot run as root',
+    'pods "container-0" is forbidden: cannot set blockOwnerDeletion',
+    `pods "x" is forbidden: ValidatingAdmissionPolicy 'p' denied request: ${listing}`,
+  ];
+  const { client, asked } = await fake(t, (request, response) =>
+    status(response, 403, 'Forbidden', denials[Number(request.url?.slice(1))] ?? ''),
+  );
+  for (const [at, sentence] of denials.entries()) {
+    await assert.rejects(client.call('PATCH', `/${at}`, { body: {} }), (error: unknown) => {
+      assert.ok(error instanceof EngineError);
+      assert.equal(error.code, 'refused', sentence);
+      assert.ok(error.message.includes(`The cluster does not allow it: ${sentence.slice(0, 30)}`), error.message);
+      return true;
+    });
+  }
+  assert.equal(asked.length, denials.length);
+});
+
+test('C13: a server that was just started and has not read all roles is asked again, and not called short of rights', async (t) => {
+  let isBack = false;
+  let count = 0;
+  const { client } = await fake(t, (request, response) => {
+    if (request.url === '/away' && !isBack) return response.destroy();
+    count += 1;
+    if (request.url === '/never') return status(response, 403, 'Forbidden', listing);
+    if (count === 1) return status(response, 403, 'Forbidden', listing);
+    if (count === 2) {
+      const unread = 'RBAC: clusterrole.rbac.authorization.k8s.io "troupe-containers" not found';
+      return status(response, 403, 'Forbidden', `${listing}: ${unread}`);
+    }
+    response.end('{}');
+  });
+  await rejectsWith(client.call('GET', '/away', { timeoutMs: 2000 }), 'unavailable');
+  isBack = true;
+  assert.equal(await client.call('GET', '/pods'), '{}');
+  assert.equal(count, 3);
+  await assert.rejects(client.call('GET', '/never', { timeoutMs: 1000 }), /not ready for it yet: pods is forbidden/);
 });
 
 test('C13: a redirect to another host is not followed, so no credentials go there', async (t) => {

@@ -37,7 +37,7 @@ export async function kubernetesUnderTest(): Promise<KubernetesUnderTest> {
   // With the rights that the platform has when it is deployed, and no more.
   await applyAll(
     cluster,
-    manifestsOf('example').filter(({ kind }) =>
+    [...manifestsOf('example'), ...manifestsOf('components/kubelet-stats')].filter(({ kind }) =>
       /^(Namespace|ServiceAccount|ClusterRole|ClusterRoleBinding)$/.test(kind),
     ),
   );

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';
 import { serveMetrics } from '../kit/kubernetes/fake-metrics.ts';
 import { type FakeNode, startFakeNode } from '../kit/kubernetes/fake-node.ts';
-import { applyAll, kubeconfigOf, type Manifest, manifestsOf } from '../kit/kubernetes/manifests.ts';
+import { applyAll, asServed, kubeconfigOf, type Manifest, manifestsOf } from '../kit/kubernetes/manifests.ts';
 import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
 import { projectRoot } from '../kit/project.ts';
 import { until } from '../kit/until.ts';
@@ -21,6 +21,7 @@ import {
 
 const patience = { timeoutMs: 60_000, everyMs: 50 };
 const skip = skipWithoutKubernetes();
+const components = ['components/kubelet-stats', 'components/own-namespaces'];
 
 test('the image takes with it what the command line reads', () => {
   const lines = readFileSync(join(projectRoot, 'deploy/Dockerfile'), 'utf8').split('\n');
@@ -35,8 +36,37 @@ test('the image takes with it what the command line reads', () => {
   for (const folder of include) assert.ok(copied.includes(folder), `${folder} is not built`);
 });
 
+test('the example asks for no right to kubelets, and each service gets the secrets it needs and no others', () => {
+  const objects = manifestsOf('example');
+  assert.ok(!JSON.stringify(objects).includes('nodes/proxy'));
+  const secrets = Object.fromEntries(
+    objects
+      .filter(({ kind }) => kind === 'Deployment' || kind === 'DaemonSet')
+      .map((one) => {
+        const [container] = sourcesSchema.parse(one).spec.template.spec.containers;
+        return [one.metadata.name, container?.envFrom.flatMap(({ secretRef }) => secretRef?.name ?? []).sort()];
+      }),
+  );
+  assert.deepEqual(secrets, {
+    'troupe-core': ['troupe-core', 'troupe-keys'],
+    'troupe-gateway': ['troupe-gateway', 'troupe-keys'],
+    'troupe-monitor': ['troupe-monitor'],
+    'troupe-notify': ['troupe-notify'],
+  });
+});
+
+test('the admission policy speaks of the account that runs containers, and of its own namespaces', () => {
+  const [policy, binding, ...more] = manifestsOf('components/own-namespaces');
+  assert.deepEqual(
+    [policy?.kind, binding?.kind, more.length],
+    ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding', 0],
+  );
+  assert.match(JSON.stringify(policy), /system:serviceaccount:troupe:troupe-core/);
+  assert.match(JSON.stringify(policy), /compute-/);
+});
+
 test('every manifest is part of its kustomization', () => {
-  for (const folder of ['base', 'components/kubelet-stats']) {
+  for (const folder of ['base', ...components]) {
     const path = join(projectRoot, 'deploy/kubernetes', folder);
     const listed = readFileSync(join(path, 'kustomization.yaml'), 'utf8');
     for (const file of readdirSync(path)) {
@@ -50,7 +80,7 @@ describe('deploy/kubernetes in a cluster', { skip, timeout: 580_000 }, () => {
   let node: FakeNode;
   let metrics: { close(): Promise<void> };
   const namespaces = new Set<string>();
-  const objects = skip === false ? manifestsOf('example') : [];
+  const objects = skip === false ? [...manifestsOf('example'), ...manifestsOf('components/kubelet-stats')] : [];
 
   before(async () => {
     cluster = await startCluster({ withoutNode: true });
@@ -67,10 +97,7 @@ describe('deploy/kubernetes in a cluster', { skip, timeout: 580_000 }, () => {
   });
 
   test('the API server would take every object as it is', async () => {
-    // Up to 1.20 the budgets are a version behind; nothing in them differs.
-    const asKnown = objects.map((one) =>
-      one.kind === 'PodDisruptionBudget' ? { ...one, apiVersion: 'policy/v1beta1' } : one,
-    );
+    const asKnown = await asServed(cluster, objects);
     assert.ok(asKnown.length > 20);
     await applyAll(cluster, asKnown, '&dryRun=All');
     // It does look: a field of another type is refused.
@@ -151,6 +178,12 @@ const ruleSchema = z.object({
   verbs: z.array(z.string()),
 });
 type Rule = z.output<typeof ruleSchema>;
+const source = z.object({ secretRef: z.object({ name: z.string() }).optional() });
+const sourcesSchema = z.object({
+  spec: z.object({
+    template: z.object({ spec: z.object({ containers: z.array(z.object({ envFrom: z.array(source) })) }) }),
+  }),
+});
 const roleSchema = z.object({ rules: z.array(ruleSchema) });
 const workloadSchema = z.object({
   spec: z.object({

@@ -15,7 +15,7 @@ import { z } from 'zod';
 import { buildTinyImage } from '../engine/tiny-image.ts';
 import { startTestServer } from '../kit/database.ts';
 import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';
-import { applyAll, type Manifest, manifestsOf } from '../kit/kubernetes/manifests.ts';
+import { applyAll, asServed, type Manifest, manifestsOf } from '../kit/kubernetes/manifests.ts';
 import { provideVolumes, testStorageClass } from '../kit/kubernetes/volumes.ts';
 import { startNats } from '../kit/nats.ts';
 import { findProgram } from '../kit/require.ts';
@@ -84,8 +84,7 @@ function manifests(reference: string, config: Record<string, string>): Manifest[
     const parsed: Manifest = JSON.parse(text);
     if (one.kind === 'ConfigMap')
       return { ...parsed, data: { ...z.record(z.string(), z.string()).parse(one.data), ...config } };
-    // Up to 1.20 the budgets are a version behind.
-    return one.kind === 'PodDisruptionBudget' ? { ...parsed, apiVersion: 'policy/v1beta1' } : parsed;
+    return parsed;
   });
 }
 
@@ -185,6 +184,7 @@ async function trial(reference: string): Promise<void> {
   await run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', keyFile]);
   const postgres = await offer({ path: join(database.socketDir, '.s.PGSQL.5432') });
   const api = await offer({ port: Number(new URL(cluster.server).port) });
+  const broker = `nats://${machine}:${await offer({ port: nats.port })}`;
   const objects = manifests(reference, {
     ...{ PLATFORM_DOMAIN: domain, DEFAULT_IMAGE: base.reference, KUBERNETES_STORAGE_CLASS: testStorageClass },
     // This cluster has nothing that leads to its services.
@@ -193,18 +193,23 @@ async function trial(reference: string): Promise<void> {
   const first = objects.filter(({ kind }) => kind === 'Namespace');
   await applyAll(cluster, [
     ...first,
-    secret('troupe', {
-      DATABASE_URL: `postgres://troupe@${machine}:${postgres}/postgres`,
-      NATS_URL: `nats://${machine}:${await offer({ port: nats.port })}`,
-      JWT_SECRET: 'the shared secret of this trial, long enough',
-      ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
-    }),
+    ...['core', 'gateway', 'monitor', 'notify'].map((service) =>
+      secret(`troupe-${service}`, {
+        DATABASE_URL: `postgres://troupe@${machine}:${postgres}/postgres`,
+        NATS_URL: broker,
+        JWT_SECRET: 'the shared secret of this trial, long enough',
+      }),
+    ),
+    secret('troupe-keys', { ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64') }),
     secret('troupe-admin', { password }),
     secret('troupe-tls', {
       'tls.crt': await readFile(certificate, 'utf8'),
       'tls.key': await readFile(key, 'utf8'),
     }),
-    ...objects.filter((one) => !first.includes(one)),
+    ...(await asServed(
+      cluster,
+      objects.filter((one) => !first.includes(one)),
+    )),
   ]);
   say('all manifests are applied');
   const workloads = objects

@@ -84,9 +84,12 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
           watched.set(Id, stream);
         }
         if (runs) stream.ensure();
+        const numbers = stream.sample(runs);
+        // It comes with its first real numbers, a second after its start: a zero would be one that nobody measured.
+        if (numbers === undefined) continue;
         pods.push({
           ...{ name: id, namespace: namespaceOf(userId, id), node: options.node, userId, containerId: id },
-          ...stream.sample(runs),
+          ...numbers,
           diskBytes: disk.bytesOf(id),
           restarts: life?.restarts ?? 0,
           crashedAt: life?.crashedAt ?? [],

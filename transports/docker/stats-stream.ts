@@ -25,6 +25,7 @@ export class StatsStream {
   #line: string | undefined;
   #mark: CpuMark | undefined;
   #cpuCapacityMillis = 0;
+  #isMeasured = false;
   #numbers = { cpuMillis: 0, memoryBytes: 0, memoryCapacityBytes: 0 };
   calls = 0;
 
@@ -46,12 +47,13 @@ export class StatsStream {
       });
   }
 
-  /** What it uses, as a mean since the last time; nothing when it does not run. */
-  sample(runs: boolean): ContainerNumbers {
+  /** What it uses, as a mean since the last time; nothing when it does not run. Undefined when it runs and was not measured yet. */
+  sample(runs: boolean): ContainerNumbers | undefined {
     const line = this.#line === undefined ? undefined : parseStats(this.#line);
     this.#line = undefined;
     if (!runs) {
       this.#mark = undefined;
+      this.#isMeasured = false;
       this.#numbers = { ...this.#numbers, cpuMillis: 0, memoryBytes: 0 };
     } else if (line !== undefined) {
       const from = this.#mark ?? line.before;
@@ -62,7 +64,9 @@ export class StatsStream {
         memoryCapacityBytes: line.memoryLimitBytes,
       };
       this.#mark = line.cpu;
+      this.#isMeasured ||= millis !== undefined;
     }
+    if (runs && !this.#isMeasured) return undefined;
     return { ...this.#numbers, cpuCapacityMillis: this.#cpuCapacityMillis };
   }
 

@@ -34,6 +34,8 @@ export const kubeStatus = z.object({
 });
 
 const maxBodyBytes = 128 * 1024 * 1024;
+/** So long after it was out of reach the server may not know all roles yet: a right that it misses is asked for again. */
+const settleMs = 30_000;
 /** Longest wait that a Retry-After is given. */
 const longestWaitMs = 30_000;
 const maxTries = 6;
@@ -50,6 +52,8 @@ export class KubeClient {
   readonly #streams = { tls: new Agent({ keepAlive: false }), plain: new HttpAgent({ keepAlive: false }) };
   readonly #open = new Set<IncomingMessage>();
   readonly #closing = new AbortController();
+  /** When the server was last out of reach. */
+  #awayAt = Number.NEGATIVE_INFINITY;
   readonly #gate = new Gate(mostCalls);
 
   constructor(access: KubeAccess) {
@@ -192,7 +196,10 @@ export class KubeClient {
         },
         resolve,
       );
-      sent.on('error', reject);
+      sent.on('error', (error) => {
+        if (!signal.aborted) this.#awayAt = performance.now();
+        reject(error);
+      });
       sent.end(body);
     });
     const status = response.statusCode ?? 0;
@@ -201,7 +208,9 @@ export class KubeClient {
     const parsed = kubeStatus.safeParse(parseJson(await readText(response)));
     const said = parsed.success ? parsed.data : { reason: '', message: '', details: undefined };
     const seconds = Number.isFinite(retryAfter) ? retryAfter : said.details?.retryAfterSeconds;
-    throw new KubeReplyError(status, said.reason, said.message, seconds === undefined ? undefined : seconds * 1000);
+    const wait = seconds === undefined ? undefined : seconds * 1000;
+    const afterTrouble = performance.now() - this.#awayAt < settleMs;
+    throw new KubeReplyError(status, said.reason, said.message, wait, afterTrouble);
   }
 }
 

@@ -3,6 +3,8 @@ import type { KubeClient } from './client.ts';
 
 const number = z.number().default(0);
 const cpu = z.object({ usageNanoCores: number }).prefault({});
+/** A kubelet that has seen a container once only knows no rate of it. */
+const podCpu = z.object({ usageNanoCores: z.number().optional() }).prefault({});
 const memory = z.object({ workingSetBytes: number }).prefault({});
 /** What a kubelet says of its node and pods (stats/v1alpha1). */
 const summary = z.object({
@@ -17,7 +19,9 @@ const summary = z.object({
     .array(
       z.object({
         podRef: z.object({ namespace: z.string() }),
-        containers: z.array(z.object({ cpu, memory, rootfs: z.object({ usedBytes: number }).prefault({}) })).nullish(),
+        containers: z
+          .array(z.object({ cpu: podCpu, memory, rootfs: z.object({ usedBytes: number }).prefault({}) }))
+          .nullish(),
         volume: z.array(z.object({ name: z.string(), usedBytes: number })).nullish(),
       }),
     )
@@ -31,7 +35,7 @@ export interface Used {
   readonly diskBytes: number;
 }
 
-/** What a kubelet measured of its node, and of its pods by their namespace. */
+/** What a kubelet measured of its node, and of its pods by their namespace; without those that it did not measure yet. */
 export interface KubeletSummary {
   readonly node: Used & { readonly diskCapacityBytes: number };
   readonly pods: ReadonlyMap<string, Used>;
@@ -51,10 +55,13 @@ export async function kubeletSummary(
   const pods = new Map<string, Used>();
   for (const { podRef, containers, volume } of said.pods ?? []) {
     const own = containers ?? [];
+    const rates = own.map((one) => one.cpu.usageNanoCores).filter((rate) => rate !== undefined);
+    // Not measured yet.
+    if (rates.length < own.length || own.length === 0) continue;
     // Volumes that live in memory or come from the API are no disk.
     const data = (volume ?? []).filter(({ name }) => name === 'data').map(({ usedBytes }) => usedBytes);
     pods.set(podRef.namespace, {
-      cpuMillis: millis(sum(own.map((one) => one.cpu.usageNanoCores))),
+      cpuMillis: millis(sum(rates)),
       memoryBytes: sum(own.map((one) => one.memory.workingSetBytes)),
       diskBytes: sum([...own.map((one) => one.rootfs.usedBytes), ...data]),
     });

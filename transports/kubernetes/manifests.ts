@@ -17,6 +17,8 @@ export interface ClusterSettings {
   readonly anyArchitecture?: boolean;
   /** The namespace the platform runs in, from which containers are reached; undefined: from anywhere inside the cluster. */
   readonly platformNamespace?: string;
+  /** Root in a container is nobody on its node. The cluster must have user namespaces for pods. Default false. */
+  readonly hasUserNamespaces?: boolean;
   /** Networks that containers may reach although they are closed by default (docker/egress.ts). */
   readonly egressAllow?: readonly string[];
 }
@@ -215,10 +217,20 @@ export function podManifest(
 ): object {
   const { namespace, id, userId, spec } = found;
   const data = spec.mountPaths.map((path) => ({ name: 'data', mountPath: path, subPath: folderOf(path) }));
-  const limits = { cpu: `${Math.max(10, Math.round(spec.cpus * 1000))}m`, memory: `${spec.memoryMb}Mi` };
+  const limits = {
+    cpu: `${Math.max(10, Math.round(spec.cpus * 1000))}m`,
+    memory: `${spec.memoryMb}Mi`,
+    // Its own layer and its log: a kubelet ends a pod that holds more, so that it does not fill the node's disk.
+    'ephemeral-storage': `${spec.storageGb}Gi`,
+  };
   const resources = {
     limits,
-    requests: { cpu: `${Math.max(10, Math.round(spec.cpus * 250))}m`, memory: limits.memory },
+    // Memory is promised whole, since a node cannot take it back. Nothing is set aside for the layer: most stay small.
+    requests: {
+      cpu: `${Math.max(10, Math.round(spec.cpus * 250))}m`,
+      memory: limits.memory,
+      'ephemeral-storage': '0',
+    },
   };
   const securityContext = {
     allowPrivilegeEscalation: false,
@@ -244,6 +256,7 @@ export function podManifest(
       restartPolicy: 'Never',
       terminationGracePeriodSeconds: podGraceSeconds,
       automountServiceAccountToken: false,
+      ...(settings.hasUserNamespaces === true ? { hostUsers: false } : {}),
       enableServiceLinks: false,
       imagePullSecrets: hasPullSecret ? [{ name: names.pull }] : [],
       ...(spec.architecture === undefined || settings.anyArchitecture === true

@@ -100,6 +100,9 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
         if (!runs && !life.hasCrashed) return [];
         const measured: Partial<Used> = kubelets.of(pod?.spec.nodeName ?? '')?.pods.get(namespace) ?? {};
         const used = runs ? (podUse?.get(namespace) ?? measured) : undefined;
+        // The source answers, but not of this one yet: it comes with its first real numbers, unless there is a crash to tell of.
+        const isSource = podUse !== undefined || kubelets.of(pod?.spec.nodeName ?? '') !== undefined;
+        if (runs && used?.cpuMillis === undefined && isSource && life.crashedAt.length === 0) return [];
         const wanted = specOf(pod?.metadata.annotations[specAnnotation]);
         return [
           {

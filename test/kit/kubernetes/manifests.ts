@@ -22,7 +22,10 @@ const kustomization = z.object({
   components: z.array(z.string()).default([]),
 });
 
-const clusterWide = ['Namespace', 'ClusterRole', 'ClusterRoleBinding'];
+const clusterWide = [
+  ...['Namespace', 'ClusterRole', 'ClusterRoleBinding'],
+  ...['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'],
+];
 const root = join(projectRoot, 'deploy/kubernetes');
 
 /** All objects of a folder below deploy/kubernetes: its resources, its components, and its namespace on what has one. */
@@ -52,6 +55,7 @@ function yamlOf(path: string): unknown[] {
 const plurals: Readonly<Record<string, string>> = {
   NetworkPolicy: 'networkpolicies',
   PersistentVolumeClaim: 'persistentvolumeclaims',
+  ValidatingAdmissionPolicy: 'validatingadmissionpolicies',
 };
 
 /** The path of an object in the API. */
@@ -59,6 +63,13 @@ export function pathOf({ apiVersion, kind, metadata }: Manifest): string {
   const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
   const namespace = clusterWide.includes(kind) ? '' : `/namespaces/${metadata.namespace ?? 'default'}`;
   return `${group}${namespace}/${plurals[kind] ?? `${kind.toLowerCase()}s`}/${metadata.name}`;
+}
+
+/** The objects as this server has them: up to 1.20 disruption budgets are a version behind, and nothing in them differs. */
+export async function asServed(cluster: Cluster, objects: readonly Manifest[]): Promise<Manifest[]> {
+  const { status } = await cluster.call('GET', '/apis/policy/v1');
+  if (status === 200) return [...objects];
+  return objects.map((one) => (one.kind === 'PodDisruptionBudget' ? { ...one, apiVersion: 'policy/v1beta1' } : one));
 }
 
 /** Server-side apply of each, as the administrator. Throws with the server's sentence. */
