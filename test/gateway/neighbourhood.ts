@@ -19,7 +19,14 @@ export async function neighbourhood(
 ): Promise<{ readonly attack: Attack; readonly third: Third }> {
   const database = await testDatabase();
   t.after(() => database.close());
-  const env = { DATABASE_URL: database.url, DEFAULT_IMAGE: await tinyImage() };
+  // An empty one: another version has other migrations.
+  const name = `${database.connection.database}_empty`;
+  await database.db.run(`create database ${name}`);
+  t.after(async () => void (await database.db.run(`drop database if exists ${name} with (force)`)));
+  const env = {
+    DATABASE_URL: database.url.replace(database.connection.database, name),
+    DEFAULT_IMAGE: await tinyImage(),
+  };
   const platform = await startPlatform({ data: folder, env, program });
   t.after(async () => void (await platform.stop()));
   const { urls } = platform.ready;

@@ -8,23 +8,31 @@ import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { attackSchema } from './neighbours.ts';
 
-const AGAIN_MS = 500;
-/** Between two that begin, ms: the trial is of what is held, not of handshakes. */
-const PACE_MS = 5;
+/** How long one that was refused, and one that was cut, waits to try again, ms. */
+const REFUSED_MS = 5000;
+const CUT_MS = 500;
+/** Between two of a kind that begin, ms: the trial is of what is held, not of handshakes. */
+const PACE_MS = { upgrades: 15, logs: 15, bodies: 8, halves: 8 };
 
 const attack = attackSchema.parse(JSON.parse(process.argv[2] ?? ''));
 const { port, domain, token, containerId, each } = attack;
 const holds = { upgrades: 0, logs: 0, bodies: 0, halves: 0, refused: 0 };
-const waiting: (() => void)[] = [];
-setInterval(() => waiting.shift()?.(), PACE_MS);
+const waiting = { upgrades: queue('upgrades'), logs: queue('logs'), bodies: queue('bodies'), halves: queue('halves') };
 setInterval(() => process.stdout.write(`${JSON.stringify(holds)}\n`), 1000);
 process.stdin.resume().on('end', () => process.exit());
 
 type Kind = 'upgrades' | 'logs' | 'bodies' | 'halves';
 
+/** Begins one after the other of what is put in. */
+function queue(kind: Kind): (() => void)[] {
+  const list: (() => void)[] = [];
+  setInterval(() => list.shift()?.(), PACE_MS[kind]);
+  return list;
+}
+
 /** Holds one connection open, and another when it is gone. */
 function hold(kind: Kind, address: string): void {
-  waiting.push(() => {
+  waiting[kind].push(() => {
     let isHeld = false;
     const socket = open(kind, address, () => {
       isHeld = true;
@@ -33,7 +41,7 @@ function hold(kind: Kind, address: string): void {
     socket.on('error', () => {});
     socket.on('close', () => {
       if (isHeld) holds[kind]--;
-      setTimeout(() => hold(kind, address), AGAIN_MS);
+      setTimeout(() => hold(kind, address), isHeld ? CUT_MS : REFUSED_MS);
     });
   });
 }
@@ -84,5 +92,3 @@ for (const kind of ['upgrades', 'logs'] as const)
   for (const address of attack.tenant) for (let i = 0; i < each[kind]; i++) hold(kind, address);
 for (const kind of ['bodies', 'halves'] as const)
   for (const address of attack.stranger) for (let i = 0; i < each[kind]; i++) hold(kind, address);
-// All kinds grow together.
-waiting.sort(() => Math.random() - 0.5);

@@ -18,7 +18,7 @@ const folder = await mkdtemp(join(tmpdir(), 'troupe-soak-'));
 try {
   const { attack, third } = await neighbourhood(cleanup, folder, other === undefined ? undefined : [other]);
   await measure(third, 5); // Warm.
-  const before = await measure(third, Math.max(20, seconds / 3));
+  const before = await measure(third, Math.min(60, Math.max(20, seconds / 3)));
   const bad = attackers(cleanup, attack);
   await delay(Math.min(20_000, seconds * 250));
   const during = await measure(third, seconds);
