@@ -61,10 +61,13 @@ export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => v
     const job: Job = { what, row: state.row, abort: new AbortController(), done: Promise.resolve() };
     state.job = job;
     const report = (report: Report) => dispatch(ctx.self, { type: 'report', job, report });
-    const signal = AbortSignal.any([job.abort.signal, ctx.signal]);
-    job.done = work(deps, state, what, signal, report).then(report, (error: unknown) =>
-      report({ type: 'failed', error }),
-    );
+    // Not AbortSignal.any: of each signal that makes, the actor's own would keep a trace for as long as it lives.
+    const giveUp = (): void => job.abort.abort(ctx.signal.reason);
+    if (ctx.signal.aborted) giveUp();
+    else ctx.signal.addEventListener('abort', giveUp, { once: true });
+    job.done = work(deps, state, what, job.abort.signal, report)
+      .finally(() => ctx.signal.removeEventListener('abort', giveUp))
+      .then(report, (error: unknown) => report({ type: 'failed', error }));
   }
 
   function lookIn(state: ContainerActorState, ctx: ContainerContext, ms: number): void {

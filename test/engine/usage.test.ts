@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { getEventListeners, once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
-import { DockerClient } from '../../transports/docker/client.ts';
+import { type CallOptions, DockerClient } from '../../transports/docker/client.ts';
+import { containerView } from '../../transports/docker/container-view.ts';
 import type { Containers } from '../../transports/docker/containers.ts';
 import { namingOf } from '../../transports/docker/naming.ts';
 import { UsageSampler } from '../../transports/docker/usage.ts';
@@ -49,3 +52,46 @@ for (const [name, make] of Object.entries(kinds)) {
     );
   });
 }
+
+test('many containers are measured at once on Docker without a warning, and no call is heard of when it has ended', async (t) => {
+  const waiting: ServerResponse[] = [];
+  const server = createServer((request, response) => {
+    response.setHeader('api-version', '1.41');
+    if (!request.url?.includes('/stats')) return void response.end('{}');
+    waiting.push(response);
+    // Not before as many wait as are asked at once.
+    if (waiting.length >= 16) for (const one of waiting) one.end('{}');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const signals = new Set<AbortSignal>();
+  class Listening extends DockerClient {
+    override call(method: string, path: string, options: CallOptions = {}): Promise<Buffer> {
+      if (options.signal !== undefined) signals.add(options.signal);
+      return super.call(method, path, options);
+    }
+  }
+  const client = new Listening(`tcp://127.0.0.1:${address.port}`);
+  const state = { Status: 'running', Running: true, ExitCode: 0, StartedAt: '' };
+  const view = containerView.parse({ Id: 'x', State: state, Config: {}, HostConfig: {}, NetworkSettings: {} });
+  const times = { memoryMs: 60_000, diskMs: 3_600_000, idleMs: 60_000, forgetMs: 3_600_000 };
+  const sampler = new UsageSampler(client, { find: async () => view }, namingOf('here'), silentLog, times);
+  const warnings: string[] = [];
+  const hear = ({ message }: Error): void => void warnings.push(message);
+  process.on('warning', hear);
+  t.after(async () => {
+    process.off('warning', hear);
+    await sampler.close();
+    client.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  for (let n = 0; n < 20; n++) sampler.usage(`container${n}`);
+  await until(() => waiting.length === 20, { what: 'all were asked about' });
+  const [signal] = signals;
+  assert.ok(signal);
+  await until(() => getEventListeners(signal, 'abort').length === 0, { what: 'no call is heard of' });
+  assert.deepEqual(warnings, []);
+});

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
 import type { ContainerUsage, Log } from '../../proto/ports.ts';
 import type { DockerClient } from './client.ts';
@@ -64,6 +65,8 @@ export class UsageSampler {
     this.#naming = naming;
     this.#log = log;
     this.#times = times;
+    // Each call in flight hears it, and lets go of it when it ends.
+    setMaxListeners(samplesAtOnce + 1, this.#stop.signal);
   }
 
   /** The last sample; zeros at first. Asking keeps the sampling of this container going. */
