@@ -98,6 +98,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       },
       door: {
         ask: async (question) => gateway?.ssh.ask(question) ?? { kind: 'unavailable' },
+        find: async (question) => gateway?.ssh.find(question) ?? { kind: 'unavailable' },
         adopt: (connection) => gateway?.ssh.adopt(connection),
       },
       log,

@@ -17,6 +17,7 @@ import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
 import { addressOf as targetAddress } from '../proto/routes.ts';
 import type { Service } from '../proto/service.ts';
+import { sshHost } from '../proto/ssh-gateway.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
@@ -187,7 +188,10 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     });
     const registryHost = environment.REGISTRY_HOST;
     const registryParts = partsOfRegistry({ db, clock, ...credentials }, registryHost);
+    // Known once the gateway listens.
+    let sshAddress: { readonly host: string; readonly port: number } | undefined;
     const compute = await startCompute(system, {
+      sshAddress: () => sshAddress,
       db,
       home: membership.home,
       engine,
@@ -309,6 +313,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     });
     teardown.add('gateway', () => gateway.stop(DRAIN_MS));
 
+    sshAddress = { host: sshHost(domain, reachable(host)), port: gateway.ports.ssh };
     const url = (server: HttpServer) => `http://${behind(server)}`;
     return {
       urls: {

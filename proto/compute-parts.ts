@@ -102,7 +102,10 @@ export const containerSchema = z.object({
   ...createFields,
   memory_used_mb: z.int(),
   storage_used_gb: z.number(),
+  /** The shape of the interface, without a port. `ssh` holds what works as it stands. */
   ssh_command: z.string(),
+  /** How it is reached by SSH through the gateway, while SSH is enabled. */
+  ssh: z.object({ command: z.string(), host: z.string(), port: z.int(), user: z.string() }).optional(),
   /** Only when it has failed, why; and while it waits for its image, how far that is (design.md, section 9). */
   status_reason: z.string().optional(),
 });

@@ -21,6 +21,26 @@ export type SshAnswer =
   | { readonly kind: 'stranger' }
   | { readonly kind: 'unavailable' };
 
+/** Which containers a key opens at this moment. `several`: `text` names the commands that lead to each, for whoever proves to have it. */
+export type SshFound =
+  | { readonly kind: 'one'; readonly containerId: string }
+  | { readonly kind: 'several'; readonly text: string }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'unavailable' };
+
+/** Where the SSH gateway is reached from outside. Names below `.localhost` resolve in browsers and curl only: there it is an address. */
+export function sshHost(domain: string, address = '127.0.0.1'): string {
+  return /(?:^|\.)localhost$/i.test(domain) ? address : `compute.${domain}`;
+}
+
+/** The command that leads to a container through the gateway. */
+export function sshCommand(
+  containerId: string,
+  { host, port }: { readonly host: string; readonly port: number },
+): string {
+  return `ssh ${port === 22 ? '' : `-p ${port} `}${containerId}@${host}`;
+}
+
 /** A login that was let in, as its actor knows it. */
 export interface SshConnectionInfo extends SshQuestion {
   readonly userId: string;
@@ -33,6 +53,8 @@ export interface SshConnectionInfo extends SshQuestion {
 export interface SshDoor {
   /** Never rejects. */
   ask(question: SshQuestion): Promise<SshAnswer>;
+  /** For a client that names no container (`root@`). Never rejects. */
+  find(question: Omit<SshQuestion, 'containerId'>): Promise<SshFound>;
   /**
    * Takes a connection that `ask` let in under its supervision; undefined when its user has too many. What comes back is to be called
    * when the connection ended.

@@ -77,9 +77,7 @@ export function containerKind(
   }
 
   const table = handlers<Own>(
-    on(getContainer, ({ state }: Own, call) =>
-      containerView(withProgress(own(state, call), state.progress), deps.domain, deps.engine.usage(state.row.id)),
-    ),
+    on(getContainer, ({ state }: Own, call) => containerView(withProgress(own(state, call), state.progress), deps)),
     on(startContainer, async ({ state, ctx }: Own, call) => {
       const { status } = own(state, call);
       if (status !== 'stopped' && status !== 'failed') {

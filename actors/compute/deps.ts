@@ -19,6 +19,8 @@ export interface ComputeDeps {
   readonly domain: string;
   /** Ports on which the platform itself listens: no container gets them. */
   readonly takenPorts?: readonly number[];
+  /** Where the SSH gateway is reached; undefined while that is not known. Without it, nothing is said of it. */
+  readonly sshAddress?: () => { readonly host: string; readonly port: number } | undefined;
   /** Host of the image registry; undefined when there is none. */
   readonly registryHost: string | undefined;
   /**

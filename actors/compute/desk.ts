@@ -11,10 +11,8 @@ const CONCURRENCY = 4;
 const QUEUE = 32;
 
 /** The listing for the administrator. */
-export function listingHandler<C>({ db, domain, engine }: ComputeDeps): Handler<C> {
-  return on(listAllContainers, async (_: C) =>
-    (await allContainers(db)).map((row) => adminView(row, domain, engine.usage(row.id))),
-  );
+export function listingHandler<C>(deps: ComputeDeps): Handler<C> {
+  return on(listAllContainers, async (_: C) => (await allContainers(deps.db)).map((row) => adminView(row, deps)));
 }
 
 /** Starts the desk under `parent`. */

@@ -59,8 +59,7 @@ const SLEEP_AFTER_MS = 60_000;
 export function userKind(deps: ComputeDeps, look: (containerId: string) => void): EntityKind<UserMessage, UserState> {
   const { db, engine, domain } = deps;
 
-  const list = async (userId: string) =>
-    (await containersOfUser(db, userId)).map((row) => containerView(row, domain, engine.usage(row.id)));
+  const list = async (userId: string) => (await containersOfUser(db, userId)).map((row) => containerView(row, deps));
 
   const problemOf = async (image: string, username: string) => {
     const { registryHost } = deps;

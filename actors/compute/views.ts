@@ -1,8 +1,12 @@
 /** What users see of rows. */
 import type { AdminContainerView, ContainerCreatedView, ContainerView } from '../../proto/compute.ts';
-import type { ContainerUsage } from '../../proto/ports.ts';
+import { sshCommand } from '../../proto/ssh-gateway.ts';
 import type { ContainerRow, OwnedContainerRow } from '../../storage/compute/containers.ts';
 import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
+import type { ComputeDeps } from './deps.ts';
+
+/** What a view is made with. */
+type ViewDeps = Pick<ComputeDeps, 'domain' | 'engine' | 'sshAddress'>;
 
 /** `<container_id>.compute.{platform_domain}` (interface section 2.8). */
 export function hostnameOf(id: string, domain: string): string {
@@ -27,20 +31,23 @@ export function createdView(row: ContainerRow, domain: string): ContainerCreated
 }
 
 /** The container as list and get answer it. Memory in whole MiB, storage in GiB with two digits; why it failed, when it did. */
-export function containerView(row: ContainerRow, domain: string, usage: ContainerUsage): ContainerView {
+export function containerView(row: ContainerRow, { domain, engine, sshAddress }: ViewDeps): ContainerView {
+  const usage = engine.usage(row.id);
+  const at = row.sshEnabled ? sshAddress?.() : undefined;
   return {
     ...createdView(row, domain),
     memory_used_mb: row.status === 'running' ? Math.round(usage.memoryBytes / 2 ** 20) : 0,
     storage_used_gb: Math.round((usage.storageBytes / 2 ** 30) * 100) / 100,
     ssh_command: `ssh root@${hostnameOf(row.id, domain)}`,
+    ...(at === undefined ? {} : { ssh: { command: sshCommand(row.id, at), ...at, user: row.id } }),
     ...(row.statusReason === null ? {} : { status_reason: row.statusReason }),
   };
 }
 
 /** The container as the administrator sees it. */
-export function adminView(row: OwnedContainerRow, domain: string, usage: ContainerUsage): AdminContainerView {
+export function adminView(row: OwnedContainerRow, deps: ViewDeps): AdminContainerView {
   return {
-    ...containerView(row, domain, usage),
+    ...containerView(row, deps),
     created_at: Math.floor(row.createdAt.getTime() / 1000),
     user_id: row.userId,
     owner: row.owner,

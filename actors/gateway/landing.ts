@@ -1,6 +1,8 @@
 /** The page at `https://<domain>/`: what this is and where to go on. It says nothing that a stranger may not know. */
+
 import { createHash } from 'node:crypto';
 import type { ProxyReply } from '../../proto/gateway.ts';
+import { sshCommand, sshHost } from '../../proto/ssh-gateway.ts';
 
 /** What the page speaks of. */
 export interface Landing {
@@ -90,8 +92,8 @@ export function landingPage({ domain, port, sshPort, has }: Landing): ProxyReply
 
 <h2>Be inside a container</h2>
 <p>With an SSH key that you added to your account and chose for the container:</p>
-<pre><code>ssh -p ${sshPort} CONTAINER_ID@${escaped(domain)}</code></pre>
-
+<pre><code>${escaped(sshCommand('CONTAINER_ID', { host: sshHost(domain), port: sshPort }))}</code></pre>
+${/(?:^|\.)localhost$/i.test(domain) ? '<p class="note">Names below <code>localhost</code> resolve in browsers and in curl only. Other programs need the address 127.0.0.1.</p>\n' : ''}
 <h2>Services</h2>
 <dl>
 ${services.join('\n')}

@@ -1,5 +1,5 @@
 /** Who may enter a container by SSH, and what whoever may not is told. */
-import type { SshAnswer } from '../../proto/ssh-gateway.ts';
+import { type SshAnswer, type SshFound, sshCommand } from '../../proto/ssh-gateway.ts';
 import type { SshAccess } from '../../storage/gateway/ssh-access.ts';
 
 /** The answer for a key about which `access` is known. */
@@ -22,4 +22,16 @@ export function sshAnswer(containerId: string, access: SshAccess | undefined): S
     return explain(`Container ${containerId} is ${status}: ${hint}`);
   }
   return { kind: 'enter', userId };
+}
+
+/** Most containers that are named to somebody whose key opens several. */
+export const MAX_NAMED = 10;
+
+/** Where a login as `root` leads whose key opens these containers; `at` is where the gateway is reached. */
+export function sshFound(ids: readonly string[], at: { readonly host: string; readonly port: number }): SshFound {
+  const [only, ...others] = ids;
+  if (only === undefined) return { kind: 'none' };
+  if (others.length === 0) return { kind: 'one', containerId: only };
+  const commands = ids.slice(0, MAX_NAMED).map((id) => `  ${sshCommand(id, at)}`);
+  return { kind: 'several', text: ['This key opens several containers. Say which:', ...commands].join('\n') };
 }

@@ -3,13 +3,15 @@
  * news of their container or key, and in any case after 5 seconds.
  */
 import type { ComputeNews } from '../../proto/compute-news.ts';
-import type { SshConnectionInfo, SshDoor } from '../../proto/ssh-gateway.ts';
-import { sshAccess } from '../../storage/gateway/ssh-access.ts';
+import { type SshConnectionInfo, type SshDoor, sshHost } from '../../proto/ssh-gateway.ts';
+import { openedByKey, sshAccess } from '../../storage/gateway/ssh-access.ts';
 import { type AnyRef, dispatch, spawn, stop } from '../../supervision/index.ts';
 import type { GatewayDeps } from './deps.ts';
-import { sshAnswer } from './ssh-rules.ts';
+import { MAX_NAMED, sshAnswer, sshFound } from './ssh-rules.ts';
 
 const EVERY_MS = 5000;
+/** The gateway's own port of SSH, unless told otherwise. */
+const SSH_PORT = 2222;
 /** Open logins of one user. */
 const PER_USER = 100;
 const ENDED = 'You may not enter this container any more.';
@@ -21,7 +23,7 @@ export interface SshControl extends SshDoor {
 
 /** Makes it. `connections` is the parent of the logins' actors. */
 export function sshControl(
-  { db, log, computeNews }: Pick<GatewayDeps, 'db' | 'log' | 'computeNews'>,
+  { db, log, computeNews, domain, ports }: Pick<GatewayDeps, 'db' | 'log' | 'computeNews' | 'domain' | 'ports'>,
   connections: () => AnyRef | undefined,
 ): SshControl {
   const open = new Set<SshConnectionInfo>();
@@ -54,6 +56,15 @@ export function sshControl(
       try {
         const [access] = await sshAccess(db, [question]);
         return sshAnswer(question.containerId, access);
+      } catch (error) {
+        log.warn({ err: error }, 'an SSH login could not be decided');
+        return { kind: 'unavailable' };
+      }
+    },
+    find: async (question) => {
+      try {
+        const ids = await openedByKey(db, question, MAX_NAMED);
+        return sshFound(ids, { host: sshHost(domain), port: question.port ?? ports.ssh ?? SSH_PORT });
       } catch (error) {
         log.warn({ err: error }, 'an SSH login could not be decided');
         return { kind: 'unavailable' };

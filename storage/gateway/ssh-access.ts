@@ -62,3 +62,25 @@ export async function sshAccess(
   for (const { index, ...access } of rows) found[index] = access;
   return found;
 }
+
+const idRow = z.object({ id: z.string() });
+
+/** The containers that a key opens now, oldest first, at most `limit`: they run, their owner chose it for them, and their port is open. */
+export async function openedByKey(
+  db: Queries,
+  { fingerprint, port }: Omit<SshAccessQuestion, 'containerId'>,
+  limit: number,
+): Promise<string[]> {
+  const rows = await db.many(
+    idRow,
+    `select c.id from ssh_keys k
+     join container_keys ck on ck.key_id = k.id
+     join containers c on c.id = ck.container_id and c.user_id = k.user_id and c.desired = 'running' and c.status = 'running'
+       and c.ssh_enabled and not exists (select from users u where u.id = c.user_id and u.disabled_at is not null)
+     where k.fingerprint = $1
+       and ($2 = 0 or exists (select from ingress_rules r where r.container_id = c.id and r.port = $2))
+     order by c.created_at, c.id limit $3`,
+    [fingerprint, port ?? 0, limit],
+  );
+  return rows.map(({ id }) => id);
+}

@@ -84,6 +84,21 @@ describe('SSH access', () => {
     await until(() => world.engine.keysOf(id).length === 2);
   });
 
+  test('is shown with a command that works as it stands, while it is enabled and the gateway is known', async (t) => {
+    let at: { host: string; port: number } | undefined;
+    const world = await openWorld(t, { sshAddress: () => at });
+    const id = await world.running(ann);
+    await put(world, setSsh, id, { ssh_enabled: true });
+    assert.equal((await world.view(ann, id)).ssh, undefined);
+    at = { host: '127.0.0.1', port: 2222 };
+    const ssh = { command: `ssh -p 2222 ${id}@127.0.0.1`, host: '127.0.0.1', port: 2222, user: id };
+    assert.deepEqual((await world.view(ann, id)).ssh, ssh);
+    assert.deepEqual((await world.list(ann))[0]?.ssh, ssh);
+    assert.equal((await world.view(ann, id)).ssh_command, `ssh root@${id}.compute.cloud.test`);
+    await put(world, setSsh, id, { ssh_enabled: false });
+    assert.equal((await world.view(ann, id)).ssh, undefined);
+  });
+
   test('taken away is news to whoever listens', async (t) => {
     const world = await openWorld(t);
     const news: ComputeNews[] = [];

@@ -67,7 +67,7 @@ test('the page names the services there are by the port that was asked, and how 
     assert.ok(body.includes(`href="https://${link[0]}.cloud.test:8443/${link[1]}"`));
   assert.ok(!body.includes('notify.'));
   assert.ok(body.includes('curl -s https://auth.cloud.test:8443/api/login'));
-  assert.ok(body.includes('ssh -p 2022 CONTAINER_ID@cloud.test'));
+  assert.ok(body.includes('ssh -p 2022 CONTAINER_ID@compute.cloud.test'));
   assert.ok(pageOf(open().decide(request('/', { hostPort: undefined }))).body?.includes('https://auth.cloud.test/api'));
 });
 

@@ -114,6 +114,33 @@ test('a chosen key enters; whoever owns the container is told why another does n
   assert.equal(await ask(OWN, 'F-chosen'), 'stranger');
 });
 
+test('a key without the name of a container leads to the one it opens, and of several names the commands', async (t) => {
+  const { db, door } = await world(t);
+  const find = (fingerprint: string, port?: number) => door.find({ fingerprint, port });
+  assert.deepEqual(await find('F-chosen'), { kind: 'one', containerId: OWN });
+  assert.deepEqual(await find('F-chosen', 8022), { kind: 'one', containerId: OWN });
+  assert.deepEqual(await find('F-chosen', 8023), { kind: 'none' });
+  for (const fingerprint of ['F-other', 'F-foreign', 'F-none']) assert.equal((await find(fingerprint)).kind, 'none');
+  const second = 'ccccccccccc3';
+  await db.run(
+    `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
+     values ($1, 'u1', 2, 'x', 'nano', 512, 5, 'IfNotPresent', '{/root}', true, 'running', 'running')`,
+    [second],
+  );
+  await db.run("insert into container_keys select $1, id from ssh_keys where fingerprint = 'F-chosen'", [second]);
+  const several = await find('F-chosen');
+  assert.ok(several.kind === 'several');
+  assert.match(
+    several.text,
+    new RegExp(`ssh -p 2222 ${OWN}@compute\\.x\\.test\\n.*ssh -p 2222 ${second}@compute\\.x\\.test$`),
+  );
+  for (const change of ["status = 'stopped'", 'ssh_enabled = false']) {
+    await db.run(`update containers set ssh_enabled = true, status = 'running' where id = $1`, [second]);
+    await db.run(`update containers set ${change} where id = $1`, [second]);
+    assert.deepEqual(await find('F-chosen'), { kind: 'one', containerId: OWN }, change);
+  }
+});
+
 test('news end the logins that lost their right, and no others', async (t) => {
   const { db, adopt, tell } = await world(t);
   const kept = adopt({ containerId: OWN });

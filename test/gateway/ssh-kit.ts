@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Engine } from '../../proto/ports.ts';
-import type { SshAnswer, SshConnectionInfo, SshDoor, SshQuestion } from '../../proto/ssh-gateway.ts';
+import type { SshAnswer, SshConnectionInfo, SshDoor, SshFound, SshQuestion } from '../../proto/ssh-gateway.ts';
 import { SshGateway, type SshGatewayLimits } from '../../transports/ssh/gateway.ts';
 import { generateKeyPair, generateRsaKey } from '../../transports/ssh/keys.ts';
 import { fingerprintOf } from '../../transports/ssh/login.ts';
@@ -49,6 +49,8 @@ export interface SshWorld {
   readonly questions: SshQuestion[];
   /** What the door says to the owner's key; `enter` at first. */
   answer: SshAnswer;
+  /** Where the owner's key leads as `root`; to the container at first. */
+  found: SshFound;
   /** How the engine dials; the sshd at first. */
   dial: Engine['dial'];
   /** Connections to the container that were made. */
@@ -100,6 +102,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
       if (question.containerId !== CONTAINER || !owned.has(question.fingerprint)) return { kind: 'stranger' };
       return world.answer;
     },
+    find: async ({ fingerprint }) => (owned.has(fingerprint) ? world.found : { kind: 'none' }),
     adopt: (connection) => {
       open.add(connection);
       return () => open.delete(connection);
@@ -152,6 +155,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
   const world: SshWorld = {
     ...{ port: listener.port, gateway, sshd, dir, key, fingerprint, owned, open, questions, dialled, startSsh },
     answer: { kind: 'enter', userId: 'user00000001' },
+    found: { kind: 'one', containerId: CONTAINER },
     dial: sshd.dial,
     hostKey: host.publicKey,
     options: clientOptions,

@@ -73,6 +73,26 @@ test('exec: output, error output, input and exit code pass', real, async (t) => 
   await until(() => world.open.size === 0 && world.gateway.size === 0, { what: 'nothing is left open' });
 });
 
+test(
+  'as root a key leads to the one container it opens, is told the commands of several, and is unknown otherwise',
+  real,
+  async (t) => {
+    const world = await openSsh(t);
+    const asRoot = async () => {
+      const child = world.startSsh(['-n', '-l', 'root', '127.0.0.1', 'echo inside']);
+      return finish(child);
+    };
+    const inside = await asRoot();
+    assert.deepEqual([inside.code, inside.stdout.toString()], [0, 'inside\n'], inside.stderr);
+    world.found = { kind: 'several', text: 'This key opens several containers. Say which:\n  ssh aaa@here' };
+    const several = await asRoot();
+    assert.equal(several.code, 255);
+    assert.match(several.stderr, /Say which:\s+ssh aaa@here/);
+    world.found = { kind: 'none' };
+    assert.match((await asRoot()).stderr, /The user name is the id of a container/);
+  },
+);
+
 test('exec: the command passes byte for byte', real, async (t) => {
   const world = await openSsh(t);
   const client = await login(t, world);

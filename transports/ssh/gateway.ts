@@ -190,6 +190,7 @@ export class SshGateway {
     serveLogin(client, {
       port: guest.port,
       ask: (question) => this.#options.door.ask(question),
+      find: (question) => this.#options.door.find(question),
       onMistake: guest.visitor.mistake,
       end,
       onProven: async (question, userId) => {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import ssh2, { type AuthContext, type Connection, type PublicKeyAuthContext } from 'ssh2';
 import { ID_PATTERN } from '../../proto/ids.ts';
-import type { SshAnswer, SshQuestion } from '../../proto/ssh-gateway.ts';
+import type { SshAnswer, SshFound, SshQuestion } from '../../proto/ssh-gateway.ts';
 import { banner } from './internals.ts';
 
 /** What logging in needs of its connection. */
@@ -10,6 +10,8 @@ export interface LoginDeps {
   /** The port from 8000 to 8999 by which the client came, if it did. */
   readonly port: number | undefined;
   readonly ask: (question: SshQuestion) => Promise<SshAnswer>;
+  /** Where a key leads that names no container. */
+  readonly find: (question: Omit<SshQuestion, 'containerId'>) => Promise<SshFound>;
   /** Something was wrong: how long the answer should wait, ms. */
   readonly onMistake: () => number;
   /** The key is proven and may enter. Resolves with a sentence when it cannot, and the connection is to end. */
@@ -26,7 +28,10 @@ const MAX_KEY_BYTES = 16 * 1024;
 
 /** As OpenSSH's server says it. */
 const TOO_MANY = 'Too many authentication failures';
-const WHO = 'The user name is the id of a container: ssh <container id>@<this host>';
+/** The user of `ssh_command` (interface, section 2.8): the key says which container is meant. */
+const ROOT = 'root';
+const WHO =
+  'The user name is the id of a container: ssh <container id>@<this host>. As root, a key that opens exactly one running container leads there.';
 /** The same for whoever asks about a container that is not there, and for whoever may not know. */
 const NOBODY = (id: string) =>
   `None of the keys that were offered opens a container ${id}.\nCheck the id, and that one of the container's SSH keys is yours (ssh -i FILE).`;
@@ -82,6 +87,21 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
     if (problem === undefined) context.accept();
     else fail(problem);
   };
+  /** A key without the name of a container. Nobody hears that it is known here who has not proven to have it. */
+  const proveRoot = async (context: PublicKeyAuthContext): Promise<void> => {
+    const { key, signature } = context;
+    if (key.data.length > MAX_KEY_BYTES || (key.algo === 'ssh-rsa' && context.hashAlgo === undefined)) {
+      return refuse(context);
+    }
+    if (signature === undefined) return context.accept();
+    if (!isGood(context)) return refuse(context);
+    const found = await deps.find({ fingerprint: fingerprintOf(key.data), port: deps.port });
+    if (found.kind === 'unavailable') return fail(LATER);
+    if (found.kind === 'several') return fail(found.text);
+    if (found.kind === 'one') return provePublicKey(context, found.containerId);
+    explainOnce(WHO);
+    refuse(context);
+  };
   const fail = (text: string): void => {
     banner(client, text);
     deps.end(text);
@@ -89,8 +109,9 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
 
   const answer = async (context: AuthContext): Promise<void> => {
     if (++requests > MAX_REQUESTS) return deps.end(TOO_MANY);
+    if (context.username === ROOT && context.method === 'publickey') return proveRoot(context);
     const isId = ID_PATTERN.test(context.username);
-    if (!isId) explainOnce(WHO);
+    if (!isId && (context.username !== ROOT || context.method !== 'none')) explainOnce(WHO);
     if (context.method === 'none') return context.reject(['publickey', 'keyboard-interactive']);
     if (!isId) return refuse(context);
     if (context.method === 'publickey') return provePublicKey(context, context.username);

@@ -204,6 +204,7 @@ export interface WorldOptions {
   readonly defaultImage?: string;
   readonly registryAuth?: ComputeDeps['registryAuth'];
   readonly lingerMs?: number;
+  readonly sshAddress?: ComputeDeps['sshAddress'];
   readonly catalog?: ImageCatalog;
   readonly takenPorts?: readonly number[];
   /** Stands before the engine, for what its own hands cannot play. */
@@ -250,6 +251,7 @@ export class World {
       shells: this.shells,
       tokens: this.tokens,
       ...(this.#options.lingerMs === undefined ? {} : { lingerMs: this.#options.lingerMs }),
+      ...(this.#options.sshAddress === undefined ? {} : { sshAddress: this.#options.sshAddress }),
       log: this.log,
       clock: this.clock,
       domain: DOMAIN,
