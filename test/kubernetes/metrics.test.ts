@@ -29,7 +29,7 @@ const runs = { running: { startedAt: '2026-01-01T00:00:00Z' } };
 const died = (reason: string) => ({ terminated: { exitCode: 137, reason, finishedAt: '2026-01-01T00:01:00Z' } });
 
 /** An API server with one node and the pods it is told of. */
-async function fakeCluster(t: TestContext, answers: { metrics?: boolean; kubelet?: boolean }) {
+async function fakeCluster(t: TestContext, answers: { metrics?: boolean; kubelet?: boolean; unmeasured?: boolean }) {
   const asked: string[] = [];
   let watching: ServerResponse | undefined;
   const replies: Record<string, () => unknown> = {
@@ -47,7 +47,12 @@ async function fakeCluster(t: TestContext, answers: { metrics?: boolean; kubelet
     '/api/v1/pods': () => ({ metadata: { resourceVersion: '1' }, items: [podOf('a', '1', runs)] }),
     ...(answers.metrics === true && {
       '/apis/metrics.k8s.io/v1beta1/pods': () => ({
-        items: [{ metadata: { namespace: 'compute-u1-a' }, containers: [{ usage: { cpu: '100m', memory: '10Mi' } }] }],
+        items: [
+          {
+            metadata: { namespace: answers.unmeasured === true ? 'other' : 'compute-u1-a' },
+            containers: [{ usage: { cpu: '100m', memory: '10Mi' } }],
+          },
+        ],
       }),
       '/apis/metrics.k8s.io/v1beta1/nodes': () => ({
         items: [{ metadata: { name: 'n1' }, usage: { cpu: '1', memory: '1Gi' } }],
@@ -64,7 +69,11 @@ async function fakeCluster(t: TestContext, answers: { metrics?: boolean; kubelet
           {
             podRef: { namespace: 'compute-u1-a' },
             containers: [
-              { cpu: { usageNanoCores: 2e8 }, memory: { workingSetBytes: 2048 }, rootfs: { usedBytes: 100 } },
+              {
+                cpu: answers.unmeasured === true ? {} : { usageNanoCores: 2e8 },
+                memory: { workingSetBytes: 2048 },
+                rootfs: { usedBytes: 100 },
+              },
             ],
             volume: [
               { name: 'data', usedBytes: 200 },
@@ -148,6 +157,14 @@ test('CPU and memory come from metrics.k8s.io where it is served, disks from the
   // The pods are listed once, then watched.
   assert.equal(asked.filter((path) => path === '/api/v1/pods').length, 2);
   assert.equal(source.calls, asked.length);
+});
+
+test('a container that runs and was not measured yet is not shown with zeros', async (t) => {
+  // The kubelet knows it, but no rate of it: it has looked once.
+  const kubelets = await fakeCluster(t, { kubelet: true, unmeasured: true });
+  assert.deepEqual((await read(kubelets.source)).pods, []);
+  const served = await fakeCluster(t, { metrics: true, unmeasured: true });
+  assert.deepEqual((await read(served.source)).pods, []);
 });
 
 test('without metrics.k8s.io the kubelets tell all, each time', async (t) => {
