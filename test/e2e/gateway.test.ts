@@ -215,6 +215,13 @@ describe('the gateway', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       what: 'it is said to be stopped',
       timeoutMs: 15_000,
     });
+    // Whoever is told that it runs finds the way there, though nothing listens inside of it now.
+    assert.equal((await request('POST', `${url}/start`, { token })).status, 200);
+    await until(async () => (await request('GET', url, { token })).json.status === 'running', {
+      what: 'it runs again',
+      timeoutMs: 60_000,
+    });
+    assert.equal((await ask('http', host, '/not-kept')).status, 502);
     await request('DELETE', `${url}/ingress/${port}`, { token });
     await until(async () => (await ask('http', host, '/', { port }).catch(() => undefined)) === undefined, {
       what: 'the port is closed',
