@@ -34,12 +34,14 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
       refuseNothing(scopes);
       const made = { id: newId(), name: call.body.name, expiresAt: expiryOf(call.body.expires_in, clock.now()) };
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
-      await fenced(db, lease, async (tx) => {
+      const createdAt = await fenced(db, lease, async (tx) => {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
-        if (!(await insertApiToken(tx, { ...made, userId, grants: { scopes }, max: MAX_TOKENS }))) throw tooMany();
+        const added = await insertApiToken(tx, { ...made, userId, grants: { scopes }, max: MAX_TOKENS });
+        if (added === undefined) throw tooMany();
         await audit(tx, did(call, 'token.create', made.id, { name: made.name, scopes }));
+        return added;
       });
-      return { ...fresh(made), scopes: writable(scopes), token };
+      return { ...fresh(made, createdAt), scopes: writable(scopes), token };
     }),
 
     on(listTokens, async (_: Leased, call) =>
@@ -65,15 +67,17 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
       const { userId } = callerOf(call);
       const made = { id: newId(), name: call.body.name, expiresAt: expiryOf(call.body.expires_in, clock.now()) };
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
-      await fenced(db, lease, async (tx) => {
+      const createdAt = await fenced(db, lease, async (tx) => {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
         const account = await serviceAccount(tx, userId, call.params.id);
         if (account === undefined) throw noAccount();
         const grants = { serviceAccountId: account.id };
-        if (!(await insertApiToken(tx, { ...made, userId, grants, max: MAX_TOKENS }))) throw tooMany();
+        const added = await insertApiToken(tx, { ...made, userId, grants, max: MAX_TOKENS });
+        if (added === undefined) throw tooMany();
         await audit(tx, did(call, 'token.create', made.id, { name: made.name, service_account: account.id }));
+        return added;
       });
-      return { ...fresh(made), token };
+      return { ...fresh(made, createdAt), token };
     }),
 
     on(listServiceAccountTokens, async (_: Leased, call) => {
@@ -83,12 +87,12 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
     }),
   ];
 
-  function fresh(made: { id: string; name: string; expiresAt: number | undefined }) {
+  function fresh(made: { id: string; name: string; expiresAt: number | undefined }, createdAt: Date) {
     return {
       id: made.id,
       name: made.name,
       expires_at: made.expiresAt ?? 0,
-      created_at: Math.floor(clock.now() / 1000),
+      created_at: unixSeconds(createdAt),
       last_used_at: 0,
     };
   }

@@ -45,15 +45,17 @@ export interface NewApiToken {
   readonly max: number;
 }
 
-/** Adds a token; false past the limit. Runs in the transaction that holds the user's row. */
-export async function insertApiToken(tx: Queries, token: NewApiToken): Promise<boolean> {
+/** Adds a token; when it was made, or undefined past the limit. Runs in the transaction that holds the user's row. */
+export async function insertApiToken(tx: Queries, token: NewApiToken): Promise<Date | undefined> {
   const { grants } = token;
   const account = 'serviceAccountId' in grants ? grants.serviceAccountId : null;
-  const rows = await tx.run(
+  const [made] = await tx.many(
+    z.object({ created_at: z.date() }),
     `insert into api_tokens (id, user_id, service_account_id, name, scopes, expires_at)
      select $1, $2, $3, $4, $5::jsonb, to_timestamp($6)
      where (select count(*) from api_tokens where user_id = $2 and service_account_id is not distinct from $3
-              and (expires_at is null or expires_at > now())) < $7`,
+              and (expires_at is null or expires_at > now())) < $7
+     returning created_at`,
     [
       token.id,
       token.userId,
@@ -64,7 +66,7 @@ export async function insertApiToken(tx: Queries, token: NewApiToken): Promise<b
       token.max,
     ],
   );
-  return rows === 1;
+  return made?.created_at;
 }
 
 /** The user's tokens, oldest first; those of one service account only when it is given. */

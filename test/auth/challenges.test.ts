@@ -132,7 +132,7 @@ describe('a state', () => {
     const [header = '', payload = '', signature = ''] = state.split('.');
     const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString());
-    assert.deepEqual(Object.keys(claims).sort(), ['aud', 'exp', 'iat', 'jti', 'purpose', 'sub']);
+    assert.deepEqual(Object.keys(claims).sort(), ['aud', 'epoch', 'exp', 'iat', 'jti', 'purpose', 'sub']);
     const sign = (head: object, secret = SECRET) => {
       const text = `${encode(head)}.${payload}`;
       return `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
