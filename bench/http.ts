@@ -2,7 +2,7 @@
  * What does the platform cost per HTTP request, beside a bare server of the same library that answers a constant?
  *
  * `npm run bench -- http [ROUNDS] [SECONDS]`: `GET /api/session` of a real auth service (bearer token, actors, database) on
- * both adapters, and the same bytes from bare uWebSockets.js and node:http. Servers run on core 0, the load on core 1: 64
+ * all adapters, and the same bytes from bare uWebSockets.js and node:http (for Troupe's own server: its adapter alone). Servers run on core 0, the load on core 1: 64
  * keep-alive connections without pipelining, measured in turns, medians. The load is one process too and has a ceiling:
  * where a rate comes near it, the processor time of a request tells more.
  */
@@ -47,7 +47,7 @@ async function compare(rounds: number, seconds: number): Promise<void> {
     return answer;
   };
   try {
-    for (const library of ['uws', 'node']) {
+    for (const library of ['own', 'uws', 'node']) {
       const { port, request } = await start(`ours ${library}`, library);
       await start(`bare ${library}`, library, request, await bodyOf(port, request));
     }
@@ -120,7 +120,7 @@ function report(servers: ReadonlyMap<string, Server>): void {
     const value = (who: string) => Number(median(servers.get(`${who} ${library}`), of).toFixed(digits));
     return { row: name, unit, ours: value('ours'), peers: { bare: value('bare') } };
   };
-  const rows = ['uws', 'node'].flatMap((library) => [
+  const rows = ['own', 'uws', 'node'].flatMap((library) => [
     row(library, library, 'req/s', (server) => server.rates, 0),
     row(library, `${library} processor time`, 'us/req', (server) => server.cpuMicros, 1),
   ]);
@@ -142,7 +142,7 @@ function median(server: Server | undefined, of: (server: Server) => number[]): n
 // -------------------------------------------------------------------------------------------------------- the servers
 
 /** The platform as `troupe up` builds it, on one adapter, with a container engine that is never asked for anything. */
-async function startOurs(adapter: 'uws' | 'node'): Promise<void> {
+async function startOurs(adapter: 'own' | 'uws' | 'node'): Promise<void> {
   // Loaded here, so that the bare servers stay bare.
   const { readEnvironment } = await import('../cmd/config.ts');
   const { openSecrets } = await import('../cmd/data-dir.ts');
@@ -194,6 +194,18 @@ async function startBare(library: string, request: string, body: string): Promis
     announce({ port, request });
     await parentLeaves();
     app.close();
+    return;
+  }
+  if (library === 'own') {
+    const { listenOwn } = await import('../transports/http/own-server.ts');
+    const own = await listenOwn({
+      ...{ host: '127.0.0.1', port: 0 },
+      onRequest: () => ({ status: 200, headers: [['content-type', 'application/json']], body }),
+      onUpgrade: () => ({ refuse: { status: 404, headers: [] } }),
+    });
+    announce({ port: own.port, request });
+    await parentLeaves();
+    await own.close(0);
     return;
   }
   const server = createServer((_request, response) => {
@@ -284,7 +296,7 @@ function fail(reason: string): never {
 }
 
 const [mode = '3', ...args] = process.argv.slice(2);
-if (mode === 'ours') await startOurs(args[0] === 'uws' ? 'uws' : 'node');
+if (mode === 'ours') await startOurs(args[0] === 'uws' || args[0] === 'own' ? args[0] : 'node');
 else if (mode === 'bare') await startBare(args[0] ?? 'node', args[1] ?? '', args[2] ?? '');
 else if (mode === 'load') await load(serving.parse(JSON.parse(args[0] ?? '')), Number(args[1]));
 else await compare(Number(mode), Number(args[0] ?? 2));
