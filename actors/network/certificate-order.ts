@@ -5,6 +5,7 @@ import {
   accountBudget,
   acmeAccount,
   addAcmeAccount,
+  DAILY_SHARE,
   holdAccount,
   putChallenge,
   replaceAcmeAccount,
@@ -34,9 +35,12 @@ import {
   retryIn,
   whatToCheck,
 } from './certificate-rules.ts';
+import { registrableOf } from './hostname-rules.ts';
 
 /** What a node leaves behind that dies is taken up within this and a look for what is due. */
 const LEASE_MS = 10_000;
+/** Who has used up a day's share is looked at again after this: not all at midnight. */
+const SHARE_PAUSE_MS = 3_600_000;
 
 /** Why an order ends without a failure of anybody: another node holds it, or its mapping is gone. */
 class LostOrder extends Error {}
@@ -55,7 +59,14 @@ export async function orderCertificate(
     await tellDetail(deps, authority, hostname);
     return;
   }
-  const lease = await startOrder(db, hostname, { directoryUrl, leaseMs, sealKey });
+  const registrable = registrableOf(hostname);
+  const lease = await startOrder(db, hostname, { directoryUrl, leaseMs, sealKey, registrable });
+  if (lease === 'no_share') {
+    const text = `As many certificates as one account gets in a day have been ordered for yours (${DAILY_SHARE.ofDomain} of new names below ${registrable}, ${DAILY_SHARE.ofUser} in all): the day ends at midnight UTC.`;
+    await postponeOrder(db, hostname, { inMs: SHARE_PAUSE_MS, code: 'daily_share', text });
+    await tellDetail(deps, authority, hostname);
+    return;
+  }
   if (typeof lease === 'string') {
     if (lease === 'no_budget' || lease === 'fresh') await tellDetail(deps, authority, hostname);
     return;

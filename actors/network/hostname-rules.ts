@@ -38,6 +38,11 @@ export function zoneNames(hostname: string): string[] {
   return labels.map((_, index) => labels.slice(index).join('.'));
 }
 
+/** The domain that somebody registered, of which the hostname is part; the hostname where no such is known. */
+export function registrableOf(hostname: string): string {
+  return parse(hostname, { allowPrivateDomains: true }).domain ?? hostname;
+}
+
 /** Where the TXT record stands (2.7). */
 export function verifyName(hostname: string): string {
   return `_svc-verify.${hostname}`;

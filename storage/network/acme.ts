@@ -14,6 +14,12 @@ const sealedCertificateRow = z.object({ hostname: z.string(), cert: z.string(), 
  */
 export const ORDER_BUDGET = { most: 100, perHour: 60 } as const;
 
+/** Of the budget, what new names leave to renewals: a site that is served must not end because others map names. */
+export const KEPT_FOR_RENEWALS = 20;
+
+/** New names that one user has certificates ordered for in a day (UTC), below one registrable domain and in all. */
+export const DAILY_SHARE = { ofDomain: 50, ofUser: 100 } as const;
+
 /** What sealed values of this room are bound to. */
 export const accountContext = (directoryUrl: string) => `acme_accounts/${directoryUrl}/key`;
 export const challengeContext = (hostname: string) => `acme_challenges/${hostname}/key`;
@@ -76,13 +82,16 @@ export async function setAcmeAccountUrl(db: Queries, directoryUrl: string, url: 
 
 const FULL = `least(${ORDER_BUDGET.most}, budget + extract(epoch from clock_timestamp() - budget_at) / 3600 * ${ORDER_BUDGET.perHour})`;
 
-/** Takes one order of the account's budget; false when there is none, or the account has been asked to wait. Without an account: true. */
-export async function takeOrder(db: Queries, directoryUrl: string): Promise<boolean> {
+/**
+ * Takes one order of the account's budget unless that leaves less than `kept`; false when there is none, or the account has been asked to wait.
+ * Without an account: true.
+ */
+export async function takeOrder(db: Queries, directoryUrl: string, kept = 0): Promise<boolean> {
   const known = await db.one(
     openRow,
-    `select coalesce(hold_until <= clock_timestamp(), true) and ${FULL} >= 1 as is_open from acme_accounts
+    `select coalesce(hold_until <= clock_timestamp(), true) and ${FULL} >= 1 + $2::int as is_open from acme_accounts
      where directory_url = $1 for update`,
-    [directoryUrl],
+    [directoryUrl, kept],
   );
   if (known?.is_open === false) return false;
   await db.run(
@@ -90,6 +99,34 @@ export async function takeOrder(db: Queries, directoryUrl: string): Promise<bool
     [directoryUrl],
   );
   return true;
+}
+
+const shareRow = z.object({ of_domain: z.number(), of_user: z.number() });
+
+/** Whose order of a new name is, and below which registrable domain the name is. */
+export interface Share {
+  readonly userId: string;
+  readonly registrable: string;
+}
+
+/** Whether the user has had as many orders of new names today as one may. */
+export async function isShareUsed(db: Queries, { userId, registrable }: Share): Promise<boolean> {
+  const row = await db.one(
+    shareRow,
+    `select coalesce(sum(orders) filter (where registrable = $2), 0)::int as of_domain, coalesce(sum(orders), 0)::int as of_user
+     from acme_shares where user_id = $1 and day = (clock_timestamp() at time zone 'UTC')::date`,
+    [userId, registrable],
+  );
+  return row !== undefined && (row.of_domain >= DAILY_SHARE.ofDomain || row.of_user >= DAILY_SHARE.ofUser);
+}
+
+/** Counts one. */
+export async function noteShare(db: Queries, { userId, registrable }: Share): Promise<void> {
+  await db.run(
+    `insert into acme_shares (user_id, registrable, day, orders) values ($1, $2, (clock_timestamp() at time zone 'UTC')::date, 1)
+     on conflict (user_id, day, registrable) do update set orders = acme_shares.orders + 1`,
+    [userId, registrable],
+  );
 }
 
 /** The account places no orders for so long, because the authority said so. */

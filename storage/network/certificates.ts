@@ -8,7 +8,7 @@ import type { CertificatePem } from '../../proto/certificates.ts';
 import type { Ending } from '../../proto/ports.ts';
 import type { Db, Queries } from '../db.ts';
 import { open, seal } from '../seal.ts';
-import { takeOrder } from './acme.ts';
+import { isShareUsed, KEPT_FOR_RENEWALS, noteShare, takeOrder } from './acme.ts';
 
 const serialRow = z.object({ serial: z.number(), now: z.date() });
 const hostnameRow = z.object({ hostname: z.string() });
@@ -38,8 +38,8 @@ export interface OrderLease {
   readonly attempts: number;
 }
 
-/** Why there is nothing to order, or what is. `held`: somebody orders; `no_budget`: the account has to wait. */
-export type OrderStart = OrderLease | 'not_mapped' | 'held' | 'waiting' | 'fresh' | 'no_budget';
+/** Why there is nothing to order, or what is. `held`: somebody orders; `no_budget`: the account has to wait; `no_share`: the user has. */
+export type OrderStart = OrderLease | 'not_mapped' | 'held' | 'waiting' | 'fresh' | 'no_budget' | 'no_share';
 
 const startRow = z.object({
   epoch: z.number(),
@@ -49,7 +49,10 @@ const startRow = z.object({
   is_held: z.boolean(),
   is_waiting: z.boolean(),
   is_fresh: z.boolean(),
+  is_new: z.boolean(),
 });
+
+const ownerRow = z.object({ user_id: z.string() });
 
 /** Takes the order of a hostname for `leaseMs`, if it is a verified mapping, is due, and nobody else has it: of all that ask, one gets it. */
 export function startOrder(
@@ -59,15 +62,23 @@ export function startOrder(
     readonly directoryUrl: string;
     readonly leaseMs: number;
     readonly sealKey: KeyObject;
+    /** The domain that somebody registered, of which the hostname is part: each user has a daily share of new names below it. */
+    readonly registrable?: string;
   },
 ): Promise<OrderStart> {
   return db.tx(async (tx): Promise<OrderStart> => {
-    if (!(await isMapped(tx, hostname))) return 'not_mapped';
+    const owner = await tx.one(
+      ownerRow,
+      `select user_id from domain_mappings where domain = $1 and status = 'verified' for share`,
+      [hostname],
+    );
+    if (owner === undefined) return 'not_mapped';
     await tx.run('insert into certificates (hostname) values ($1) on conflict do nothing', [hostname]);
     const row = await tx.one(
       startRow,
       `select epoch, order_url, order_key_sealed, attempts, coalesce(lease_until > clock_timestamp(), false) as is_held,
-         coalesce(next_try > clock_timestamp(), false) as is_waiting, coalesce(renew_at > clock_timestamp(), false) as is_fresh
+         coalesce(next_try > clock_timestamp(), false) as is_waiting, coalesce(renew_at > clock_timestamp(), false) as is_fresh,
+         chain is null as is_new
        from certificates where hostname = $1 for update`,
       [hostname],
     );
@@ -75,7 +86,12 @@ export function startOrder(
     if (row.is_fresh) return 'fresh';
     if (row.is_waiting) return 'waiting';
     // An order that was placed is paid for.
-    if (row.order_url === null && !(await takeOrder(tx, options.directoryUrl))) return 'no_budget';
+    if (row.order_url === null) {
+      const share = { userId: owner.user_id, registrable: options.registrable ?? hostname };
+      if (row.is_new && (await isShareUsed(tx, share))) return 'no_share';
+      if (!(await takeOrder(tx, options.directoryUrl, row.is_new ? KEPT_FOR_RENEWALS : 0))) return 'no_budget';
+      if (row.is_new) await noteShare(tx, share);
+    }
     await tx.run(
       `update certificates set epoch = epoch + 1, lease_until = clock_timestamp() + $2 * interval '1 ms' where hostname = $1`,
       [hostname, options.leaseMs],
@@ -222,7 +238,7 @@ export async function hastenOrder(db: Queries, hostname: string, pauseMs: number
   const hastened = await db.run(
     `update certificates set next_try = greatest(clock_timestamp(), tried_at + $2 * interval '1 ms')
      where hostname = $1 and next_try > greatest(clock_timestamp(), tried_at + $2 * interval '1 ms')
-       and last_code is distinct from 'rate_limited'`,
+       and last_code is distinct from 'rate_limited' and last_code is distinct from 'daily_share'`,
     [hostname, pauseMs],
   );
   return hastened === 1;
@@ -233,14 +249,25 @@ export async function releaseOrder(db: Queries, { hostname, epoch }: OrderLease)
   await db.run('update certificates set lease_until = null where hostname = $1 and epoch = $2', [hostname, epoch]);
 }
 
-/** At most `limit` verified hostnames for which something is to be ordered now, the most urgent first. */
+/**
+ * At most `limit` verified hostnames for which something is to be ordered now: renewals first, those that end soonest before others; then new names,
+ * one of each user in turn, and first of who has had the fewest orders today.
+ */
 export async function dueHostnames(db: Queries, limit: number): Promise<string[]> {
   const rows = await db.many(
     hostnameRow,
-    `select m.domain as hostname from domain_mappings m left join certificates c on c.hostname = m.domain
-     where m.status = 'verified' and coalesce(c.renew_at <= clock_timestamp(), true)
-       and coalesce(c.next_try <= clock_timestamp(), true) and coalesce(c.lease_until <= clock_timestamp(), true)
-     order by c.not_after nulls first, m.domain limit $1`,
+    `with due as (
+       select m.domain as hostname, m.user_id, m.verified_at, c.not_after
+       from domain_mappings m left join certificates c on c.hostname = m.domain
+       where m.status = 'verified' and coalesce(c.renew_at <= clock_timestamp(), true)
+         and coalesce(c.next_try <= clock_timestamp(), true) and coalesce(c.lease_until <= clock_timestamp(), true)
+     ), had as (
+       select user_id, sum(orders) as orders from acme_shares
+       where day = (clock_timestamp() at time zone 'UTC')::date group by user_id
+     )
+     select hostname from due left join had using (user_id)
+     order by not_after nulls last, coalesce(had.orders, 0) + row_number()
+       over (partition by user_id, not_after is null order by verified_at, hostname), hostname limit $1`,
     [limit],
   );
   return rows.map(({ hostname }) => hostname);
@@ -351,6 +378,7 @@ export async function purgeCertificates(db: Queries): Promise<void> {
        and not exists (select from domain_mappings m where m.domain = c.hostname and m.status = 'verified')`,
   );
   await db.run(`delete from acme_challenges where created_at < clock_timestamp() - interval '1 hour'`);
+  await db.run(`delete from acme_shares where day < (clock_timestamp() at time zone 'UTC')::date - 7`);
 }
 
 /** Says for every verified mapping of which nothing is said yet that there is no certificate for it. */
