@@ -186,7 +186,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
       const { status, json } =
         (await operations[name]?.(user, containers.length === 0 ? '' : pick(containers).id)) ?? assert.fail(name);
       answers[`${name} ${status}`] = (answers[`${name} ${status}`] ?? 0) + 1;
-      assert.ok([200, 403, 404, 409, 503].includes(status), `${name}: ${status} ${JSON.stringify(json)}`);
+      assert.ok([200, 403, 404, 409, 429, 503].includes(status), `${name}: ${status} ${JSON.stringify(json)}`);
       await delay(random() * options.pauseMs);
     }
   }

@@ -252,6 +252,13 @@ export function engineConformance(
       assert.equal(await engine.inspect(spec.id), undefined);
     });
 
+    it('says whether a container has an SSH server to wait for', async () => {
+      await rejectsWith(engine.hasSshServer('nothing'), 'not_found');
+      const id = await started();
+      assert.equal(await engine.hasSshServer(id), true);
+      await engine.remove(id);
+    });
+
     it('lists the containers of this installation', async () => {
       const [a, b] = [specOf(), specOf()];
       await engine.create(a);
