@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -90,6 +90,8 @@ async function open(target: SshTarget): Promise<Opened> {
     ended = true;
     child.stdin.destroy();
     said.end();
+    // The shell was killed before it could.
+    void rm(folder, { recursive: true, force: true }).catch(() => undefined);
   });
   const until = performance.now() + loginMs;
   while (!existsSync(path)) {
