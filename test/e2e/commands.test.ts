@@ -109,12 +109,19 @@ test('a password changed from the command line holds in the running platform', {
 
   const changed = await cli(['users', 'passwd', 'ann'], 'the second password\n');
   assert.equal(changed.code, 0, changed.stderr);
-  await logIn(auth, 'ann', 'the second password');
+  assert.equal(changed.stdout, 'The password of ann is changed. All sessions are ended (1); API tokens go on.\n');
+  await until(async () => (await request('GET', `${auth}/api/session`, { token })).status === 401, {
+    what: 'the old session is over',
+  });
+  const next = await logIn(auth, 'ann', 'the second password');
   const body = { current_password: 'the second password', new_password: 'the third password' };
   // The user's actor was awake: it hears of the change through the outbox.
-  await until(async () => (await request('PUT', `${auth}/api/settings/password`, { token, body })).status === 200, {
-    what: 'the actor knows the new password',
-  });
+  await until(
+    async () => (await request('PUT', `${auth}/api/settings/password`, { token: next, body })).status === 200,
+    {
+      what: 'the actor knows the new password',
+    },
+  );
   await logIn(auth, 'ann', 'the third password');
 });
 
