@@ -23,9 +23,9 @@ test('two bad neighbours with two addresses each keep nobody out', {
     ...{ what: 'they have what they can get', timeoutMs: 60_000 },
   });
   const { login, page, echo } = await measure(third, 8);
-  for (const [what, { count, failed }] of Object.entries({ login, page, echo })) {
-    assert.ok(count > 0, what);
-    assert.equal(failed, 0, what);
+  for (const [what, { count, failed, refused }] of Object.entries({ login, page, echo })) {
+    assert.ok(count > failed, `${what}: some are served`);
+    assert.equal(refused, 0, what);
   }
   assert.ok(bad.held().upgrades <= 20 && bad.held().logs <= 50);
 });

@@ -35,6 +35,8 @@ export const holdsSchema = z.object({
 export interface Times {
   readonly count: number;
   readonly failed: number;
+  /** Of these, how many were answered with another status than 200. */
+  readonly refused: number;
   /** Milliseconds, of those that did not fail. */
   readonly p50: number;
   readonly p99: number;
@@ -95,23 +97,28 @@ export async function measure(third: Third, seconds: number): Promise<Met> {
   return { login, page, echo, load: Number((loadavg()[0] ?? 0).toFixed(1)) };
 }
 
+/** It was answered, but not with 200. */
+class Refused extends Error {}
+
 async function repeat(until: number, everyMs: number, work: () => Promise<void>): Promise<Times> {
   const times: number[] = [];
   let failed = 0;
+  let refused = 0;
   while (performance.now() < until) {
     const began = performance.now();
     try {
       await work();
       times.push(performance.now() - began);
-    } catch {
+    } catch (error) {
       failed++;
+      if (error instanceof Refused) refused++;
     }
     await delay(Math.max(1, everyMs - (performance.now() - began)));
   }
   times.sort((a, b) => a - b);
   const at = (part: number) =>
     Number((times[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0).toFixed(1));
-  return { count: times.length + failed, failed, p50: at(0.5), p99: at(0.99) };
+  return { count: times.length + failed, failed, refused, p50: at(0.5), p99: at(0.99) };
 }
 
 /** A request over a connection of its own, or of `agent`. Rejects unless it is answered with 200. */
@@ -136,7 +143,9 @@ function ask(third: Third, service: string, path: string, body?: object, agent?:
     outgoing.on('response', (response) => {
       response.resume();
       response.on('error', reject);
-      response.on('end', () => (response.statusCode === 200 ? resolve() : reject(new Error(`${response.statusCode}`))));
+      response.on('end', () =>
+        response.statusCode === 200 ? resolve() : reject(new Refused(`${response.statusCode}`)),
+      );
     });
     outgoing.end(body === undefined ? undefined : JSON.stringify(body));
   }).finally(() => {
