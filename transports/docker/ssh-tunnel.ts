@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -94,7 +94,7 @@ async function open(target: SshTarget): Promise<Opened> {
     void rm(folder, { recursive: true, force: true }).catch(() => undefined);
   });
   const until = performance.now() + loginMs;
-  while (!existsSync(path)) {
+  while (!(await listens(path))) {
     if (ended || performance.now() > until) {
       child.stdin.destroy();
       const reason = cleanReason(said.lines.join(' ')) || 'it did not let us in';
@@ -106,6 +106,17 @@ async function open(target: SshTarget): Promise<Opened> {
     await delay(20);
   }
   return { path, hasEnded: () => ended, end: () => child.stdin.destroy() };
+}
+
+/** Whether somebody listens: the socket is there a moment before that. */
+function listens(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
 }
 
 function sshArguments(target: SshTarget, path: string): string[] {
