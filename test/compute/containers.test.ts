@@ -127,6 +127,7 @@ describe('a new container', () => {
       memoryMb: 256,
       storageGb: 7,
       mountPaths: ['/data', '/srv/www'],
+      dataPaths: [],
       authorizedKeys: [PLATFORM_KEY, first],
       followImage: true,
     });
