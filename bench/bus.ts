@@ -12,7 +12,7 @@ import { jetstream } from '@nats-io/jetstream';
 import { connect, headers } from '@nats-io/transport-node';
 import type { StreamMessage } from '../proto/ports.ts';
 import { silentLog } from '../test/kit/database.ts';
-import { startNats } from '../test/kit/nats.ts';
+import { BUS_SECRET, startNats } from '../test/kit/nats.ts';
 import { natsBus } from '../transports/bus/nats.ts';
 
 const rounds = Math.min(Math.max(Number(process.argv[2] ?? 3) || 3, 1), 10);
@@ -26,6 +26,7 @@ const payload = new Uint8Array(200).fill(65);
 const ends: (() => unknown)[] = [];
 const server = await startNats({ after: (end) => void ends.unshift(end) });
 const bus = natsBus({
+  secret: BUS_SECRET,
   ...{ address: { servers: [server.server] }, name: 'bench', deadLetters: { add: async () => {} }, log: silentLog },
 });
 ends.unshift(() => bus.close());

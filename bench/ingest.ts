@@ -24,7 +24,7 @@ import { startEmbedded } from '../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { silentLog } from '../test/kit/database.ts';
-import { startNats, type TestNats } from '../test/kit/nats.ts';
+import { BUS_SECRET, startNats, type TestNats } from '../test/kit/nats.ts';
 import { findProgram } from '../test/kit/require.ts';
 import { until } from '../test/kit/until.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
@@ -198,7 +198,13 @@ async function throughEmbedded(db: Db, all: readonly Event[], clock: Stopwatch):
 
 async function throughNats(db: Db, nats: TestNats, all: readonly Event[], clock: Stopwatch): Promise<void> {
   const deadLetters = deadLetterSink(db);
-  const bus = natsBus({ address: { servers: [nats.server] }, name: 'bench', deadLetters, log: silentLog });
+  const bus = natsBus({
+    secret: BUS_SECRET,
+    address: { servers: [nats.server] },
+    name: 'bench',
+    deadLetters,
+    log: silentLog,
+  });
   try {
     await bus.ensureStream(NOTIFICATIONS_STREAM);
     clock.start();

@@ -1,8 +1,10 @@
 /** What the commands that run one service alone read in the same way: where they listen, and what they share with the platform. */
 import type { Service } from '../proto/service.ts';
+import type { SharedSecret } from '../proto/shared-secret.ts';
 import { UPSTREAM_LIMITS } from '../transports/h1/upstreams.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
+import { sharedSecret } from './shared-secrets.ts';
 
 /**
  * How long a service alone still answers on connections that are open once it was told to end, ms, unless all have ended: longer than a gateway
@@ -18,7 +20,7 @@ export function sharedWithPlatform(
   service: string,
   environment: Environment,
   besides: readonly (keyof Environment)[] = [],
-): { connectionString: string; secret: string } {
+): { connectionString: string; secret: SharedSecret } {
   const { DATABASE_URL, JWT_SECRET } = environment;
   const missing = (['DATABASE_URL', 'JWT_SECRET', ...besides] as const).filter(
     (name) => environment[name] === undefined,
@@ -27,7 +29,7 @@ export function sharedWithPlatform(
     const list = missing.length > 1 ? `${missing.slice(0, -1).join(', ')} and ${missing.at(-1)}` : missing[0];
     throw new CliError(`${service} needs ${list}, the same as the platform has.`);
   }
-  return { connectionString: DATABASE_URL, secret: JWT_SECRET };
+  return { connectionString: DATABASE_URL, secret: sharedSecret(JWT_SECRET, environment) };
 }
 
 /** The service, which is not well once `isLeaving`: balancers that ask take it out. */

@@ -1,8 +1,10 @@
 /** Chooses the bus: NATS when NATS_URL is set, else the one in this process with its streams in the database. */
 import type { Bus, Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
+import type { SharedSecret } from '../proto/shared-secret.ts';
 import { deadLetterSink } from '../storage/bus/dead-letters.ts';
 import { streamStore } from '../storage/bus/store.ts';
+import { databaseClock } from '../storage/clock.ts';
 import type { Db } from '../storage/db.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
 import { type NatsBus, natsBus } from '../transports/bus/nats.ts';
@@ -23,8 +25,19 @@ export interface OpenBus {
 const PATIENCE_MS = 60_000;
 const STEP_MS = 2000;
 
-/** Opens it; `name` is how the broker's operator sees this process. Throws CliError for a file that cannot be read. */
-export function openBus(environment: Environment, db: Db, name: string, log: Log): OpenBus {
+/** What it is built from. */
+export interface BusOptions {
+  readonly environment: Environment;
+  readonly db: Db;
+  /** How the broker's operator sees this process. */
+  readonly name: string;
+  /** JWT_SECRET: what processes say to each other is sealed by it. */
+  readonly secret: SharedSecret;
+  readonly log: Log;
+}
+
+/** Opens it. Throws CliError for a file that cannot be read, and for a broker that anybody on the way could be. */
+export function openBus({ environment, db, name, secret, log }: BusOptions): OpenBus {
   const address = natsAddress(environment);
   if (address === undefined) {
     const bus = embeddedBus({ store: streamStore(db), log });
@@ -32,7 +45,10 @@ export function openBus(environment: Environment, db: Db, name: string, log: Log
   }
   const replicas = environment.NATS_REPLICAS;
   const deadLetters = deadLetterSink(db);
-  const bus = natsBus({ address, name, deadLetters, log, ...(replicas === undefined ? {} : { replicas }) });
+  const bus = natsBus({
+    ...{ address, name, secret, deadLetters, log, clock: databaseClock(db) },
+    ...(replicas === undefined ? {} : { replicas }),
+  });
   return {
     bus,
     problem: () => bus.problem,

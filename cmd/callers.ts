@@ -1,5 +1,6 @@
 /** Who calls a service of this process, and which of their streams are open. */
 import type { Clock, Log } from '../proto/ports.ts';
+import type { SharedSecret } from '../proto/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../proto/tokens.ts';
 import { tokenDirectory } from '../storage/auth/token-directory.ts';
 import type { Db } from '../storage/db.ts';
@@ -11,7 +12,7 @@ import type { Teardown } from './teardown.ts';
 /** What proves callers needs; `secret` is JWT_SECRET. */
 export interface CallersOptions {
   readonly db: Db;
-  readonly secret: string;
+  readonly secret: SharedSecret;
   readonly clock: Clock;
   readonly log: Log;
   readonly teardown: Teardown;

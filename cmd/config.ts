@@ -15,6 +15,7 @@ import { CliError } from './cli-error.ts';
 import { parseNatsUrls } from './nats-urls.ts';
 import { HOST_NAME } from './option-values.ts';
 import { readRegistryKey } from './registry-key.ts';
+import { MIN_SECRET_BYTES } from './shared-secrets.ts';
 
 const port = z.number().int().min(0).max(65_535);
 const text = z.string().trim().min(1).optional();
@@ -114,6 +115,10 @@ const advertised = z
 /** The same, or all of them. */
 const sharedOrigins = z.union([z.literal('all'), pipelinedOrigins]);
 
+const sharedSecret = z
+  .string()
+  .refine((value) => Buffer.byteLength(value) >= MIN_SECRET_BYTES, `must be at least ${MIN_SECRET_BYTES} bytes`);
+
 const variables = z.object({
   DATABASE_URL: url('postgres', 'postgresql'),
   NATS_URL: natsUrls.optional(),
@@ -124,14 +129,18 @@ const variables = z.object({
   NATS_CA: text,
   NATS_CERT: text,
   NATS_KEY: text,
+  NATS_INSECURE: z.literal('allow', 'must be allow, or absent').optional(),
   NATS_REPLICAS: z
     .string()
     .regex(/^[1-5]$/, 'must be 1 to 5')
     .transform(Number)
     .optional(),
-  JWT_SECRET: z
+  JWT_SECRET: sharedSecret.optional(),
+  JWT_SECRET_NEXT: sharedSecret.optional(),
+  JWT_SECRET_PREVIOUS: sharedSecret.optional(),
+  METRICS_TOKEN: z
     .string()
-    .refine((value) => Buffer.byteLength(value) >= 32, 'must be at least 32 bytes')
+    .regex(/^[\x21-\x7e]{16,256}$/, 'must be 16 to 256 visible characters')
     .optional(),
   ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),
   NEW_ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),

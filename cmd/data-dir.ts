@@ -14,10 +14,12 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import type { SharedSecret } from '../proto/shared-secret.ts';
 import { parseSealKey } from '../storage/seal.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 import { hint } from './hints.ts';
+import { JWT_SECRET_FILE, MIN_SECRET_BYTES, newSecret, rotation, sharedSecret } from './shared-secrets.ts';
 
 /**
  * Makes the folder and returns its absolute path. Others may pass through (the database's user must), not read. Of one that is there
@@ -100,14 +102,13 @@ function reasonOf(error: unknown): string {
 
 /** The secrets the platform needs. */
 export interface Secrets {
-  readonly jwtSecret: string;
+  readonly jwtSecret: SharedSecret;
   readonly encryptionKey: KeyObject;
 }
 
 /** Takes the secrets from the environment; those not given are made once and kept under `dir`, readable by us alone. */
 export function openSecrets(dir: string, environment: Environment): Secrets {
-  const jwtSecret =
-    environment.JWT_SECRET ?? keep(join(dir, 'jwt-secret'), () => randomBytes(48).toString('base64url'));
+  const jwtSecret = environment.JWT_SECRET ?? keep(join(dir, JWT_SECRET_FILE), newSecret);
   const key = environment.ENCRYPTION_KEY ?? keep(join(dir, 'encryption-key'), () => randomBytes(32).toString('base64'));
   let encryptionKey: KeyObject;
   try {
@@ -118,9 +119,13 @@ export function openSecrets(dir: string, environment: Environment): Secrets {
       { cause },
     );
   }
-  if (Buffer.byteLength(jwtSecret) < 32)
-    throw new CliError(`${join(dir, 'jwt-secret')} is shorter than 32 bytes: restore it from your backup.`);
-  return { jwtSecret, encryptionKey };
+  if (Buffer.byteLength(jwtSecret) < MIN_SECRET_BYTES)
+    throw new CliError(
+      `${join(dir, JWT_SECRET_FILE)} is shorter than ${MIN_SECRET_BYTES} bytes: restore it from your backup.`,
+    );
+  // Those of the folder belong to its own secret.
+  const others = environment.JWT_SECRET === undefined ? rotation(dir) : environment;
+  return { jwtSecret: sharedSecret(jwtSecret, others), encryptionKey };
 }
 
 /** The same for a process that can do without the encryption key: where nobody gave one, none is made, since it would open nothing. */

@@ -76,8 +76,11 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('database', () => db.close());
     await migrate(db, migrationsDir, log);
     const installation = await getSetting(db, 'installation');
+    const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
     // It connects while the gateway serves already; /readyz tells when it does not.
-    const { bus, problem: busProblem } = openBus(environment, db, `troupe gateway ${installation ?? ''}`.trim(), log);
+    const { bus, problem: busProblem } = openBus({
+      ...{ environment, db, log, name: `troupe gateway ${installation ?? ''}`.trim(), secret: jwtSecret },
+    });
     teardown.add('bus', () => bus.close());
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const dockerHost = isKubernetes
@@ -85,7 +88,6 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
     if (installation === undefined || (dockerHost === undefined && !isKubernetes))
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
-    const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
     if (encryptionKey === undefined) log.warn({}, WITHOUT_KEY);
     const sshKeys = encryptionKey === undefined ? undefined : await openSshKeys(db, encryptionKey);
     const engine =

@@ -14,6 +14,7 @@ import type { SendOptions } from './notify-send.ts';
 import { collector, hostName } from './option-values.ts';
 import { version } from './package-root.ts';
 import { addRekey } from './rekey-cli.ts';
+import { addSecrets } from './secrets-cli.ts';
 import { addUsers } from './users-cli.ts';
 
 const logService = [
@@ -343,6 +344,7 @@ addDatabase(program, { data });
 addDeadLetters(program, { data, json });
 addDomains(program, { data, json });
 addRekey(program, { data, json });
+addSecrets(program, { data, json });
 
 program
   .command('audit')

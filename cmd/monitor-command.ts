@@ -61,7 +61,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     if (installation === undefined || (host === undefined && !isKubernetes))
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
     // The broker may be away: metrics do not wait for it.
-    const opened = openBus(environment, db, `troupe monitor ${installation}`, log);
+    const opened = openBus({ environment, db, log, secret, name: `troupe monitor ${installation}` });
     teardown.add('bus', () => opened.bus.close());
     const system = start({ name: 'monitor', log });
     teardown.add('actors', async () => {

@@ -44,7 +44,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     teardown.add('database', () => db.close());
     await migrate(db, migrationsDir, log);
     const installation = (await getSetting(db, 'installation')) ?? '';
-    const opened = openBus(environment, db, `troupe notify ${installation}`.trim(), log);
+    const opened = openBus({ environment, db, log, secret, name: `troupe notify ${installation}`.trim() });
     const { bus } = opened;
     teardown.add('bus', () => bus.close());
     await opened.ready((line) => log.warn({}, line), told.received);

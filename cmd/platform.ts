@@ -126,7 +126,13 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     };
     if (environment.ADMIN_PASSWORD !== undefined) await admin();
 
-    const { bus, problem: busProblem, ready: busReady } = openBus(environment, db, `troupe ${installation}`, log);
+    const {
+      bus,
+      problem: busProblem,
+      ready: busReady,
+    } = openBus({
+      ...{ environment, db, log, name: `troupe ${installation}`, secret: secrets.jwtSecret },
+    });
     teardown.add('bus', () => bus.close());
     await busReady(onProgress, options.isLeaving ?? (() => false));
     const pulls = pullAuth({ db, clock, jwtSecret: secrets.jwtSecret }, environment.REGISTRY_HOST);

@@ -3,6 +3,7 @@ import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import type { Home } from '../actors/home.ts';
 import { type Bus, BusError, type Clock, EngineError, type Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
+import type { SharedSecret } from '../proto/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../proto/tokens.ts';
 import { type Db, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
@@ -44,7 +45,7 @@ export interface AloneParts {
   readonly log: Log;
   readonly clock: Clock;
   /** JWT_SECRET. */
-  readonly jwtSecret: string;
+  readonly jwtSecret: SharedSecret;
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
   /** Told of tokens that this process changed. */
@@ -81,7 +82,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     const db = openDb({ connectionString }, { log, name, max: 16 });
     teardown.add('database', () => db.close());
     await migrate(db, migrationsDir, log);
-    const opened = openBus(environment, db, `troupe ${name}`, log);
+    const opened = openBus({ environment, db, log, name: `troupe ${name}`, secret: jwtSecret });
     const { bus } = opened;
     teardown.add('bus', () => bus.close());
     const onProgress = (line: string) => log.warn({}, line);

@@ -12,6 +12,11 @@ export const AUTH_STREAM: StreamConfig = {
   duplicateWindowMs: 120_000,
 };
 
+/** Whether only the platform's own processes may say what is said on a subject of a stream: they seal it, and read nothing else there. */
+export function isInternal(subject: string): boolean {
+  return subject.startsWith('auth.');
+}
+
 /** What the cluster monitor publishes: `cluster.metrics`, `cluster.pods` and the like (interface section 6.3). */
 export const CLUSTER_STREAM: StreamConfig = {
   name: 'CLUSTER',

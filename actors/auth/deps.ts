@@ -1,5 +1,6 @@
 /** What the authentication service is given by the composition root. */
 import type { Bus, Clock, Log } from '../../proto/ports.ts';
+import type { SharedSecret } from '../../proto/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Home } from '../home.ts';
@@ -12,7 +13,7 @@ export interface AuthDeps {
   readonly home: Home;
   readonly log: Log;
   readonly clock: Clock;
-  readonly jwtSecret: string;
+  readonly jwtSecret: SharedSecret;
   readonly sessionTtlSeconds: number;
   /** Proves tokens (those that come as HTTP Basic passwords). */
   readonly authenticate: Authenticate;

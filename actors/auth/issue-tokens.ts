@@ -1,6 +1,7 @@
 /** Issues tokens (interface section 5.1; claims in proto/tokens.ts). */
-import { createHmac, createSecretKey, randomUUID } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import type { Clock } from '../../proto/ports.ts';
+import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
 import {
   API_TOKEN_PREFIX,
   type ApiTokenClaims,
@@ -17,7 +18,7 @@ export interface IssuedToken {
 }
 
 /** Makes the issuer of session tokens for `secret`; they live `ttlSeconds`. */
-export function sessionTokens(secret: string, ttlSeconds: number, clock: Clock) {
+export function sessionTokens(secret: SharedSecret, ttlSeconds: number, clock: Clock) {
   const sign = signer(secret);
   return async (user: {
     id: string;
@@ -43,7 +44,7 @@ export function sessionTokens(secret: string, ttlSeconds: number, clock: Clock) 
 }
 
 /** Makes the issuer of challenge tokens: what stands between the password and the security key. */
-export function challengeTokens(secret: string, clock: Clock) {
+export function challengeTokens(secret: SharedSecret, clock: Clock) {
   const sign = signer(secret);
   return async (user: { id: string; username: string; sessionsEpoch?: number }): Promise<string> => {
     const iat = Math.floor(clock.now() / 1000);
@@ -61,7 +62,7 @@ export function challengeTokens(secret: string, clock: Clock) {
 }
 
 /** Makes the issuer of API tokens. What one may do is not in it: storage says so at each use. `expiresAt`: unix seconds. */
-export function apiTokens(secret: string, clock: Clock) {
+export function apiTokens(secret: SharedSecret, clock: Clock) {
   const sign = signer(secret);
   return async (of: { tokenId: string; userId: string; expiresAt: number | undefined }): Promise<string> => {
     const claims = {
@@ -75,16 +76,15 @@ export function apiTokens(secret: string, clock: Clock) {
   };
 }
 
-const HEADER = Buffer.from('{"alg":"HS256","typ":"JWT"}').toString('base64url');
-
 /**
  * Signs with HS256 (RFC 7515, appendix A.1; RFC 7518, section 3.2). At once and here: a library that signs in the thread pool
  * stands between password hashes there, and waking a thread costs fifty times the signature.
  */
-function signer(secret: string) {
-  const key = createSecretKey(Buffer.from(secret, 'utf8'));
+function signer(secret: SharedSecret) {
+  const [{ id: kid, key }] = tokenKeyring(secret);
+  const header = Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'JWT', kid })).toString('base64url');
   return (claims: object): string => {
-    const signed = `${HEADER}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
+    const signed = `${header}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
     return `${signed}.${createHmac('sha256', key).update(signed).digest('base64url')}`;
   };
 }

@@ -2,13 +2,15 @@
  * Pull passes: what a machine that is not ours, such as a node of a cluster, logs in to the registry's token endpoint with, to pull one
  * repository for one user. The user's name and the pass are HTTP Basic credentials; nothing else of the platform takes them.
  */
-import { createSecretKey, randomUUID } from 'node:crypto';
-import { errors as joseErrors, jwtVerify, SignJWT } from 'jose';
+import { randomUUID } from 'node:crypto';
+import { SignJWT } from 'jose';
 import { z } from 'zod';
 import { idSchema } from '../../proto/ids.ts';
 import type { Clock, RegistryAuth } from '../../proto/ports.ts';
 import { isRepository, parseImage } from '../../proto/repositories.ts';
+import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
 import { MAX_TOKEN_LENGTH } from '../../proto/tokens.ts';
+import { verifiedClaims } from '../../proto/verify-token.ts';
 import { userById } from '../../storage/auth/users.ts';
 import type { Queries } from '../../storage/db.ts';
 
@@ -28,31 +30,26 @@ export interface PullPass {
 }
 
 /** Makes the issuer and the reader of passes. */
-export function pullPasses({ jwtSecret, clock }: { readonly jwtSecret: string; readonly clock: Clock }) {
-  const key = createSecretKey(Buffer.from(jwtSecret, 'utf8'));
+export function pullPasses({ jwtSecret, clock }: { readonly jwtSecret: SharedSecret; readonly clock: Clock }) {
+  const keyring = tokenKeyring(jwtSecret);
+  const [{ id: kid, key }] = keyring;
   return {
     issue: async ({ userId, repository }: PullPass): Promise<string> => {
       const iat = Math.floor(clock.now() / 1000);
       const claims = { sub: userId, repository, jti: randomUUID(), iat, exp: iat + PULL_PASS_SECONDS };
-      return PREFIX + (await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: TYPE }).sign(key));
+      return PREFIX + (await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: TYPE, kid }).sign(key));
     },
 
     /** What a password says that is a pass; undefined for anything else, and once it has expired. */
     open: async (password: string): Promise<PullPass | undefined> => {
       if (!password.startsWith(PREFIX) || password.length > MAX_TOKEN_LENGTH) return undefined;
-      try {
-        const { payload } = await jwtVerify(password.slice(PREFIX.length), key, {
-          algorithms: ['HS256'],
-          typ: TYPE,
-          requiredClaims: ['exp'],
-          currentDate: new Date(clock.now()),
-        });
-        const { success, data } = claimsSchema.safeParse(payload);
-        return success ? { userId: data.sub, repository: data.repository } : undefined;
-      } catch (error) {
-        if (error instanceof joseErrors.JOSEError) return undefined;
-        throw error;
-      }
+      const claims = await verifiedClaims(password.slice(PREFIX.length), keyring, {
+        typ: TYPE,
+        requiredClaims: ['exp'],
+        currentDate: new Date(clock.now()),
+      });
+      const { success, data } = claimsSchema.safeParse(claims);
+      return success ? { userId: data.sub, repository: data.repository } : undefined;
     },
   };
 }
@@ -62,7 +59,7 @@ export type PullAuth = (pull: { readonly userId: string; readonly image: string 
 
 /** Makes it; undefined without a registry. It rejects with StorageError when the database is away. */
 export function pullAuth(
-  deps: { readonly db: Queries; readonly clock: Clock; readonly jwtSecret: string },
+  deps: { readonly db: Queries; readonly clock: Clock; readonly jwtSecret: SharedSecret },
   host: string | undefined,
 ): PullAuth | undefined {
   if (host === undefined) return undefined;

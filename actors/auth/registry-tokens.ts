@@ -1,8 +1,9 @@
 /** Issues registry tokens (interface sections 4.1 and 5.1; the token specification of CNCF Distribution). */
-import { createSecretKey, type KeyObject, randomUUID } from 'node:crypto';
+import { type KeyObject, randomUUID } from 'node:crypto';
 import { type JWTHeaderParameters, SignJWT } from 'jose';
 import type { Clock } from '../../proto/ports.ts';
 import type { CatalogAccess, RepositoryAccess } from '../../proto/registry.ts';
+import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
 import { REGISTRY_TOKEN_SECONDS, type RegistryClaims } from '../../proto/tokens.ts';
 import type { RegistrySigner } from './registry-key.ts';
 
@@ -15,7 +16,7 @@ export interface RegistryTokenOptions {
   readonly issuer: string;
   /** Signs with ES256. Without it the tokens are HS256 with the shared secret, which Distribution does not take. */
   readonly signer: RegistrySigner | undefined;
-  readonly jwtSecret: string;
+  readonly jwtSecret: SharedSecret;
 }
 
 /** What a token is to say. `subject` is empty for anybody, `service` is the registry. */
@@ -48,7 +49,8 @@ export function registryTokens(options: RegistryTokenOptions) {
 
 function signing({ signer, jwtSecret }: RegistryTokenOptions): { header: JWTHeaderParameters; key: KeyObject } {
   if (signer === undefined) {
-    return { header: { alg: 'HS256', typ: 'JWT' }, key: createSecretKey(Buffer.from(jwtSecret, 'utf8')) };
+    const [{ id: kid, key }] = tokenKeyring(jwtSecret);
+    return { header: { alg: 'HS256', typ: 'JWT', kid }, key };
   }
   const { kid, chain, privateKey } = signer;
   return { header: { alg: 'ES256', typ: 'JWT', kid, x5c: [...chain] }, key: privateKey };

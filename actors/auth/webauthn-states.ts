@@ -2,12 +2,14 @@
  * States: what the service must remember between begin and finish of a ceremony, signed and left with the browser. A state names its
  * purpose, its user and the RP id, lives five minutes, and is good for one finish.
  */
-import { createSecretKey, randomBytes } from 'node:crypto';
-import { errors as joseErrors, jwtVerify, SignJWT } from 'jose';
+import { randomBytes } from 'node:crypto';
+import { SignJWT } from 'jose';
 import { z } from 'zod';
 import { idSchema } from '../../proto/ids.ts';
 import type { Clock } from '../../proto/ports.ts';
+import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
 import { CHALLENGE_SECONDS } from '../../proto/tokens.ts';
+import { verifiedClaims } from '../../proto/verify-token.ts';
 
 /** Which ceremony a state belongs to. */
 export type Purpose = 'add' | 'login';
@@ -36,8 +38,9 @@ const claimsSchema = z.object({
 });
 
 /** Makes the issuer and the reader of states for one RP id. */
-export function webauthnStates(secret: string, rpId: string, clock: Clock) {
-  const key = createSecretKey(Buffer.from(secret, 'utf8'));
+export function webauthnStates(secret: SharedSecret, rpId: string, clock: Clock) {
+  const keyring = tokenKeyring(secret);
+  const [{ id: kid, key }] = keyring;
 
   return {
     /** A new state with its challenge. */
@@ -45,31 +48,21 @@ export function webauthnStates(secret: string, rpId: string, clock: Clock) {
       const challenge = randomBytes(CHALLENGE_BYTES).toString('base64url');
       const iat = Math.floor(clock.now() / 1000);
       const claims = { purpose, sub: userId, jti: challenge, aud: rpId, iat, exp: iat + CHALLENGE_SECONDS, epoch };
-      const state = await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: TYPE }).sign(key);
+      const state = await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: TYPE, kid }).sign(key);
       return { state, challenge };
     },
 
     /** What a state says; undefined when it is not ours, is for something else, or has expired. Whether it is spent is not looked at. */
     open: async (state: string, purpose: Purpose): Promise<State | undefined> => {
-      try {
-        const { payload } = await jwtVerify(state, key, {
-          algorithms: ['HS256'],
-          typ: TYPE,
-          audience: rpId,
-          currentDate: new Date(clock.now()),
-        });
-        const claims = claimsSchema.safeParse(payload);
-        if (!claims.success || claims.data.purpose !== purpose) return undefined;
-        return {
-          userId: claims.data.sub,
-          challenge: claims.data.jti,
-          expiresAt: claims.data.exp,
-          epoch: claims.data.epoch,
-        };
-      } catch (error) {
-        if (error instanceof joseErrors.JOSEError) return undefined;
-        throw error;
-      }
+      const payload = await verifiedClaims(state, keyring, {
+        typ: TYPE,
+        audience: rpId,
+        currentDate: new Date(clock.now()),
+      });
+      const claims = claimsSchema.safeParse(payload);
+      if (!claims.success || claims.data.purpose !== purpose) return undefined;
+      const { sub: userId, jti: challenge, exp: expiresAt, epoch } = claims.data;
+      return { userId, challenge, expiresAt, epoch };
     },
   };
 }

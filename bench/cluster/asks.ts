@@ -11,6 +11,7 @@ import { leaseStore } from '../../storage/placement/leases.ts';
 import { dispatch, type EntityKind, entities, type Ref, start, stop, stopped } from '../../supervision/index.ts';
 import { Cluster, jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts';
 import { silentLog } from '../../test/kit/database.ts';
+import { BUS_SECRET } from '../../test/kit/nats.ts';
 import { until } from '../../test/kit/until.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 
@@ -64,6 +65,7 @@ async function open(
 ): Promise<{ cluster: Cluster; connection: NatsConnection; close(): Promise<void> }> {
   const db = openDb(database, { log: silentLog, name: 'bench', max: 2 });
   const bus = natsBus({
+    secret: BUS_SECRET,
     ...{ address: { servers: [nats] }, name, deadLetters: { add: async () => {} }, log: silentLog },
   });
   await bus.connected(10_000);

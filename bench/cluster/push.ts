@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notification.ts';
 import { layGround } from '../../test/kit/cluster/services.ts';
 import { silentLog } from '../../test/kit/database.ts';
+import { BUS_SECRET } from '../../test/kit/nats.ts';
 import type { Cleanup } from '../../test/kit/temp.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { clients } from '../push/clients.ts';
@@ -59,6 +60,7 @@ export async function measurePushed(t: Cleanup, options: PushOptions): Promise<P
   const ground = await layGround(t, { JWT_SECRET: SECRET, LOG_LEVEL: 'error', DEFAULT_IMAGE: 'none' });
   await addUsers(ground.db, users);
   const bus = natsBus({
+    secret: BUS_SECRET,
     ...{ address: { servers: [ground.nats.server] }, name: 'publisher', log: silentLog },
     deadLetters: { add: async () => {} },
   });

@@ -16,7 +16,7 @@ import { startEmbedded } from '../../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../../storage/migrate.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { silentLog } from '../../test/kit/database.ts';
-import { startNats } from '../../test/kit/nats.ts';
+import { BUS_SECRET, startNats } from '../../test/kit/nats.ts';
 import { api } from '../../transports/api/api.ts';
 import { authenticator } from '../../transports/api/authenticate.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
@@ -57,7 +57,13 @@ export async function serveWhole(users: number): Promise<void> {
     await addUsers(db, users);
     const nats = await startNats({ after: (end) => void ends.unshift(end) });
     const address = { servers: [nats.server] };
-    const bus = natsBus({ address, name: 'bench', deadLetters: deadLetterSink(db), log: silentLog });
+    const bus = natsBus({
+      secret: BUS_SECRET,
+      address,
+      name: 'bench',
+      deadLetters: deadLetterSink(db),
+      log: silentLog,
+    });
     ends.unshift(() => bus.close());
     const system = start({ log: silentLog });
     ends.unshift(async () => {
@@ -91,7 +97,13 @@ export async function addUsers(db: Db, users: number): Promise<void> {
 /** Publishes `perSecond` notifications a second, to one user after the other, for so long. The title says when. Returns how many. */
 export async function publishAll(server: string, users: number, perSecond: number, seconds: number): Promise<number> {
   const deadLetters = { add: async () => {} };
-  const bus = natsBus({ address: { servers: [server] }, name: 'publisher', deadLetters, log: silentLog });
+  const bus = natsBus({
+    secret: BUS_SECRET,
+    address: { servers: [server] },
+    name: 'publisher',
+    deadLetters,
+    log: silentLog,
+  });
   try {
     await bus.ensureStream(NOTIFICATIONS_STREAM);
     const began = performance.now();

@@ -19,7 +19,7 @@ import { natsBus } from '../../transports/bus/nats.ts';
 import { call, failingDb, type Input, movableClock } from '../compute/kit/world.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { testHome } from '../kit/home.ts';
-import { skipWithoutNats, startNats } from '../kit/nats.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { until } from '../kit/until.ts';
 import { PASSWORD, RELYING_PARTY, SECRET } from './kit/house.ts';
 
@@ -52,6 +52,7 @@ async function setting(t: TestContext) {
   /** One more process: the service with a bus, a node and actors of its own. */
   const add = async (): Promise<Node> => {
     const bus = natsBus({
+      secret: BUS_SECRET,
       ...{ address: { servers: [nats.server] }, name: 'test', log: silentLog },
       deadLetters: deadLetterSink(database.db),
     });

@@ -14,7 +14,7 @@ import { append, outboxStore } from '../../storage/outbox.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
-import { type NatsServerOptions, skipWithoutNats, startNats } from '../kit/nats.ts';
+import { BUS_SECRET, type NatsServerOptions, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { until } from '../kit/until.ts';
 
 const skip = skipWithoutNats();
@@ -38,6 +38,7 @@ async function bench(t: TestContext, options: NatsServerOptions & { patienceMs?:
   const server = await startNats(t, options);
   const open = (servers: readonly string[] = [server.server]) => {
     const bus = natsBus({
+      secret: BUS_SECRET,
       ...{ address: { servers }, name: 'test', deadLetters: deadLetterSink(database.db), log: silentLog },
       ...(options.patienceMs === undefined ? {} : { patienceMs: options.patienceMs }),
     });

@@ -6,7 +6,7 @@ import { connect } from '@nats-io/transport-node';
 import type { ConsumerConfig, StreamConfig } from '../../proto/ports.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { silentLog } from '../kit/database.ts';
-import { skipWithoutNats, startNats, type TestNats } from '../kit/nats.ts';
+import { BUS_SECRET, skipWithoutNats, startNats, type TestNats } from '../kit/nats.ts';
 import { freePort } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 
@@ -34,7 +34,14 @@ test('M06: the leader of a stream steps down, and is killed: what was acknowledg
     servers.push(await startNats(t, { configuration: `server_name: n${index}\n${cluster}` }));
   }
   const address = { servers: servers.map(({ server }) => server) };
-  const bus = natsBus({ address, name: 'test', deadLetters: { add: async () => {} }, log: silentLog, replicas: 3 });
+  const bus = natsBus({
+    secret: BUS_SECRET,
+    address,
+    name: 'test',
+    deadLetters: { add: async () => {} },
+    log: silentLog,
+    replicas: 3,
+  });
   t.after(() => bus.close());
   const worked = (work: Promise<unknown>) =>
     work.then(

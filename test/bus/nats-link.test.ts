@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { type NatsAddress, natsBus } from '../../transports/bus/nats.ts';
 import { issueCertificate, makeAuthority } from '../../transports/tls/local-ca.ts';
 import { silentLog } from '../kit/database.ts';
-import { skipWithoutNats, startNats } from '../kit/nats.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 
@@ -14,6 +14,7 @@ const skip = skipWithoutNats();
 
 function open(t: TestContext, address: NatsAddress) {
   const bus = natsBus({
+    secret: BUS_SECRET,
     address,
     name: 'link test',
     patienceMs: 300,

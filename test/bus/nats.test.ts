@@ -2,7 +2,7 @@ import { test } from 'node:test';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
-import { skipWithoutNats, startNats } from '../kit/nats.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { type BusBench, busContract } from './contract.ts';
 
 /** Buses that each have a connection of their own, as processes would. */
@@ -13,6 +13,7 @@ async function natsBench(): Promise<BusBench> {
   return {
     async open() {
       const bus = natsBus({
+        secret: BUS_SECRET,
         address: { servers: [server.server] },
         name: 'test',
         deadLetters: deadLetterSink(database.db),

@@ -18,7 +18,7 @@ test('secrets are made once, readable by their owner alone', async (t) => {
   const second = openSecrets(dir, environment);
   assert.equal(second.jwtSecret, first.jwtSecret);
   assert.ok(second.encryptionKey.equals(first.encryptionKey));
-  assert.ok(Buffer.byteLength(first.jwtSecret) >= 32);
+  assert.ok(typeof first.jwtSecret === 'string' && Buffer.byteLength(first.jwtSecret) >= 32);
   for (const name of ['jwt-secret', 'encryption-key']) assert.equal(await mode(join(dir, name)), 0o600, name);
 });
 

@@ -129,10 +129,10 @@ test('with a broker several share the entities', async (t) => {
 test('X05: beside a node whose messages it could not read a process does not start, and says why', async (t) => {
   const { db, store, open, ids } = await setting(t);
   await store.beat(other, 600_000, UNKNOWN);
-  await db.run('update placement_nodes set format = 2');
+  await db.run('update placement_nodes set format = 1');
   await assert.rejects(
     open({ isShared: true }),
-    /^CliError: The node at elsewhere:7 \(version 0\) speaks format 2 with other nodes, this version \(.+\) only 1: /,
+    /^CliError: The node at elsewhere:7 \(version 0\) speaks format 1 with other nodes, this version \(.+\) only 2: /,
   );
   assert.deepEqual(await ids(), [other.id]);
   // Once that one is gone, it may.

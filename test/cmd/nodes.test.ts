@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { drawNodes, nodesJson } from '../../cmd/nodes.ts';
+import { NODE_FORMAT } from '../../proto/placement.ts';
 import type { NodeRow } from '../../storage/placement/nodes.ts';
 
 const node = (more: Partial<NodeRow>): NodeRow => ({
-  ...{ id: 'n1', roles: ['auth', 'compute'], version: '0.1.0', address: 'host:1', draining: false, format: 1 },
+  ...{
+    id: 'n1',
+    roles: ['auth', 'compute'],
+    version: '0.1.0',
+    address: 'host:1',
+    draining: false,
+    format: NODE_FORMAT,
+  },
   ...{ startedAt: new Date(0), leaseMs: 5400, shards: { auth: 256, compute: 100 } },
   ...more,
 });

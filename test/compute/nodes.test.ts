@@ -33,7 +33,7 @@ import { natsBus } from '../../transports/bus/nats.ts';
 import { memoryEngine } from '../engine/memory-engine.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { SHARDS, testHome } from '../kit/home.ts';
-import { skipWithoutNats, startNats } from '../kit/nats.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { until } from '../kit/until.ts';
 import { type FakeShells, fakeShells } from './kit/fake-shells.ts';
 import { FakeSocket } from './kit/fake-socket.ts';
@@ -86,6 +86,7 @@ async function setting(t: TestContext) {
   /** One more process: the service with a bus, a node and actors of its own, on the engine of all. */
   const add = async (): Promise<Node> => {
     const bus = natsBus({
+      secret: BUS_SECRET,
       ...{ address: { servers: [nats.server] }, name: 'test', log: silentLog },
       deadLetters: deadLetterSink(database.db),
     });

@@ -16,7 +16,7 @@ import { outboxStore } from '../../storage/outbox.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
 import { memoryEngine } from '../engine/memory-engine.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
-import { type NatsServerOptions, skipWithoutNats, startNats } from '../kit/nats.ts';
+import { BUS_SECRET, type NatsServerOptions, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { logIn, request, troupe } from '../kit/platform.ts';
 import { projectRoot } from '../kit/project.ts';
 import { tempDir } from '../kit/temp.ts';
@@ -168,7 +168,13 @@ test('dead letters are listed, shown, sent again once, and discarded', { skip },
   const { deadLetterSink } = await import('../../storage/bus/dead-letters.ts');
   const { NOTIFICATIONS_STREAM, encodeNotification } = await import('../../proto/notification.ts');
   const deadLetters = deadLetterSink(database.db);
-  const bus = natsBus({ address: { servers: [nats.server] }, name: 'test', deadLetters, log: silentLog });
+  const bus = natsBus({
+    secret: BUS_SECRET,
+    address: { servers: [nats.server] },
+    name: 'test',
+    deadLetters,
+    log: silentLog,
+  });
   t.after(() => bus.close());
   // The platform's relay without its notification service, in whose place a consumer fails at will.
   const relaying = new AbortController();

@@ -10,6 +10,9 @@ import { standsStill } from './stands-still.ts';
 import { type Cleanup, freePort, tempDir } from './temp.ts';
 import { until } from './until.ts';
 
+/** What buses of tests seal by, where no process has a JWT_SECRET of its own. */
+export const BUS_SECRET = 'what buses of tests seal by: 32 bytes and more';
+
 /** For the `skip` option of tests that need a server. */
 export const skipWithoutNats = (): string | false => skipWithout('nats-server');
 

@@ -23,7 +23,7 @@ import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { seeded } from '../chaos/chaos.ts';
 import { silentLog } from '../kit/database.ts';
-import { startNats, type TestNats } from '../kit/nats.ts';
+import { BUS_SECRET, startNats, type TestNats } from '../kit/nats.ts';
 import { type Cleanup, freePort, tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { FollowingClient } from './kit/following-client.ts';
@@ -180,7 +180,13 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
 function busOn(db: Db, nats: TestNats | undefined): Bus {
   if (nats === undefined) return embeddedBus({ store: streamStore(db), log: silentLog });
   const deadLetters = deadLetterSink(db);
-  return natsBus({ address: { servers: [nats.server] }, name: 'trial', deadLetters, log: silentLog });
+  return natsBus({
+    secret: BUS_SECRET,
+    address: { servers: [nats.server] },
+    name: 'trial',
+    deadLetters,
+    log: silentLog,
+  });
 }
 
 /** Draws who is killed next: everybody once before anybody again. */

@@ -11,7 +11,7 @@ import { startEmbedded } from '../../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../../storage/migrate.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { silentLog } from '../kit/database.ts';
-import { startNats, type TestNats } from '../kit/nats.ts';
+import { BUS_SECRET, startNats, type TestNats } from '../kit/nats.ts';
 import { type Cleanup, tempDir } from '../kit/temp.ts';
 
 const SECRET = 'a secret of the trials, 32 bytes or more';
@@ -60,7 +60,13 @@ export async function startTrial(t: Cleanup, users: number): Promise<Trial> {
   await migrate(db, migrationsDir, silentLog);
   const nats = await startNats(t);
   const deadLetters = deadLetterSink(db);
-  const bus = natsBus({ address: { servers: [nats.server] }, name: 'trial', deadLetters, log: silentLog });
+  const bus = natsBus({
+    secret: BUS_SECRET,
+    address: { servers: [nats.server] },
+    name: 'trial',
+    deadLetters,
+    log: silentLog,
+  });
   t.after(() => bus.close());
   await bus.ensureStream(NOTIFICATIONS_STREAM);
   const issue = sessionTokens(SECRET, 86_400, { now: Date.now });

@@ -11,7 +11,7 @@ import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithoutNats, startNats } from '../kit/nats.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { spawnTroupe } from '../kit/platform.ts';
 import { type TestSocket, websocket } from '../kit/websocket.ts';
 import { nextOf } from './kit/house.ts';
@@ -31,7 +31,13 @@ test('M12: two processes share the stream, and sockets of both hear at once of w
   t.after(() => database.close());
   const nats = await startNats(t);
   const deadLetters = deadLetterSink(database.db);
-  const bus = natsBus({ address: { servers: [nats.server] }, name: 'test', deadLetters, log: silentLog });
+  const bus = natsBus({
+    secret: BUS_SECRET,
+    address: { servers: [nats.server] },
+    name: 'test',
+    deadLetters,
+    log: silentLog,
+  });
   t.after(() => bus.close());
   await bus.ensureStream(NOTIFICATIONS_STREAM);
   const person = { id: newId(), username: 'ann', isAdmin: false };

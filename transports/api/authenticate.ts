@@ -1,10 +1,10 @@
 /** Proves who calls from the token. The one place where tokens are verified, for HTTP and WebSocket alike. */
-import { createSecretKey } from 'node:crypto';
-import { type JWTPayload, errors as joseErrors, jwtVerify } from 'jose';
+import type { JWTPayload } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Clock } from '../../proto/ports.ts';
+import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
 import {
   API_TOKEN_PREFIX,
   type Authenticate,
@@ -16,6 +16,7 @@ import {
   type TokenDirectory,
   type TokenNews,
 } from '../../proto/tokens.ts';
+import { verifiedClaims } from '../../proto/verify-token.ts';
 
 /** Tokens kept as verified; expiry is checked again at every use. */
 const CACHE_SIZE = 10_000;
@@ -35,8 +36,8 @@ interface Known {
 }
 
 export interface AuthenticatorOptions {
-  /** JWT_SECRET, at least 32 bytes. */
-  readonly secret: string;
+  /** JWT_SECRET. */
+  readonly secret: SharedSecret;
   readonly clock: Clock;
   readonly directory: TokenDirectory;
   /** Told that an API token was used, at a time in unix seconds; not for every use. */
@@ -56,7 +57,7 @@ export interface Authenticator {
  * for five minutes unless news comes earlier (interface section 5.3, rule 7).
  */
 export function authenticator({ secret, clock, directory, onUse }: AuthenticatorOptions): Authenticator {
-  const key = createSecretKey(Buffer.from(secret, 'utf8'));
+  const keyring = tokenKeyring(secret);
   const known = new LRUCache<string, Known>({ max: CACHE_SIZE });
   /** Rises with all news: an answer of the directory that was under way meanwhile may be old. */
   let generation = 0;
@@ -76,12 +77,7 @@ export function authenticator({ secret, clock, directory, onUse }: Authenticator
 
   const claimsOf = async (jwt: string): Promise<JWTPayload | undefined> => {
     if (!COMPACT.test(jwt)) return undefined;
-    try {
-      return (await jwtVerify(jwt, key, { algorithms: ['HS256'], currentDate: new Date(clock.now()) })).payload;
-    } catch (error) {
-      if (error instanceof joseErrors.JOSEError) return undefined;
-      throw error;
-    }
+    return verifiedClaims(jwt, keyring, { currentDate: new Date(clock.now()) });
   };
 
   const verify = async (token: string): Promise<Caller | undefined> => {

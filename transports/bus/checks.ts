@@ -1,8 +1,8 @@
 /** What both buses refuse, so that what runs on one runs on the other. */
 import { BusError } from '../../proto/ports.ts';
 
-/** Largest payload, as on a NATS server by default. */
-export const maxPayloadBytes = 1 << 20;
+/** Largest payload: a NATS server takes 1 MiB unless it is told otherwise, and an envelope has to fit in. */
+export const maxPayloadBytes = (1 << 20) - 64;
 
 const name = /^[A-Za-z0-9_-]{1,200}$/;
 // A message id travels in a header line.

@@ -1,5 +1,7 @@
 import type { DeadLetterSink } from '../../proto/bus-store.ts';
 import type { ConsumerConfig, Log, StreamConfig, StreamMessage } from '../../proto/ports.ts';
+import { isInternal } from '../../proto/subjects.ts';
+import type { Envelopes } from './envelopes.ts';
 import type { NatsAdmin } from './nats-admin.ts';
 
 /**
@@ -26,7 +28,7 @@ export const ADVISORY_CONSUMER: ConsumerConfig = {
 };
 
 /** Handles advisories: fetches the message that each speaks of and keeps it as a dead letter. */
-export function keepGivenUp(admin: NatsAdmin, deadLetters: DeadLetterSink, log: Log) {
+export function keepGivenUp(admin: NatsAdmin, deadLetters: DeadLetterSink, log: Log, envelopes: Envelopes) {
   return async (batch: readonly StreamMessage[]): Promise<void> => {
     for (const told of batch) {
       const advisory = readAdvisory(told.data);
@@ -45,9 +47,23 @@ export function keepGivenUp(admin: NatsAdmin, deadLetters: DeadLetterSink, log: 
       return;
     }
     const msgId = message.header.get('Nats-Msg-Id') || undefined;
-    const { subject, data } = message;
+    const { subject } = message;
+    const data = contentOf(message);
+    if (data === undefined) {
+      log.warn({ stream, durable, seq }, 'a message was delivered too often, and is not of the platform');
+      return;
+    }
     const reason = 'delivered too often';
     await deadLetters.add([{ stream, durable, seq, storedAt, subject, data, msgId, deliveries, reason }]);
+  }
+
+  function contentOf({ subject, data }: { subject: string; data: Uint8Array }): Uint8Array | undefined {
+    if (!isInternal(subject)) return data;
+    try {
+      return envelopes.openKept(subject, data);
+    } catch {
+      return undefined;
+    }
   }
 }
 

@@ -1,9 +1,10 @@
 /** Requests over NATS: one subscription for all answers, so that a request costs one message and its answer another. */
 import { createInbox, type Msg } from '@nats-io/transport-node';
 import { BusError } from '../../proto/ports.ts';
-import { copied } from './copied.ts';
+import type { Envelopes } from './envelopes.ts';
 import { asBusError } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
+import type { Refusals } from './refusals.ts';
 
 interface Open {
   readonly subject: string;
@@ -17,13 +18,17 @@ const NOBODY = 503;
 /** The open requests of one bus. */
 export class NatsRequests {
   readonly #link: NatsLink;
+  readonly #envelopes: Envelopes;
+  readonly #refusals: Refusals;
   readonly #inbox = createInbox();
   readonly #open = new Map<string, Open>();
   #answers: LinkSubscription | undefined;
   #next = 0;
 
-  constructor(link: NatsLink) {
+  constructor(link: NatsLink, envelopes: Envelopes, refusals: Refusals) {
     this.#link = link;
+    this.#envelopes = envelopes;
+    this.#refusals = refusals;
   }
 
   /** Sends `data`, which nobody may change any more. Rejects BusError `timeout`, `no_responders`, or as a connection fails. */
@@ -70,7 +75,7 @@ export class NatsRequests {
         reject: fail,
       });
       try {
-        this.#link.connection.publish(subject, data, { reply });
+        this.#link.connection.publish(subject, this.#envelopes.seal('core', subject, data, reply), { reply });
       } catch (error) {
         fail(asBusError(error, 'ask'));
       }
@@ -81,8 +86,18 @@ export class NatsRequests {
     const open = this.#open.get(message.subject);
     // It came too late.
     if (open === undefined) return;
-    if (message.data.length === 0 && message.headers?.code === NOBODY)
+    if (message.data.length === 0 && message.headers?.code === NOBODY) {
       open.reject(new BusError('no_responders', `Nobody answers ${open.subject}.`));
-    else open.resolve(copied(message.data));
+      return;
+    }
+    let answer: Uint8Array;
+    try {
+      answer = this.#envelopes.open(message.subject, message.data);
+    } catch (error) {
+      // The real answer may still come.
+      this.#refusals.note(open.subject, error);
+      return;
+    }
+    open.resolve(answer);
   }
 }

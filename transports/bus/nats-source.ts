@@ -2,11 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { Msg } from '@nats-io/transport-node';
 import type { DeadLetterSink, Delivery, Fetched } from '../../proto/bus-store.ts';
 import { BusError, type ConsumerConfig, type Log } from '../../proto/ports.ts';
+import { isInternal } from '../../proto/subjects.ts';
 import type { DeliverySource } from './consumer.ts';
 import { copied } from './copied.ts';
+import type { Envelopes } from './envelopes.ts';
 import type { NatsAdmin } from './nats-admin.ts';
 import { asBusError, messageOf } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
+import type { Refusals } from './refusals.ts';
 
 /** Most payload bytes asked for at once. */
 const maxPullBytes = 8 << 20;
@@ -34,6 +37,8 @@ export interface NatsSourceOptions {
   readonly stream: string;
   readonly config: ConsumerConfig;
   readonly log: Log;
+  readonly envelopes: Envelopes;
+  readonly refusals: Refusals;
   /** Something arrived, or the connection stands again. */
   readonly onNews: () => void;
 }
@@ -178,12 +183,32 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
       this.#status(message);
       return;
     }
-    this.#queue.push(new Received(message, reply, this.#streamCreated, this.#heardAt));
+    const data = this.#contentOf(message);
+    if (data === undefined) this.#drop(reply);
+    else this.#queue.push(new Received(message, data, reply, this.#streamCreated, this.#heardAt));
     if (this.#expected > 0) {
       this.#expected -= 1;
       if (this.#expected === 0) this.#ask();
     }
     this.#options.onNews();
+  }
+
+  /** What only the platform may say is sealed; undefined when it is not. */
+  #contentOf({ subject, data }: Msg): Uint8Array | undefined {
+    if (!isInternal(subject)) return copied(data);
+    const { envelopes, refusals } = this.#options;
+    try {
+      return envelopes.openKept(subject, data);
+    } catch (error) {
+      refusals.note(subject, error);
+      return undefined;
+    }
+  }
+
+  /** Not kept as a dead letter, which an operator might publish again as the platform's own word. */
+  #drop({ reply }: Reply): void {
+    const { link } = this.#options;
+    if (link.isUp) link.connection.publish(reply, '+TERM');
   }
 
   /** What the server says about a pull (NATS ADR-37). */
@@ -253,9 +278,15 @@ class Received implements NatsDelivery {
   readonly receivedAt: number;
   readonly #message: Msg;
 
-  constructor(message: Msg, { reply, seq, deliveryCount, storedAt }: Reply, streamCreated: string, receivedAt: number) {
+  constructor(
+    message: Msg,
+    data: Uint8Array,
+    { reply, seq, deliveryCount, storedAt }: Reply,
+    streamCreated: string,
+    receivedAt: number,
+  ) {
     this.subject = message.subject;
-    this.data = copied(message.data);
+    this.data = data;
     this.reply = reply;
     this.seq = seq;
     this.deliveryCount = deliveryCount;

@@ -5,6 +5,7 @@ import {
   type Bus,
   BusError,
   type BusMessage,
+  type Clock,
   type ConsumerConfig,
   type Ending,
   type Kv,
@@ -12,9 +13,12 @@ import {
   type StreamConfig,
   type StreamMessage,
 } from '../../proto/ports.ts';
+import type { SharedSecret } from '../../proto/shared-secret.ts';
+import { isInternal } from '../../proto/subjects.ts';
 import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer } from './consumer.ts';
 import { copied } from './copied.ts';
+import { Envelopes, type Seen, SeenMessages } from './envelopes.ts';
 import { NatsAdmin } from './nats-admin.ts';
 import { ADVISORY_CONSUMER, advisoryStream, keepGivenUp } from './nats-dead-letters.ts';
 import { messageOf } from './nats-errors.ts';
@@ -23,6 +27,7 @@ import { type NatsAddress, NatsLink } from './nats-link.ts';
 import { NatsPublisher } from './nats-publisher.ts';
 import { NatsRequests } from './nats-requests.ts';
 import { type NatsDelivery, NatsSource } from './nats-source.ts';
+import { Refusals } from './refusals.ts';
 import { checkPattern, checkSubject } from './subjects.ts';
 
 export type { NatsAddress } from './nats-link.ts';
@@ -31,6 +36,10 @@ export interface NatsBusOptions {
   readonly address: NatsAddress;
   /** How the server's operator sees this connection. */
   readonly name: string;
+  /** JWT_SECRET: all processes of the platform have it. What they say to each other is sealed with keys that are derived from it. */
+  readonly secret: SharedSecret;
+  /** Tells how old a message is. All processes should go by one; default: the machine's. Ends with the bus. */
+  readonly clock?: Clock & { close(): void };
   /** Keeps what consumers give up. */
   readonly deadLetters: DeadLetterSink;
   readonly log: Log;
@@ -74,6 +83,8 @@ class NatsBusOnLink implements NatsBus {
   readonly #consumers = new Set<Consumer<NatsDelivery>>();
   readonly #collectors = new Map<string, Promise<void>>();
   readonly #requests: NatsRequests;
+  readonly #envelopes: Envelopes;
+  readonly #refusals: Refusals;
   #dropped = 0;
   #closed: Promise<void> | undefined;
 
@@ -81,7 +92,9 @@ class NatsBusOnLink implements NatsBus {
     this.#options = options;
     this.#log = options.log;
     this.#link = new NatsLink(options.address, options.name, options.log);
-    this.#requests = new NatsRequests(this.#link);
+    this.#envelopes = new Envelopes(options.secret, options.clock ?? { now: Date.now });
+    this.#refusals = new Refusals(options.log);
+    this.#requests = new NatsRequests(this.#link, this.#envelopes, this.#refusals);
     this.#admin = new NatsAdmin(this.#link, options.log, options.replicas);
     this.#publisher = new NatsPublisher({
       link: this.#link,
@@ -116,8 +129,7 @@ class NatsBusOnLink implements NatsBus {
       this.#dropped += 1;
       return;
     }
-    // The client sends it some moments later; the caller may use its buffer again before.
-    this.#link.connection.publish(subject, copied(data));
+    this.#link.connection.publish(subject, this.#envelopes.seal('core', subject, data));
   }
 
   subscribe(
@@ -128,7 +140,15 @@ class NatsBusOnLink implements NatsBus {
     this.#check();
     checkPattern(subject);
     const log = this.#log.child({ subject });
-    const subscription = this.#link.subscribe(subject, (message) => handle(handler, message, log), options.queue);
+    const seen = new SeenMessages();
+    const subscription = this.#link.subscribe(
+      subject,
+      (message) => {
+        const opened = this.#opened(message, seen);
+        if (opened !== undefined) handle(handler, opened, log);
+      },
+      options.queue,
+    );
     return {
       close: async () => {
         if (options.drains === true && this.#link.isUp)
@@ -169,7 +189,8 @@ class NatsBusOnLink implements NatsBus {
       checkSubject(subject);
       checkSize(data);
       if (options.msgId !== undefined) checkMessageId(options.msgId);
-      return this.#publisher.publish(subject, data, options.msgId);
+      const content = isInternal(subject) ? this.#envelopes.seal('kept', subject, data) : data;
+      return this.#publisher.publish(subject, content, options.msgId);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -208,6 +229,7 @@ class NatsBusOnLink implements NatsBus {
       if (this.#link.isUp) await Promise.race([this.#publisher.idle(), sleep(closeMs, undefined, { ref: false })]);
       this.#publisher.close();
       await this.#link.close();
+      this.#options.clock?.close();
     })();
     return this.#closed;
   }
@@ -221,6 +243,7 @@ class NatsBusOnLink implements NatsBus {
     let consumer: Consumer<NatsDelivery> | undefined;
     const source = new NatsSource({
       ...{ link: this.#link, admin: this.#admin, deadLetters: this.#options.deadLetters, stream, config, log },
+      ...{ envelopes: this.#envelopes, refusals: this.#refusals },
       onNews: () => consumer?.wake(),
     });
     try {
@@ -251,7 +274,7 @@ class NatsBusOnLink implements NatsBus {
       collecting = (async () => {
         const advisories = advisoryStream(stream);
         await this.#admin.ensureStream(advisories);
-        const keep = keepGivenUp(this.#admin, this.#options.deadLetters, this.#log);
+        const keep = keepGivenUp(this.#admin, this.#options.deadLetters, this.#log, this.#envelopes);
         await this.#consume(advisories.name, ADVISORY_CONSUMER, keep);
       })();
       collecting.catch(() => this.#collectors.delete(stream));
@@ -260,18 +283,28 @@ class NatsBusOnLink implements NatsBus {
     return collecting;
   }
 
+  /** The message without its envelope; undefined for what is not of the platform. */
+  #opened({ subject, reply, data }: Msg, seen: Seen): BusMessage | undefined {
+    const answer = reply === undefined || reply === '' ? undefined : reply;
+    try {
+      const content = this.#envelopes.open(subject, data, answer, seen);
+      return answer === undefined ? { subject, data: content } : { subject, data: content, reply: answer };
+    } catch (error) {
+      this.#refusals.note(subject, error);
+      return undefined;
+    }
+  }
+
   #check(): void {
     if (this.#closed !== undefined) throw new BusError('closed', 'The bus is closed.');
   }
 }
 
-function handle(handler: (message: BusMessage) => unknown, message: Msg, log: Log): void {
+function handle(handler: (message: BusMessage) => unknown, message: BusMessage, log: Log): void {
   const failed = (error: unknown) => log.error({ error: messageOf(error) }, 'a subscriber threw');
-  const { subject, reply } = message;
-  const data = copied(message.data);
   try {
     // An async function passes for a handler that returns nothing; its rejection must not end the process.
-    const result = handler(reply === undefined || reply === '' ? { subject, data } : { subject, data, reply });
+    const result = handler(message);
     if (result instanceof Promise) result.catch(failed);
   } catch (error) {
     failed(error);

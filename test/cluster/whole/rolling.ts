@@ -8,6 +8,7 @@ import { NOTIFICATIONS_STREAM, notificationEvent } from '../../../proto/notifica
 import { natsBus } from '../../../transports/bus/nats.ts';
 import type { ServiceProcess } from '../../kit/cluster/services.ts';
 import { silentLog } from '../../kit/database.ts';
+import { BUS_SECRET } from '../../kit/nats.ts';
 import type { Cleanup } from '../../kit/temp.ts';
 import { until } from '../../kit/until.ts';
 import { CATEGORY, Lines, Notifications, Statuses } from './followers.ts';
@@ -157,6 +158,7 @@ async function print({ connect }: WholePlatform, containerId: string, token: str
 /** Publishes to all people, one notification after the other. `stop` resolves with how many each was sent. */
 function publishTo({ ground, people }: WholePlatform): { stop(): Promise<number[]> } {
   const bus = natsBus({
+    secret: BUS_SECRET,
     ...{ address: { servers: [ground.nats.server] }, name: 'test', log: silentLog },
     deadLetters: { add: async () => {} },
   });

@@ -1,0 +1,206 @@
+/**
+ * What processes of the platform say to each other on a broker that others use as well: encrypted and authenticated with AES-256-GCM (NIST SP
+ * 800-38D) under a key that is derived from JWT_SECRET. So whoever may publish there cannot speak for the platform, and whoever may listen
+ * learns subjects and sizes, nothing else.
+ *
+ *   kind (1), name of the secret (8), sender (16), number (8), time in ms (6), tag (16), what was sealed
+ *
+ * A sender is drawn at random at each start and has a key of its own, so its numbers, counted up, are nonces that never come twice. Subject,
+ * reply subject and all that stands before the tag are authenticated with the content. A message counts for two minutes, and, at each
+ * subscription, once.
+ */
+import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from 'node:crypto';
+import type { Clock } from '../../proto/ports.ts';
+import { derivedKey, derivedKeyring, KEY_ID_BYTES, type SharedSecret } from '../../proto/shared-secret.ts';
+import { ReplayWindow } from './replay-window.ts';
+
+/** A message to whoever listens now; a message that a stream keeps, which may come late and again. */
+type Kind = 'core' | 'kept';
+const KINDS: Readonly<Record<Kind, number>> = { core: 1, kept: 2 };
+
+const SENDER_BYTES = 16;
+const SENDER_AT = 1 + KEY_ID_BYTES;
+const NUMBER_AT = SENDER_AT + SENDER_BYTES;
+const TIME_AT = NUMBER_AT + 8;
+const TAG_AT = TIME_AT + 6;
+const TAG_BYTES = 16;
+/** What an envelope adds to a message. */
+export const ENVELOPE_BYTES = TAG_AT + TAG_BYTES;
+
+/** How old a message may be, and how far clocks may be apart, ms. */
+export const FRESH_MS = 120_000;
+/** Senders remembered: of keys, which are made again at need, and of the numbers that were seen. */
+const MAX_SENDERS = 4096;
+
+/** Why a message is not taken. The text is for operators. */
+export class EnvelopeError extends Error {
+  readonly code: 'unsealed' | 'unknown_key' | 'forged' | 'stale' | 'replayed';
+  constructor(code: EnvelopeError['code'], message: string) {
+    super(message);
+    this.name = 'EnvelopeError';
+    this.code = code;
+  }
+}
+
+/** What one subscription has seen: each message is taken once. */
+export interface Seen {
+  /** Throws EnvelopeError. */
+  check(sender: string, number: number, time: number): void;
+}
+
+/** Seals and opens for one process. */
+export class Envelopes {
+  readonly #keys: ReadonlyMap<string, KeyObject>;
+  readonly #clock: Clock;
+  readonly #own: KeyObject;
+  /** Kind, name of the secret and sender, for both kinds. */
+  readonly #heads: Readonly<Record<Kind, Buffer>>;
+  readonly #others = new Map<string, KeyObject>();
+  readonly #nonce = Buffer.alloc(12);
+  #number = 0;
+
+  /** Seals with the first secret, opens what was sealed with any. */
+  constructor(secret: SharedSecret, clock: Clock) {
+    const keyring = derivedKeyring(secret, 'between nodes');
+    this.#keys = new Map(keyring.map(({ id, key }) => [rawId(id), key]));
+    this.#clock = clock;
+    const [{ id, key }] = keyring;
+    const sender = randomBytes(SENDER_BYTES);
+    this.#own = derivedKey(key, sender, 'sender');
+    const head = (kind: Kind) => Buffer.concat([Buffer.of(KINDS[kind]), Buffer.from(id, 'base64url'), sender]);
+    this.#heads = { core: head('core'), kept: head('kept') };
+  }
+
+  /** The message for `subject`, sealed. `reply`: where its answer goes. */
+  seal(kind: Kind, subject: string, data: Uint8Array, reply = ''): Uint8Array {
+    this.#number += 1;
+    const sealed = Buffer.allocUnsafe(ENVELOPE_BYTES + data.byteLength);
+    sealed.set(this.#heads[kind]);
+    writeNumber(sealed, this.#number);
+    sealed.writeUIntBE(Math.floor(this.#clock.now()), TIME_AT, 6);
+    const cipher = createCipheriv('aes-256-gcm', this.#own, this.#nonceOf(sealed));
+    cipher.setAAD(about(sealed, subject, reply));
+    sealed.set(cipher.update(data), ENVELOPE_BYTES);
+    cipher.final();
+    sealed.set(cipher.getAuthTag(), TAG_AT);
+    return sealed;
+  }
+
+  /** What was sealed for `subject`, if it is fresh and, with `seen`, new. Throws EnvelopeError. */
+  open(subject: string, data: Uint8Array, reply = '', seen?: Seen): Uint8Array {
+    const sealed = viewOf(data);
+    const content = this.#open('core', subject, sealed, reply);
+    const time = sealed.readUIntBE(TIME_AT, 6);
+    const age = this.#clock.now() - time;
+    if (Math.abs(age) > FRESH_MS)
+      throw new EnvelopeError(
+        'stale',
+        `a message is ${Math.round(age / 1000)} s old: it was held up, or clocks differ by that`,
+      );
+    seen?.check(sealed.toString('latin1', SENDER_AT, NUMBER_AT), readNumber(sealed), time);
+    return content;
+  }
+
+  /** What was sealed for a stream: at any time, and as often as it comes. Throws EnvelopeError. */
+  openKept(subject: string, data: Uint8Array): Uint8Array {
+    return this.#open('kept', subject, viewOf(data), '');
+  }
+
+  #open(kind: Kind, subject: string, sealed: Buffer, reply: string): Uint8Array {
+    if (sealed.length < ENVELOPE_BYTES || sealed[0] !== KINDS[kind])
+      throw new EnvelopeError('unsealed', 'a message is not sealed: it does not come from a process of this version');
+    const name = sealed.toString('latin1', 1, NUMBER_AT);
+    const known = this.#others.get(name);
+    const key = known ?? this.#keyOf(sealed);
+    let content: Uint8Array;
+    try {
+      const decipher = createDecipheriv('aes-256-gcm', key, this.#nonceOf(sealed), { authTagLength: TAG_BYTES });
+      decipher.setAAD(about(sealed, subject, reply));
+      decipher.setAuthTag(sealed.subarray(TAG_AT, ENVELOPE_BYTES));
+      content = decipher.update(sealed.subarray(ENVELOPE_BYTES));
+      // Compares the tags in constant time; nothing of the content is used before.
+      decipher.final();
+    } catch {
+      throw new EnvelopeError('forged', 'a message was not sealed by the platform, or was changed on its way');
+    }
+    // Only of those who have proven themselves: strangers could fill it.
+    if (known === undefined) {
+      if (this.#others.size >= MAX_SENDERS) this.#others.clear();
+      this.#others.set(name, key);
+    }
+    return content;
+  }
+
+  #keyOf(sealed: Buffer): KeyObject {
+    const key = this.#keys.get(sealed.toString('latin1', 1, SENDER_AT));
+    if (key === undefined)
+      throw new EnvelopeError('unknown_key', 'a message was sealed with another JWT_SECRET than those of this process');
+    return derivedKey(key, sealed.subarray(SENDER_AT, NUMBER_AT), 'sender');
+  }
+
+  /** The number is the nonce: each sender has its own key and counts up. */
+  #nonceOf(sealed: Buffer): Buffer {
+    sealed.copy(this.#nonce, 4, NUMBER_AT, TIME_AT);
+    return this.#nonce;
+  }
+}
+
+interface SeenOfSender {
+  readonly window: ReplayWindow;
+  newest: number;
+}
+
+/** Remembers what a subscription has seen, in bounded memory: what it forgets is too old to be taken. */
+export class SeenMessages implements Seen {
+  readonly #senders = new Map<string, SeenOfSender>();
+  /** Of senders that are not known, only what is later than this is taken. */
+  #floor = 0;
+
+  check(sender: string, number: number, time: number): void {
+    let seen = this.#senders.get(sender);
+    if (seen === undefined) {
+      if (time <= this.#floor) throw new EnvelopeError('replayed', 'a message is older than what is remembered');
+      if (this.#senders.size >= MAX_SENDERS) this.#forget();
+      seen = { window: new ReplayWindow(), newest: time };
+      this.#senders.set(sender, seen);
+    }
+    if (!seen.window.accept(number)) throw new EnvelopeError('replayed', 'a message came a second time');
+    if (time > seen.newest) seen.newest = time;
+  }
+
+  /** The half that was silent longest. */
+  #forget(): void {
+    const oldest = [...this.#senders].sort(([, a], [, b]) => a.newest - b.newest).slice(0, MAX_SENDERS / 2);
+    for (const [sender, { newest }] of oldest) {
+      this.#senders.delete(sender);
+      this.#floor = Math.max(this.#floor, newest);
+    }
+  }
+}
+
+function about(sealed: Buffer, subject: string, reply: string): Buffer {
+  const length = Buffer.byteLength(subject) + 1 + Buffer.byteLength(reply);
+  const all = Buffer.allocUnsafe(TAG_AT + length);
+  sealed.copy(all, 0, 0, TAG_AT);
+  // No subject has a NUL.
+  all.write(`${subject}\0${reply}`, TAG_AT);
+  return all;
+}
+
+function viewOf(data: Uint8Array): Buffer {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+}
+
+function rawId(id: string): string {
+  return Buffer.from(id, 'base64url').toString('latin1');
+}
+
+/** 8 bytes: numbers stay below 2^53. */
+function writeNumber(to: Buffer, number: number): void {
+  to.writeUInt32BE(Math.floor(number / 2 ** 32), NUMBER_AT);
+  to.writeUInt32BE(number >>> 0, NUMBER_AT + 4);
+}
+
+function readNumber(from: Buffer): number {
+  return from.readUInt32BE(NUMBER_AT) * 2 ** 32 + from.readUInt32BE(NUMBER_AT + 4);
+}
