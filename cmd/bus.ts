@@ -1,10 +1,9 @@
 /** Chooses the bus: NATS when NATS_URL is set, else the one in this process with its streams in the database. */
-import type { Bus, Log } from '../proto/ports.ts';
+import type { Bus, Clock, Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
 import type { SharedSecret } from '../proto/shared-secret.ts';
 import { deadLetterSink } from '../storage/bus/dead-letters.ts';
 import { streamStore } from '../storage/bus/store.ts';
-import { databaseClock } from '../storage/clock.ts';
 import type { Db } from '../storage/db.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
 import { type NatsBus, natsBus } from '../transports/bus/nats.ts';
@@ -33,11 +32,13 @@ export interface BusOptions {
   readonly name: string;
   /** JWT_SECRET: what processes say to each other is sealed by it. */
   readonly secret: SharedSecret;
+  /** By which messages are judged fresh: the same for all processes. */
+  readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Opens it. Throws CliError for a file that cannot be read, and for a broker that anybody on the way could be. */
-export function openBus({ environment, db, name, secret, log }: BusOptions): OpenBus {
+export function openBus({ environment, db, name, secret, clock, log }: BusOptions): OpenBus {
   const address = natsAddress(environment);
   if (address === undefined) {
     const bus = embeddedBus({ store: streamStore(db), log });
@@ -46,7 +47,7 @@ export function openBus({ environment, db, name, secret, log }: BusOptions): Ope
   const replicas = environment.NATS_REPLICAS;
   const deadLetters = deadLetterSink(db);
   const bus = natsBus({
-    ...{ address, name, secret, deadLetters, log, clock: databaseClock(db) },
+    ...{ address, name, secret, deadLetters, log, clock },
     ...(replicas === undefined ? {} : { replicas }),
   });
   return {

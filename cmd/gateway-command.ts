@@ -2,10 +2,13 @@
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type NewRoute, routesFileSchema } from '../proto/routes.ts';
+import { voucher, vouchReader } from '../proto/vouch.ts';
+import { databaseClock } from '../storage/clock.ts';
 import { type Db, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
+import { clientAddress } from '../transports/api/client-address.ts';
 import { findDocker, privateDockerHost } from '../transports/docker/dockerd.ts';
 import { dockerEngine } from '../transports/docker/engine.ts';
 import { useWires } from '../transports/tcp/wires.ts';
@@ -74,12 +77,21 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('database server', () => database.release());
     const db = openDb(database.connection, { log, name: 'gateway', max: 4 });
     teardown.add('database', () => db.close());
+    const sharedClock = databaseClock(db);
+    teardown.add('shared clock', async () => sharedClock.close());
     await migrate(db, migrationsDir, log);
     const installation = await getSetting(db, 'installation');
     const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
     // It connects while the gateway serves already; /readyz tells when it does not.
     const { bus, problem: busProblem } = openBus({
-      ...{ environment, db, log, name: `troupe gateway ${installation ?? ''}`.trim(), secret: jwtSecret },
+      ...{
+        environment,
+        db,
+        log,
+        name: `troupe gateway ${installation ?? ''}`.trim(),
+        secret: jwtSecret,
+        clock: sharedClock,
+      },
     });
     teardown.add('bus', () => bus.close());
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
@@ -113,10 +125,12 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       ...{ db, secret: jwtSecret, clock, log, teardown },
       changesAMinute: environment.CHANGES_PER_MINUTE,
     });
+    const isVouched = vouchReader(jwtSecret, sharedClock);
     const network = await openNetworkApi({
+      clientAddress: clientAddress({ isVouched, isTrusted: proxies?.isTrusted, log }),
       ...{ system, db, log, environment, domain, installation, encryptionKey, ...callers },
       ...{ clock, port: options.netPort, onReply: onReply('network') },
-      pages: (service) => servicePages(service, processRegistry),
+      pages: (service) => servicePages(service, processRegistry, environment),
     });
     teardown.add('network listener', () => network.server.close(DRAIN_MS));
     const net = `${NETWORK_HOST}:${network.server.port}`;
@@ -133,6 +147,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       isCaching: options.cache,
       pipelined: environment.PIPELINED_ORIGINS,
       sharedOrigins: environment.CACHE_SHARED_ORIGINS,
+      vouch: voucher(jwtSecret, sharedClock),
       processRegistry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));

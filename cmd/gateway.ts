@@ -6,7 +6,8 @@ import { type Gateway, startGateway } from '../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { UpstreamAddress } from '../proto/gateway.ts';
 import type { ContainerState, Engine, Log } from '../proto/ports.ts';
-import { addressOf, type NewRoute, type StaticRoute } from '../proto/routes.ts';
+import type { NewRoute, StaticRoute } from '../proto/routes.ts';
+import type { Vouch } from '../proto/vouch.ts';
 import { computeNews } from '../storage/compute/news.ts';
 import type { Db } from '../storage/db.ts';
 import { openPorts, wantedContainers } from '../storage/gateway/open-ports.ts';
@@ -57,8 +58,8 @@ export interface GatewayOptions {
   readonly pipelined?: readonly UpstreamAddress[] | undefined;
   /** Of the platform: marks requests that were sent on, so that those that come back are known. */
   readonly installation?: string | undefined;
-  /** Services of this platform, as `host:port`, and what they know the gateway by. */
-  readonly own?: { readonly targets: readonly string[]; readonly secret: string };
+  /** Vouches for clients to the services of the platform. */
+  readonly vouch: Vouch;
   /** Mapped hosts and their certificates; undefined: there are none. */
   readonly mapped?: { readonly mappings: MappingSource; readonly tls: MappedTls } | undefined;
   /** What is wrong with the bus, if anything. */
@@ -75,10 +76,9 @@ export interface RunningGateway {
 
 /** Starts it. Rejects when a port is taken. */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, proxies, own } = options;
+  const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, proxies, vouch } =
+    options;
   const { processRegistry, busProblem } = options;
-  const keyOf = ({ host, port }: { host: string; port: number }) => `${host} ${port}`;
-  const ownKeys = new Set(own?.targets.map((target) => keyOf(addressOf(target))));
   // What listeners ask before the control is there gets the answer of a gateway that knows nothing yet.
   let gateway: Gateway | undefined;
   const cache = options.isCaching ? new ResponseCache({ sharedOrigins: options.sharedOrigins ?? [] }) : undefined;
@@ -124,14 +124,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     route: (request) => {
       if (gateway === undefined) return { reply: { status: 503, headers: [['Retry-After', '1']] } };
       const decision = gateway.decide(request);
-      if (
-        own === undefined ||
-        decision instanceof Promise ||
-        'reply' in decision ||
-        !ownKeys.has(keyOf(decision.forward))
-      )
-        return decision;
-      return { ...decision, vouch: own.secret };
+      if (decision instanceof Promise || 'reply' in decision || decision.isVouched !== true) return decision;
+      return { ...decision, vouch };
     },
     decideName: (name, port, isChallenge) => {
       const decision = gateway?.decideName(name, port) ?? 'refuse';

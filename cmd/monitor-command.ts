@@ -1,5 +1,6 @@
 /** `troupe monitor`: the cluster monitor alone, beside a platform on the same database and engine (interface section 4.6). */
 
+import { databaseClock } from '../storage/clock.ts';
 import { openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
@@ -54,6 +55,8 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
   try {
     const db = openDb({ connectionString }, { log, name: 'monitor', max: 4 });
     teardown.add('database', () => db.close());
+    const sharedClock = databaseClock(db);
+    teardown.add('shared clock', async () => sharedClock.close());
     await migrate(db, migrationsDir, log);
     const installation = await getSetting(db, 'installation');
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
@@ -61,7 +64,14 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     if (installation === undefined || (host === undefined && !isKubernetes))
       throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
     // The broker may be away: metrics do not wait for it.
-    const opened = openBus({ environment, db, log, secret, name: `troupe monitor ${installation}` });
+    const opened = openBus({
+      environment,
+      db,
+      log,
+      secret,
+      clock: sharedClock,
+      name: `troupe monitor ${installation}`,
+    });
     teardown.add('bus', () => opened.bus.close());
     const system = start({ name: 'monitor', log });
     teardown.add('actors', async () => {
@@ -97,7 +107,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     });
     await shared.join();
     const service = withGoodbye(monitor.service, told.received);
-    const pages = servicePages(service, metrics.registry);
+    const pages = servicePages(service, metrics.registry, environment);
     const handlers = api({ service, authenticate, streams, pages, log, onReply: metrics.onReply(service.name) });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER, (line) => log.warn({}, line));
     teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));

@@ -2,6 +2,7 @@
 import { notifyNumbers } from '../actors/notify/deps.ts';
 import { startNotify } from '../actors/notify/service.ts';
 import { BusError } from '../proto/ports.ts';
+import { databaseClock } from '../storage/clock.ts';
 import { openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
@@ -42,9 +43,18 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
   try {
     const db = openDb({ connectionString }, { log, name: 'notify', max: 8 });
     teardown.add('database', () => db.close());
+    const sharedClock = databaseClock(db);
+    teardown.add('shared clock', async () => sharedClock.close());
     await migrate(db, migrationsDir, log);
     const installation = (await getSetting(db, 'installation')) ?? '';
-    const opened = openBus({ environment, db, log, secret, name: `troupe notify ${installation}`.trim() });
+    const opened = openBus({
+      environment,
+      db,
+      log,
+      secret,
+      clock: sharedClock,
+      name: `troupe notify ${installation}`.trim(),
+    });
     const { bus } = opened;
     teardown.add('bus', () => bus.close());
     await opened.ready((line) => log.warn({}, line), told.received);
@@ -71,7 +81,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
     notifyMetrics(metrics.registry, numbers);
-    const pages = servicePages(service, metrics.registry);
+    const pages = servicePages(service, metrics.registry, environment);
     const onReply = metrics.onReply(service.name);
     const handlers = api({ service, authenticate, streams, changes, pages, domain, log, onReply });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER, (line) => log.warn({}, line));

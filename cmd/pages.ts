@@ -8,6 +8,8 @@ import type { Service } from '../proto/service.ts';
 import { type SystemRef, stats } from '../supervision/index.ts';
 import type { Page, Pages } from '../transports/api/api.ts';
 import { jsonReply } from '../transports/api/replies.ts';
+import type { Environment } from './config.ts';
+import { metricsDoor } from './metrics-door.ts';
 import { version } from './package-root.ts';
 import { readMetric } from './read-metric.ts';
 
@@ -104,8 +106,11 @@ function whatIsThis(name: ServiceName, plain: boolean): HttpReply {
   return { status: 200, headers: [['content-type', 'text/plain; charset=utf-8']], body: `${text}\n` };
 }
 
+/** Who may read `/metrics` from elsewhere. */
+export type MetricsReaders = Partial<Pick<Environment, 'METRICS_TOKEN'>>;
+
 /** The pages of one service. */
-export function servicePages(service: Service, registry: Registry): Pages {
+export function servicePages(service: Service, registry: Registry, { METRICS_TOKEN }: MetricsReaders = {}): Pages {
   const document = openapi(
     `Troupe: ${service.name} service`,
     version,
@@ -125,7 +130,7 @@ export function servicePages(service: Service, registry: Registry): Pages {
     '/openapi.json': { reply: () => jsonReply(200, document) },
     // They tell how busy whom is.
     '/metrics': {
-      isInternal: true,
+      refuse: metricsDoor(METRICS_TOKEN),
       reply: async () => ({
         status: 200,
         headers: [['content-type', registry.contentType]],

@@ -1,6 +1,5 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
-import { randomBytes } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import { type PullAuth, pullAuth } from '../actors/auth/pull-passes.ts';
@@ -18,6 +17,8 @@ import type { Clock, Engine, Log } from '../proto/ports.ts';
 import { addressOf as targetAddress } from '../proto/routes.ts';
 import type { Service } from '../proto/service.ts';
 import { sshHost } from '../proto/ssh-gateway.ts';
+import { voucher, vouchReader } from '../proto/vouch.ts';
+import { databaseClock } from '../storage/clock.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
@@ -117,6 +118,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   try {
     const db = openDb(options.database, { log, name: 'platform', max: 16 });
     teardown.add('database', () => db.close());
+    const sharedClock = databaseClock(db);
+    teardown.add('shared clock', async () => sharedClock.close());
     const applied = await migrate(db, migrationsDir, log);
     if (applied.length > 0) onProgress(`database brought up to date (${applied.length} migrations)`);
     const { installation, keys } = await platformKeys(db, secrets.encryptionKey);
@@ -131,7 +134,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       problem: busProblem,
       ready: busReady,
     } = openBus({
-      ...{ environment, db, log, name: `troupe ${installation}`, secret: secrets.jwtSecret },
+      ...{ environment, db, log, name: `troupe ${installation}`, secret: secrets.jwtSecret, clock: sharedClock },
     });
     teardown.add('bus', () => bus.close());
     await busReady(onProgress, options.isLeaving ?? (() => false));
@@ -219,9 +222,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     relayOnce(system, { db, bus, home: membership.home, log });
     await membership.join();
 
-    // Made for this run: services and gateway live and end together.
-    const gatewaySecret = randomBytes(32).toString('base64url');
-    const addressOf = clientAddress({ gatewaySecret, isTrusted: options.proxies?.isTrusted });
+    const isVouched = vouchReader(secrets.jwtSecret, sharedClock);
+    const addressOf = clientAddress({ isVouched, isTrusted: options.proxies?.isTrusted, log });
     const metrics = processMetrics(system);
     options.onMetrics?.(metrics.registry);
     notifyMetrics(metrics.registry, numbers);
@@ -251,7 +253,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         authenticate,
         streams,
         changes,
-        pages: servicePages(service, metrics.registry),
+        pages: servicePages(service, metrics.registry, environment),
         domain: options.domain,
         log,
         clientAddress: addressOf,
@@ -276,7 +278,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const network = await openNetworkApi({
       ...{ system, db, log, clock, environment, domain, installation, authenticate, streams, changes },
       ...{ encryptionKey: secrets.encryptionKey, port: options.ports.net, clientAddress: addressOf },
-      pages: (service) => servicePages(service, metrics.registry),
+      pages: (service) => servicePages(service, metrics.registry, environment),
       onReply: metrics.onReply('network'),
     });
     teardown.add('network listener', () => network.server.close(DRAIN_MS));
@@ -314,7 +316,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       ...{ isCaching: options.isCaching, processRegistry: metrics.registry, busProblem },
       pipelined: environment.PIPELINED_ORIGINS,
       sharedOrigins: environment.CACHE_SHARED_ORIGINS,
-      own: { targets: [...Object.values(listeners).map(behind), net], secret: gatewaySecret },
+      vouch: voucher(secrets.jwtSecret, sharedClock),
       log: log.child({ service: 'gateway' }),
     });
     teardown.add('gateway', () => gateway.stop(DRAIN_MS));

@@ -5,6 +5,8 @@ import { type Bus, BusError, type Clock, EngineError, type Log } from '../proto/
 import type { Service } from '../proto/service.ts';
 import type { SharedSecret } from '../proto/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../proto/tokens.ts';
+import { vouchReader } from '../proto/vouch.ts';
+import { databaseClock } from '../storage/clock.ts';
 import { type Db, openDb } from '../storage/db.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { type SystemRef, start, stop, stopped } from '../supervision/index.ts';
@@ -81,8 +83,13 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
   try {
     const db = openDb({ connectionString }, { log, name, max: 16 });
     teardown.add('database', () => db.close());
+    const sharedClock = databaseClock(db);
+    teardown.add('shared clock', async () => sharedClock.close());
     await migrate(db, migrationsDir, log);
-    const opened = openBus({ environment, db, log, name: `troupe ${name}`, secret: jwtSecret });
+    const opened = openBus({
+      ...{ environment, db, log, name: `troupe ${name}`, secret: jwtSecret },
+      clock: sharedClock,
+    });
     const { bus } = opened;
     teardown.add('bus', () => bus.close());
     const onProgress = (line: string) => log.warn({}, line);
@@ -126,8 +133,11 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
         domain,
         log,
       },
-      ...{ pages: servicePages(service, metrics.registry), onReply: metrics.onReply(service.name) },
-      clientAddress: clientAddress({ gatewaySecret: undefined, isTrusted: proxies?.isTrusted }),
+      ...{ pages: servicePages(service, metrics.registry, environment), onReply: metrics.onReply(service.name) },
+      clientAddress: clientAddress({
+        isVouched: vouchReader(jwtSecret, sharedClock),
+        ...{ isTrusted: proxies?.isTrusted, log },
+      }),
     });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER, (line) => log.warn({}, line));
     teardown.add('listener', () => server.close(DRAIN_MS, LINGER_MS));

@@ -1,4 +1,5 @@
 /** What the gateway's transports ask of whoever decides where traffic goes. */
+import type { Vouch } from './vouch.ts';
 
 /** Where an HTTP request came in, and what it asks for. */
 export interface ProxyRequest {
@@ -44,15 +45,17 @@ export interface ProxyForward {
   readonly target: string;
   /** One of the platform's own services, which everybody needs: short bodies are read before it is asked, and it takes more connections. */
   readonly isService?: boolean;
-  /** What the origin knows the gateway by; for services of the platform only. */
-  readonly vouch?: string;
+  /** It leads to a service of the platform, in whichever process: the gateway vouches for its client there. */
+  readonly isVouched?: boolean;
+  /** Vouches for the client; for services of the platform only. */
+  readonly vouch?: Vouch;
   /** The origin is a user's container: what opens the platform is not passed on to it. */
   readonly isTenant?: boolean;
 }
 
 /**
- * The field by which the gateway shows itself to the services of its own platform: with it they believe its X-Forwarded-For. It is
- * never taken from a client, and never told to anybody else.
+ * The field in which a gateway vouches for a client to the services of its own platform (vouch.ts): with it they believe its X-Forwarded-For. It is
+ * never taken from a client, and never sent to a container.
  */
 export const GATEWAY_FIELD = 'X-Troupe-Gateway';
 

@@ -4,7 +4,7 @@ import type { Keyring } from './shared-secret.ts';
 
 /**
  * The claims of a token that one of the keys has signed with HS256, and that `options` let pass; undefined for any other. `kid` names the key (RFC
- * 7515, section 4.1.4); a token without one, from before keys had names, is tried with each.
+ * 7515, section 4.1.4); a token without one of our names, from before keys had names, is tried with each.
  */
 export async function verifiedClaims(
   token: string,
@@ -30,5 +30,6 @@ function candidates(token: string, keyring: Keyring): readonly Keyring[number][]
   } catch {
     return [];
   }
-  return kid === undefined ? keyring : keyring.filter(({ id }) => id === kid);
+  const named = keyring.filter(({ id }) => id === kid);
+  return named.length > 0 ? named : keyring;
 }

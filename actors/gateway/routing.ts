@@ -18,6 +18,9 @@ export const NOT_RUNNING: ProxyDecision = {
   reply: { status: 503, headers: [['Retry-After', '5']], body: 'The container is not running.\n' },
 };
 
+/** As in their hosts (interface section 7). */
+const SERVICE_NAMES = ['auth', 'compute', 'net', 'monitor', 'notify'];
+
 /** What is known at one moment. */
 export interface Picture {
   readonly routes: RouteTable;
@@ -34,6 +37,8 @@ export class Routing {
   readonly #deps: Pick<GatewayDeps, 'fallback' | 'ports'>;
   readonly #containerSuffix: string;
   readonly #domain: string;
+  /** Hosts whose routes lead to services of the platform. */
+  readonly #serviceHosts: ReadonlySet<string>;
   readonly #cache = new LRUCache<string, RouteMatch>({ max: CACHE_SIZE });
   #picture: Picture | undefined;
 
@@ -44,6 +49,7 @@ export class Routing {
     this.#onPicture = onPicture;
     this.#deps = deps;
     this.#domain = deps.domain;
+    this.#serviceHosts = new Set([deps.domain, ...SERVICE_NAMES.map((name) => `${name}.${deps.domain}`)]);
     this.#containerSuffix = `.compute.${deps.domain}`;
   }
 
@@ -77,6 +83,7 @@ export class Routing {
           forward: match.address,
           target: strippedTarget(match.route, target),
           ...(match.route.managed === true ? { isService: true } : {}),
+          ...(this.#serviceHosts.has(host) ? { isVouched: true } : {}),
         };
     }
     const mapped = this.#mappedHost(host, port);

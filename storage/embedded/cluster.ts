@@ -57,7 +57,16 @@ export async function ensureCluster(options: {
   try {
     await run(
       join(binaries.bin, 'initdb'),
-      ['-D', unfinished, '-U', clusterUser, '--auth=trust', '--encoding=UTF8', '--locale=C'],
+      [
+        '-D',
+        unfinished,
+        '-U',
+        clusterUser,
+        '--auth-local=trust',
+        '--auth-host=reject',
+        '--encoding=UTF8',
+        '--locale=C',
+      ],
       { ...account, cwd: unfinished, env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' }, maxBuffer: 4 << 20 },
     );
     await rename(unfinished, dir);

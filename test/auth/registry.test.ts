@@ -1,4 +1,5 @@
 /** `GET /v2/token` of the real service, over HTTP (interface section 4.1, "Registry token rules"). */
+
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { describe, type TestContext, test } from 'node:test';
@@ -16,6 +17,7 @@ import {
   setServiceAccountScopes,
 } from '../../proto/api-tokens.ts';
 import { registryToken } from '../../proto/registry.ts';
+import { keyIds } from '../../proto/shared-secret.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { makePublic } from '../../storage/auth/repositories.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
@@ -128,7 +130,8 @@ describe('a registry token', () => {
     assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
     assert.equal(response.headers.get('cache-control'), 'no-store');
     const reply = replySchema.parse(await response.json());
-    assert.deepEqual(decodeProtectedHeader(reply.token), { alg: 'HS256', typ: 'JWT' });
+    const [kid] = keyIds(SECRET);
+    assert.deepEqual(decodeProtectedHeader(reply.token), { alg: 'HS256', typ: 'JWT', kid });
     const { payload } = await jwtVerify(reply.token, Buffer.from(SECRET));
     const said = claimsSchema.parse(payload);
     assert.deepEqual(

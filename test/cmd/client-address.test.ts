@@ -8,6 +8,7 @@ import { openSecrets } from '../../cmd/data-dir.ts';
 import { startPlatform } from '../../cmd/platform.ts';
 import { proxiesOf } from '../../cmd/proxies.ts';
 import { GATEWAY_FIELD } from '../../proto/gateway.ts';
+import { voucher, vouchReader } from '../../proto/vouch.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { parseTrusted } from '../../transports/tcp/trusted.ts';
 import { certificateContext } from '../../transports/tls/front.ts';
@@ -119,22 +120,44 @@ for (const adapter of ['own', 'uws', 'node'] as const) {
 
 test('an address is believed by whoever knows the secret of the gateway, or comes from a trusted address', () => {
   const isTrusted = parseTrusted('10.0.0.0/8');
-  const of = clientAddress({ gatewaySecret: 'secret', isTrusted });
+  let now = Date.now();
+  const clock = { now: () => now };
+  const secret = 'what this platform shares: 32 bytes or more';
+  const warnings: string[] = [];
+  const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };
+  const of = clientAddress({ isVouched: vouchReader(secret, clock), isTrusted, log });
   const from = (remoteAddress: string, headers: Record<string, string>) =>
     of({
-      ...{ method: 'GET', path: '/', query: '', remoteAddress, signal: new AbortController().signal },
+      ...{ method: 'POST', path: '/api/login', query: 'a=%20b', remoteAddress, signal: new AbortController().signal },
       header: (name) => headers[name],
       body: () => Promise.resolve(new Uint8Array(0)),
     });
-  const vouched = { 'x-troupe-gateway': 'secret' };
-  assert.equal(from('192.0.2.1', { ...vouched, 'x-forwarded-for': '203.0.113.9' }), '203.0.113.9');
-  assert.equal(from('192.0.2.1', { ...vouched, 'x-forwarded-for': '2001:db8::1' }), '2001:db8::1');
+  const request = { method: 'POST', target: '/api/login?a=%20b', address: '203.0.113.9' };
+  const saying = (word: string, address = '203.0.113.9') => ({ 'x-troupe-gateway': word, 'x-forwarded-for': address });
+  const vouch = voucher(secret, clock);
+  const word = vouch(request);
+  const vouched = { 'x-troupe-gateway': word };
+  assert.equal(from('192.0.2.1', saying(word)), '203.0.113.9');
+  assert.equal(from('192.0.2.1', saying(vouch({ ...request, address: '2001:db8::1' }), '2001:db8::1')), '2001:db8::1');
   for (const value of ['', 'x', '203.0.113.9, 203.0.113.8', '203.0.113.9:80'])
-    assert.equal(from('192.0.2.1', { ...vouched, 'x-forwarded-for': value }), '192.0.2.1', value);
-  assert.equal(from('192.0.2.1', { 'x-troupe-gateway': 'Secret', 'x-forwarded-for': '203.0.113.9' }), '192.0.2.1');
+    assert.equal(from('192.0.2.1', saying(vouch({ ...request, address: value }), value)), '192.0.2.1', value);
+  // A word says nothing about another client, another request, or a later time; nobody else can say one.
+  assert.equal(from('192.0.2.1', saying(word, '203.0.113.10')), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(vouch({ ...request, target: '/api/login' }))), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(vouch({ ...request, method: 'GET' }))), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(voucher(`${secret}?`, clock)(request))), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(`${word}A`)), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(word.replace(/\.[^.]*\./, '.zzzz.'))), '192.0.2.1');
+  now += 120_001;
+  assert.equal(from('192.0.2.1', saying(word)), '192.0.2.1');
+  // While the secret is being rotated, the next one and the one before count, too.
+  const both = vouchReader([`${secret}?`, secret], clock);
+  assert.ok(both(vouch(request), request) && both(voucher(`${secret}?`, clock)(request), request));
   assert.equal(from('192.0.2.1', { 'x-forwarded-for': '203.0.113.9' }), '192.0.2.1');
   assert.equal(from('10.1.1.1', { 'x-forwarded-for': '203.0.113.9, 10.2.2.2' }), '203.0.113.9');
   assert.equal(from('192.0.2.1', vouched), '192.0.2.1');
+  // Told once, not for each request.
+  assert.equal(warnings.filter((message) => /TRUSTED_PROXIES/.test(message)).length, 1);
 });
 
 test('proxies are named in a way that means something, or the start is refused', () => {

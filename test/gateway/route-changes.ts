@@ -94,6 +94,7 @@ export async function routeChanges(
   const { own } = await certificates();
   const { privateKey: sshKey } = generateKeyPair('test');
   const gateway = await openGateway({
+    vouch: () => '',
     ...{ system, db, engine, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
     certificate: { context: certificateContext(own) },
     ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined, busProblem: () => undefined },

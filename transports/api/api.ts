@@ -37,8 +37,8 @@ export type Pages = ReadonlyMap<string, Page>;
 /** One of them. */
 export interface Page {
   readonly reply: () => HttpReply | Promise<HttpReply>;
-  /** Not for the world: who asks through a proxy, the gateway for one, gets 404. */
-  readonly isInternal?: boolean;
+  /** Who may not see it, and why; without it everybody may. */
+  readonly refuse?: (request: HttpRequest) => Refusal | undefined;
 }
 
 export interface ApiOptions {
@@ -117,7 +117,9 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
   const onRequest: HttpHandler = (request) => {
     const requestId = nextId();
     const page = request.method === 'GET' || request.method === 'HEAD' ? pages.get(request.path) : undefined;
-    if (page !== undefined && !(page.isInternal && request.header('x-forwarded-for') !== undefined)) {
+    if (page !== undefined) {
+      const refusal = page.refuse?.(request);
+      if (refusal !== undefined) return finish(request.path, requestId, refused(request.path, refusal));
       return Promise.resolve()
         .then(page.reply)
         .then(

@@ -1,38 +1,50 @@
-/** Who a request comes from, when others stand before the service: the platform's own gateway, or proxies that the operator named. */
-import { createHash, timingSafeEqual } from 'node:crypto';
+/** Who a request comes from, when others stand before the service: the platform's own gateways, or proxies that the operator named. */
 import { isIP } from 'node:net';
 import { GATEWAY_FIELD } from '../../proto/gateway.ts';
 import type { HttpRequest } from '../../proto/http.ts';
+import type { Log } from '../../proto/ports.ts';
+import type { IsVouched } from '../../proto/vouch.ts';
 import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
 
 /** The address of the client of a request, in text. */
 export type ClientAddress = (request: HttpRequest) => string;
 
 export interface Vouchers {
-  /** What the platform's gateway says in `GATEWAY_FIELD`: whoever knows it is the gateway, wherever it comes from. */
-  readonly gatewaySecret: string | undefined;
+  /** Whether what a request has in `GATEWAY_FIELD` is the word of a gateway of the platform, wherever it comes from. */
+  readonly isVouched: IsVouched | undefined;
   /** Peers whose X-Forwarded-For is believed. */
   readonly isTrusted: IsTrusted | undefined;
+  /** Told now and then of peers who speak for others and are not believed. */
+  readonly log?: Log | undefined;
 }
 
 const FIELD = GATEWAY_FIELD.toLowerCase();
 const FORWARDED_FOR = 'x-forwarded-for';
+const TELL_EVERY_MS = 3_600_000;
 
-/** Believes the gateway and the trusted peers; of everybody else the socket's address counts. */
-export function clientAddress({ gatewaySecret, isTrusted }: Vouchers): ClientAddress {
-  const known = gatewaySecret === undefined ? undefined : digest(gatewaySecret);
+/** Believes the gateways and the trusted peers; of everybody else the socket's address counts. */
+export function clientAddress({ isVouched, isTrusted, log }: Vouchers): ClientAddress {
+  let told = Number.NEGATIVE_INFINITY;
+  const disbelieved = (peer: string, word: string | undefined): string => {
+    if (log !== undefined && performance.now() - told > TELL_EVERY_MS) {
+      told = performance.now();
+      log.warn(
+        { peer, reason: word === undefined ? 'no word of a gateway' : 'a word that this process cannot verify' },
+        'X-Forwarded-For of a peer that is not trusted is passed over: all its clients count as one. Name a proxy in TRUSTED_PROXIES; a gateway needs the same JWT_SECRET, and a clock that is right',
+      );
+    }
+    return peer;
+  };
   return (request) => {
     const peer = request.remoteAddress;
-    const given = known === undefined ? undefined : request.header(FIELD);
-    const forwarded = request.header(FORWARDED_FOR);
-    if (forwarded === undefined) return peer;
-    // Digests have one length, and comparing them tells nothing of the secret.
-    if (known !== undefined && given !== undefined && timingSafeEqual(digest(given), known))
-      return isIP(forwarded) === 0 ? peer : forwarded;
-    return isTrusted === undefined ? peer : clientBehind(peer, [forwarded], isTrusted);
+    const address = request.header(FORWARDED_FOR);
+    if (address === undefined) return peer;
+    const word = isVouched === undefined ? undefined : request.header(FIELD);
+    if (word !== undefined && isIP(address) !== 0) {
+      const target = request.query === '' ? request.path : `${request.path}?${request.query}`;
+      if (isVouched?.(word, { method: request.method, target, address })) return address;
+    }
+    if (isTrusted?.(peer)) return clientBehind(peer, [address], isTrusted);
+    return disbelieved(peer, word);
   };
-}
-
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }

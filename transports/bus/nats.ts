@@ -38,8 +38,8 @@ export interface NatsBusOptions {
   readonly name: string;
   /** JWT_SECRET: all processes of the platform have it. What they say to each other is sealed with keys that are derived from it. */
   readonly secret: SharedSecret;
-  /** Tells how old a message is. All processes should go by one; default: the machine's. Ends with the bus. */
-  readonly clock?: Clock & { close(): void };
+  /** Tells how old a message is. All processes should go by one; default: the machine's. */
+  readonly clock?: Clock;
   /** Keeps what consumers give up. */
   readonly deadLetters: DeadLetterSink;
   readonly log: Log;
@@ -229,7 +229,6 @@ class NatsBusOnLink implements NatsBus {
       if (this.#link.isUp) await Promise.race([this.#publisher.idle(), sleep(closeMs, undefined, { ref: false })]);
       this.#publisher.close();
       await this.#link.close();
-      this.#options.clock?.close();
     })();
     return this.#closed;
   }

@@ -1,6 +1,7 @@
 /** Heads as they are sent on: what belongs to one connection removed, what is true about the client added. */
 import { STATUS_CODES } from 'node:http';
 import { GATEWAY_FIELD, type ProxyReply } from '../../proto/gateway.ts';
+import type { Vouch } from '../../proto/vouch.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
@@ -12,8 +13,8 @@ const OURS =
 export interface Forwarded {
   readonly address: string;
   readonly isEncrypted: boolean;
-  /** Said in `GATEWAY_FIELD`: tells a service of the platform that the rest can be believed. */
-  readonly vouch?: string | undefined;
+  /** Makes what is said in `GATEWAY_FIELD`: tells a service of the platform that the address can be believed. */
+  readonly vouch?: Vouch | undefined;
   /** A line that marks the request as having been here (loop.ts), with its end. */
   readonly mark?: string | undefined;
   /** The origin is a user's container. */
@@ -47,7 +48,7 @@ export function requestFor(
   if (head.framing.kind === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
   else if (head.framing.kind === 'length') text += `Content-Length: ${head.framing.length}\r\n`;
   if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
-  if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch}\r\n`;
+  if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch({ method: head.method, target, address })}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
   return `${text}${mark}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
 }

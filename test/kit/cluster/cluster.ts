@@ -81,7 +81,13 @@ async function build(t: Cleanup, options: ClusterOptions): Promise<TestCluster> 
   const jwtSecret = randomBytes(32).toString('base64url');
   const program = {
     args: [service, '--addr', `0.0.0.0:${PORT}`, '--json'],
-    env: { DATABASE_URL: databaseUrl, NATS_URL: nats.url, JWT_SECRET: jwtSecret, ...options.env },
+    env: {
+      DATABASE_URL: databaseUrl,
+      NATS_URL: nats.url,
+      NATS_INSECURE: 'allow',
+      JWT_SECRET: jwtSecret,
+      ...options.env,
+    },
     ...(options.nodeArgs === undefined ? {} : { nodeArgs: options.nodeArgs }),
   };
   const members: Member[] = [];

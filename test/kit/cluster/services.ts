@@ -72,7 +72,7 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
   const folder = await tempDir(after);
   const jwtSecret = 'the shared secret of this test, over 32 bytes';
   const env = {
-    ...{ DATABASE_URL: database.url, NATS_URL: nats.url, PLATFORM_DOMAIN: DOMAIN },
+    ...{ DATABASE_URL: database.url, NATS_URL: nats.url, NATS_INSECURE: 'allow', PLATFORM_DOMAIN: DOMAIN },
     DEFAULT_IMAGE: more.DEFAULT_IMAGE ?? (await tinyImage()),
     ...{ JWT_SECRET: jwtSecret, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'), LOG_LEVEL: 'info' },
     // Nobody is there: names of the tests are no business of real servers.

@@ -1,0 +1,54 @@
+/**
+ * How a gateway of the platform shows a service that it may speak for a client: a code over the request and the client's address, by a key that is
+ * derived from JWT_SECRET. It is good for that request of that client for two minutes, so whoever sees one can speak for nobody else.
+ */
+import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
+import type { Clock } from './ports.ts';
+import { derivedKeyring, type SharedSecret } from './shared-secret.ts';
+
+/** What a gateway vouches for. */
+export interface VouchedRequest {
+  readonly method: string;
+  /** Path and query as the service is asked. */
+  readonly target: string;
+  /** The client's. */
+  readonly address: string;
+}
+
+/** Makes the word of the gateway. */
+export type Vouch = (request: VouchedRequest) => string;
+
+/** Whether `word` is that of a gateway of this platform about this request. */
+export type IsVouched = (word: string, request: VouchedRequest) => boolean;
+
+/** How long a word counts, and how far clocks may be apart, ms. */
+const FRESH_MS = 120_000;
+const PURPOSE = 'gateway vouches for clients';
+/** Name of the secret, time in ms in base 36, code. */
+const WORD = /^([\w-]{11})\.([0-9a-z]{1,10})\.([\w-]{22})$/;
+/** Bytes of the code (RFC 2104, section 5: at least half of the hash). */
+const CODE_BYTES = 16;
+
+export function voucher(secret: SharedSecret, clock: Clock): Vouch {
+  const [{ id, key }] = derivedKeyring(secret, PURPOSE);
+  return (request) => {
+    const time = Math.floor(clock.now()).toString(36);
+    return `${id}.${time}.${codeOf(key, time, request).toString('base64url')}`;
+  };
+}
+
+export function vouchReader(secret: SharedSecret, clock: Clock): IsVouched {
+  const keys = new Map(derivedKeyring(secret, PURPOSE).map(({ id, key }) => [id, key]));
+  return (word, request) => {
+    const [, id = '', time = '', code = ''] = WORD.exec(word) ?? [];
+    const key = keys.get(id);
+    if (key === undefined || !(Math.abs(clock.now() - Number.parseInt(time, 36)) <= FRESH_MS)) return false;
+    const given = Buffer.from(code, 'base64url');
+    return given.length === CODE_BYTES && timingSafeEqual(given, codeOf(key, time, request));
+  };
+}
+
+function codeOf(key: KeyObject, time: string, { method, target, address }: VouchedRequest): Buffer {
+  // None of them has a line break.
+  return createHmac('sha256', key).update(`${time}\n${address}\n${method}\n${target}`).digest().subarray(0, CODE_BYTES);
+}
