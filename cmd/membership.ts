@@ -6,6 +6,7 @@ import type { Home } from '../actors/home.ts';
 import { newId } from '../proto/ids.ts';
 import { NODE_FORMAT } from '../proto/placement.ts';
 import type { Bus, Log } from '../proto/ports.ts';
+import { keyIds, type SharedSecret } from '../proto/shared-secret.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { leaseStore } from '../storage/placement/leases.ts';
 import { listNodes } from '../storage/placement/nodes.ts';
@@ -34,6 +35,8 @@ export interface MembershipOptions {
    * time. Without it such a lease runs out by itself.
    */
   readonly nodeFile?: string | undefined;
+  /** JWT_SECRET, by which nodes read each other. */
+  readonly secret?: SharedSecret | undefined;
   readonly log: Log;
   /** Services whose entities it may hold, of which all kinds are placed before it joins. Default: all. */
   readonly roles?: readonly string[];
@@ -65,7 +68,8 @@ export async function openMembership(options: MembershipOptions): Promise<Member
   const timings = { ...TIMINGS, ...options.timings };
   const db = openDb(options.database, { ...LEASE_DB, log });
   try {
-    const store = leaseStore(db);
+    const keys = options.secret === undefined ? [] : keyIds(options.secret);
+    const store = leaseStore(db, keys);
     const id = newId();
     if (nodeFile !== undefined) {
       const former = formerNode(nodeFile);
@@ -73,6 +77,7 @@ export async function openMembership(options: MembershipOptions): Promise<Member
       writeFileSync(nodeFile, `${id}\n`, { mode: 0o600 });
     }
     await refuseUnreadable();
+    if (isShared) await refuseStrangers(keys);
     if (!isShared) await untilAlone();
 
     const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}` };
@@ -106,6 +111,21 @@ export async function openMembership(options: MembershipOptions): Promise<Member
     throw new CliError(
       `The node at ${odd.address} (version ${odd.version}) speaks format ${odd.format} with other nodes, this version (${version}) only ${NODE_FORMAT}: ` +
         'run a version that speaks both, or stop all others first (docs/operations.md).',
+    );
+  }
+
+  /** Each has to read what the other seals: the first key of one is among the keys of the other. */
+  async function refuseStrangers([own, ...others]: readonly string[]): Promise<void> {
+    if (own === undefined) return;
+    const odd = (await listNodes(db)).find(({ leaseMs, keyIds: [theirs, ...accepted] }) => {
+      if (leaseMs <= 0 || theirs === undefined || theirs === own) return false;
+      return !others.includes(theirs) || !accepted.includes(own);
+    });
+    if (odd === undefined) return;
+    log.error({ node: odd.id, address: odd.address }, 'refused to join: another JWT_SECRET');
+    throw new CliError(
+      `The node at ${odd.address} has another JWT_SECRET: all processes need the same one. While it is rotated each needs the other's as ` +
+        'JWT_SECRET_NEXT or JWT_SECRET_PREVIOUS (docs/operations.md, "Rotating JWT_SECRET").',
     );
   }
 

@@ -102,6 +102,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     });
     teardown.add('sources', () => monitor.close());
     const shared = await openShared({
+      secret,
       ...{ database: { connectionString }, db, bus: opened.bus, system, log, teardown, isLeaving: told.received },
       ...{ isShared: environment.NATS_URL !== undefined, roles: [] },
     });

@@ -69,6 +69,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     });
     const numbers = notifyNumbers();
     const shared = await openShared({
+      secret,
       ...{ database: { connectionString }, db, bus, system, log, teardown, isLeaving: told.received },
       ...{ isShared: environment.NATS_URL !== undefined, roles: ['notify'] },
     });

@@ -167,7 +167,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 
     const membership = await openMembership({
       ...{ database: options.database, nodeFile: options.nodeFile, system, bus, log, onProgress },
-      ...{ isShared: environment.NATS_URL !== undefined, isLeaving: options.isLeaving },
+      ...{ isShared: environment.NATS_URL !== undefined, isLeaving: options.isLeaving, secret: secrets.jwtSecret },
     });
     teardown.add('membership', () => membership.leave());
 

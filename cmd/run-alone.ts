@@ -109,7 +109,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     });
     const membership = await openMembership({
       ...{ database: { connectionString }, system, bus, log, onProgress, isLeaving: told.received },
-      ...{ isShared: environment.NATS_URL !== undefined, roles: [name, 'outbox'] },
+      ...{ isShared: environment.NATS_URL !== undefined, roles: [name, 'outbox'], secret: jwtSecret },
     });
     teardown.add('membership', () => membership.leave());
     const { home } = membership;

@@ -1,6 +1,7 @@
 /** What commands that run one service beside a platform share with its other processes: entities, and publishing the outbox. */
 import type { Home } from '../actors/home.ts';
 import type { Bus, Log } from '../proto/ports.ts';
+import type { SharedSecret } from '../proto/shared-secret.ts';
 import type { Db, DbConnection } from '../storage/db.ts';
 import { outboxStore } from '../storage/outbox.ts';
 import type { SystemRef } from '../supervision/index.ts';
@@ -17,6 +18,8 @@ export interface SharedOptions {
   readonly system: SystemRef;
   readonly log: Log;
   readonly teardown: Teardown;
+  /** JWT_SECRET. */
+  readonly secret: SharedSecret;
   /** Whether the bus reaches other processes. */
   readonly isShared: boolean;
   /** Services whose entities the process may hold, besides the outbox. */
@@ -40,7 +43,7 @@ export interface Shared {
  * publishes by itself, whoever else does: the stream takes an event once. Ends with `teardown`. Throws CliError as `openMembership`.
  */
 export async function openShared(options: SharedOptions): Promise<Shared> {
-  const { database, db, bus, system, log, teardown, isLeaving, roles, isShared } = options;
+  const { database, db, bus, system, log, teardown, isLeaving, roles, isShared, secret } = options;
   if (!isShared) {
     const join = async () => {
       const relaying = new AbortController();
@@ -54,7 +57,7 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
   }
   const onProgress = (line: string) => log.warn({}, line);
   const membership = await openMembership({
-    ...{ database, system, bus, isShared, log, onProgress, isLeaving, roles: [...roles, 'outbox'] },
+    ...{ database, system, bus, isShared, secret, log, onProgress, isLeaving, roles: [...roles, 'outbox'] },
   });
   teardown.add('membership', () => membership.leave());
   const { home } = membership;

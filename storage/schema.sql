@@ -394,6 +394,7 @@ create table placement_nodes (
   expires_at timestamp with time zone not null,
   drain_asked boolean not null default false,
   format integer not null default 1,
+  key_ids text[] not null default '{}'::text[],
   constraint placement_nodes_pkey PRIMARY KEY (id)
 );
 

@@ -46,8 +46,8 @@ const takenRow = leaseRow.extend({ count: z.int() });
 // whatever a reader did not see then has a `changed` of at least that xmin. No clock, no gap.
 const BEAT = `
   with mine as (
-    insert into placement_nodes as n (id, roles, version, address, draining, expires_at, format)
-    values ($1, $2, $3, $4, $5, now() + $6 * interval '1 millisecond', ${NODE_FORMAT})
+    insert into placement_nodes as n (id, roles, version, address, draining, expires_at, format, key_ids)
+    values ($1, $2, $3, $4, $5, now() + $6 * interval '1 millisecond', ${NODE_FORMAT}, $9)
     on conflict (id) do update set draining = excluded.draining, expires_at = excluded.expires_at
     returning drain_asked
   ), forgotten as (
@@ -114,13 +114,13 @@ const LEAVE = `
   update placement_shards s set owner = null, epoch = s.epoch + 1, changed = pg_current_xact_id()
   from held where (s.service, s.shard) = (held.service, held.shard)`;
 
-/** The lease store of a cluster: all nodes on one database. */
-export function leaseStore(db: Db): LeaseStore {
+/** The lease store of a cluster: all nodes on one database. `keyIds`: names of the secrets of this one, that it seals with first. */
+export function leaseStore(db: Db, keyIds: readonly string[] = []): LeaseStore {
   return {
     async beat(node: NodeInfo, ttlMs: number, known: Known): Promise<View> {
       const { id, roles, version, address, draining } = node;
       const mark = known.mark === '' ? '0' : known.mark;
-      const values = [id, [...roles], version, address, draining, ttlMs, known.stamp, mark];
+      const values = [id, [...roles], version, address, draining, ttlMs, known.stamp, mark, [...keyIds]];
       const row = await db.one(viewRow, BEAT, values);
       if (row === undefined) throw new TypeError('a beat returns one row');
       return { ...row, nodes: row.nodes ?? undefined };

@@ -10,6 +10,8 @@ const nodeRow = z.object({
   draining: z.boolean(),
   /** Of its messages to other nodes. */
   format: z.int(),
+  /** Names of the secrets that it accepts, first the one it seals with. */
+  keyIds: z.array(z.string()),
   startedAt: z.date(),
   /** What is left of its lease, ms; 0 or less: it is over. */
   leaseMs: z.number(),
@@ -29,7 +31,7 @@ export type ServiceShards = z.output<typeof serviceRow>;
 export function listNodes(db: Queries): Promise<NodeRow[]> {
   return db.many(
     nodeRow,
-    `select id, roles, version, address, draining or drain_asked as draining, format,
+    `select id, roles, version, address, draining or drain_asked as draining, format, key_ids as "keyIds",
        started_at as "startedAt",
        (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leaseMs",
        coalesce((select json_object_agg(service, held) from

@@ -7,7 +7,7 @@ import { readEnvironment } from '../../cmd/config.ts';
 import { natsAddress } from '../../cmd/nats-address.ts';
 import { tempDir } from '../kit/temp.ts';
 
-const address = (env: Record<string, string>) => natsAddress(readEnvironment(env));
+const address = (env: Record<string, string>) => natsAddress(readEnvironment({ NATS_INSECURE: 'allow', ...env }));
 
 test('without NATS_URL there is none', () => {
   assert.equal(address({ NATS_TOKEN: 'x' }), undefined);
@@ -80,4 +80,32 @@ test('what is no address is refused, and not shown', () => {
       url,
     );
   assert.throws(() => address({ NATS_URL: 'x', NATS_REPLICAS: '6' }), /NATS_REPLICAS: must be 1 to 5/);
+});
+
+test('a broker on another machine needs credentials or TLS, unless told otherwise', () => {
+  const start = (url: string, more: Record<string, string> = {}) =>
+    natsAddress(readEnvironment({ NATS_URL: url, ...more }));
+  for (const url of [
+    'nats://broker',
+    '10.0.0.7:4222',
+    'nats://127.0.0.1,nats://[2001:db8::1]:4222',
+    'nats://localhost.example',
+  ])
+    assert.throws(
+      () => start(url),
+      (error) =>
+        error instanceof CliError && /without credentials and without TLS.*NATS_INSECURE=allow/.test(error.message),
+      url,
+    );
+  for (const url of [
+    '127.0.0.1',
+    'nats://127.7.7.7:1,localhost',
+    'nats://[::1]',
+    'nats://u:p@broker',
+    't@broker',
+    'tls://broker',
+  ])
+    assert.ok(start(url), url);
+  assert.ok(start('broker', { NATS_TOKEN: 'x' }));
+  assert.ok(start('broker', { NATS_INSECURE: 'allow' }));
 });

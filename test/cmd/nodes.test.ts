@@ -12,6 +12,7 @@ const node = (more: Partial<NodeRow>): NodeRow => ({
     address: 'host:1',
     draining: false,
     format: NODE_FORMAT,
+    keyIds: [],
   },
   ...{ startedAt: new Date(0), leaseMs: 5400, shards: { auth: 256, compute: 100 } },
   ...more,

@@ -70,6 +70,10 @@ test('starts, keeps data over a stop, listens only on a private socket, with fsy
   const lines: string[] = [];
   const first = await startEmbedded({ dataDir, log: silentLog, onProgress: (line) => lines.push(line) });
   assert.ok(lines.length > 0 && first.owner);
+  // Whoever would open it to the network has to say who may come in.
+  const rules = (await readFile(join(dataDir, 'postgres', 'pg_hba.conf'), 'utf8')).match(/^(?:local|host).*$/gm) ?? [];
+  assert.ok(rules.some((rule) => rule.startsWith('local')) && rules.some((rule) => rule.startsWith('host')));
+  for (const rule of rules) if (rule.startsWith('host')) assert.match(rule, /reject$/);
   await withDb(first, async (db) => {
     await db.script('create table kept (n int); insert into kept values (1)');
     const setting = z.object({ fsync: z.string(), listen: z.string(), encoding: z.string(), db: z.string() });

@@ -49,7 +49,9 @@ export interface Ground extends Cleanup {
 }
 
 const DOMAIN = 'cloud.test';
-const PASSWORD = 'a long enough password';
+export const GROUND_PASSWORD = 'a long enough password';
+/** JWT_SECRET of all processes. */
+export const GROUND_SECRET = 'the shared secret of this test, over 32 bytes';
 const START_MS = 120_000;
 const MAX_LOG = 1 << 20;
 /** Roles whose entities are placed. */
@@ -70,7 +72,7 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
   await getOrCreateSetting(db, 'installation', newId);
   const nats = await startNats(after);
   const folder = await tempDir(after);
-  const jwtSecret = 'the shared secret of this test, over 32 bytes';
+  const jwtSecret = GROUND_SECRET;
   const env = {
     ...{ DATABASE_URL: database.url, NATS_URL: nats.url, NATS_INSECURE: 'allow', PLATFORM_DOMAIN: DOMAIN },
     DEFAULT_IMAGE: more.DEFAULT_IMAGE ?? (await tinyImage()),
@@ -92,7 +94,7 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
       return process;
     },
     person: async (username) => {
-      const { id } = await addUser(db, username, PASSWORD);
+      const { id } = await addUser(db, username, GROUND_PASSWORD);
       return { id, username, token: (await issue({ id, username, isAdmin: false })).token };
     },
     settled: async (...names) => {
@@ -137,7 +139,7 @@ export class ServiceProcess implements Target {
   /** `http://127.0.0.1:<port>` */
   readonly url: string;
   readonly #args: readonly string[];
-  readonly #env: Readonly<Record<string, string>>;
+  #env: Readonly<Record<string, string>>;
   #child: ChildProcess | undefined;
   #log = '';
 
@@ -209,6 +211,11 @@ export class ServiceProcess implements Target {
     if (typeof first !== 'string' && first.done !== true) return;
     await this.kill();
     throw new Error(`troupe ${this.name} did not come up:\n${this.#log.slice(-4000)}`);
+  }
+
+  /** Changes the environment of later starts. */
+  configure(more: Readonly<Record<string, string>>): void {
+    this.#env = { ...this.#env, ...more };
   }
 
   /** SIGTERM; its exit code. */
