@@ -32,7 +32,7 @@ test('calls between processes: nobody else reads passwords and tokens, makes a c
     const change = { current_password: secrets.at(-1), new_password: `another password, number ${n}` };
     assert.equal((await request('PUT', `${url}/api/settings/password`, { token, body: change })).status, 200);
     secrets.push(change.new_password);
-    const body = { name: `token ${n}`, scopes: { compute: ['read'] }, expires_in: 'never' };
+    const body = { name: `token ${n}`, scopes: { [`compute.${id}`]: ['read'] }, expires_in: 'never' };
     const made = await request('POST', `${url}/api/tokens`, { token, body });
     assert.ok(made.status < 300, JSON.stringify(made.json));
     secrets.push(z.string().parse(made.json.token));
@@ -61,7 +61,7 @@ test('calls between processes: nobody else reads passwords and tokens, makes a c
   };
   const call = {
     ...{ type: 'call', endpoint: 'createToken', address: '127.0.0.1', requestId: 'forged', caller },
-    body: { name: 'forged', scopes: { compute: ['read'] }, expires_in: 'never' },
+    body: { name: 'forged', scopes: { [`compute.${id}`]: ['read'] }, expires_in: 'never' },
   };
   for (const node of nodes)
     for (const v of [1, 2])
