@@ -26,7 +26,8 @@ export function metricsDoor(token: string | undefined): (request: HttpRequest) =
     if (isLoopback(request.remoteAddress)) return undefined;
     if (known === undefined)
       return new Refusal('forbidden', {
-        message: 'Metrics are for this machine alone. With METRICS_TOKEN others may read them, who send it as a bearer.',
+        message:
+          'Metrics are for this machine alone. With METRICS_TOKEN others may read them, who send it as a bearer.',
       });
     const given = bearer(request.header('authorization'));
     // Digests have one length, and comparing them tells nothing of the token.

@@ -22,6 +22,14 @@ create table acme_challenges (
   constraint acme_challenges_pkey PRIMARY KEY (hostname)
 );
 
+create table acme_shares (
+  user_id text not null,
+  registrable text not null,
+  day date not null,
+  orders integer not null default 0,
+  constraint acme_shares_pkey PRIMARY KEY (user_id, day, registrable)
+);
+
 create table api_tokens (
   id text not null,
   user_id text not null,
