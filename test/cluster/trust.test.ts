@@ -27,11 +27,13 @@ test('calls between processes: nobody else reads passwords and tokens, makes a c
 
   // Whichever process holds the user, one of the two has to ask the other.
   const { id, token } = await ground.person('ann');
-  const secrets = [GROUND_PASSWORD];
+  let password = GROUND_PASSWORD;
+  const secrets = [password];
   for (const [n, { url }] of processes.entries()) {
-    const change = { current_password: secrets.at(-1), new_password: `another password, number ${n}` };
+    const change = { current_password: password, new_password: `another password, number ${n}` };
     assert.equal((await request('PUT', `${url}/api/settings/password`, { token, body: change })).status, 200);
-    secrets.push(change.new_password);
+    password = change.new_password;
+    secrets.push(password);
     const body = { name: `token ${n}`, scopes: { [`compute.${id}`]: ['read'] }, expires_in: 'never' };
     const made = await request('POST', `${url}/api/tokens`, { token, body });
     assert.ok(made.status < 300, JSON.stringify(made.json));
