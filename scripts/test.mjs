@@ -26,6 +26,8 @@ const FILE_TIMEOUT_MS = 240_000;
 const CONCURRENCY = 2;
 const MIN_LINES_PERCENT = 90;
 const MAX_REPEATED = 6;
+/** Files whose tests make a machine of their own: they fetch packages, and build what a user builds. */
+const NEEDS_MACHINE = /test\/readme\//;
 /** Files whose tests need the programs of a Kubernetes cluster. */
 const NEEDS_CLUSTER =
   /test\/(kubernetes\/(deploy|hazards|trial|leftovers)|engine\/kubernetes(-more)?\.|e2e\/kubernetes)/;
@@ -68,7 +70,9 @@ async function main(args) {
     const result = { skipped: [], summary: [], failures: [], problems: [], left: [] };
     const ran = [];
     const onCluster = files.filter((file) => NEEDS_CLUSTER.test(file));
-    for (const some of [files.filter((file) => !onCluster.includes(file)), onCluster]) {
+    const onMachine = files.filter((file) => NEEDS_MACHINE.test(file));
+    const rest = files.filter((file) => !onCluster.includes(file) && !onMachine.includes(file));
+    for (const some of [rest, onMachine, onCluster]) {
       if (interrupted || some.length === 0) continue;
       if (some === onCluster && isWhole && process.env.TROUPE_TEST_KUBERNETES !== 'on') {
         notes.push(
@@ -84,8 +88,8 @@ async function main(args) {
         continue;
       }
       ran.push(...some);
-      // One cluster is enough for a machine.
-      const own = some === onCluster ? ['--test-concurrency=1', '--test-timeout=600000'] : [];
+      // One cluster, or one more machine, is enough for a machine.
+      const own = some === rest ? [] : ['--test-concurrency=1', '--test-timeout=600000'];
       const part = await runTests(some, [...own, ...flags], parts.env, join(scratch, 'tap'));
       for (const key of ['skipped', 'failures', 'problems', 'left']) result[key].push(...part[key]);
       result.summary.push(...part.summary);

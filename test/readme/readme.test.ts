@@ -1,0 +1,96 @@
+/** README's commands, pasted as they stand into a fresh Debian. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { z } from 'zod';
+import { projectRoot } from '../kit/project.ts';
+import { skipUnless, skipWithout } from '../kit/require.ts';
+import { until } from '../kit/until.ts';
+import { placeholders, shellBlocks } from './blocks.ts';
+import { freshMachine, NEEDED } from './machine.ts';
+
+const blocks = shellBlocks(readFileSync(join(projectRoot, 'README.md'), 'utf8'));
+const [starts, ...others] = [
+  ...blocks.filter((block) => block.includes('npm start')),
+  ...blocks.filter((block) => !block.includes('npm start')),
+];
+// wscat is a program for a person at a terminal, and npx fetches it: these lines are not run.
+const pasted = others
+  .filter((block) => !block.includes('npm test'))
+  .map((block) => block.replace(/^npx .*$/gm, 'true'));
+
+test('no block of README leaves something to be filled in', () => {
+  assert.ok(blocks.length > 10);
+  for (const block of blocks) assert.deepEqual(placeholders(block), [], block);
+});
+
+test("README's two commands are there: one starts the platform, the other passes its tests", () => {
+  const { scripts } = z
+    .object({ scripts: z.record(z.string(), z.string()) })
+    .parse(JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')));
+  for (const name of ['start', 'test']) {
+    assert.ok(scripts[name]);
+    assert.equal(blocks.filter((block) => new RegExp(`^npm ci && npm ${name}\\b`).test(block)).length, 1, name);
+  }
+});
+
+/** What a person types into a block that asks: a password, or words for a terminal. */
+function typedInto(block: string, password: string): string {
+  if (block.includes('PASSWORD') && block.startsWith('read ')) return `echo '${password}'`;
+  if (/^ssh .*@127\.0\.0\.1$/m.test(block)) return 'echo uname -n; echo exit';
+  return 'true';
+}
+
+test("README's blocks, from npm start to the host name of a container, work as they stand in a fresh Debian", {
+  skip: skipWithout(...NEEDED) || skipUnless(process.getuid?.() === 0, 'a machine of its own takes root'),
+  timeout: 900_000,
+}, async (t) => {
+  const machine = await freshMachine(t);
+  assert.ok(starts !== undefined);
+  const platform = machine.spawn('bash', '-c', starts);
+  let printed = '';
+  let isOver = false;
+  platform.once('close', () => {
+    isOver = true;
+  });
+  for (const stream of [platform.stdout, platform.stderr]) stream?.on('data', (chunk: Buffer) => (printed += chunk));
+  const problem = () => printed.slice(-3000);
+  await until(async () => isOver || printed.includes('Troupe is running.'), { what: 'npm start', timeoutMs: 600_000 });
+  assert.ok(!isOver, problem());
+  const password = /with the password {2}(\S+)/.exec(printed)?.[1] ?? '';
+  assert.notEqual(password, '', problem());
+
+  // One shell for all of them, in which a failing command is told of, and each has what is typed into it.
+  const script = ['set -o pipefail', 'trap \'echo "@@ failed: $BASH_COMMAND"\' ERR'];
+  for (const [at, block] of pasted.entries()) {
+    await writeFile(join(machine.root, `root/block-${at}`), block);
+    script.push(`echo "@@ block ${at}"`, `. /root/block-${at} < <(${typedInto(block, password)})`);
+  }
+  script.push('echo "@@ end"', 'echo "@@ id $ID"');
+  await writeFile(join(machine.root, 'root/pasted'), script.join('\n'));
+  const shell = machine.spawn('bash', '/root/pasted');
+  shell.stdin?.end();
+  let said = '';
+  let isDone = false;
+  shell.once('close', () => {
+    isDone = true;
+  });
+  for (const stream of [shell.stdout, shell.stderr]) stream?.on('data', (chunk: Buffer) => (said += chunk));
+  await until(async () => isDone, { what: 'all blocks', timeoutMs: 240_000 }).catch((error: unknown) => {
+    throw new Error(`${String(error)}\n${said.slice(-3000)}`);
+  });
+  assert.doesNotMatch(said, /@@ failed/, said);
+  assert.match(said, /@@ end/, said);
+  const output = (word: string) => {
+    const at = pasted.findIndex((block) => block.includes(word));
+    return said.split(`@@ block ${at}\n`)[1]?.split('@@ ')[0] ?? '';
+  };
+  const id = /@@ id ([a-z0-9]{12})/.exec(said)?.[1] ?? 'no id';
+  assert.ok(output('ssh -p 2222 -o').includes(id), 'a shell by SSH');
+  assert.match(output('/api/notifications'), /Container started/, 'news of the container');
+  assert.match(output('svc_') || output('/api/tokens'), /svc_/);
+  assert.match(output('.compute.troupe.localhost'), /hello/, 'the container answers at its host name');
+  assert.match(output('troupe users list'), /^admin .* active$/m);
+});
