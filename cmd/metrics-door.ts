@@ -1,19 +1,9 @@
 /** Who may read `/metrics`: it tells how busy whom is, and services that run alone listen for the world. */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { BlockList, isIP } from 'node:net';
 import { Refusal } from '../proto/errors.ts';
 import type { HttpRequest } from '../proto/http.ts';
 import { bearer } from '../transports/api/authenticate.ts';
-
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet('127.0.0.0', 8);
-LOOPBACK.addAddress('::1', 'ipv6');
-
-/** Whether the address is one of this machine's own. */
-export function isLoopback(address: string): boolean {
-  const family = isIP(address);
-  return family !== 0 && LOOPBACK.check(address, family === 6 ? 'ipv6' : 'ipv4');
-}
+import { isLoopback } from '../transports/tcp/loopback.ts';
 
 /**
  * Lets in whoever asks from this machine, and whoever has `token` (METRICS_TOKEN, as `Authorization: Bearer`). Through a proxy, the gateway for

@@ -1,9 +1,9 @@
 /** Where NATS is and how to be let in, out of the variables that NATS's own tools know too. */
 import { readFileSync } from 'node:fs';
 import type { NatsAddress } from '../transports/bus/nats.ts';
+import { isLoopback } from '../transports/tcp/loopback.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
-import { isLoopback } from './metrics-door.ts';
 
 /** Where NATS is; undefined without NATS_URL. Throws CliError for a file that cannot be read. */
 export function natsAddress(environment: Environment): NatsAddress | undefined {
