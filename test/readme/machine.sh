@@ -23,7 +23,8 @@ cp "$(command -v node)" "$root/usr/bin/node"
 cp -a "$(dirname "$(dirname "$(realpath "$(command -v npm)")")")" "$root/usr/lib/node_modules/npm"
 for program in npm npx; do ln -sf "../lib/node_modules/npm/bin/$program-cli.js" "$root/usr/bin/$program"; done
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
-[ ! -d /etc/ssl/certs ] || cp -rL /etc/ssl/certs "$root/etc/ssl/"
+bundle=/etc/ssl/certs/ca-certificates.crt
+[ ! -f $bundle ] || cp -L --remove-destination $bundle "$root$bundle"
 [ ! -f "$HOME/.npmrc" ] || cp "$HOME/.npmrc" "$root/root/.npmrc"
 echo "prefer-offline=true" >>"$root/root/.npmrc"
 # What was fetched before need not be fetched again.
