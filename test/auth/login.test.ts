@@ -27,7 +27,8 @@ describe('login', () => {
     const reply = await house.login('ann', PASSWORD);
     assert.deepEqual(Object.keys(reply).sort(), ['display_name', 'is_admin', 'token', 'user_id', 'username']);
     assert.deepEqual([reply.username, reply.display_name, reply.is_admin], ['ann', 'ann', false]);
-    const caller = await house.prove(reply.token);
+    const { session: begun, ...caller } = (await house.prove(reply.token)) ?? {};
+    assert.equal(begun?.epoch, 0);
     assert.deepEqual(
       { ...caller, tokenId: '', expiresAt: 0 },
       { kind: 'session', userId: reply.user_id, username: 'ann', isAdmin: false, tokenId: '', expiresAt: 0 },
