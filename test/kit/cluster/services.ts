@@ -74,6 +74,8 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
   const folder = await tempDir(after);
   const jwtSecret = GROUND_SECRET;
   const env = {
+    // Tests change more in a minute than people do.
+    CHANGES_PER_MINUTE: '100000',
     ...{ DATABASE_URL: database.url, NATS_URL: nats.url, NATS_INSECURE: 'allow', PLATFORM_DOMAIN: DOMAIN },
     DEFAULT_IMAGE: more.DEFAULT_IMAGE ?? (await tinyImage()),
     ...{ JWT_SECRET: jwtSecret, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'), LOG_LEVEL: 'info' },
