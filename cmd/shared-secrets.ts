@@ -50,7 +50,9 @@ export function rotate(dir: string): void {
     throw new CliError(`There is no ${JWT_SECRET_FILE} in ${dir}: where JWT_SECRET is set, it is rotated there.`);
   // First what must not be lost: a rotation that broke off here accepts one secret twice.
   write(join(dir, PREVIOUS_FILE), secret);
-  write(join(dir, JWT_SECRET_FILE), read(join(dir, NEXT_FILE)) ?? newSecret());
+  const next = read(join(dir, NEXT_FILE));
+  // The same: left by a rotation that broke off after this.
+  write(join(dir, JWT_SECRET_FILE), next === undefined || next === secret ? newSecret() : next);
   rmSync(join(dir, NEXT_FILE), { force: true });
 }
 

@@ -93,6 +93,7 @@ export const changePassword = endpoint({
   service: 'auth',
   method: 'PUT',
   path: '/api/settings/password',
+  uncounted: true,
   summary: 'Change the password',
   access: 'session',
   body: z.object({ current_password: z.string().max(1024), new_password: passwordSchema }),

@@ -87,7 +87,10 @@ export interface Endpoint<
   readonly events?: true;
   /** HTTP Basic credentials are read and handed to the handler, which proves them (only `/v2/token`). */
   readonly basic?: true;
-  /** Leaves no line in the audit trail and nothing that grows: not counted among the user's changes. */
+  /**
+   * Not counted among the user's changes: it leaves nothing that grows without bound, or it takes rights away, which whoever holds a stolen
+   * token must not keep its owner from.
+   */
   readonly uncounted?: true;
   /** Query parameters that may come several times: their values are joined by a space. Of others the last counts. */
   readonly repeats?: readonly string[];

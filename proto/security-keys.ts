@@ -161,6 +161,7 @@ export const deleteKey = endpoint({
   name: 'deleteKey',
   method: 'POST',
   path: '/api/settings/keys/delete',
+  uncounted: true,
   summary: 'Delete a security key',
   body: z.object({ id: credentialIdSchema, password }),
   refuses: ['not_found', ...WITHOUT_PROOF],

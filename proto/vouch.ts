@@ -49,6 +49,8 @@ export function vouchReader(secret: SharedSecret, clock: Clock): IsVouched {
 }
 
 function codeOf(key: KeyObject, time: string, { method, target, address }: VouchedRequest): Buffer {
+  // A query without anything in it is none to those who read it.
+  const asked = target.indexOf('?') === target.length - 1 ? target.slice(0, -1) : target;
   // None of them has a line break.
-  return createHmac('sha256', key).update(`${time}\n${address}\n${method}\n${target}`).digest().subarray(0, CODE_BYTES);
+  return createHmac('sha256', key).update(`${time}\n${address}\n${method}\n${asked}`).digest().subarray(0, CODE_BYTES);
 }

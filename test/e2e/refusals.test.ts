@@ -283,7 +283,7 @@ describe('refusals', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
       const listed = Object.entries(paths).flatMap(([path, methods]) =>
         Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
       );
-      const pages = ['GET /healthz', 'GET /metrics', 'GET /openapi.json'];
+      const pages = ['GET /', 'GET /healthz', 'GET /metrics', 'GET /openapi.json'];
       assert.deepEqual(listed.sort(), [...served.map(({ method, path }) => `${method} ${path}`), ...pages].sort());
       for (const page of pages) assert.equal((await fetch(url + page.slice(4))).status, 200, page);
     }

@@ -41,10 +41,12 @@ describe('a request', () => {
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/x?y', encrypted)), {
       forward: { host: 'auth', port: 7001 },
       target: '/x?y',
+      isVouched: true,
     });
     assert.deepEqual(routing.decide(request('cloud.test', '/compute/ws', encrypted)), {
       forward: { host: '10.0.0.1', port: 7002 },
       target: '/ws',
+      isVouched: true,
     });
     const location = (more: Partial<ProxyRequest> = {}) => {
       const decision = routing.decide(request('auth.cloud.test', '/x?y', more));
@@ -108,6 +110,7 @@ describe('a request', () => {
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/', encrypted)), {
       forward: { host: 'new', port: 1 },
       target: '/',
+      isVouched: true,
     });
     for (let i = 0; i < 1000; i++) routing.decide(request('auth.cloud.test', `/${i}`, encrypted));
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/0', encrypted)), {

@@ -52,6 +52,23 @@ export function pushes(adapter: Adapter): void {
     await client.send(GET).sees(/0\r\n\r\nHTTP\/1\.1 200 OK[\s\S]*first/);
   });
 
+  it('ends the source of a client that leaves while the rest of its request is read', async (t) => {
+    const source = new Source();
+    let asked = 0;
+    const server = await serve(t, adapter, {
+      onRequest: () => {
+        asked += 1;
+        return { status: 200, headers: [], source };
+      },
+    });
+    const client = await wire(t, server);
+    // Answered, but nothing is sent before the body has come.
+    client.send(`${head('GET / HTTP/1.1', 'Host: x', 'Content-Length: 2')}1`);
+    await until(() => asked === 1);
+    client.socket.destroy();
+    await until(async () => source.ends === 1, { what: 'the source is told' });
+  });
+
   it('sends the head alone for HEAD, and for a push that ends without a byte, and ends the source', async (t) => {
     const source = new Source();
     source.onOpen = (sink) => sink.end();

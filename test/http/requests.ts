@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { HttpReply, HttpRequest } from '../../proto/http.ts';
+import { until } from '../kit/until.ts';
 import { type Adapter, head, serve, url, wire } from './client.ts';
 
 const seen = (r: HttpRequest): HttpReply => ({
@@ -40,6 +41,23 @@ export function requests(adapter: Adapter): void {
       return seen(r);
     },
   };
+  it('answers all of many requests at once, also to a client that reads late', async (t) => {
+    const server = await serve(t, adapter, {
+      onRequest: () => ({ status: 200, headers: [], body: 'x'.repeat(2000) }),
+    });
+    const client = await wire(t, server);
+    client.socket.pause();
+    const count = 10_000;
+    client.send(head('GET /some/path HTTP/1.1', 'Host: x').repeat(count));
+    // Its answers fill what the kernel holds, in the middle of a head or not.
+    await until(() => client.socket.writableLength === 0 || client.socket.writableNeedDrain);
+    client.socket.resume();
+    const each = () => client.text.indexOf('HTTP/1.1', 1);
+    await until(() => each() > 0 && client.text.length >= count * each(), { what: 'all answers' });
+    assert.equal(client.text.match(/HTTP\/1\.1 200 /g)?.length, count);
+    assert.equal(client.text.match(/HTTP\/1\.1 [^2]/), null);
+  });
+
   for (const [when, onRequest] of Object.entries(handlers)) {
     it(`hands over the request line, headers and address, read ${when}`, async (t) => {
       const server = await serve(t, adapter, { onRequest });

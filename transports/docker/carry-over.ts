@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ContainerSpec } from '../../proto/ports.ts';
+import { type ContainerSpec, EngineError } from '../../proto/ports.ts';
 import type { DockerClient } from './client.ts';
 import { type ContainerView, containerView } from './container-view.ts';
 import { isReply } from './errors.ts';
@@ -48,6 +48,10 @@ export async function carryOver(work: CarryOver): Promise<void> {
   const paths = checkedMountPaths(spec.mountPaths);
   const before = mountsOf(naming, spec.id, old);
   const added = paths.filter((path) => !before.own.includes(path));
+  refuseNested(
+    before.others,
+    before.own.filter((path) => paths.includes(path)),
+  );
   const overlaid = await prepareVolumes(work, own, added);
   const { Id } = await client.json('POST', '/containers/create', created, {
     query: { name: next },
@@ -60,10 +64,12 @@ export async function carryOver(work: CarryOver): Promise<void> {
   });
   if (work.sameImage) {
     const dropped = before.own.filter((path) => !paths.includes(path));
+    const mounted = new Set((await viewOf(client, next))?.Mounts.map(({ Destination }) => Destination));
     for (const path of outermost([...dropped, ...before.others])) {
       const isAlone = dropped.includes(path) && ![...paths, ...before.others].some((one) => one.startsWith(`${path}/`));
-      // What the copy of the layer has there is older than the volume: it was hidden by that.
-      if (isAlone) await clearFolder(client, Id, path);
+      // What the copy of the layer has there is older than the volume: it was hidden by that. A volume that the image asks for is no folder that
+      // could be replaced.
+      if (isAlone && !mounted.has(path)) await clearFolder(client, Id, path);
       await copyPath(client, old.Id, Id, path);
     }
     for (const path of overlaid) await copyPath(client, old.Id, Id, path);
@@ -75,6 +81,11 @@ export async function carryOver(work: CarryOver): Promise<void> {
 
 /** Removes the old container and what only it needed, and gives its name to the new one. */
 async function finish({ client, naming, old, spec, remove }: CarryOver, made: ContainerView): Promise<void> {
+  // Copying takes long: another platform may have gone on with the old one meanwhile.
+  const now = await viewOf(client, old.Id);
+  const wasStarted = now !== undefined && (now.State.Running || now.State.StartedAt !== old.State.StartedAt);
+  if (wasStarted || (await viewOf(client, made.Id)) === undefined)
+    throw new EngineError('unavailable', 'The container was started while it was made anew with other mount paths.');
   await remove(old.Id);
   await takeName(client, naming, spec.id, made);
   // Only where what was in the dropped volumes was copied.
@@ -127,6 +138,19 @@ function mountsOf(naming: Naming, id: string, view: ContainerView): { own: strin
     own: volumes.filter(({ Name }) => isOwn(Name)).map(({ Destination }) => Destination),
     others: volumes.filter(({ Name }) => !isOwn(Name)).map(({ Destination }) => Destination),
   };
+}
+
+/**
+ * Refuses to carry over a volume that the image asked for around a path that stays: both containers have that one, and copying would write it
+ * from itself.
+ */
+function refuseNested(others: readonly string[], kept: readonly string[]): void {
+  const around = others.find((path) => kept.some((one) => one.startsWith(`${path}/`)));
+  if (around !== undefined)
+    throw new EngineError(
+      'refused',
+      `Cannot change the mount paths: the image keeps a volume at ${around}, around a mount path that stays. Keep the mount paths as they were.`,
+    );
 }
 
 /** The paths that are inside no other. */

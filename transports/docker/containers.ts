@@ -180,6 +180,7 @@ export class Containers {
         if (!isLost(error)) throw await this.#explainStart(view, error);
       }
     }
+    if (holdsFiles(view)) throw await this.#explainStart(view, lost);
     await this.#removeContainer(view.Id);
     const message = 'The container engine lost track of the container: it is made anew.';
     throw new EngineError('unavailable', message, { cause: lost });
@@ -201,7 +202,8 @@ export class Containers {
     // Somebody removes it at this moment: it is made anew later.
     if (error.status === 409) return new EngineError('unavailable', reason, { cause: error });
     // What never ran has nothing to lose when it is made anew, whatever is the matter with it.
-    if (error.status === 500 && view.State.Status === 'created') await this.#removeContainer(view.Id);
+    if (error.status === 500 && view.State.Status === 'created' && !holdsFiles(view))
+      await this.#removeContainer(view.Id);
     return error;
   }
 
@@ -434,4 +436,9 @@ export class Containers {
 /** dockerd was killed while it started the container: containerd runs what dockerd knows nothing of, and no start works again. */
 function isLost(error: unknown): boolean {
   return isReply(error, 409, 500) && /task \S+ already exists|id already in use/i.test(error.reason);
+}
+
+/** Whether it never ran and yet is the only one that has files: those of the container it was made from (carry-over.ts). */
+function holdsFiles(view: ContainerView): boolean {
+  return view.State.Status === 'created' && Boolean(view.Config.Labels?.[labels.filledFrom]);
 }

@@ -25,7 +25,7 @@ export class HeldBody {
   private gone = false;
   private dropping = false;
   private settle: { resolve(body: Uint8Array): void; reject(error: BodyError): void } | undefined;
-  private discarded: ((whole: boolean) => void) | undefined;
+  private discarded: { done(whole: boolean): void; gone(): void } | undefined;
   /** The last byte has arrived. */
   ended = false;
 
@@ -61,14 +61,16 @@ export class HeldBody {
     this.drop();
     this.settle?.reject(new BodyError('aborted'));
     this.settle = undefined;
+    const { discarded } = this;
     this.discarded = undefined;
+    discarded?.gone();
   }
 
   /**
    * Reads on without keeping anything, so that a client which is still sending comes to read its answer. `done` is told true
-   * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Not called once the client left.
+   * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Once the client left, `gone` is called in its place.
    */
-  discard(done: (whole: boolean) => void): void {
+  discard(done: (whole: boolean) => void, gone: () => void = () => {}): void {
     this.drop();
     this.resume();
     if (this.declared - this.seen > MAX_DISCARD_BYTES) {
@@ -76,7 +78,7 @@ export class HeldBody {
       return;
     }
     this.seen = 0;
-    this.discarded = done;
+    this.discarded = { done, gone };
   }
 
   /** Some of it came; `last`: that was all. The chunk is copied. */
@@ -102,9 +104,9 @@ export class HeldBody {
 
   private dropped(): void {
     if (!this.ended && this.seen <= MAX_DISCARD_BYTES) return;
-    const done = this.discarded;
+    const { discarded } = this;
     this.discarded = undefined;
-    done?.(this.ended);
+    discarded?.done(this.ended);
   }
 
   /** Grows by doubling: a body sent a byte a chunk costs its bytes, not an object each. */

@@ -64,24 +64,29 @@ export class NodeRequest implements HttpRequest {
 
   /**
    * Reads on without keeping anything, so that a client which is still sending comes to read its answer. `done` is told true
-   * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Not called once the client left.
+   * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Once the client left, `gone` is called in its place.
    */
-  discard(done: (whole: boolean) => void): void {
+  discard(done: (whole: boolean) => void, gone: () => void): void {
     if (this.declared > MAX_DISCARD_BYTES) {
       done(false);
       return;
     }
     let seen = 0;
     const finish = (whole: boolean) => {
+      this.message.off('data', count).off('end', ended).off('close', closed);
+      if (this.gone) gone();
+      else done(whole);
+    };
+    const closed = () => {
       this.message.off('data', count).off('end', ended);
-      if (!this.gone) done(whole);
+      gone();
     };
     const ended = () => finish(true);
     const count = (chunk: Buffer) => {
       seen += chunk.length;
       if (seen > MAX_DISCARD_BYTES) finish(false);
     };
-    this.message.on('data', count).on('end', ended).resume();
+    this.message.on('data', count).on('end', ended).once('close', closed).resume();
   }
 
   /** The client left: wakes whoever waits for the signal or for the body. */

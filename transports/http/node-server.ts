@@ -152,7 +152,11 @@ class NodeServer implements HttpServer {
       return;
     }
     const sound = soundReply(reply);
-    if (request.unread) request.discard((whole) => this.write(request, response, sound, !whole));
+    if (request.unread)
+      request.discard(
+        (whole) => this.write(request, response, sound, !whole),
+        () => dropStream(sound),
+      );
     else this.write(request, response, sound, false);
   }
 

@@ -16,7 +16,7 @@ import { BODY_TIMEOUT_MS, HEAD_TIMEOUT_MS, LINGER_MS, METHODS, STALL_TIMEOUT_MS 
 import { type ConnectionWord, headText, type LongReply, OwnPush, OwnStream, writeWhole } from './own-reply.ts';
 import { OwnRequest, type RequestSource } from './own-request.ts';
 import { dropStream, soundReply } from './reply-check.ts';
-import { badRequest, closingReply, internalError, refusalOf, unknownMethod } from './reply-head.ts';
+import { badRequest, closingReply, internalError, isBodiless, refusalOf, unknownMethod } from './reply-head.ts';
 import { asksForWebSocket, switchText, upgradeProblem } from './upgrade.ts';
 
 /** What all connections of a server share. */
@@ -99,12 +99,16 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
 
   onDrain(): void {
     if (this.#phase === 'exchange') {
-      if (this.#body?.isDone !== false) this.deadline = Number.POSITIVE_INFINITY;
+      if (this.#body?.isDone !== false || this.#long !== undefined) this.deadline = Number.POSITIVE_INFINITY;
       this.#long?.drain();
     } else if (this.#phase === 'draining') {
       this.#wait('idle', HEAD_TIMEOUT_MS);
-      if (this.#hasEnded) this.#close();
+      if (this.#hasEnded || (this.#house.isClosing && this.#ahead.isEmpty)) this.#close();
       else this.#goOn();
+    } else if (this.#phase === 'head') {
+      // The rest of a head was not read while answers waited: its time begins anew.
+      this.#wait('head', HEAD_TIMEOUT_MS);
+      this.#goOn();
     }
   }
 
@@ -119,7 +123,8 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
   onDeadline(): void {
     switch (this.#phase) {
       case 'head':
-        if (!this.#reader.isEmpty) this.#refuse(refusalOf(408));
+        if (this.wire.needsDrain) this.#stalled();
+        else if (!this.#reader.isEmpty) this.#refuse(refusalOf(408));
         else this.#close();
         return;
       case 'idle':
@@ -166,7 +171,7 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
 
   /** Takes up what came ahead of its turn. */
   #goOn(): void {
-    if (this.#phase !== 'idle' || this.#ahead.isEmpty || this.wire.needsDrain) return;
+    if ((this.#phase !== 'idle' && this.#phase !== 'head') || this.#ahead.isEmpty || this.wire.needsDrain) return;
     const chunk = Buffer.concat(this.#ahead.takeAll());
     this.#flow();
     this.#read(chunk);
@@ -244,14 +249,15 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
     if (body === undefined || content === undefined) return chunk.length;
     try {
       const next = body.read(chunk, at, (from, to) => content.take(chunk.subarray(from, to), false));
-      if (body.isDone) {
-        this.deadline = Number.POSITIVE_INFINITY;
+      // Taking it may have ended the exchange.
+      if (body.isDone && this.#body === body) {
+        if (this.#long === undefined || !this.wire.needsDrain) this.deadline = Number.POSITIVE_INFINITY;
         content.take(nothing, true);
       }
       return next;
     } catch (error) {
       if (!(error instanceof ChunkError)) throw error;
-      this.#refuse(refusalOf(400, error.message));
+      if (this.#body === body) this.#refuse(refusalOf(400, error.message));
       return chunk.length;
     }
   }
@@ -286,7 +292,11 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
     if (unread === undefined) this.#write(request, sound, closes);
     // It was not invited: whether it ever comes is the client's choice, so what follows cannot be told from it.
     else if (!this.#isInvited && unread.isUntouched) this.#write(request, sound, true);
-    else unread.discard((whole) => this.#write(request, sound, closes || !whole));
+    else
+      unread.discard(
+        (whole) => this.#write(request, sound, closes || !whole),
+        () => dropStream(sound),
+      );
   }
 
   #write(request: OwnRequest, reply: HttpAnswer, closes: boolean): void {
@@ -300,7 +310,7 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
     if (isWhole) {
       writeWhole(this.wire, reply, method === 'HEAD', this.connectionWord);
       this.finished();
-    } else if (method === 'HEAD') {
+    } else if (method === 'HEAD' || isBodiless(reply.status)) {
       dropStream(reply);
       this.wire.write(headText(reply, 'none', this.connectionWord));
       this.finished();
@@ -308,6 +318,8 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
       try {
         this.#long = 'stream' in reply ? new OwnStream(reply, this) : new OwnPush(reply, this);
         this.#long.begin();
+        // What is left of the request's body may come as slowly as it likes.
+        if (this.#long !== undefined && !this.wire.needsDrain) this.deadline = Number.POSITIVE_INFINITY;
       } catch {
         this.failed(true);
       }
@@ -363,7 +375,13 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
 
   /** Answers what was not understood, and closes: where the next request begins is not known, so nothing more is read as one. */
   #refuse(reply: HttpReply): void {
+    const isHalf = this.#long !== undefined;
     this.#abandon();
+    if (isHalf) {
+      // Half a reply cannot become another one.
+      this.wire.destroy();
+      return;
+    }
     writeWhole(this.wire, reply, false, 'close');
     this.#close();
   }

@@ -49,7 +49,10 @@ export class UwsExchange implements PushOwner {
       this.write(sound, closing);
       return;
     }
-    unread.discard((whole) => this.write(sound, closing || !whole));
+    unread.discard(
+      (whole) => this.write(sound, closing || !whole),
+      () => dropStream(sound),
+    );
   }
 
   /** Runs `write` if the client is still there, and ends the exchange: for what is no reply, such as an upgrade. */

@@ -125,7 +125,7 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
 
   resume(): void {
     if (this.is(OVER) || !this.is(PAUSED)) return;
-    this.flags &= ~PAUSED;
+    this.flags &= ~(PAUSED | SILENT);
     // Not from here: the owner may be in the middle of something.
     if (this.held !== undefined) setImmediate(() => this.readOn());
     else if (!this.is(CHOKED)) this.wire.resume();
@@ -146,11 +146,14 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
   /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
   beat(): void {
     if (this.is(OVER)) return;
-    if ((this.flags & SILENT) >= SILENT_TWICE) {
-      this.terminate();
-      return;
+    // Of a peer that is not read from no sign of life can be heard.
+    if (!this.is(PAUSED)) {
+      if ((this.flags & SILENT) >= SILENT_TWICE) {
+        this.terminate();
+        return;
+      }
+      this.flags += 1;
     }
-    this.flags += 1;
     this.wire.write(PING_FRAME);
   }
 
@@ -269,7 +272,7 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
     if (held === undefined || this.is(PAUSED | DEAF)) return;
     this.held = undefined;
     this.read(held);
-    if (this.held === undefined && !this.is(PAUSED | CHOKED)) this.wire.resume();
+    if (this.held === undefined && (this.is(OVER) || !this.is(PAUSED | CHOKED))) this.wire.resume();
   }
 
   private tellEnd(code: number, reason: string): void {
@@ -284,8 +287,10 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
 
   /** Our close frame is sent: the peer's is waited for, at most so long. */
   private waitForEnd(): void {
-    this.held = undefined;
-    this.wire.resume();
+    if (this.is(DEAF)) this.held = undefined;
+    // It may end in the middle of a frame: read on from there, to find the peer's close frame.
+    if (this.held !== undefined) setImmediate(() => this.readOn());
+    else this.wire.resume();
     this.limitEnd();
   }
 
