@@ -116,6 +116,7 @@ describe('a request', () => {
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/0', encrypted)), {
       forward: { host: 'new', port: 1 },
       target: '/0',
+      isVouched: true,
     });
   });
 });
