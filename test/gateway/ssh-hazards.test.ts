@@ -109,11 +109,14 @@ test('S03: ten thousand connections that say nothing keep nobody out', { ...real
     );
     if (n === 5000) await works(world);
   }
-  t.after(() => {
+  const leave = () => {
     for (const socket of open) socket.destroy();
-  });
+  };
+  t.after(leave);
   await until(() => world.gateway.size <= 200, { what: 'only the last are there' });
   await works(world);
+  leave();
+  await until(() => world.gateway.size === 0, { what: 'nobody is there' });
   // One address alone has no more than its share.
   const mine = await Promise.all(Array.from({ length: 60 }, () => raw(t, world)));
   await until(() => mine.filter(({ gone }) => gone()).length >= 10, { what: 'some are refused' });
@@ -197,7 +200,7 @@ test('S07: a user name that is no id, or another tenant’s, learns nothing and 
     '-oProxyCommand=x',
     'a\'b"c',
     'x'.repeat(30_000),
-    'root',
+    'Root',
     'ABCDEFGHIJK1',
     `${CONTAINER}\n`,
   ];

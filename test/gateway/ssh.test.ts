@@ -462,7 +462,7 @@ test('whoever may not enter is told why, as far as they may know', real, async (
   world.answer = { kind: 'unavailable' };
   assert.match((await world.ssh([], 'true')).stderr, /try again in a moment/);
   world.answer = { kind: 'enter', userId: 'user00000001' };
-  const asWho = await finish(world.startSsh(['root@127.0.0.1', 'true']));
+  const asWho = await finish(world.startSsh(['admin@127.0.0.1', 'true']));
   assert.match(asWho.stderr, /The user name is the id of a container[\s\S]*Permission denied/);
   // Without -o BatchMode a stranger is helped, too.
   const batch = world.options.map((option) => (option === 'BatchMode=yes' ? 'BatchMode=no' : option));
