@@ -91,6 +91,7 @@ test('an operator tells one or all while nothing runs; the service delivers once
   assert.deepEqual((await request('GET', `${url}/healthz`)).json, { status: 'ok' });
   const { json } = await request('GET', `${url}/openapi.json`);
   assert.deepEqual(Object.keys(z.record(z.string(), z.unknown()).parse(json.paths)).sort(), [
+    '/',
     '/api/notifications',
     '/api/notifications/mutes',
     '/api/notifications/read-all',
