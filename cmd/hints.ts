@@ -1,7 +1,7 @@
 /** Commands that sentences tell people to type next: as they stand, they work where they are read. */
-import { accessSync, constants } from 'node:fs';
 import { delimiter, join, relative } from 'node:path';
 import { defaultDataDir } from './default-data-dir.ts';
+import { isExecutable } from './executable.ts';
 import { packageRoot } from './package-root.ts';
 
 /**
@@ -25,13 +25,4 @@ export function programName(): string {
 /** The word as a shell takes it. */
 function quoted(word: string): string {
   return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,9 +1,10 @@
 /** The client programs of PostgreSQL on this machine: pg_dump and psql come with Debian's postgresql-client, not with Troupe. */
 import { execFile } from 'node:child_process';
-import { accessSync, constants, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { CliError } from './cli-error.ts';
+import { isExecutable } from './executable.ts';
 
 /** Where Debian and Ubuntu put each major version. */
 const VERSIONS_DIR = '/usr/lib/postgresql';
@@ -45,13 +46,4 @@ function usualFolders(): string[] {
   }
   const onPath = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
   return [...versions.map((version) => join(VERSIONS_DIR, version, 'bin')), ...onPath];
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
