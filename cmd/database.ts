@@ -2,10 +2,10 @@
 import type { Log } from '../proto/ports.ts';
 import { type Db, type DbConnection, openDb } from '../storage/db.ts';
 import { EmbeddedError, startEmbedded } from '../storage/embedded/server.ts';
-import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 import { dataDirInUse } from './data-dir.ts';
+import { bringUpToDate } from './schema.ts';
 
 /** A server to connect to, and how to let go of it. */
 export interface DatabaseServer {
@@ -57,7 +57,7 @@ export async function withDatabase<T>(
   const server = await databaseServer(environment, dir, log, () => {});
   const db = openDb(server.connection, { log, name: 'cli', max: 2 });
   try {
-    await migrate(db, migrationsDir, log);
+    await bringUpToDate(db, log);
     return await work(db);
   } finally {
     await db.close();

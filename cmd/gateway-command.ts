@@ -5,7 +5,6 @@ import { type NewRoute, routesFileSchema } from '../proto/routes.ts';
 import { voucher, vouchReader } from '../proto/vouch.ts';
 import { databaseClock } from '../storage/clock.ts';
 import { type Db, openDb } from '../storage/db.ts';
-import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
@@ -28,6 +27,7 @@ import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { proxiesOf } from './proxies.ts';
+import { bringUpToDate } from './schema.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
@@ -79,7 +79,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('database', () => db.close());
     const sharedClock = databaseClock(db);
     teardown.add('shared clock', async () => sharedClock.close());
-    await migrate(db, migrationsDir, log);
+    await bringUpToDate(db, log);
     const installation = await getSetting(db, 'installation');
     const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
     // It connects while the gateway serves already; /readyz tells when it does not.

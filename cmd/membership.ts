@@ -9,12 +9,13 @@ import type { Bus, Log } from '../proto/ports.ts';
 import { keyIds, type SharedSecret } from '../proto/shared-secret.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
 import { leaseStore } from '../storage/placement/leases.ts';
-import { listNodes } from '../storage/placement/nodes.ts';
+import { listNodes, oddNode } from '../storage/placement/nodes.ts';
 import type { SystemRef } from '../supervision/index.ts';
 import { Cluster, TIMINGS, type Timings } from '../supervision/placement/index.ts';
 import { CliError } from './cli-error.ts';
 import { isCode } from './data-dir.ts';
 import { version } from './package-root.ts';
+import { unreadable } from './schema.ts';
 
 /** What processes hold unless told otherwise: the services whose entities are placed, and publishing the outbox. */
 const ROLES = ['auth', 'compute', 'notify', 'outbox'];
@@ -105,13 +106,8 @@ export async function openMembership(options: MembershipOptions): Promise<Member
   }
 
   async function refuseUnreadable(): Promise<void> {
-    const odd = (await listNodes(db)).find(({ leaseMs, format }) => leaseMs > 0 && format !== NODE_FORMAT);
-    if (odd === undefined) return;
-    log.error({ node: odd.id, address: odd.address, version: odd.version, format: odd.format }, 'refused to join');
-    throw new CliError(
-      `The node at ${odd.address} (version ${odd.version}) speaks format ${odd.format} with other nodes, this version (${version}) only ${NODE_FORMAT}: ` +
-        'run a version that speaks both, or stop all others first (docs/operations.md).',
-    );
+    const odd = await oddNode(db, NODE_FORMAT);
+    if (odd !== undefined) throw unreadable(odd, log);
   }
 
   /** Each has to read what the other seals: the first key of one is among the keys of the other. */
@@ -148,8 +144,8 @@ function needsBroker(address: string): CliError {
   );
 }
 
-/** Undefined also for a file that was cut off: its node's lease runs out then. */
-function formerNode(file: string): string | undefined {
+/** The node of the process that held the folder before. Undefined also for a file that was cut off: its node's lease runs out then. Throws CliError. */
+export function formerNode(file: string): string | undefined {
   try {
     return /^([a-z0-9]{12})\n$/.exec(readFileSync(file, 'utf8'))?.[1];
   } catch (error) {

@@ -2,7 +2,6 @@
 
 import { databaseClock } from '../storage/clock.ts';
 import { openDb } from '../storage/db.ts';
-import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
@@ -18,6 +17,7 @@ import { diskPathsOf } from './disk-paths.ts';
 import { openKubernetesMetrics } from './kubernetes.ts';
 import { nodeName, openMonitor } from './monitor.ts';
 import { processMetrics, servicePages } from './pages.ts';
+import { bringUpToDate } from './schema.ts';
 import { openShared } from './shared.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
@@ -57,7 +57,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     teardown.add('database', () => db.close());
     const sharedClock = databaseClock(db);
     teardown.add('shared clock', async () => sharedClock.close());
-    await migrate(db, migrationsDir, log);
+    await bringUpToDate(db, log);
     const installation = await getSetting(db, 'installation');
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const host = isKubernetes ? undefined : await findDocker(environment);

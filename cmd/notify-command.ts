@@ -4,7 +4,6 @@ import { startNotify } from '../actors/notify/service.ts';
 import { BusError } from '../proto/ports.ts';
 import { databaseClock } from '../storage/clock.ts';
 import { openDb } from '../storage/db.ts';
-import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { getSetting } from '../storage/settings.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
@@ -15,6 +14,7 @@ import { callersOf } from './callers.ts';
 import { CliError } from './cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from './config.ts';
 import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
+import { bringUpToDate } from './schema.ts';
 import { openShared } from './shared.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
@@ -45,7 +45,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
     teardown.add('database', () => db.close());
     const sharedClock = databaseClock(db);
     teardown.add('shared clock', async () => sharedClock.close());
-    await migrate(db, migrationsDir, log);
+    await bringUpToDate(db, log);
     const installation = (await getSetting(db, 'installation')) ?? '';
     const opened = openBus({
       environment,

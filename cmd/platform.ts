@@ -20,7 +20,6 @@ import { sshHost } from '../proto/ssh-gateway.ts';
 import { voucher, vouchReader } from '../proto/vouch.ts';
 import { databaseClock } from '../storage/clock.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
-import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
@@ -35,7 +34,7 @@ import type { Secrets } from './data-dir.ts';
 import { installServiceRoutes, openGateway, serviceRoutes } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
-import { openMembership } from './membership.ts';
+import { formerNode, openMembership } from './membership.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { withOperations } from './operations.ts';
@@ -43,6 +42,7 @@ import { notifyMetrics, processMetrics, servicePages } from './pages.ts';
 import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { partsOfRegistry } from './registry-parts.ts';
 import { relayOnce } from './relay.ts';
+import { bringUpToDate } from './schema.ts';
 import { Teardown } from './teardown.ts';
 
 /** What the platform is built from. */
@@ -120,7 +120,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     teardown.add('database', () => db.close());
     const sharedClock = databaseClock(db);
     teardown.add('shared clock', async () => sharedClock.close());
-    const applied = await migrate(db, migrationsDir, log);
+    const applied = await bringUpToDate(
+      db,
+      log,
+      options.nodeFile === undefined ? undefined : formerNode(options.nodeFile),
+    );
     if (applied.length > 0) onProgress(`database brought up to date (${applied.length} migrations)`);
     const { installation, keys } = await platformKeys(db, secrets.encryptionKey);
     const admin = async () => {

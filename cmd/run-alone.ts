@@ -8,7 +8,6 @@ import type { Authenticate, TokenNews } from '../proto/tokens.ts';
 import { vouchReader } from '../proto/vouch.ts';
 import { databaseClock } from '../storage/clock.ts';
 import { type Db, openDb } from '../storage/db.ts';
-import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { type SystemRef, start, stop, stopped } from '../supervision/index.ts';
 import { api } from '../transports/api/api.ts';
 import { clientAddress } from '../transports/api/client-address.ts';
@@ -25,6 +24,7 @@ import { withOperations } from './operations.ts';
 import { processMetrics, servicePages } from './pages.ts';
 import { proxiesOf } from './proxies.ts';
 import { relayOnce } from './relay.ts';
+import { bringUpToDate } from './schema.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
@@ -85,7 +85,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     teardown.add('database', () => db.close());
     const sharedClock = databaseClock(db);
     teardown.add('shared clock', async () => sharedClock.close());
-    await migrate(db, migrationsDir, log);
+    await bringUpToDate(db, log);
     const opened = openBus({
       ...{ environment, db, log, name: `troupe ${name}`, secret: jwtSecret },
       clock: sharedClock,

@@ -40,6 +40,31 @@ export function listNodes(db: Queries): Promise<NodeRow[]> {
   );
 }
 
+const oddRow = z.object({ id: z.string(), version: z.string(), address: z.string(), format: z.int() });
+
+/**
+ * A node that lives and speaks another format of messages than `format`, the oldest; `except` is not looked at. Reads the schema of any version
+ * before, without nodes or without their format, which was 1 then: it is asked before that is migrated.
+ */
+export async function oddNode(
+  db: Queries,
+  format: number,
+  except?: string,
+): Promise<z.output<typeof oddRow> | undefined> {
+  const table = z.object({ present: z.boolean() });
+  const found = await db.one(table, "select to_regclass('placement_nodes') is not null as present");
+  if (found?.present !== true) return undefined;
+  return db.one(
+    oddRow,
+    `select id, version, address, format from
+       (select id, version, address, started_at, expires_at, coalesce((to_jsonb(n) ->> 'format')::int, 1) as format
+        from placement_nodes n) n
+     where expires_at > clock_timestamp() and format <> $1 and id is distinct from $2
+     order by started_at, id limit 1`,
+    [format, except ?? null],
+  );
+}
+
 /** All services that have shards, by name. */
 export function listServiceShards(db: Queries): Promise<ServiceShards[]> {
   return db.many(
