@@ -13,7 +13,8 @@ export interface HttpRequest {
   /** A header's value by lower-case name; undefined when absent. Only valid for names the adapter keeps (all of them). */
   header(name: string): string | undefined;
   /**
-   * The whole body. Rejects with BodyError: `too_large` past `limit` bytes, `aborted` when the client left.
+   * The whole body. Rejects with BodyError: `too_large` past `limit` bytes, `aborted` when the client left, or when the request was
+   * answered before the body was there.
    * Empty for requests without a body. May be called once.
    */
   body(limit: number): Promise<Uint8Array>;
@@ -146,6 +147,8 @@ export interface HttpServerOptions {
   readonly maxBufferedBytes?: number;
   /** WebSocket ping period. Default 25,000 ms; a peer that answers nothing for two periods is closed. */
   readonly pingMs?: number;
+  /** Told what the stream or source of a reply threw. It ends that reply and nothing else: a bare 500, or half a reply that is cut off. */
+  readonly onFault?: (error: unknown) => void;
 }
 
 /** A listening server. */

@@ -105,6 +105,52 @@ export function pushes(adapter: Adapter): void {
     assert.equal(source.ends, 1);
   });
 
+  it('ends the reply of a source that throws when there is room again, tells of it, and serves on', async (t) => {
+    const faults: unknown[] = [];
+    const source = new Source();
+    const fill = (sink: ByteSink) => {
+      while (sink.write(Buffer.alloc(64 * 1024)));
+    };
+    source.onOpen = fill;
+    source.onDrain = () => {
+      throw new Error('no room for room');
+    };
+    const server = await serve(t, adapter, {
+      onFault: (error) => faults.push(error),
+      onRequest: async (r) => (r.path === '/' ? { status: 200, headers: [], source } : { status: 204, headers: [] }),
+    });
+    const client = await wire(t, server);
+    client.socket.pause();
+    client.send(GET);
+    await until(() => source.sink !== undefined);
+    client.socket.resume();
+    await client.ends();
+    assert.equal(source.ends, 1);
+    assert.match(String(faults), /^Error: no room for room$/);
+    await (await wire(t, server)).send(head('GET /next HTTP/1.1', 'Host: x')).sees(/^HTTP\/1\.1 204 /);
+  });
+
+  it('is not hurt by a source that throws when it is told of its end, and tells of it', async (t) => {
+    const faults: unknown[] = [];
+    const source = new Source();
+    source.closed = () => {
+      throw new Error('no end');
+    };
+    source.onOpen = (sink) => {
+      sink.write(Buffer.from('all of it'));
+      sink.end();
+    };
+    const onFault = (error: unknown) => faults.push(error);
+    const server = await serve(t, adapter, {
+      onFault,
+      onRequest: async () => ({ status: 200, headers: [], source }),
+    });
+    const client = await wire(t, server);
+    await client.send(GET).sees(/all of it[\s\S]*0\r\n\r\n$/);
+    await client.send(GET).sees(/0\r\n\r\nHTTP[\s\S]*0\r\n\r\n$/);
+    assert.equal(String(faults), 'Error: no end,Error: no end');
+  });
+
   it('answers 500 when a push cannot begin', async (t) => {
     const source = new Source();
     source.onOpen = () => {

@@ -10,6 +10,7 @@ import {
   type HttpHandler,
   type HttpReply,
   type HttpRequest,
+  type HttpServerOptions,
   type UpgradeHandler,
 } from '../../proto/http.ts';
 import type { Log } from '../../proto/ports.ts';
@@ -62,7 +63,7 @@ export interface ApiOptions {
 }
 
 /** Makes the two handlers of a listener for one service. */
-export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: UpgradeHandler } {
+export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRequest' | 'onUpgrade' | 'onFault'>> {
   const { service, authenticate, streams, pages, log, onReply } = options;
   const clientAddress = options.clientAddress ?? peerOf;
   const find = router(service.endpoints);
@@ -162,7 +163,8 @@ export function api(options: ApiOptions): { onRequest: HttpHandler; onUpgrade: U
     }
   };
 
-  return { onRequest, onUpgrade };
+  const onFault = (error: unknown) => log.error({ err: error }, 'the stream of a reply failed');
+  return { onRequest, onUpgrade, onFault };
 }
 
 /**

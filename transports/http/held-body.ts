@@ -42,7 +42,7 @@ export class HeldBody {
 
   /** The whole body of at most `limit` bytes. Rejects with BodyError. */
   read(limit: number): Promise<Uint8Array> {
-    if (this.gone) return Promise.reject(new BodyError('aborted'));
+    if (this.gone || this.dropping) return Promise.reject(new BodyError('aborted'));
     if (this.size > limit || this.declared > limit) {
       this.drop();
       return Promise.reject(new BodyError('too_large'));
@@ -59,19 +59,19 @@ export class HeldBody {
   abort(): void {
     this.gone = true;
     this.drop();
-    this.settle?.reject(new BodyError('aborted'));
-    this.settle = undefined;
+    this.giveUp('aborted');
     const { discarded } = this;
     this.discarded = undefined;
     discarded?.gone();
   }
 
   /**
-   * Reads on without keeping anything, so that a client which is still sending comes to read its answer. `done` is told true
+   * Reads on without keeping anything (whoever reads it is told `aborted`), so that a client which is still sending comes to read its answer. `done` is told true
    * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Once the client left, `gone` is called in its place.
    */
   discard(done: (whole: boolean) => void, gone: () => void = () => {}): void {
     this.drop();
+    this.giveUp('aborted');
     this.resume();
     if (this.declared - this.seen > MAX_DISCARD_BYTES) {
       done(false);
@@ -94,8 +94,7 @@ export class HeldBody {
       if (this.size > EARLY_BODY_BYTES && !last) this.pause();
     } else if (this.size > this.limit) {
       this.drop();
-      this.settle?.reject(new BodyError('too_large'));
-      this.settle = undefined;
+      this.giveUp('too_large');
     } else if (last) {
       this.settle?.resolve(this.whole());
       this.settle = undefined;
@@ -125,6 +124,13 @@ export class HeldBody {
     const body = this.held.subarray(0, this.size);
     this.held = nothing;
     return body;
+  }
+
+  /** Whoever reads it gets no more of it. */
+  private giveUp(code: BodyError['code']): void {
+    const { settle } = this;
+    this.settle = undefined;
+    settle?.reject(new BodyError(code));
   }
 
   private drop(): void {

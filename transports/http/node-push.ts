@@ -8,34 +8,49 @@ export class NodePush implements ByteSink {
   readonly #response: ServerResponse;
   readonly #reply: HttpPushReply;
   readonly #isClosing: () => boolean;
+  readonly #onFault: (error: unknown) => void;
   #isOver = false;
 
-  /** `isClosing`: whether the connection ends with the stream. */
-  constructor(response: ServerResponse, reply: HttpPushReply, isClosing: () => boolean) {
+  /** `isClosing`: whether the connection ends with the stream. `onFault` is told what the source throws. */
+  constructor(
+    response: ServerResponse,
+    reply: HttpPushReply,
+    isClosing: () => boolean,
+    onFault: (error: unknown) => void,
+  ) {
     this.#response = response;
     this.#reply = reply;
     this.#isClosing = isClosing;
+    this.#onFault = onFault;
   }
 
   /** Opens the source, or answers 500 when that fails. */
   begin(): void {
     const response = this.#response;
     response.on('drain', () => {
-      if (!this.#isOver) this.#reply.source.drain();
+      if (!this.#isOver) this.#guard(() => this.#reply.source.drain());
     });
     response.once('close', () => this.#close());
+    this.#guard(() => this.#reply.source.open(this));
+  }
+
+  /** What the source throws ends its reply, and nothing else. */
+  #guard(work: () => void): void {
     try {
-      this.#reply.source.open(this);
-    } catch {
+      work();
+    } catch (error) {
+      this.#onFault(error);
+      if (this.#isOver) return;
       this.#close();
-      if (response.headersSent) response.destroy();
-      else writeReply(response, internalError, false, this.#isClosing());
+      if (this.#response.headersSent) this.#response.destroy();
+      else writeReply(this.#response, internalError, false, this.#isClosing());
     }
   }
 
   write(chunk: Uint8Array): boolean {
     if (this.#isOver) return false;
     this.#head();
+    if (this.#response.destroyed) return false;
     return chunk.length === 0 || this.#response.write(chunk);
   }
 
@@ -53,6 +68,10 @@ export class NodePush implements ByteSink {
   #close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#reply.source.closed();
+    try {
+      this.#reply.source.closed();
+    } catch (error) {
+      this.#onFault(error);
+    }
   }
 }

@@ -174,10 +174,12 @@ class NodeServer implements HttpServer {
       return;
     }
     if ('source' in reply) {
-      new NodePush(response, reply, () => cutOff || this.closing).begin();
+      const onFault = (error: unknown) => this.options.onFault?.(error);
+      new NodePush(response, reply, () => cutOff || this.closing, onFault).begin();
       return;
     }
-    sendStream(response, reply, () => cutOff || this.closing).catch(() => {
+    sendStream(response, reply, () => cutOff || this.closing).catch((error) => {
+      if (!response.destroyed) this.options.onFault?.(error);
       if (response.headersSent) response.destroy();
       else if (!response.destroyed) writeReply(response, internalError, false, closing);
     });

@@ -2,47 +2,34 @@
  * One connection of Troupe's own server: reads requests one after the other with the reader that the gateway has (transports/h1), has each
  * answered, and hands the connection on when it becomes a WebSocket. What comes ahead of its turn waits, bounded, and then stays in the kernel.
  */
-import type { HttpAnswer, HttpReply, HttpServerOptions, SocketHandlers, UpgradeAnswer } from '../../proto/http.ts';
-import { Ahead } from '../h1/ahead.ts';
+import type { HttpAnswer, HttpReply, UpgradeAnswer } from '../../proto/http.ts';
 import { BodyReader } from '../h1/body.ts';
 import { ChunkError } from '../h1/chunked.ts';
-import type { Deadlines, Timed } from '../h1/deadlines.ts';
 import type { RequestHead } from '../h1/request-head.ts';
 import { RequestReader } from '../h1/request-reader.ts';
 import type { Wire, WireReader } from '../tcp/wire.ts';
-import type { WireSocket } from '../ws/wire-socket.ts';
 import { isPromise } from './is-promise.ts';
 import { BODY_TIMEOUT_MS, HEAD_TIMEOUT_MS, LINGER_MS, METHODS, STALL_TIMEOUT_MS } from './limits.ts';
+import type { ConnectionHouse } from './own-house.ts';
+import { Inflow } from './own-inflow.ts';
+import { Patience } from './own-patience.ts';
 import { type ConnectionWord, headText, type LongReply, OwnPush, OwnStream, writeWhole } from './own-reply.ts';
 import { OwnRequest, type RequestSource } from './own-request.ts';
+import { askUpgrade, switchOver, upgradeRefusal } from './own-upgrade.ts';
 import { dropStream, soundReply } from './reply-check.ts';
 import { badRequest, closingReply, internalError, isBodiless, refusalOf, unknownMethod } from './reply-head.ts';
-import { asksForWebSocket, switchText, upgradeProblem } from './upgrade.ts';
-
-/** What all connections of a server share. */
-export interface ConnectionHouse {
-  readonly options: HttpServerOptions;
-  readonly deadlines: Deadlines;
-  /** The server closes: connections end with their reply. */
-  readonly isClosing: boolean;
-  /** The connection is over, or has become a WebSocket. Called once. */
-  left(connection: OwnConnection): void;
-  /** Takes a connection over for a WebSocket. */
-  socketOn(wire: Wire, handlers: SocketHandlers): WireSocket;
-}
+import { asksForWebSocket } from './upgrade.ts';
 
 const nothing = new Uint8Array(0);
 
 type Phase = 'head' | 'idle' | 'exchange' | 'draining' | 'closing';
 
 /** A connection. It reads its wire from the moment it is made. */
-export class OwnConnection implements Timed, WireReader, RequestSource {
-  deadline = Number.POSITIVE_INFINITY;
-  readonly wire: Wire;
-  readonly #house: ConnectionHouse;
+export class OwnConnection extends Patience implements WireReader, RequestSource {
+  readonly #house: ConnectionHouse<OwnConnection>;
   readonly #address: string;
   readonly #reader = new RequestReader();
-  readonly #ahead = new Ahead();
+  readonly #inflow: Inflow;
   #phase: Phase = 'head';
   #request: OwnRequest | undefined;
   #body: BodyReader | undefined;
@@ -51,16 +38,12 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
   #closes = false;
   /** The client does not wait for `100 Continue` any more. */
   #isInvited = false;
-  /** Enough of a body is held that nobody has asked for. */
-  #isHeld = false;
-  #isFlowing = true;
   #hasEnded = false;
-  /** Bytes that waited for the client when its deadline passed last. */
-  #unsent = Number.POSITIVE_INFINITY;
 
-  constructor(wire: Wire, house: ConnectionHouse, address: string) {
-    this.wire = wire;
+  constructor(wire: Wire, house: ConnectionHouse<OwnConnection>, address: string) {
+    super(wire, house.deadlines);
     this.#house = house;
+    this.#inflow = new Inflow(wire);
     this.#address = address;
     wire.reader = this;
     house.deadlines.add(this);
@@ -83,8 +66,8 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
   onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first.
-    if (this.#ahead.isEmpty) this.#read(chunk);
-    else this.#keep(chunk, 0);
+    if (this.#inflow.isEmpty) this.#read(chunk);
+    else this.#inflow.put(chunk, 0);
   }
 
   onEnd(): void {
@@ -103,7 +86,7 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
       this.#long?.drain();
     } else if (this.#phase === 'draining') {
       this.#wait('idle', HEAD_TIMEOUT_MS);
-      if (this.#hasEnded || (this.#house.isClosing && this.#ahead.isEmpty)) this.#close();
+      if (this.#hasEnded || (this.#house.isClosing && this.#inflow.isEmpty)) this.#close();
       else this.#goOn();
     } else if (this.#phase === 'head') {
       // The rest of a head was not read while answers waited: its time begins anew.
@@ -115,7 +98,7 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
   onClose(): void {
     this.#house.deadlines.remove(this);
     this.#phase = 'closing';
-    this.#ahead.clear();
+    this.#inflow.clear();
     this.#abandon();
     this.#house.left(this);
   }
@@ -123,7 +106,7 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
   onDeadline(): void {
     switch (this.#phase) {
       case 'head':
-        if (this.wire.needsDrain) this.#stalled();
+        if (this.wire.needsDrain) this.stalled();
         else if (!this.#reader.isEmpty) this.#refuse(refusalOf(408));
         else this.#close();
         return;
@@ -131,25 +114,14 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
         this.#close();
         return;
       case 'exchange':
-        if (this.wire.needsDrain) this.#stalled();
-        else if (this.#isHeld) this.#wait('exchange', BODY_TIMEOUT_MS);
+        if (this.wire.needsDrain) this.stalled();
+        else if (this.#inflow.isHeld || this.#isUninvited) this.#wait('exchange', BODY_TIMEOUT_MS);
         else this.#refuse(refusalOf(408));
         return;
       case 'draining':
       case 'closing':
-        this.#stalled();
+        this.stalled();
     }
-  }
-
-  /** Cuts a client off that has taken nothing since the deadline before. */
-  #stalled(): void {
-    const { unsent } = this.wire;
-    if (unsent === 0 || unsent >= this.#unsent) {
-      this.wire.destroy();
-      return;
-    }
-    this.deadline = this.#house.deadlines.now() + STALL_TIMEOUT_MS;
-    this.#unsent = unsent;
   }
 
   // ------------------------------------------------------------------------------------------------------------- requests
@@ -160,10 +132,10 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
     for (let at = 0; at < chunk.length && this.#phase !== 'closing'; ) {
       if (this.#phase !== 'exchange') {
         // A client that does not read its answers gets no more of them.
-        if (this.wire.needsDrain) at = this.#keep(chunk, at);
+        if (this.wire.needsDrain) at = this.#inflow.put(chunk, at);
         else at = this.#readHead(chunk, at);
       } else if (this.#body?.isDone === false) at = this.#readBody(chunk, at);
-      else at = this.#keep(chunk, at);
+      else at = this.#inflow.put(chunk, at);
     }
     this.wire.uncork();
     if (this.#phase === 'idle' && this.wire.needsDrain) this.#wait('draining', STALL_TIMEOUT_MS);
@@ -171,25 +143,8 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
 
   /** Takes up what came ahead of its turn. */
   #goOn(): void {
-    if ((this.#phase !== 'idle' && this.#phase !== 'head') || this.#ahead.isEmpty || this.wire.needsDrain) return;
-    const chunk = Buffer.concat(this.#ahead.takeAll());
-    this.#flow();
-    this.#read(chunk);
-  }
-
-  #keep(chunk: Buffer, from: number): number {
-    this.#ahead.keep(chunk, from);
-    this.#flow();
-    return chunk.length;
-  }
-
-  /** Stops reading from the client when enough waits, and goes on when it does not. */
-  #flow(): void {
-    const flows = !this.#ahead.isFull && !this.#isHeld;
-    if (flows === this.#isFlowing) return;
-    this.#isFlowing = flows;
-    if (flows) this.wire.resume();
-    else this.wire.pause();
+    if ((this.#phase !== 'idle' && this.#phase !== 'head') || this.#inflow.isEmpty || this.wire.needsDrain) return;
+    this.#read(this.#inflow.take());
   }
 
   #readHead(chunk: Buffer, at: number): number {
@@ -231,10 +186,7 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
   #ask(request: OwnRequest): void {
     try {
       const answer = this.#house.options.onRequest(request);
-      if (!isPromise(answer)) {
-        this.#answer(request, answer);
-        return;
-      }
+      if (!isPromise(answer)) return void this.#answer(request, answer);
       answer.then(
         (reply) => this.#answer(request, reply),
         () => this.#answer(request, internalError),
@@ -265,18 +217,26 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
   // ------------------------------------------------------------------------------------------- from the request's body
 
   pause(): void {
-    this.#isHeld = true;
-    this.#flow();
+    this.#inflow.isHeld = true;
   }
 
   resume(): void {
-    this.#isHeld = false;
-    this.#flow();
+    this.#inflow.isHeld = false;
+    // The client could not send meanwhile.
+    if (this.#body?.isDone === false) this.#wait('exchange', BODY_TIMEOUT_MS);
   }
 
   invite(): void {
-    if (!this.#isInvited && this.#request?.content?.isUntouched) this.wire.write('HTTP/1.1 100 Continue\r\n\r\n');
+    if (this.#isUninvited) {
+      this.wire.write('HTTP/1.1 100 Continue\r\n\r\n');
+      this.#wait('exchange', BODY_TIMEOUT_MS);
+    }
     this.#isInvited = true;
+  }
+
+  /** The client waits for `100 Continue`: nothing of the body has come. */
+  get #isUninvited(): boolean {
+    return !this.#isInvited && this.#request?.content?.isUntouched === true;
   }
 
   // -------------------------------------------------------------------------------------------------------------- answers
@@ -288,6 +248,7 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
       return;
     }
     const sound = soundReply(reply);
+    request.answered();
     const { unread } = request;
     if (unread === undefined) this.#write(request, sound, closes);
     // It was not invited: whether it ever comes is the client's choice, so what follows cannot be told from it.
@@ -320,7 +281,8 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
         this.#long.begin();
         // What is left of the request's body may come as slowly as it likes.
         if (this.#long !== undefined && !this.wire.needsDrain) this.deadline = Number.POSITIVE_INFINITY;
-      } catch {
+      } catch (error) {
+        this.fault(error);
         this.failed(true);
       }
     }
@@ -342,14 +304,16 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
     this.#wait('exchange', STALL_TIMEOUT_MS);
   }
 
+  /** A long reply threw. */
+  fault(error: unknown): void {
+    this.#house.options.onFault?.(error);
+  }
+
   /** A long reply broke off. `isSilent`: nothing of it was written. */
   failed(isSilent: boolean): void {
     this.#long = undefined;
-    if (!isSilent || this.#request === undefined) {
-      // Half a reply cannot become another one: cut off, so that the client does not take it for whole.
-      this.wire.destroy();
-      return;
-    }
+    // Half a reply cannot become another one: cut off, so that the client does not take it for whole.
+    if (!isSilent || this.#request === undefined) return void this.wire.destroy();
     writeWhole(this.wire, internalError, false, this.connectionWord);
     this.finished();
   }
@@ -363,13 +327,12 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
       this.#close();
       return;
     }
-    this.#isHeld = false;
-    this.#flow();
+    this.#inflow.isHeld = false;
     if (this.wire.needsDrain) this.#wait('draining', STALL_TIMEOUT_MS);
     else {
       this.#wait('idle', HEAD_TIMEOUT_MS);
       // Not from here: a thousand requests in one packet must not become a thousand calls deep.
-      if (!this.#ahead.isEmpty) setImmediate(() => this.#goOn());
+      if (!this.#inflow.isEmpty) setImmediate(() => this.#goOn());
     }
   }
 
@@ -377,11 +340,8 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
   #refuse(reply: HttpReply): void {
     const isHalf = this.#long !== undefined;
     this.#abandon();
-    if (isHalf) {
-      // Half a reply cannot become another one.
-      this.wire.destroy();
-      return;
-    }
+    // Half a reply cannot become another one.
+    if (isHalf) return void this.wire.destroy();
     writeWhole(this.wire, reply, false, 'close');
     this.#close();
   }
@@ -400,7 +360,7 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
     if (this.#phase === 'closing') return;
     const isIdle = this.#phase === 'idle' || (this.#phase === 'head' && this.#reader.isEmpty);
     this.#wait('closing', this.wire.needsDrain ? STALL_TIMEOUT_MS : LINGER_MS);
-    this.#ahead.clear();
+    this.#inflow.clear();
     if (isIdle || this.#hasEnded || this.#house.isClosing) this.wire.destroySoon();
     else {
       this.wire.resume();
@@ -410,21 +370,15 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
 
   #wait(phase: Phase, ms: number): void {
     this.#phase = phase;
-    this.deadline = this.#house.deadlines.now() + ms;
-    this.#unsent = Number.POSITIVE_INFINITY;
+    this.grant(ms);
   }
 
   // ------------------------------------------------------------------------------------------------------------ WebSockets
 
   #upgrade(request: OwnRequest): void {
-    const problem = upgradeProblem((name) => request.header(name));
-    // Bytes that follow would be taken for a body by one side and for frames by the other.
-    if (problem !== undefined || request.content !== undefined || request.head.minor === 0) {
-      this.#refuse(problem ?? badRequest);
-      return;
-    }
-    Promise.resolve()
-      .then(() => this.#house.options.onUpgrade(request))
+    const refusal = upgradeRefusal(request);
+    if (refusal !== undefined) return void this.#refuse(refusal);
+    askUpgrade(request, this.#house.options.onUpgrade)
       .then((answer) => this.#settle(request, answer))
       .catch(() => this.#answer(request, internalError, true));
   }
@@ -433,18 +387,11 @@ export class OwnConnection implements Timed, WireReader, RequestSource {
     if ('refuse' in answer) this.#answer(request, answer.refuse, true);
     else if (this.#house.isClosing) this.#answer(request, closingReply, true);
     else if (this.#request === request) {
-      const { wire } = this;
-      const early = this.#ahead.takeAll();
+      const early = this.#inflow.takeAll();
       this.#request = undefined;
       this.#house.deadlines.remove(this);
       this.#house.left(this);
-      const socket = this.#house.socketOn(wire, answer.accept);
-      wire.resume();
-      wire.cork();
-      wire.write(switchText((name) => request.header(name)));
-      socket.opened(answer.watch);
-      wire.uncork();
-      for (const chunk of early) socket.onData(chunk);
+      switchOver({ wire: this.wire, request, house: this.#house }, answer, early);
     }
   }
 }

@@ -91,6 +91,8 @@ export interface ReplyOwner {
   finished(): void;
   /** It broke off. `isSilent`: nothing of it was written, so that another reply is possible. */
   failed(isSilent: boolean): void;
+  /** Told what its stream or source threw. */
+  fault(error: unknown): void;
 }
 
 /** Writes head and chunks of a reply of unknown length. */
@@ -109,9 +111,10 @@ class ChunkWriter {
     return this.#framing === undefined;
   }
 
-  /** Sends the head, if it was not sent, and `chunk`. Returns false when bytes now wait. */
+  /** Sends the head, if it was not sent, and `chunk`. Returns false when bytes now wait, or when the connection has ended, which is told next. */
   write(chunk: string | Uint8Array): boolean {
     const { wire } = this.#owner;
+    if (wire.isDestroyed) return false;
     wire.cork();
     const framing = this.#head();
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : viewOf(chunk);
@@ -124,6 +127,7 @@ class ChunkWriter {
       wire.write('\r\n');
     }
     wire.uncork();
+    if (wire.isDestroyed) return false;
     if (!wire.needsDrain) return true;
     this.#owner.waits();
     return false;
@@ -162,8 +166,10 @@ export class OwnStream implements LongReply {
   }
 
   begin(): void {
-    this.#pump().catch(() => {
-      if (!this.#isGone) this.#owner.failed(this.#writer.isSilent);
+    this.#pump().catch((error) => {
+      if (this.#isGone) return;
+      this.#owner.fault(error);
+      this.#owner.failed(this.#writer.isSilent);
     });
   }
 
@@ -214,33 +220,53 @@ export class OwnPush implements LongReply, ByteSink {
   begin(): void {
     try {
       this.#reply.source.open(this);
-    } catch {
-      if (this.#isOver) return;
-      this.abort();
-      this.#owner.failed(this.#writer.isSilent);
+    } catch (error) {
+      this.#broke(error);
     }
   }
 
   write(chunk: Uint8Array): boolean {
     if (this.#isOver) return false;
-    return chunk.length === 0 ? !this.#owner.wire.needsDrain : this.#writer.write(chunk);
+    const { wire } = this.#owner;
+    return chunk.length === 0 ? !wire.needsDrain && !wire.isDestroyed : this.#writer.write(chunk);
   }
 
   end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#writer.end();
-    this.#reply.source.closed();
+    this.#closed();
     this.#owner.finished();
   }
 
   drain(): void {
-    if (!this.#isOver) this.#reply.source.drain();
+    if (this.#isOver) return;
+    try {
+      this.#reply.source.drain();
+    } catch (error) {
+      this.#broke(error);
+    }
   }
 
   abort(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#reply.source.closed();
+    this.#closed();
+  }
+
+  /** What a source throws ends its reply, and reaches nobody else: callers are the wire's callbacks. */
+  #broke(error: unknown): void {
+    this.#owner.fault(error);
+    if (this.#isOver) return;
+    this.abort();
+    this.#owner.failed(this.#writer.isSilent);
+  }
+
+  #closed(): void {
+    try {
+      this.#reply.source.closed();
+    } catch (error) {
+      this.#owner.fault(error);
+    }
   }
 }

@@ -1,4 +1,4 @@
-import type { HttpRequest } from '../../proto/http.ts';
+import { BodyError, type HttpRequest } from '../../proto/http.ts';
 import type { RequestHead } from '../h1/request-head.ts';
 import { type BodySource, HeldBody } from './held-body.ts';
 
@@ -20,6 +20,7 @@ export class OwnRequest implements HttpRequest {
   readonly #split: number;
   #aborter: AbortController | undefined;
   #asked = false;
+  #isAnswered = false;
   /** The client left before the reply was sent. */
   #gone = false;
 
@@ -64,6 +65,9 @@ export class OwnRequest implements HttpRequest {
     if (this.#asked) throw new TypeError('The body of a request is read once.');
     this.#asked = true;
     if (this.content === undefined) return nothing;
+    if (this.content.ended) return this.content.read(limit);
+    // What comes over the connection from now on may be another request's.
+    if (this.#isAnswered) throw new BodyError('aborted');
     const { framing } = this.head;
     // One that is refused unread is not invited first.
     if (framing.kind !== 'length' || framing.length <= limit) this.#source.invite();
@@ -73,6 +77,11 @@ export class OwnRequest implements HttpRequest {
   /** The body still arriving, if the request has one that is not over. */
   get unread(): HeldBody | undefined {
     return this.content?.ended === false ? this.content : undefined;
+  }
+
+  /** The answer is there: a body that is not whole by now is not asked for any more. */
+  answered(): void {
+    this.#isAnswered = true;
   }
 
   /** The client left: wakes whoever waits for the signal or for the body. */

@@ -12,12 +12,13 @@ import { type SocketHouse, WireSocket } from '../ws/wire-socket.ts';
 import { plainAddress } from './address.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, PING_MS } from './limits.ts';
 import { ListenError } from './listen-error.ts';
-import { type ConnectionHouse, OwnConnection } from './own-connection.ts';
+import { OwnConnection } from './own-connection.ts';
+import type { ConnectionHouse } from './own-house.ts';
 
 /** Connections that may wait to be accepted. */
 const BACKLOG = 4096;
 
-class OwnServer implements HttpServer, ConnectionHouse, SocketHouse {
+class OwnServer implements HttpServer, ConnectionHouse<OwnConnection>, SocketHouse {
   readonly adapter = 'own';
   readonly options: HttpServerOptions;
   readonly maxMessageBytes: number;

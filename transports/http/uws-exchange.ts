@@ -12,6 +12,8 @@ export interface ExchangeOwner {
   readonly closing: boolean;
   /** Called once when the exchange is over, however it ended. */
   ended(): void;
+  /** Told what a stream or source threw. */
+  fault(error: unknown): void;
 }
 
 /** One request that is answered after the library's callback returned: it guards every write against a client that left. */
@@ -83,6 +85,10 @@ export class UwsExchange implements PushOwner {
     return this.owner.closing;
   }
 
+  fault(error: unknown): void {
+    this.owner.fault(error);
+  }
+
   /** Its pushed stream is over. */
   ended(): void {
     this.end();
@@ -99,7 +105,8 @@ export class UwsExchange implements PushOwner {
         this.request.release();
         push.adopt(this.owner);
       }
-    } catch {
+    } catch (error) {
+      this.fault(error);
       push.abort();
       if (push.isSilent) this.write(internalError, false);
       else this.res.close();
@@ -110,7 +117,8 @@ export class UwsExchange implements PushOwner {
     let stream: UwsStream;
     try {
       stream = new UwsStream(this.res, reply);
-    } catch {
+    } catch (error) {
+      this.fault(error);
       this.write(internalError, false);
       return;
     }
@@ -119,8 +127,9 @@ export class UwsExchange implements PushOwner {
       .send(() => this.owner.closing)
       .then(
         () => this.end(),
-        () => {
+        (error) => {
           if (this.over) return;
+          this.fault(error);
           if (!stream.headSent) return this.write(internalError, false);
           // Half a reply cannot become another one: cut off, so that the client does not take it for whole.
           this.res.close();

@@ -8,6 +8,8 @@ export interface PushOwner {
   readonly closing: boolean;
   /** The stream has ended by itself; of one that was adopted, in any way. */
   ended(): void;
+  /** Told what its source threw. */
+  fault(error: unknown): void;
 }
 
 // How a stream is, as bits.
@@ -75,7 +77,7 @@ export class UwsPush implements ByteSink {
       this.writeHead(res);
       res.end('', this.owner.closing);
     });
-    this.source.closed();
+    this.closed();
     this.owner.ended();
   }
 
@@ -83,7 +85,7 @@ export class UwsPush implements ByteSink {
   abort(): void {
     if (this.res === undefined) return;
     this.res = undefined;
-    this.source.closed();
+    this.closed();
     if ((this.flags & ADOPTED) !== 0) this.owner.ended();
   }
 
@@ -104,8 +106,22 @@ export class UwsPush implements ByteSink {
   private writable(): boolean {
     if ((this.flags & FULL) === 0) return true;
     this.flags &= ~FULL;
-    this.source.drain();
+    try {
+      this.source.drain();
+    } catch (error) {
+      this.owner.fault(error);
+      // Half a reply cannot become another one. The library then says that it was aborted.
+      this.res?.close();
+    }
     return true;
+  }
+
+  private closed(): void {
+    try {
+      this.source.closed();
+    } catch (error) {
+      this.owner.fault(error);
+    }
   }
 }
 

@@ -104,6 +104,10 @@ class UwsServer implements HttpServer {
     if (this.connections <= 0) this.alone?.();
   }
 
+  fault(error: unknown): void {
+    this.options.onFault?.(error);
+  }
+
   /** An exchange is over. */
   ended(): void {
     this.running -= 1;

@@ -1,0 +1,36 @@
+import type { Deadlines, Timed } from '../h1/deadlines.ts';
+import type { Wire } from '../tcp/wire.ts';
+import { STALL_TIMEOUT_MS } from './limits.ts';
+
+/** How long the client of a connection has for what it does now. */
+export abstract class Patience implements Timed {
+  deadline = Number.POSITIVE_INFINITY;
+  readonly wire: Wire;
+  readonly #deadlines: Pick<Deadlines, 'now'>;
+  /** Bytes that waited for the client when its deadline passed last. */
+  #unsent = Number.POSITIVE_INFINITY;
+
+  constructor(wire: Wire, deadlines: Pick<Deadlines, 'now'>) {
+    this.wire = wire;
+    this.#deadlines = deadlines;
+  }
+
+  abstract onDeadline(): void;
+
+  /** It has so long from now. */
+  protected grant(ms: number): void {
+    this.deadline = this.#deadlines.now() + ms;
+    this.#unsent = Number.POSITIVE_INFINITY;
+  }
+
+  /** Cuts a client off that has taken nothing since the deadline before. */
+  protected stalled(): void {
+    const { unsent } = this.wire;
+    if (unsent === 0 || unsent >= this.#unsent) {
+      this.wire.destroy();
+      return;
+    }
+    this.grant(STALL_TIMEOUT_MS);
+    this.#unsent = unsent;
+  }
+}

@@ -1,0 +1,35 @@
+/** How a connection of Troupe's own server becomes a WebSocket. */
+import type { HttpReply, UpgradeAnswer, UpgradeHandler } from '../../proto/http.ts';
+import type { Wire } from '../tcp/wire.ts';
+import type { ConnectionHouse } from './own-house.ts';
+import type { OwnRequest } from './own-request.ts';
+import { badRequest } from './reply-head.ts';
+import { switchText, upgradeProblem } from './upgrade.ts';
+
+/** Why the request cannot become a WebSocket, whoever asks. */
+export function upgradeRefusal(request: OwnRequest): HttpReply | undefined {
+  const problem = upgradeProblem((name) => request.header(name));
+  if (problem !== undefined) return problem;
+  // Bytes that follow would be taken for a body by one side and for frames by the other.
+  return request.content !== undefined || request.head.minor === 0 ? badRequest : undefined;
+}
+
+/** What the handler says; rejects with what it throws. */
+export async function askUpgrade(request: OwnRequest, handler: UpgradeHandler): Promise<UpgradeAnswer> {
+  return await handler(request);
+}
+
+/** Switches: the wire is the WebSocket's from now on. `early`: what came after the request. */
+export function switchOver(
+  { wire, request, house }: { wire: Wire; request: OwnRequest; house: ConnectionHouse },
+  { accept, watch }: Extract<UpgradeAnswer, { accept: unknown }>,
+  early: readonly Buffer[],
+): void {
+  const socket = house.socketOn(wire, accept);
+  wire.resume();
+  wire.cork();
+  wire.write(switchText((name) => request.header(name)));
+  socket.opened(watch);
+  wire.uncork();
+  for (const chunk of early) socket.onData(chunk);
+}
