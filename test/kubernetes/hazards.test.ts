@@ -140,6 +140,18 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     await engine.remove('d');
   });
 
+  test("what a container writes beside its mounts is limited to its storage_gb: the cluster's own answer", async () => {
+    await engine.create(specOf('limited', { storageGb: 3 }));
+    await engine.start('limited', []);
+    const { json } = await cluster.call('GET', pathIn('limited', '/pods'));
+    const limits = z.object({ 'ephemeral-storage': z.literal('3Gi'), memory: z.literal('128Mi') });
+    const pod = z.object({
+      spec: z.object({ containers: z.array(z.object({ resources: z.object({ limits }) })).min(1) }),
+    });
+    z.object({ items: z.tuple([pod]) }).parse(json);
+    await engine.remove('limited');
+  });
+
   test('a namespace of somebody else with the name of a container is refused, and left alone', async () => {
     const theirs = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'compute-u1-e', labels: { mine: 'yes' } } };
     await apply(pathIn('e', ''), theirs);
