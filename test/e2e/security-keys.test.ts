@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { type BrowserPage, openBrowser } from '../kit/browser.ts';
+import { type BrowserPage, openBrowser, visit } from '../kit/browser.ts';
 import { testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
 import { type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
@@ -159,18 +159,18 @@ describe('security keys in a browser', {
   });
 
   test('pages of subdomains may use it, others are kept away by the browser', async () => {
-    await browser.page.goto(pageOf('console.troupe.localhost'));
+    await visit(browser.page, pageOf('console.troupe.localhost'));
     const { options, state } = await beginLogin('ann');
     assert.equal((await finishLogin(state, await get(options))).status, 200);
     // What a container serves is no page of ours, though browsers take it for one.
-    await browser.page.goto(pageOf('abcdefghijkl.compute.troupe.localhost'));
+    await visit(browser.page, pageOf('abcdefghijkl.compute.troupe.localhost'));
     const lured = await beginLogin('ann');
     assert.equal((await finishLogin(lured.state, await get(lured.options))).status, 401);
     for (const host of ['evil-troupe.localhost', '127.0.0.1']) {
-      await browser.page.goto(pageOf(host));
+      await visit(browser.page, pageOf(host));
       await assert.rejects(get(options), /SecurityError/, host);
     }
-    await browser.page.goto(pageOf('troupe.localhost'));
+    await visit(browser.page, pageOf('troupe.localhost'));
   });
 
   test('an old one that only knows a touch does too, by its counter', async () => {

@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { WebSocketServer } from 'ws';
 import { z } from 'zod';
-import { openBrowser } from '../kit/browser.ts';
+import { openBrowser, visit } from '../kit/browser.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { skipWithout } from '../kit/require.ts';
 import { until } from '../kit/until.ts';
@@ -68,7 +68,7 @@ test('Chromium opens a page over HTTPS with its parts, uploads, and talks over a
     async () => {
       if (!(await run('() => document.readyState === "complete"'))) return false;
       if ((await run('() => window.parts')) === 30) return true;
-      await page.reload();
+      await visit(page, `${origin}/`);
       return false;
     },
     { what: 'all parts are there' },

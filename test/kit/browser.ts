@@ -32,7 +32,7 @@ export async function openBrowser(t: Cleanup, url: string, args: readonly string
   });
   t.after(() => browser.close());
   const page = await browser.newPage();
-  await page.goto(url);
+  await visit(page, url);
   const devtools: CDPSession = await page.context().newCDPSession(page);
   await devtools.send('WebAuthn.enable');
   let authenticatorId: string | undefined;
@@ -51,4 +51,16 @@ export async function openBrowser(t: Cleanup, url: string, args: readonly string
       await devtools.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified });
     },
   };
+}
+
+/** Leads `page` to `url`: again where a container's network came or went meanwhile, as a browser with a window does by itself. */
+export async function visit(page: Page, url: string): Promise<void> {
+  for (let left = 10; ; left--) {
+    try {
+      await page.goto(url);
+      return;
+    } catch (error) {
+      if (left === 0 || !String(error).includes('ERR_NETWORK_CHANGED')) throw error;
+    }
+  }
 }
