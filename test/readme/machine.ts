@@ -15,6 +15,7 @@ import { guard } from '../kit/guard.ts';
 import { projectRoot } from '../kit/project.ts';
 import { findProgram } from '../kit/require.ts';
 import type { Cleanup } from '../kit/temp.ts';
+import { until } from '../kit/until.ts';
 
 const run = promisify(execFile);
 
@@ -48,9 +49,15 @@ export async function freshMachine(t: Cleanup): Promise<FreshMachine> {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   const ended = once(child, 'close');
+  let inside = '';
   t.after(async () => {
     child.kill('SIGKILL');
     await ended;
+    // The first process of its namespace goes last, after its Docker Engine with all that ran there.
+    await until(async () => inside === '' || !existsSync(`/proc/${inside}`), {
+      what: 'the end of the machine',
+      timeoutMs: 60_000,
+    });
   });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const heard = async (word: string) => {
@@ -61,7 +68,7 @@ export async function freshMachine(t: Cleanup): Promise<FreshMachine> {
   };
   await heard('namespaces');
   const { stdout } = await run('pgrep', ['-P', String(child.pid)]);
-  const inside = stdout.trim();
+  inside = stdout.trim();
   await connect(t, name, inside, ours);
   child.stdin.write('go on\n');
   await heard('ready');

@@ -8,19 +8,27 @@ import { withSystem } from './helpers.ts';
 
 const MB = 2 ** 20;
 
+/** The least that three rounds added to the heap, bytes: what leaks grows in each, what the engine compiles and keeps only once. */
+async function growth(round: () => Promise<void>): Promise<number> {
+  const grown: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    const before = heapInUse();
+    await round();
+    grown.push(heapInUse() - before);
+    if (Math.min(...grown) < MB) break;
+  }
+  return Math.min(...grown);
+}
+
 test('a million messages leave the heap where it was', () =>
   withSystem(async (system) => {
     await manyMessages(system, 50_000);
-    const before = heapInUse();
-    await manyMessages(system, 1_000_000);
-    assert.ok(heapInUse() - before < MB, 'less than a byte a message');
+    assert.ok((await growth(() => manyMessages(system, 1_000_000))) < MB, 'less than a byte a message');
   }));
 
 test('a hundred thousand lives leave the heap where it was', () =>
   withSystem(async (system) => {
     await manyLives(system, 5000);
-    const before = heapInUse();
-    await manyLives(system, 100_000);
-    assert.ok(heapInUse() - before < MB, 'less than ten bytes a life');
+    assert.ok((await growth(() => manyLives(system, 100_000))) < MB, 'less than ten bytes a life');
     assert.equal(stats(system).kinds.actor?.alive, 0);
   }));
