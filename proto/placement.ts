@@ -5,9 +5,10 @@
 
 /**
  * The version of the format of messages between nodes. It rises with a change that a node of the version before could not read; additions that
- * may be absent do not change it (docs/operations.md, upgrades). 1: in clear; 2: sealed with a key of JWT_SECRET (docs/messaging.md).
+ * may be absent do not change it (docs/operations.md, upgrades). 1: in clear; 2: sealed with a key of JWT_SECRET (docs/messaging.md); 3: with
+ * another cipher.
  */
-export const NODE_FORMAT = 2;
+export const NODE_FORMAT = 3;
 
 /** One process of the cluster. `id` is new with each start of a process. */
 export interface NodeInfo {

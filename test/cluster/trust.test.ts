@@ -40,7 +40,7 @@ test('calls between processes: nobody else reads passwords and tokens, makes a c
     secrets.push(z.string().parse(made.json.token));
   }
   secrets.push(token);
-  const asks = () => heard.filter(({ subject, data }) => /^node\..+\.ask$/.test(subject) && data[0] === 1);
+  const asks = () => heard.filter(({ subject, data }) => /^node\..+\.ask$/.test(subject) && data[0] === 3);
   assert.ok(asks().length >= 2, 'calls crossed');
   for (const { data, subject } of heard)
     for (const secret of secrets)

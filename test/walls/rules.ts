@@ -43,6 +43,7 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^undici$/, folders: ['transports'] },
   { library: /^ssh2$/, folders: ['transports/ssh'] },
   { library: /^(@nats-io\/.*|nats)$/, folders: ['transports/bus'] },
+  { library: /^libsodium$/, folders: ['transports/bus'] },
   { library: /^acme-client$/, folders: ['transports/acme'] },
   { library: /^@kubernetes\/client-node$/, folders: ['transports/kubernetes'] },
   { library: /^systeminformation$/, folders: ['transports/host'] },

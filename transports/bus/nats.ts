@@ -28,6 +28,7 @@ import { NatsPublisher } from './nats-publisher.ts';
 import { NatsRequests } from './nats-requests.ts';
 import { type NatsDelivery, NatsSource } from './nats-source.ts';
 import { Refusals } from './refusals.ts';
+import { loadSodium } from './sodium-frames.ts';
 import { checkPattern, checkSubject } from './subjects.ts';
 
 export type { NatsAddress } from './nats-link.ts';
@@ -94,6 +95,9 @@ class NatsBusOnLink implements NatsBus {
     this.#link = new NatsLink(options.address, options.name, options.log);
     this.#envelopes = new Envelopes(options.secret, options.clock ?? { now: Date.now });
     this.#refusals = new Refusals(options.log);
+    loadSodium().catch((error: unknown) =>
+      options.log.warn({ error: messageOf(error) }, 'messages are sealed the slow way'),
+    );
     this.#requests = new NatsRequests(this.#link, this.#envelopes, this.#refusals);
     this.#admin = new NatsAdmin(this.#link, options.log, options.replicas);
     this.#publisher = new NatsPublisher({
