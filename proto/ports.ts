@@ -287,7 +287,8 @@ export interface Engine {
    * `unavailable` when it may work later or `signal` aborted.
    */
   ensureImage(image: string, options: EnsureImageOptions): Promise<void>;
-  create(spec: ContainerSpec): Promise<void>;
+  /** `fence` throws once another node may look after the container: asked before what removes anything, and `create` rejects with that. */
+  create(spec: ContainerSpec, fence?: () => void): Promise<void>;
   /** Writes `authorizedKeys` into the container, then starts it. */
   start(id: string, authorizedKeys: readonly string[]): Promise<void>;
   /**

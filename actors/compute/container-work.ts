@@ -58,15 +58,19 @@ type OwnEngine = Pick<
  * process that was frozen must find out before it goes on with what it was about to do.
  */
 function ownEngine({ engine, home }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
+  const fence = () => {
+    if (home.lease(COMPUTE_CONTAINER, id).epoch !== lease.epoch)
+      throw new PlacementError('fenced', `container ${id} was with another node meanwhile`);
+  };
   const ours = <A extends unknown[], R>(change: (...args: A) => Promise<R>) => {
     return async (...args: A): Promise<R> => {
-      if (home.lease(COMPUTE_CONTAINER, id).epoch !== lease.epoch)
-        throw new PlacementError('fenced', `container ${id} was with another node meanwhile`);
+      fence();
       return change.apply(engine, args);
     };
   };
   return {
-    create: ours(engine.create),
+    // It may copy for half an hour before it removes what it copied.
+    create: ours((spec) => engine.create(spec, fence)),
     start: ours(engine.start),
     stop: ours(engine.stop),
     remove: ours(engine.remove),

@@ -287,6 +287,8 @@ test('X02: work of a node that was frozen does not reach the engine when it goes
   await until(() => awake(b, 'compute/container') === 0, { what: 'B lets go' });
   await reaches(c, owner, id, 'stopped');
   assert.equal(starts(), 1);
+  // What was under way in the engine asked once more before it changed anything.
+  assert.ok(engine.calls.includes(`fenced ${id}`));
   assert.equal((await engine.inspect(id))?.phase, 'exited');
   assert.equal((await containerById(db, id))?.status, 'stopped');
 });

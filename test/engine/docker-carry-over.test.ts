@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
+import { PlacementError } from '../../proto/placement.ts';
 import type { ContainerSpec } from '../../proto/ports.ts';
 import { type CallOptions, DockerClient, type StreamOptions } from '../../transports/docker/client.ts';
 import { Containers } from '../../transports/docker/containers.ts';
+import { DockerReplyError } from '../../transports/docker/errors.ts';
 import { namingOf } from '../../transports/docker/naming.ts';
 import { ContainerNetworks } from '../../transports/docker/network.ts';
 import { defaultSubnetPool, parsePool } from '../../transports/docker/subnets.ts';
@@ -39,6 +41,32 @@ class DyingClient extends DockerClient {
     const result = await work();
     if (method !== 'GET') this.left -= 1;
     return result;
+  }
+}
+
+/** A client that notes the changes it is asked for by whom the container was taken from. */
+class WatchedClient extends DockerClient {
+  readonly late: string[] = [];
+  isLost = false;
+  override async call(method: string, path: string, options?: CallOptions): Promise<Buffer> {
+    this.#look(method, path);
+    return super.call(method, path, options);
+  }
+  override async stream(method: string, path: string, options?: StreamOptions) {
+    this.#look(method, path);
+    return super.stream(method, path, options);
+  }
+  #look(method: string, path: string): void {
+    if (method !== 'GET' && this.isLost) this.late.push(`${method} ${path}`);
+  }
+}
+
+/** A client of a Docker that starts no container, and says why. */
+class FailingClient extends DockerClient {
+  reason = '';
+  override async call(method: string, path: string, options?: CallOptions): Promise<Buffer> {
+    if (/^\/containers\/[^/]+\/start$/.test(path)) throw new DockerReplyError(500, this.reason);
+    return super.call(method, path, options);
   }
 }
 
@@ -158,6 +186,91 @@ describe('a docker container whose mount paths change', { skip: dockerSkip() }, 
       assert.equal(await under.engine.inspect(id), undefined);
       assert.equal(await volumesOf(id), 0, `volumes left after ${changes}`);
       assert.deepEqual(await imagesOf(id), [], `images left after ${changes}`);
+    }
+  });
+
+  it('is let be by an owner that lost it to another node on the way, who goes on from what is there', async () => {
+    const naming = namingOf(under.installation);
+    const client = new WatchedClient(under.host);
+    const networks = new ContainerNetworks(under.client, naming, parsePool(defaultSubnetPool));
+    const frozen = new Containers({ client, naming, networks, baseImage: under.image });
+    let reached = 0;
+    for (let asked = 1; reached === 0; asked++) {
+      const id = `fenced${asked}`;
+      await runs(spec(id, ['/root']));
+      await says(id, 'echo 1 >/root/f; echo 2 >/opt-f');
+      await under.engine.stop(id, 0);
+      let left = asked;
+      client.isLost = false;
+      const fence = () => {
+        client.isLost = left === 0;
+        if (left === 0) throw new PlacementError('fenced', 'another node has it');
+        left -= 1;
+      };
+      await frozen.create(spec(id, ['/srv']), fence).then(
+        () => {
+          reached = asked;
+        },
+        (error: unknown) => assert.ok(error instanceof PlacementError, String(error)),
+      );
+      await runs(spec(id, ['/srv']));
+      assert.equal(await says(id, 'cat /root/f /opt-f'), '1\n2', `asked ${asked} times`);
+      await under.engine.remove(id);
+    }
+    client.close();
+    // Before each change of the engine, not once; the last removes the dropped volume.
+    assert.ok(reached > 5, `${reached}`);
+    assert.deepEqual(client.late, []);
+  });
+
+  it('is not removed when its first start after that fails', async () => {
+    await runs(spec('failing', ['/root']));
+    await says('failing', 'echo 1 >/root/f; echo 2 >/opt-f');
+    await under.engine.stop('failing', 0);
+    const naming = namingOf(under.installation);
+    const client = new FailingClient(under.host);
+    const networks = new ContainerNetworks(client, naming, parsePool(defaultSubnetPool));
+    const failing = new Containers({ client, naming, networks, baseImage: under.image });
+    await failing.create(spec('failing', ['/srv']));
+    const { Id } = await view('failing');
+    for (const reason of ['driver failed programming external connectivity', 'task 1 already exists']) {
+      client.reason = reason;
+      await assert.rejects(failing.start('failing', []), new RegExp(reason));
+      assert.equal((await view('failing')).Id, Id);
+    }
+    client.close();
+    await runs(spec('failing', ['/srv']));
+    assert.equal(await says('failing', 'cat /root/f /opt-f'), '1\n2');
+    await under.engine.remove('failing');
+  });
+
+  it('keeps what is at a dropped path that is itself a volume of the image, and does not bring back what was deleted there', async () => {
+    await under.engine.create(spec('plain', []));
+    await under.engine.start('plain', []);
+    await says('plain', 'mkdir /db; echo 0 >/db/of-the-image');
+    const { Id } = await view('plain');
+    const repo = `troupe/volume-${under.installation}`;
+    await under.client.call('POST', '/commit', {
+      query: { container: Id, repo, tag: '1', changes: 'VOLUME /db' },
+      body: {},
+    });
+    try {
+      const image = `${repo}:1`;
+      await runs(spec('dropped', ['/db', '/root'], image));
+      assert.equal(await says('dropped', 'cat /db/of-the-image'), '0');
+      await says('dropped', 'rm /db/of-the-image; echo 1 >/db/a; echo 2 >/root/b');
+      await under.engine.stop('dropped', 0);
+      await runs(spec('dropped', ['/root'], image));
+      assert.equal(await says('dropped', 'ls -1 /db; cat /db/a /root/b'), 'a\n1\n2');
+      // And once more, now that it is in the image's own volume.
+      await says('dropped', 'rm /db/a; echo 3 >/db/c');
+      await under.engine.stop('dropped', 0);
+      await runs(spec('dropped', ['/srv'], image));
+      assert.equal(await says('dropped', 'ls -1 /db; cat /db/c /root/b'), 'c\n3\n2');
+    } finally {
+      await under.engine.remove('dropped');
+      await under.engine.remove('plain');
+      await under.client.call('DELETE', `/images/${repo}:1`);
     }
   });
 

@@ -187,8 +187,14 @@ export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
       if (present.has(full) && (!imageOptions.always || full === baseFull)) return;
       await pull(full, imageOptions);
     },
-    create: async (spec) => {
+    create: async (spec, fence = () => {}) => {
       await begin('create', spec.id);
+      try {
+        fence();
+      } catch (error) {
+        calls.push(`fenced ${spec.id}`);
+        throw error;
+      }
       const paths = checkedMountPaths(spec.mountPaths);
       const { full } = parseImageReference(spec.image);
       const content = present.get(full);

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { type ContainerSpec, EngineError } from '../../proto/ports.ts';
-import type { DockerClient } from './client.ts';
 import { type ContainerView, containerView } from './container-view.ts';
 import { isReply } from './errors.ts';
+import type { Calls } from './fenced-client.ts';
 import { checkedMountPaths, keysFolder, labels, type Naming } from './naming.ts';
 import { tar } from './tar.ts';
 
@@ -15,12 +15,13 @@ const created = z.object({ Id: z.string() });
 
 /** A stopped container that is to be made anew with other mount paths. */
 export interface CarryOver {
-  readonly client: DockerClient;
+  /** Makes no change once another node may look after the container (`fencedClient`); nor does `remove`. */
+  readonly client: Calls;
   readonly naming: Naming;
   readonly old: ContainerView;
   readonly spec: ContainerSpec;
-  /** What the new one is created with. */
-  readonly body: object;
+  /** What the new one is created with; of the paths given, volumes begin empty. */
+  readonly body: (bare: readonly string[]) => object;
   /** Whether it is of the same image: if not, what it has outside its mount paths goes with the old image. */
   readonly sameImage: boolean;
   readonly remove: (dockerId: string) => Promise<void>;
@@ -52,18 +53,27 @@ export async function carryOver(work: CarryOver): Promise<void> {
     before.others,
     before.own.filter((path) => paths.includes(path)),
   );
+  const dropped = before.own.filter((path) => !paths.includes(path));
+  // What the image has there was hidden by the volume: some of it may have been deleted since. All there is comes from the old one.
+  const hidden = [...before.others, ...dropped];
+  const bare = work.sameImage
+    ? [
+        ...added.filter((path) => hidden.some((one) => path === one || path.startsWith(`${one}/`))),
+        ...before.others.filter((path) => !paths.includes(path)),
+        ...dropped.filter((path) => old.Config.Volumes?.[path] !== undefined),
+      ]
+    : [];
   const overlaid = await prepareVolumes(work, own, added);
   const { Id } = await client.json('POST', '/containers/create', created, {
     query: { name: next },
     body: {
-      ...work.body,
+      ...work.body(bare),
       ...(origin === undefined ? {} : { Image: origin.image }),
       Labels: { ...own, ...origin?.labels, [labels.filledFrom]: filledFrom },
     },
     timeoutMs: copyMs,
   });
   if (work.sameImage) {
-    const dropped = before.own.filter((path) => !paths.includes(path));
     const mounted = new Set((await viewOf(client, next))?.Mounts.map(({ Destination }) => Destination));
     for (const path of outermost([...dropped, ...before.others])) {
       const isAlone = dropped.includes(path) && ![...paths, ...before.others].some((one) => one.startsWith(`${path}/`));
@@ -101,7 +111,7 @@ async function finish({ client, naming, old, spec, remove }: CarryOver, made: Co
 }
 
 /** Gives a container that counts the name it should have, when a platform was killed before it could. */
-export async function takeName(client: DockerClient, naming: Naming, id: string, view: ContainerView): Promise<void> {
+export async function takeName(client: Calls, naming: Naming, id: string, view: ContainerView): Promise<void> {
   const { whole } = namesOf(naming, id);
   if (view.Name !== `/${whole}`) return;
   const name = naming.container(id);
@@ -126,7 +136,7 @@ async function present<T>(call: Promise<T>): Promise<T | undefined> {
   }
 }
 
-const viewOf = (client: DockerClient, name: string): Promise<ContainerView | undefined> =>
+const viewOf = (client: Calls, name: string): Promise<ContainerView | undefined> =>
   present(client.json('GET', `/containers/${name}/json`, containerView));
 
 /** Where a container's own volumes are mounted, and those that its image asked for. */
@@ -212,7 +222,7 @@ async function prepareVolumes(
 }
 
 /** Copies a folder from one container into another, over what is there. What the first does not have is not copied. */
-async function copyPath(client: DockerClient, from: string, to: string, path: string): Promise<void> {
+async function copyPath(client: Calls, from: string, to: string, path: string): Promise<void> {
   const archive = await present(
     client.stream('GET', `/containers/${from}/archive`, { query: { path }, headTimeoutMs: 60_000 }),
   );
@@ -227,7 +237,7 @@ async function copyPath(client: DockerClient, from: string, to: string, path: st
 }
 
 /** Empties a folder by putting a file in its place, which the folder that follows replaces. */
-async function clearFolder(client: DockerClient, container: string, path: string): Promise<void> {
+async function clearFolder(client: Calls, container: string, path: string): Promise<void> {
   await client.call('PUT', `/containers/${container}/archive`, {
     query: { path: '/' },
     raw: tar([{ kind: 'file', path: path.slice(1), mode: 0o644, data: new Uint8Array() }]),
@@ -237,7 +247,7 @@ async function clearFolder(client: DockerClient, container: string, path: string
 }
 
 /** Removes the images that a container's files were carried over in, once the container is gone. */
-export async function removeCarried(client: DockerClient, naming: Naming, id: string): Promise<void> {
+export async function removeCarried(client: Calls, naming: Naming, id: string): Promise<void> {
   const images = await client.json('GET', '/images/json', imageList, { query: { filters: naming.filters(id) } });
   const own = carriedImage(naming, id);
   for (const { Id, RepoTags } of images) {

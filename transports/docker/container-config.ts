@@ -57,16 +57,23 @@ export function limitsOf(spec: ContainerSpec, machineCpus: number): DockerLimits
 
 /**
  * The body of `POST /containers/create` for `spec`. Never restarted by Docker: the platform decides. Throws EngineError `refused` or
- * `image_not_found` for mount paths and images that cannot be.
+ * `image_not_found` for mount paths and images that cannot be. Of `bare`, the volumes at mount paths and those that the image asks for begin
+ * empty.
  */
-export function containerConfig(spec: ContainerSpec, naming: Naming, machineCpus: number): object {
+export function containerConfig(
+  spec: ContainerSpec,
+  naming: Naming,
+  machineCpus: number,
+  bare: readonly string[] = [],
+): object {
+  const paths = checkedMountPaths(spec.mountPaths);
   const own = { [labels.installation]: naming.installation, [labels.container]: spec.id, [labels.user]: spec.userId };
   const volume = (path: string): object => ({
     Type: 'volume',
     Source: naming.volume(spec.id, path),
     Target: path,
     // NoCopy false: Docker fills a new volume with what the image has at the path.
-    VolumeOptions: { NoCopy: false, Labels: { ...own, [labels.path]: path } },
+    VolumeOptions: { NoCopy: bare.includes(path), Labels: { ...own, [labels.path]: path } },
   });
   return {
     Image: parseImageReference(spec.image).full,
@@ -91,7 +98,10 @@ export function containerConfig(spec: ContainerSpec, naming: Naming, machineCpus
       OomScoreAdj: oomScore,
       LogConfig: { Type: 'json-file', Config: logLimits },
       Mounts: [
-        ...checkedMountPaths(spec.mountPaths).map(volume),
+        ...paths.map(volume),
+        ...bare
+          .filter((path) => !paths.includes(path))
+          .map((Target) => ({ Type: 'volume', Target, VolumeOptions: { NoCopy: true } })),
         // Not even the container's root can write there: it would need the right to mount.
         { ...volume(keysFolder), ReadOnly: true },
       ],

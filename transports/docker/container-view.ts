@@ -22,6 +22,8 @@ export const containerView = z.object({
     Image: z.string().default(''),
     Tty: z.boolean().default(false),
     Labels: z.record(z.string(), z.string()).nullable().default(null),
+    /** Paths of the volumes that its image asks for. */
+    Volumes: z.record(z.string(), z.unknown()).nullable().default(null),
   }),
   HostConfig: z.object({
     NanoCpus: z.number().default(0),

@@ -6,6 +6,7 @@ import type { DockerClient } from './client.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
 import { type ContainerView, containerView, foundAs, foundIn, listedContainer, stateOf } from './container-view.ts';
 import { isReply } from './errors.ts';
+import { fencedClient } from './fenced-client.ts';
 import type { HostFirewall } from './firewall.ts';
 import { parseImageReference } from './image-reference.ts';
 import { removeHelpers, writeAuthorizedKeys } from './keys.ts';
@@ -60,22 +61,23 @@ export class Containers {
 
   /**
    * Makes the container. One that exists is adopted, with the limits of `spec`; a stopped one with another image is made anew around the
-   * same volumes, one with other mount paths with all its files.
+   * same volumes, one with other mount paths with all its files. `fence` as in `Engine.create`.
    */
-  async create(spec: ContainerSpec): Promise<void> {
+  async create(spec: ContainerSpec, fence: () => void = () => {}): Promise<void> {
     // Work that was given up goes on in Docker: what it makes is looked at when it is done.
     while (this.#carrying.has(spec.id)) await this.#carrying.get(spec.id)?.catch(() => undefined);
     this.#creating.add(spec.id);
     try {
-      await this.#create(spec);
+      await this.#create(spec, fence);
     } finally {
       this.#creating.delete(spec.id);
     }
   }
 
-  async #create(spec: ContainerSpec): Promise<void> {
+  async #create(spec: ContainerSpec, fence: () => void): Promise<void> {
     const cpus = await this.#cpus();
-    const body = containerConfig(spec, this.#naming, cpus);
+    const body = (bare: readonly string[] = []) => containerConfig(spec, this.#naming, cpus, bare);
+    body();
     await this.#networks.ensure(spec.id);
     for (let tries = 1; ; tries += 1) {
       const present = await this.find(spec.id);
@@ -89,20 +91,20 @@ export class Containers {
           return this.#updateLimits(present, spec, cpus);
         }
         if (!sameMounts) {
-          const [client, naming] = [this.#client, this.#naming];
-          const remove = (dockerId: string) => this.#removeContainer(dockerId);
+          const [client, naming] = [fencedClient(this.#client, fence), this.#naming];
+          const remove = (dockerId: string) => this.#removeContainer(dockerId, fence);
           const carrying = carryOver({ client, naming, old: present, spec, body, sameImage, remove });
           this.#carrying.set(spec.id, carrying);
           await carrying.finally(() => this.#carrying.delete(spec.id));
           // What was made before somebody was killed may be of an earlier wish.
           continue;
         }
-        await this.#removeContainer(present.Id);
+        await this.#removeContainer(present.Id, fence);
       } else await this.#mustHaveData(spec);
       try {
         await this.#client.call('POST', '/containers/create', {
           query: { name: this.#naming.container(spec.id) },
-          body,
+          body: body(),
         });
         return;
       } catch (error) {
@@ -394,8 +396,9 @@ export class Containers {
     await this.#client.call('POST', `/containers/${view.Id}/update`, { body: limits });
   }
 
-  async #removeContainer(dockerId: string): Promise<void> {
+  async #removeContainer(dockerId: string, fence: () => void = () => {}): Promise<void> {
     for (let tries = 1; ; tries += 1) {
+      fence();
       try {
         // v: volumes without a name, which the image asked for and nobody kept.
         await this.#client.call('DELETE', `/containers/${dockerId}`, {

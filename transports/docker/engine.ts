@@ -96,7 +96,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       return `${podman ? 'Podman' : 'Docker Engine'} ${answer.Version} (API ${answer.ApiVersion})`;
     },
     ensureImage: (image, imageOptions) => images.ensure(image, imageOptions),
-    create: (spec) => containers.create(spec),
+    create: (spec, fence) => containers.create(spec, fence),
     start: async (id, authorizedKeys) => {
       await containers.start(id, authorizedKeys);
       // So that there is a sample by the time somebody asks.
