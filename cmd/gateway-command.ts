@@ -2,6 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type NewRoute, routesFileSchema } from '../proto/routes.ts';
+import { hostsOfOthers } from '../proto/service-paths.ts';
 import { voucher, vouchReader } from '../proto/vouch.ts';
 import { databaseClock } from '../storage/clock.ts';
 import { type Db, openDb } from '../storage/db.ts';
@@ -127,7 +128,10 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     });
     const isVouched = vouchReader(jwtSecret, sharedClock);
     const network = await openNetworkApi({
-      clientAddress: clientAddress({ isVouched, isTrusted: proxies?.isTrusted, log }),
+      clientAddress: clientAddress({
+        ...{ isVouched, isTrusted: proxies?.isTrusted, log },
+        hostsOfOthers: hostsOfOthers('net', domain),
+      }),
       ...{ system, db, log, environment, domain, installation, encryptionKey, ...callers },
       ...{ clock, port: options.netPort, onReply: onReply('network') },
       pages: (service) => servicePages(service, processRegistry, environment),

@@ -7,6 +7,7 @@ import type { AnyEndpoint } from '../proto/endpoint.ts';
 import type { UpstreamAddress } from '../proto/gateway.ts';
 import type { ContainerState, Engine, Log } from '../proto/ports.ts';
 import type { NewRoute, StaticRoute } from '../proto/routes.ts';
+import { prefixOf } from '../proto/service-paths.ts';
 import type { Vouch } from '../proto/vouch.ts';
 import { computeNews } from '../storage/compute/news.ts';
 import type { Db } from '../storage/db.ts';
@@ -267,13 +268,6 @@ export function serviceRoutes(domain: string, services: readonly RoutedService[]
       ...[...prefixes].map((path_prefix) => ({ ...common, host: domain, path_prefix })),
     ];
   });
-}
-
-/** The first two segments of a path, as far as they are fixed: `/api/tokens` of `/api/tokens/{id}`. */
-function prefixOf(path: string): string {
-  const segments = path.split('/').slice(1, 3);
-  const variable = segments.findIndex((segment) => segment.startsWith('{'));
-  return `/${(variable < 0 ? segments : segments.slice(0, variable)).join('/')}`;
 }
 
 /** Writes them down for all gateways: as those of the node `id`, which count while it lives, and for whoever lists them. */

@@ -80,7 +80,7 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
     ...(options.lookMs === undefined ? {} : { lookMs: options.lookMs }),
   });
   const isOwnPage = dashboardPages(domain);
-  const { onRequest, onUpgrade } = api({
+  const { onRequest, onUpgrade, onFault } = api({
     ...{ service, authenticate, streams, domain, log, plainText },
     pages: options.pages(service),
     cookie: { name: 'token', isOwnPage },
@@ -89,7 +89,7 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
     ...(options.clientAddress === undefined ? {} : { clientAddress: options.clientAddress }),
   });
   const server = await listen(
-    { host: NETWORK_HOST, port, onRequest: withCors(onRequest, isOwnPage), onUpgrade },
+    { host: NETWORK_HOST, port, onRequest: withCors(onRequest, isOwnPage), onUpgrade, onFault },
     environment.HTTP_ADAPTER,
     (line) => log.warn({}, line),
   );

@@ -16,6 +16,7 @@ import { NOTIFICATIONS_STREAM } from '../proto/notification.ts';
 import type { Clock, Engine, Log } from '../proto/ports.ts';
 import { addressOf as targetAddress } from '../proto/routes.ts';
 import type { Service } from '../proto/service.ts';
+import { hostsOfOthers, type ServiceName } from '../proto/service-paths.ts';
 import { sshHost } from '../proto/ssh-gateway.ts';
 import { voucher, vouchReader } from '../proto/vouch.ts';
 import { databaseClock } from '../storage/clock.ts';
@@ -227,7 +228,11 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await membership.join();
 
     const isVouched = vouchReader(secrets.jwtSecret, sharedClock);
-    const addressOf = clientAddress({ isVouched, isTrusted: options.proxies?.isTrusted, log });
+    const addressOf = (name: ServiceName) =>
+      clientAddress({
+        ...{ isVouched, isTrusted: options.proxies?.isTrusted, log },
+        hostsOfOthers: hostsOfOthers(name, options.domain),
+      });
     const metrics = processMetrics(system);
     options.onMetrics?.(metrics.registry);
     notifyMetrics(metrics.registry, numbers);
@@ -249,7 +254,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       },
     });
     teardown.add('sources of metrics', () => monitor.close());
-    const serve = async (bare: Service, port: number): Promise<HttpServer> => {
+    const serve = async (name: Exclude<ServiceName, 'net'>, bare: Service): Promise<HttpServer> => {
       // Metrics go on without the broker.
       const service = bare === monitor.service ? bare : withBusHealth(bare, busProblem);
       const handlers = api({
@@ -260,28 +265,30 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         pages: servicePages(service, metrics.registry, environment),
         domain: options.domain,
         log,
-        clientAddress: addressOf,
+        clientAddress: addressOf(name),
         onReply: metrics.onReply(service.name),
       });
-      const server = await listen({ host: options.host, port, ...handlers }, environment.HTTP_ADAPTER, (line) =>
-        log.warn({}, line),
+      const server = await listen(
+        { host: options.host, port: options.ports[name], ...handlers },
+        environment.HTTP_ADAPTER,
+        (line) => log.warn({}, line),
       );
       teardown.add(`${service.name} listener`, () => server.close(DRAIN_MS));
       running.push({ service, target: `${urlHost(options.host)}:${server.port}` });
       return server;
     };
     const listeners = {
-      auth: await serve(withOperations(auth, system), options.ports.auth),
-      compute: await serve(compute, options.ports.compute),
-      monitor: await serve(monitor.service, options.ports.monitor),
-      notify: await serve(notify, options.ports.notify),
+      auth: await serve('auth', withOperations(auth, system)),
+      compute: await serve('compute', compute),
+      monitor: await serve('monitor', monitor.service),
+      notify: await serve('notify', notify),
     };
     teardown.add('streams of the monitor', async () => monitor.service.drain());
 
     const { domain, host } = options;
     const network = await openNetworkApi({
       ...{ system, db, log, clock, environment, domain, installation, authenticate, streams, changes },
-      ...{ encryptionKey: secrets.encryptionKey, port: options.ports.net, clientAddress: addressOf },
+      ...{ encryptionKey: secrets.encryptionKey, port: options.ports.net, clientAddress: addressOf('net') },
       pages: (service) => servicePages(service, metrics.registry, environment),
       onReply: metrics.onReply('network'),
     });

@@ -3,6 +3,7 @@ import { noteUse, startLastUse } from '../actors/auth/last-use.ts';
 import type { Home } from '../actors/home.ts';
 import { type Bus, BusError, type Clock, EngineError, type Log } from '../proto/ports.ts';
 import type { Service } from '../proto/service.ts';
+import { hostsOfOthers } from '../proto/service-paths.ts';
 import type { SharedSecret } from '../proto/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../proto/tokens.ts';
 import { vouchReader } from '../proto/vouch.ts';
@@ -136,6 +137,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
       ...{ pages: servicePages(service, metrics.registry, environment), onReply: metrics.onReply(service.name) },
       clientAddress: clientAddress({
         isVouched: vouchReader(jwtSecret, sharedClock),
+        hostsOfOthers: hostsOfOthers(name, domain),
         ...{ isTrusted: proxies?.isTrusted, log },
       }),
     });

@@ -1,5 +1,5 @@
 /**
- * How a gateway of the platform shows a service that it may speak for a client: a code over the request and the client's address, by a key that is
+ * How a gateway of the platform shows a service that it may speak for a client: a code over the request, the host that was asked for and the client's address, by a key that is
  * derived from JWT_SECRET. It is good for that request of that client for two minutes, so whoever sees one can speak for nobody else.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
@@ -9,6 +9,8 @@ import { derivedKeyring, type SharedSecret } from './shared-secret.ts';
 /** What a gateway vouches for. */
 export interface VouchedRequest {
   readonly method: string;
+  /** Host and port that the client asked for, as in X-Forwarded-Host. */
+  readonly host: string;
   /** Path and query as the service is asked. */
   readonly target: string;
   /** The client's. */
@@ -48,9 +50,12 @@ export function vouchReader(secret: SharedSecret, clock: Clock): IsVouched {
   };
 }
 
-function codeOf(key: KeyObject, time: string, { method, target, address }: VouchedRequest): Buffer {
+function codeOf(key: KeyObject, time: string, { method, host, target, address }: VouchedRequest): Buffer {
   // A query without anything in it is none to those who read it.
   const asked = target.indexOf('?') === target.length - 1 ? target.slice(0, -1) : target;
   // None of them has a line break.
-  return createHmac('sha256', key).update(`${time}\n${address}\n${method}\n${asked}`).digest().subarray(0, CODE_BYTES);
+  return createHmac('sha256', key)
+    .update(`${time}\n${address}\n${method}\n${host}\n${asked}`)
+    .digest()
+    .subarray(0, CODE_BYTES);
 }

@@ -6,7 +6,8 @@ import { LRUCache } from 'lru-cache';
 import type { MappedHost } from '../../proto/certificates.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest, UpstreamAddress } from '../../proto/gateway.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
-import { pathOf, type RouteMatch, type RouteTable, strippedTarget } from '../../proto/routes.ts';
+import { pathOf, type RouteMatch, type RouteTable, type StaticRoute, strippedTarget } from '../../proto/routes.ts';
+import { isServicePath, SERVICE_NAMES, serviceHost } from '../../proto/service-paths.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { landingPage } from './landing.ts';
 
@@ -17,9 +18,6 @@ const CACHE_SIZE = 100;
 export const NOT_RUNNING: ProxyDecision = {
   reply: { status: 503, headers: [['Retry-After', '5']], body: 'The container is not running.\n' },
 };
-
-/** As in their hosts (interface section 7). */
-const SERVICE_NAMES = ['auth', 'compute', 'net', 'monitor', 'notify'];
 
 /** What is known at one moment. */
 export interface Picture {
@@ -49,7 +47,7 @@ export class Routing {
     this.#onPicture = onPicture;
     this.#deps = deps;
     this.#domain = deps.domain;
-    this.#serviceHosts = new Set([deps.domain, ...SERVICE_NAMES.map((name) => `${name}.${deps.domain}`)]);
+    this.#serviceHosts = new Set([deps.domain, ...SERVICE_NAMES.map((name) => serviceHost(name, deps.domain))]);
     this.#containerSuffix = `.compute.${deps.domain}`;
   }
 
@@ -83,7 +81,7 @@ export class Routing {
           forward: match.address,
           target: strippedTarget(match.route, target),
           ...(match.route.managed === true ? { isService: true } : {}),
-          ...(this.#serviceHosts.has(host) ? { isVouched: true } : {}),
+          ...(this.#isService(match.route, host, target) ? { isVouched: true } : {}),
         };
     }
     const mapped = this.#mappedHost(host, port);
@@ -95,6 +93,15 @@ export class Routing {
     if (fallback !== undefined) return { forward: fallback, target };
     if (host === this.#domain && isEncrypted && isLanding(request)) return { reply: this.#landing(hostPort) };
     return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
+  }
+
+  /**
+   * Whether a service of the platform answers: at the platform's own routes, and where an operator leads its paths to one that runs alone. A
+   * backend of an operator's that stands beside them gets no word, nor who is asked for another path than the client asked for.
+   */
+  #isService(route: StaticRoute, host: string, target: string): boolean {
+    if (!this.#serviceHosts.has(host)) return false;
+    return route.managed === true || (!route.strip_prefix && isServicePath(pathOf(target)));
   }
 
   #landing(hostPort: number | undefined): ProxyReply {

@@ -8,6 +8,7 @@ import { openSecrets } from '../../cmd/data-dir.ts';
 import { startPlatform } from '../../cmd/platform.ts';
 import { proxiesOf } from '../../cmd/proxies.ts';
 import { GATEWAY_FIELD } from '../../proto/gateway.ts';
+import { hostsOfOthers } from '../../proto/service-paths.ts';
 import { voucher, vouchReader } from '../../proto/vouch.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { parseTrusted } from '../../transports/tcp/trusted.ts';
@@ -125,15 +126,21 @@ test('an address is believed by whoever knows the secret of the gateway, or come
   const secret = 'what this platform shares: 32 bytes or more';
   const warnings: string[] = [];
   const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };
-  const of = clientAddress({ isVouched: vouchReader(secret, clock), isTrusted, log });
+  const of = clientAddress({
+    ...{ isVouched: vouchReader(secret, clock), isTrusted, log },
+    hostsOfOthers: hostsOfOthers('auth', 'cloud.test'),
+  });
   const from = (remoteAddress: string, headers: Record<string, string>) =>
     of({
       ...{ method: 'POST', path: '/api/login', query: 'a=%20b', remoteAddress, signal: new AbortController().signal },
       header: (name) => headers[name],
       body: () => Promise.resolve(new Uint8Array(0)),
     });
-  const request = { method: 'POST', target: '/api/login?a=%20b', address: '203.0.113.9' };
-  const saying = (word: string, address = '203.0.113.9') => ({ 'x-troupe-gateway': word, 'x-forwarded-for': address });
+  const host = 'auth.cloud.test:8443';
+  const request = { method: 'POST', host, target: '/api/login?a=%20b', address: '203.0.113.9' };
+  const saying = (word: string, address = '203.0.113.9', forwardedHost = host) => ({
+    ...{ 'x-troupe-gateway': word, 'x-forwarded-for': address, 'x-forwarded-host': forwardedHost },
+  });
   const vouch = voucher(secret, clock);
   const word = vouch(request);
   const vouched = { 'x-troupe-gateway': word };
@@ -145,6 +152,14 @@ test('an address is believed by whoever knows the secret of the gateway, or come
   assert.equal(from('192.0.2.1', saying(word, '203.0.113.10')), '192.0.2.1');
   assert.equal(from('192.0.2.1', saying(vouch({ ...request, target: '/api/login' }))), '192.0.2.1');
   assert.equal(from('192.0.2.1', saying(vouch({ ...request, method: 'GET' }))), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(word, '203.0.113.9', 'cloud.test')), '192.0.2.1');
+  // Nor one that was given to another service.
+  for (const other of ['compute.cloud.test', 'net.cloud.test:443', 'cloud.test'])
+    assert.equal(
+      from('192.0.2.1', saying(vouch({ ...request, host: other }), '203.0.113.9', other)),
+      other === 'cloud.test' ? '203.0.113.9' : '192.0.2.1',
+      other,
+    );
   assert.equal(from('192.0.2.1', saying(voucher(`${secret}?`, clock)(request))), '192.0.2.1');
   assert.equal(from('192.0.2.1', saying(`${word}A`)), '192.0.2.1');
   assert.equal(from('192.0.2.1', saying(word.replace(/\.[^.]*\./, '.zzzz.'))), '192.0.2.1');

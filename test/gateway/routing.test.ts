@@ -41,12 +41,10 @@ describe('a request', () => {
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/x?y', encrypted)), {
       forward: { host: 'auth', port: 7001 },
       target: '/x?y',
-      isVouched: true,
     });
     assert.deepEqual(routing.decide(request('cloud.test', '/compute/ws', encrypted)), {
       forward: { host: '10.0.0.1', port: 7002 },
       target: '/ws',
-      isVouched: true,
     });
     const location = (more: Partial<ProxyRequest> = {}) => {
       const decision = routing.decide(request('auth.cloud.test', '/x?y', more));
@@ -94,6 +92,27 @@ describe('a request', () => {
     });
   });
 
+  test('is vouched for where a service of the platform answers, and nowhere else', () => {
+    const at = { target: '10.0.0.1:1', strip_prefix: false, priority: 0 };
+    const vouched = (route: StaticRoute, host: string, target: string) => {
+      const decision = open({ routes: [route] }).decide(request(host, target, encrypted));
+      assert.ok('forward' in decision, `${host}${target}`);
+      return decision.isVouched === true;
+    };
+    const whole = { ...at, host: 'auth.cloud.test', path_prefix: '/' };
+    // The platform's own routes, and an operator's to a service that runs alone.
+    assert.equal(vouched({ ...whole, managed: true }, whole.host, '/anything'), true);
+    for (const path of ['/api/login', '/api/login?x=/', '/api/settings/keys', '/compute/containers/x/logs'])
+      assert.equal(vouched(whole, whole.host, path), true, path);
+    assert.equal(vouched({ ...whole, host: 'cloud.test', path_prefix: '/compute' }, 'cloud.test', '/compute/ws'), true);
+    // An operator's own backend beside them; one that is asked for another path than the client asked for; another host.
+    for (const path of ['/', '/shop', '/api', '/apix/login', '/api/log', '/shop/api/login'])
+      assert.equal(vouched(whole, whole.host, path), false, path);
+    const stripped = { ...whole, path_prefix: '/api', strip_prefix: true };
+    assert.equal(vouched(stripped, whole.host, '/api/login'), false);
+    assert.equal(vouched({ ...whole, host: 'shop.test' }, 'shop.test', '/api/login'), false);
+  });
+
   test('is decided by the new table as soon as it is there, also where the old answer is remembered', () => {
     const routing = open();
     const before = routing.decide(request('auth.cloud.test', '/', encrypted));
@@ -110,13 +129,11 @@ describe('a request', () => {
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/', encrypted)), {
       forward: { host: 'new', port: 1 },
       target: '/',
-      isVouched: true,
     });
     for (let i = 0; i < 1000; i++) routing.decide(request('auth.cloud.test', `/${i}`, encrypted));
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/0', encrypted)), {
       forward: { host: 'new', port: 1 },
       target: '/0',
-      isVouched: true,
     });
   });
 });

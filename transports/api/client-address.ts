@@ -12,6 +12,8 @@ export type ClientAddress = (request: HttpRequest) => string;
 export interface Vouchers {
   /** Whether what a request has in `GATEWAY_FIELD` is the word of a gateway of the platform, wherever it comes from. */
   readonly isVouched: IsVouched | undefined;
+  /** Hosts of other services: a word that a gateway gave those is not for this one. */
+  readonly hostsOfOthers?: ReadonlySet<string> | undefined;
   /** Peers whose X-Forwarded-For is believed. */
   readonly isTrusted: IsTrusted | undefined;
   /** Told now and then of peers who speak for others and are not believed. */
@@ -20,10 +22,11 @@ export interface Vouchers {
 
 const FIELD = GATEWAY_FIELD.toLowerCase();
 const FORWARDED_FOR = 'x-forwarded-for';
+const FORWARDED_HOST = 'x-forwarded-host';
 const TELL_EVERY_MS = 3_600_000;
 
 /** Believes the gateways and the trusted peers; of everybody else the socket's address counts. */
-export function clientAddress({ isVouched, isTrusted, log }: Vouchers): ClientAddress {
+export function clientAddress({ isVouched, hostsOfOthers, isTrusted, log }: Vouchers): ClientAddress {
   let told = Number.NEGATIVE_INFINITY;
   const disbelieved = (peer: string, word: string | undefined): string => {
     if (log !== undefined && performance.now() - told > TELL_EVERY_MS) {
@@ -42,7 +45,9 @@ export function clientAddress({ isVouched, isTrusted, log }: Vouchers): ClientAd
     const word = isVouched === undefined ? undefined : request.header(FIELD);
     if (word !== undefined && isIP(address) !== 0) {
       const target = request.query === '' ? request.path : `${request.path}?${request.query}`;
-      if (isVouched?.(word, { method: request.method, target, address })) return address;
+      const host = request.header(FORWARDED_HOST) ?? '';
+      const isForUs = hostsOfOthers?.has(host.replace(/:\d+$/, '')) !== true;
+      if (isForUs && isVouched?.(word, { method: request.method, host, target, address })) return address;
     }
     if (isTrusted?.(peer)) return clientBehind(peer, [address], isTrusted);
     return disbelieved(peer, word);

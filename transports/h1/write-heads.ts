@@ -48,8 +48,8 @@ export function requestFor(
   if (head.framing.kind === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
   else if (head.framing.kind === 'length') text += `Content-Length: ${head.framing.length}\r\n`;
   if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
-  if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch({ method: head.method, target, address })}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
+  if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch({ method: head.method, host, target, address })}\r\n`;
   return `${text}${mark}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
 }
 

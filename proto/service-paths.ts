@@ -1,0 +1,43 @@
+/** Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints (interface section 7). */
+import { authEndpoints } from './auth.ts';
+import { computeEndpoints } from './compute.ts';
+import { monitorEndpoints } from './monitor.ts';
+import { networkEndpoints } from './network.ts';
+import { notifyEndpoints } from './notify.ts';
+import { listActors } from './operations.ts';
+
+/** Their names, as in their hosts. */
+export const SERVICE_NAMES = ['auth', 'compute', 'net', 'monitor', 'notify'] as const;
+
+/** Name of a service. */
+export type ServiceName = (typeof SERVICE_NAMES)[number];
+
+/** The host of a service under the platform's domain. */
+export const serviceHost = (name: ServiceName, domain: string): string => `${name}.${domain.toLowerCase()}`;
+
+/** The hosts of all other services. */
+export function hostsOfOthers(name: string, domain: string): ReadonlySet<string> {
+  return new Set(SERVICE_NAMES.filter((other) => other !== name).map((other) => serviceHost(other, domain)));
+}
+
+/** The first two segments of an endpoint's path, as far as they are fixed: `/api/tokens` of `/api/tokens/{id}`. */
+export function prefixOf(path: string): string {
+  const segments = path.split('/').slice(1, 3);
+  const variable = segments.findIndex((segment) => segment.startsWith('{'));
+  return `/${(variable < 0 ? segments : segments.slice(0, variable)).join('/')}`;
+}
+
+const prefixes: ReadonlySet<string> = new Set(
+  [
+    ...[...authEndpoints, ...computeEndpoints, ...monitorEndpoints, ...networkEndpoints, ...notifyEndpoints],
+    listActors,
+  ].map(({ path }) => prefixOf(path)),
+);
+
+/** Whether a path is one at which a service of the platform answers. */
+export function isServicePath(path: string): boolean {
+  const second = path.indexOf('/', 1);
+  if (second < 0) return prefixes.has(path);
+  const third = path.indexOf('/', second + 1);
+  return prefixes.has(path.slice(0, second)) || prefixes.has(third < 0 ? path : path.slice(0, third));
+}
