@@ -1,12 +1,12 @@
 /** What every login ends with, whatever proved who it is: a session token, its record, and an entry in the audit trail. */
 import type { Identity } from '../../proto/auth.ts';
+import { networkOf } from '../../proto/client-network.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { recordLogin } from '../../storage/auth/sessions.ts';
 import type { UserRow } from '../../storage/auth/users.ts';
 import type { Queries } from '../../storage/db.ts';
 import type { AuthDeps } from './deps.ts';
 import { sessionTokens } from './issue-tokens.ts';
-import { networkOf } from './throttle-rules.ts';
 
 /** The last thing that was proven: the password, or after it a security key (its credential id). */
 export type Factor = { readonly factor: 'password' } | { readonly factor: 'security_key'; readonly key: string };

@@ -1,5 +1,6 @@
 /** Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is given. */
 import { usernameSchema } from '../../proto/auth.ts';
+import { type ClientNetwork, clientNetworkOf } from '../../proto/client-network.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { userAtNetwork } from '../../storage/auth/login-networks.ts';
 import { rehash, type UserRow } from '../../storage/auth/users.ts';
@@ -7,7 +8,7 @@ import type { AuthDeps } from './deps.ts';
 import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
 import { RefusalAudit } from './refusal-audit.ts';
 import { type Charge, Throttle } from './throttle.ts';
-import { keyOf, networkOf } from './throttle-rules.ts';
+import { keyOf } from './throttle-rules.ts';
 import { Turns } from './turns.ts';
 
 /** Passwords of one network that are worked on or wait at once: no network fills the desk, whatever it waits for. */
@@ -76,7 +77,10 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
     const target = { action: `${purpose}.refused`, target: user?.id ?? '' };
     await refusals.write({ ...entry, ...target, ...(detail === undefined ? {} : { detail }) });
     for (const counted of charge.crossed) {
-      const who = counted === 'network' ? { username: '', target: networkOf(address) } : { target: user?.id ?? '' };
+      // Of a network or site it is nobody's name.
+      const places = clientNetworkOf(address);
+      const isPlace = counted === 'network' || counted === 'site';
+      const who = isPlace ? { username: '', target: places[counted] } : { target: user?.id ?? '' };
       await blocks.write({ ...entry, ...who, action: 'login.blocked', detail: { counted } });
     }
     throw new Refusal('invalid_credentials');
@@ -91,14 +95,15 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
     }
   };
 
-  const prove = async (claim: Claim, username: string, network: string): Promise<Proof> => {
-    throttle.look(username, network);
+  const prove = async (claim: Claim, username: string, from: ClientNetwork): Promise<Proof> => {
+    const { network } = from;
+    throttle.look(username, from);
     // Before anything is counted: who is not looked at is no failure.
     if (hashesOverloaded(network)) throw new Refusal('overloaded');
-    const pair = keyOf('pair', username, network);
+    const pair = keyOf('pair', username, from);
     const found = username === '' ? undefined : await userAtNetwork(db, username, network, pair);
     const { known, counted } = found ?? { known: false, counted: false };
-    const charge = await throttle.charge({ username, network, known, counted });
+    const charge = await throttle.charge({ username, from, known, counted });
     const { password } = claim;
     const user = found?.user;
     let right: boolean;
@@ -128,15 +133,14 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
   const proveAndEnter: PasswordProver['proveAndEnter'] = async (claim, enter) => {
     // A name nobody can have is counted under one name, whatever was typed.
     const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
-    const network = networkOf(claim.address);
+    const from = clientNetworkOf(claim.address);
+    const { network } = from;
     const count = here.get(network) ?? 0;
     if (count >= MAX_PER_NETWORK) throw new Refusal('overloaded');
     here.set(network, count + 1);
     try {
       // One after the other: right passwords sent at once do not count against each other while they are looked at.
-      return await turns.run(keyOf('pair', username, network), async () =>
-        enter(await prove(claim, username, network)),
-      );
+      return await turns.run(keyOf('pair', username, from), async () => enter(await prove(claim, username, from)));
     } finally {
       const left = (here.get(network) ?? 1) - 1;
       if (left > 0) here.set(network, left);

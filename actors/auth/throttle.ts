@@ -1,5 +1,6 @@
 /** The login throttle: counts attempts before their passwords are looked at. The rules: throttle-rules.ts. */
 import { LRUCache } from 'lru-cache';
+import type { ClientNetwork } from '../../proto/client-network.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { type AttemptRow, clearAttempts, holdAttempts, writeAttempts } from '../../storage/auth/attempts.ts';
 import type { AuthDeps } from './deps.ts';
@@ -13,7 +14,7 @@ const MAX_BLOCKS = 10_000;
 export interface Attempt {
   /** A name somebody can have, or empty for all others. */
   readonly username: string;
-  readonly network: string;
+  readonly from: ClientNetwork;
   /** The user has logged in from there before. */
   readonly known: boolean;
   /** It is counted already, as the first of this name from there. */
@@ -42,8 +43,8 @@ export class Throttle {
   }
 
   /** Refuses `too_many_attempts` when the name is known to be blocked from this network, known or not. Asks no database. */
-  look(username: string, network: string): void {
-    this.#believe([keyOf('pair', username, network)]);
+  look(username: string, from: ClientNetwork): void {
+    this.#believe([keyOf('pair', username, from)]);
   }
 
   /**
@@ -52,7 +53,7 @@ export class Throttle {
    */
   async charge(attempt: Attempt): Promise<Charge> {
     const kinds = kindsOf(attempt);
-    const keys = new Map(kinds.map((kind) => [keyOf(kind, attempt.username, attempt.network), kind]));
+    const keys = new Map(kinds.map((kind) => [keyOf(kind, attempt.username, attempt.from), kind]));
     this.#believe([...keys.keys()]);
     const [only] = keys.keys();
     const forgets = keys.size === 1 ? only : undefined;
@@ -116,8 +117,9 @@ export class Throttle {
   }
 }
 
-function kindsOf({ known }: Attempt): readonly Kind[] {
-  return known ? ['pair'] : ['network', 'name', 'pair'];
+function kindsOf({ known, from }: Attempt): readonly Kind[] {
+  if (known) return ['pair'];
+  return from.site === from.network ? ['network', 'name', 'pair'] : ['network', 'site', 'name', 'pair'];
 }
 
 function tooMany(seconds: number): Refusal {

@@ -6,6 +6,7 @@
  *                                 | changed: row read again; gone: asleep, and asking finds nobody
  */
 import { authEndpoints, changePassword, listSessions, session, updateProfile } from '../../proto/auth.ts';
+import { networkOf } from '../../proto/client-network.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { ShardLease } from '../../proto/placement.ts';
 import { audit } from '../../storage/audit.ts';
@@ -24,7 +25,6 @@ import { hashPassword } from './passwords.ts';
 import type { ProvePassword } from './prove-password.ts';
 import { securityKeyHandlers } from './security-keys.ts';
 import { serviceAccountHandlers } from './service-accounts.ts';
-import { networkOf } from './throttle-rules.ts';
 
 /** What the actor keeps. */
 interface UserState {

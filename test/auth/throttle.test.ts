@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { passwordProver } from '../../actors/auth/prove-password.ts';
-import { keyOf, networkOf } from '../../actors/auth/throttle-rules.ts';
+import { keyOf } from '../../actors/auth/throttle-rules.ts';
 import { addUser, setPassword } from '../../actors/auth/users.ts';
 import { changePassword } from '../../proto/auth.ts';
+import { clientNetworkOf, networkOf } from '../../proto/client-network.ts';
 import { refused } from '../compute/kit/world.ts';
 import { silentLog } from '../kit/database.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
@@ -57,6 +58,26 @@ describe('a name tried from one network', () => {
     assert.equal((await house.login('ann', PASSWORD, '2001:db8::1')).username, 'ann');
     assert.equal((await house.login('bob', PASSWORD)).username, 'bob');
     await refused('too_many_attempts', house.login('ann', PASSWORD));
+  });
+
+  test('counts all networks of an IPv6 site together once more, and not those of IPv4', async (t) => {
+    const house = await openHouse(t);
+    await counted(house, 'site:2001:db8:1::/48', 199);
+    // Each from a network of its own, with a name of its own.
+    await fail(house, 1, 'bob', '2001:db8:1:1::1');
+    const refusal = await refused('too_many_attempts', house.login('eve', 'x', '2001:db8:1:2::1'));
+    assert.ok((refusal.retryAfter ?? 0) >= 1);
+    await fail(house, 1, 'eve', '2001:db8:2:2::1');
+    await fail(house, 1, 'eve', '192.0.2.77');
+    assert.equal(await house.db.run(`select from login_attempts where key like 'site:%'`), 2);
+    // Who is known there comes in, whatever the neighbours do.
+    await unblock(house);
+    await house.login('ann', PASSWORD, '2001:db8:1:3::1');
+    await counted(house, 'site:2001:db8:1::/48', 300);
+    await unblock(house);
+    await fail(house, 1, 'bob', '2001:db8:1:4::1');
+    await house.login('ann', PASSWORD, '2001:db8:1:3::2');
+    await refused('too_many_attempts', house.login('ann', PASSWORD, '2001:db8:1:5::1'));
   });
 
   test('is one for all addresses of an IPv6 network, and for IPv4 written as IPv6', async (t) => {
@@ -150,7 +171,7 @@ describe('a name tried from one network', () => {
 });
 
 describe('one network that tries many names', () => {
-  const network = keyOf('network', '', '203.0.113.5');
+  const network = keyOf('network', '', clientNetworkOf('203.0.113.5'));
 
   test('waits after fifty failures, longer and longer, whatever the name', async (t) => {
     const house = await openHouse(t);
@@ -193,7 +214,7 @@ describe('one network that tries many names', () => {
 });
 
 describe('many networks that try one name', () => {
-  const name = keyOf('name', 'ann', '');
+  const name = keyOf('name', 'ann', clientNetworkOf(''));
 
   test('get no more than a guess in ten seconds, all together', async (t) => {
     const house = await openHouse(t);
@@ -224,7 +245,7 @@ describe('many networks that try one name', () => {
     const house = await openHouse(t);
     const texts: string[] = [];
     for (const username of ['ann', 'nobody']) {
-      await counted(house, keyOf('name', username, ''), 1000);
+      await counted(house, keyOf('name', username, clientNetworkOf('')), 1000);
       await fail(house, 1, username, '198.51.100.1');
       const refusal = await refused('too_many_attempts', house.login(username, 'x', '198.51.100.9'));
       texts.push(`${refusal.message} ${refusal.retryAfter}`);
