@@ -362,7 +362,7 @@ describe('apt settings of the machine', () => {
   it("name another base image when they change, but not for a build's proxy alone", async () => {
     const settings = { mirror: 'http://a/debian', securityMirror: undefined, build: [], inside: [] };
     const { reference } = await debianBaseImage(settings);
-    assert.match(reference, /^troupe\/base:[0-9a-f]{16}$/);
+    assert.match(reference, /^troupe\.invalid\/base:[0-9a-f]{16}$/);
     assert.equal(
       (await debianBaseImage({ ...settings, build: ['Acquire::http::Proxy "http://x";'] })).reference,
       reference,

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { type ContainerSpec, type ContainerState, dataGone, EngineError } from '../../proto/ports.ts';
+import { isBuiltIn } from './base-image.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import type { DockerClient } from './client.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
@@ -355,8 +356,8 @@ export class Containers {
     const image = parseImageReference(spec.image);
     const made = view.Config.Labels?.[labels.image] || view.Config.Image;
     // What people installed into a container lives in its own layer: a newer base image is no reason to lose it.
-    const sameImage =
-      made === image.full || (image.repository === this.#baseRepository && made.startsWith(`${this.#baseRepository}:`));
+    const isBase = made.startsWith(`${this.#baseRepository}:`) || isBuiltIn(made);
+    const sameImage = made === image.full || (image.repository === this.#baseRepository && isBase);
     if (!sameImage || spec.followImage !== true) return sameImage;
     const madeId = view.Config.Labels?.[labels.imageId] || view.Image;
     return madeId === (await this.#imageId(image.full, madeId));

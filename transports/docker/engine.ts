@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../proto/ports.ts';
-import { type BaseImage, debianBaseImage } from './base-image.ts';
+import { type BaseImage, debianBaseImage, isBuiltIn } from './base-image.ts';
 import { DockerClient } from './client.ts';
 import { Containers } from './containers.ts';
 import { dialContainer } from './dial.ts';
@@ -66,6 +66,8 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
     }),
     baseImage: base.reference,
   });
+  // A name that it had before is not to be asked of a registry.
+  const current = (image: string): string => (isBuiltIn(image) ? base.reference : image);
   const images = new Images(client, base, log);
   const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
   const watches = new Set<Ending>();
@@ -95,8 +97,12 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       const podman = answer.Components?.some((part) => part.Name.startsWith('Podman')) === true;
       return `${podman ? 'Podman' : 'Docker Engine'} ${answer.Version} (API ${answer.ApiVersion})`;
     },
-    ensureImage: (image, imageOptions) => images.ensure(image, imageOptions),
-    create: (spec, fence) => containers.create(spec, fence),
+    ensureImage: (image, imageOptions) => images.ensure(current(image), imageOptions),
+    create: (spec, fence) => {
+      const image = current(spec.image);
+      // What has an older recipe keeps it, as what names no image does.
+      return containers.create(image === spec.image ? spec : { ...spec, image, followImage: false }, fence);
+    },
     start: async (id, authorizedKeys) => {
       await containers.start(id, authorizedKeys);
       // So that there is a sample by the time somebody asks.

@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { EngineError, type EnsureImageOptions, type Log, type RegistryAuth } from '../../proto/ports.ts';
 import type { BaseImage } from './base-image.ts';
 import type { DockerClient } from './client.ts';
@@ -13,6 +14,13 @@ const silenceMs = 5 * 60_000;
 const quietMs = 4000;
 /** Progress lines come at most this often, in milliseconds. */
 const progressMs = 500;
+
+const digestsView = z.object({
+  RepoDigests: z
+    .array(z.string())
+    .nullish()
+    .transform((digests) => digests ?? []),
+});
 
 /** Makes images present: builds the base image, pulls the others. */
 export class Images {
@@ -56,11 +64,27 @@ export class Images {
 
   async #build(reference: ImageReference, onProgress: (line: string) => void, signal: AbortSignal): Promise<void> {
     // Somebody may have finished it while this call was on its way.
-    if (await imagePresent(this.#client, reference)) return;
+    if ((await imagePresent(this.#client, reference)) || (await this.#renamed(reference))) return;
     this.#log.info({ image: reference.full }, 'building the base image');
     await this.#base.build(this.#client, onProgress, signal);
     if (!(await imagePresent(this.#client, reference))) {
       throw new EngineError('unavailable', 'The base image was built, but the container engine does not have it.');
+    }
+  }
+
+  /** Gives the base image its name when it is here under its former one, and was built here: what came from a registry has a digest there. */
+  async #renamed(reference: ImageReference): Promise<boolean> {
+    const { former } = this.#base;
+    if (former === undefined) return false;
+    try {
+      const { RepoDigests } = await this.#client.json('GET', `/images/${former}/json`, digestsView);
+      if (RepoDigests.length > 0) return false;
+      const query = { repo: reference.repository, tag: reference.version };
+      await this.#client.call('POST', `/images/${former}/tag`, { query });
+      return true;
+    } catch (error) {
+      if (isReply(error, 404)) return false;
+      throw error;
     }
   }
 
