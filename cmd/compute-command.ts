@@ -16,6 +16,7 @@ import { platformKeys } from './platform-keys.ts';
 import { registryOf } from './registry-of.ts';
 import { partsOfRegistry } from './registry-parts.ts';
 import { type AloneOptions, type AloneParts, runAlone } from './run-alone.ts';
+import { notedSshAddress } from './ssh-address.ts';
 
 /** Runs until it is told to stop. */
 export function runCompute(options: AloneOptions): Promise<void> {
@@ -39,6 +40,7 @@ async function open(parts: AloneParts): Promise<Service> {
     ...partsOfRegistry({ db, clock, ...credentials }, registryHost),
     defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
     platformKey: keys.publicKey,
+    sshAddress: await notedSshAddress(db, clock, log),
   });
 }
 

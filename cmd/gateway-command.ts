@@ -30,6 +30,7 @@ import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { proxiesOf } from './proxies.ts';
 import { bringUpToDate } from './schema.ts';
 import { type LogServiceOptions, openShippedLog } from './shipped-log.ts';
+import { noteSshAddress } from './ssh-address.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
@@ -156,6 +157,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     const { http, https, ssh } = gateway.ports;
+    if (sshKeys !== undefined) await noteSshAddress(db, domain, options.listen, ssh);
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, ports: gateway.ports, domain })}\n`

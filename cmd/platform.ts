@@ -17,7 +17,6 @@ import type { Clock, Engine, Log } from '../proto/ports.ts';
 import { addressOf as targetAddress } from '../proto/routes.ts';
 import type { Service } from '../proto/service.ts';
 import { hostsOfOthers, type ServiceName } from '../proto/service-paths.ts';
-import { sshHost } from '../proto/ssh-gateway.ts';
 import { voucher, vouchReader } from '../proto/vouch.ts';
 import { databaseClock } from '../storage/clock.ts';
 import { type DbConnection, openDb } from '../storage/db.ts';
@@ -44,6 +43,7 @@ import { platformKeys, sshHostKeys } from './platform-keys.ts';
 import { partsOfRegistry } from './registry-parts.ts';
 import { relayOnce } from './relay.ts';
 import { bringUpToDate } from './schema.ts';
+import { noteSshAddress, reachable, type SshAddress } from './ssh-address.ts';
 import { Teardown } from './teardown.ts';
 
 /** What the platform is built from. */
@@ -203,7 +203,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const registryHost = environment.REGISTRY_HOST;
     const registryParts = partsOfRegistry({ db, clock, ...credentials }, registryHost);
     // Known once the gateway listens.
-    let sshAddress: { readonly host: string; readonly port: number } | undefined;
+    let sshAddress: SshAddress | undefined;
     const compute = await startCompute(system, {
       sshAddress: () => sshAddress,
       db,
@@ -332,7 +332,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     });
     teardown.add('gateway', () => gateway.stop(DRAIN_MS));
 
-    sshAddress = { host: sshHost(domain, reachable(host)), port: gateway.ports.ssh };
+    sshAddress = await noteSshAddress(db, domain, host, gateway.ports.ssh);
     const url = (server: HttpServer) => `http://${behind(server)}`;
     return {
       urls: {
@@ -353,11 +353,6 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await teardown.run();
     throw error;
   }
-}
-
-/** The address at which a listener on `host` is reached from this machine. */
-function reachable(host: string): string {
-  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 }
 
 /** The same as the host part of a URL. */
