@@ -3,7 +3,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, open, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, open, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -75,6 +75,9 @@ export async function freshMachine(t: Cleanup): Promise<FreshMachine> {
 
   const root = join(folder, 'root');
   await bringBaseImage(`unix:///proc/${inside}/root${root}/run/docker.sock`);
+  // Authorities of this machine that npm needs to reach its registry.
+  const authorities = process.env.NODE_EXTRA_CA_CERTS;
+  if (authorities) await copyFile(authorities, join(`/proc/${inside}/root${root}`, 'etc/ssl/machine.pem'));
   const environment = [
     'env',
     '-i',
@@ -82,6 +85,7 @@ export async function freshMachine(t: Cleanup): Promise<FreshMachine> {
     'USER=root',
     'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
     'TERM=dumb',
+    ...(authorities ? ['NODE_EXTRA_CA_CERTS=/etc/ssl/machine.pem'] : []),
   ];
   return {
     // Seen from here: its file systems are mounted in its own namespace.
