@@ -11,12 +11,12 @@ const PASSWORD = 'of the two neighbours';
 /** More than two addresses could have of one origin's places, and nearly all that an address may have of connections. */
 const EACH = { upgrades: 520, logs: 300, bodies: 520, halves: 300 };
 
-/** Starts it with its data in `folder`; with `program` another version of it. It ends with `t`. */
+/** Starts it with its data in `folder`; with `program` another version of it. It ends with `t`. `pid`: its process. */
 export async function neighbourhood(
   t: Cleanup,
   folder: string,
   program?: string[],
-): Promise<{ readonly attack: Attack; readonly third: Third }> {
+): Promise<{ readonly attack: Attack; readonly third: Third; readonly pid: number }> {
   const database = await testDatabase();
   t.after(() => database.close());
   // An empty one: another version has other migrations.
@@ -49,5 +49,6 @@ export async function neighbourhood(
       ...{ tenant: ['127.0.0.2', '127.0.0.3'], stranger: ['127.0.0.4', '127.0.0.5'] },
     },
     third: { port, domain, username: 'carol', password: PASSWORD, token: good, containerId: mine.id },
+    pid: platform.child.pid ?? 0,
   };
 }

@@ -1,6 +1,7 @@
 /** A third user of a platform whose other two clients do their worst (neighbours-attack.ts): what login, keys and pages take, before and meanwhile. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'node:https';
 import { loadavg } from 'node:os';
 import { createInterface } from 'node:readline';
@@ -64,16 +65,32 @@ const ADDRESS = '127.0.0.9';
 const LONGEST_MS = 10_000;
 const EVERY = { login: 500, page: 250, echo: 100 };
 
+/** A process beside the platform. */
+interface Beside {
+  readonly pid: number;
+  end(): Promise<void>;
+}
+
 /** Starts the two bad neighbours. `held`: what they hold open at the moment. */
-export function attackers(t: Cleanup, attack: Attack): { held(): z.output<typeof holdsSchema>; end(): Promise<void> } {
-  const isCompiled = import.meta.url.endsWith('.js');
-  const file = fileURLToPath(new URL(`./neighbours-attack.${isCompiled ? 'js' : 'ts'}`, import.meta.url));
-  const child = spawn(process.execPath, [...(isCompiled ? [] : ['--import', 'tsx']), file, JSON.stringify(attack)], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
+export function attackers(t: Cleanup, attack: Attack): Beside & { held(): z.output<typeof holdsSchema> } {
+  const { child, ...beside } = startBeside(t, 'neighbours-attack', JSON.stringify(attack));
   let held = { upgrades: 0, logs: 0, bodies: 0, halves: 0, refused: 0 };
   createInterface({ input: child.stdout }).on('line', (line) => {
     held = holdsSchema.parse(JSON.parse(line));
+  });
+  return { ...beside, held: () => held };
+}
+
+/** Starts somebody who takes `share` of a processor and leaves the platform alone. */
+export function idlers(t: Cleanup, share: number): Beside {
+  return startBeside(t, 'neighbours-idle', String(share));
+}
+
+function startBeside(t: Cleanup, name: string, argument: string) {
+  const isCompiled = import.meta.url.endsWith('.js');
+  const file = fileURLToPath(new URL(`./${name}.${isCompiled ? 'js' : 'ts'}`, import.meta.url));
+  const child = spawn(process.execPath, [...(isCompiled ? [] : ['--import', 'tsx']), file, argument], {
+    stdio: ['pipe', 'pipe', 'inherit'],
   });
   const exited = once(child, 'exit');
   const end = async () => {
@@ -81,7 +98,18 @@ export function attackers(t: Cleanup, attack: Attack): { held(): z.output<typeof
     await exited;
   };
   t.after(end);
-  return { held: () => held, end };
+  return { child, pid: child.pid ?? 0, end };
+}
+
+/** Clock ticks of a second in /proc. */
+const TICKS = 100;
+
+/** Seconds of processor time that a process has had, all its threads together. */
+export async function processorTime(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  // The name before may hold blanks.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / TICKS;
 }
 
 /** Does what the third user does for `seconds`. */

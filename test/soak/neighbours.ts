@@ -1,34 +1,64 @@
 /**
  * Can bad neighbours take the platform away from others? `npm run soak -- neighbours [SECONDS] [PROGRAM]`: a tenant and a stranger with two addresses
- * each do their worst for SECONDS (300), and a third user's login, page and keys are measured before and meanwhile. It fails when a p99 doubles or
- * something of the third user's fails. PROGRAM: the compiled cmd/main.js of another version.
+ * each do their worst for SECONDS (300), and a third user's login, page and keys are measured before, meanwhile, and beside somebody who does nothing
+ * to the platform but takes as much of the machine's processors as the two did themselves: on another machine they would not have taken that. It
+ * fails when a p99 is twice that before, or something of the third user's fails. PROGRAM: the compiled cmd/main.js of another version.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { neighbourhood } from '../gateway/neighbourhood.ts';
-import { attackers, measure } from '../gateway/neighbours.ts';
+import { attackers, idlers, type Met, measure, processorTime } from '../gateway/neighbours.ts';
 
 const seconds = Number(process.argv[2] ?? 300);
 const other = process.argv[3];
 const ends: (() => Promise<unknown> | unknown)[] = [];
 const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
 const folder = await mkdtemp(join(tmpdir(), 'troupe-soak-'));
+
+/** `work`, and what share of a processor each of `pids` took meanwhile. */
+async function withShares<T>(pids: readonly number[], work: Promise<T>): Promise<[T, number[]]> {
+  const [begins, began] = [await Promise.all(pids.map(processorTime)), performance.now()];
+  const done = await work;
+  const passed = (performance.now() - began) / 1000;
+  const spent = await Promise.all(pids.map(processorTime));
+  return [done, spent.map((end, i) => Number(((end - (begins[i] ?? 0)) / passed).toFixed(2)))];
+}
+
+/** Connections that found a listening socket's queue full, on the whole machine. */
+async function overflows(): Promise<number> {
+  const [names = '', values = ''] = (await readFile('/proc/net/netstat', 'utf8')).split('\n');
+  return Number(values.split(' ')[names.split(' ').indexOf('ListenOverflows')]);
+}
+
 try {
-  const { attack, third } = await neighbourhood(cleanup, folder, other === undefined ? undefined : [other]);
+  const { attack, third, pid } = await neighbourhood(cleanup, folder, other === undefined ? undefined : [other]);
   await measure(third, 5); // Warm.
-  const before = await measure(third, Math.min(60, Math.max(20, seconds / 3)));
+  const quiet = Math.min(60, Math.max(20, seconds / 3));
+  const [before, ofQuiet] = await withShares([pid], measure(third, quiet));
+  const full = await overflows();
   const bad = attackers(cleanup, attack);
   await delay(Math.min(20_000, seconds * 250));
-  const during = await measure(third, seconds);
+  const [during, shares] = await withShares([pid, bad.pid], measure(third, seconds));
   const held = bad.held();
   await bad.end();
-  const ratio = (kind: 'login' | 'page' | 'echo') => Number((during[kind].p99 / before[kind].p99).toFixed(2));
-  const ratios = { login: ratio('login'), page: ratio('page'), echo: ratio('echo') };
-  process.stdout.write(`${JSON.stringify({ seconds, before, during, ratios, held })}\n`);
+  const overflowed = (await overflows()) - full;
+  // What they held is let go, and waits of theirs end.
+  await delay(10_000);
+  const idle = idlers(cleanup, shares[1] ?? 0);
+  await delay(1000);
+  const [beside, ofIdle] = await withShares([pid, idle.pid], measure(third, quiet));
+  await idle.end();
+  const ratio = (kind: 'login' | 'page' | 'echo', to: Met) => Number((during[kind].p99 / to[kind].p99).toFixed(2));
+  const ratios = (to: Met) => ({ login: ratio('login', to), page: ratio('page', to), echo: ratio('echo', to) });
+  const processors = { quiet: ofQuiet, meanwhile: shares, beside: ofIdle };
+  const all = { before: ratios(before), beside: ratios(beside) };
+  process.stdout.write(
+    `${JSON.stringify({ seconds, before, during, beside, ratios: all, processors, overflowed, held })}\n`,
+  );
   const failed = during.login.failed + during.page.failed + during.echo.failed;
-  if (failed > 0 || Object.values(ratios).some((one) => one >= 2)) process.exitCode = 1;
+  if (failed > 0 || Object.values(all.before).some((one) => one >= 2)) process.exitCode = 1;
 } finally {
   for (const end of ends) await end();
   await rm(folder, { recursive: true, force: true });
