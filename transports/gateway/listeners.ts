@@ -18,6 +18,7 @@ import { readFirstOfSocket } from '../tcp/first-bytes-of-socket.ts';
 import { listenRaw, listenWires, type RawListener, type RawListenOptions } from '../tcp/listen.ts';
 import { splice } from '../tcp/splice.ts';
 import type { IsTrusted } from '../tcp/trusted.ts';
+import { Turns } from '../tcp/turns.ts';
 import type { Wire } from '../tcp/wire.ts';
 import { wireOf } from '../tcp/wires.ts';
 import { type RefusalAlert, TlsFront } from '../tls/front.ts';
@@ -93,6 +94,7 @@ const LONG_IDLE_MS = 3_600_000;
 export class GatewayListeners {
   readonly #options: GatewayListenerOptions;
   readonly #admission: Admission;
+  readonly #turns: Turns;
   readonly #raw: RawListenOptions;
   readonly #upstreams: Upstreams;
   readonly #proxy: HttpProxy;
@@ -113,6 +115,10 @@ export class GatewayListeners {
     const { proxies, loopId } = options;
     this.#upstreams = new Upstreams(options.upstreamLimits, options.pipelined);
     this.#admission = new Admission(options.limits, proxies?.isTrusted);
+    this.#turns = new Turns({
+      isShared: () => this.#admission.isShared,
+      ...(proxies === undefined ? {} : { isTrusted: proxies.isTrusted }),
+    });
     this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined };
     this.#proxy = new HttpProxy({
       route: options.route,
@@ -211,6 +217,7 @@ export class GatewayListeners {
   /** Takes no more connections, lets answers under way finish (at most `graceMs`), then ends everything. */
   async close(graceMs: number): Promise<void> {
     clearTimeout(this.#again);
+    this.#turns.close();
     const closing = [this.#http, this.#https, this.#ssh, ...this.#ingress.values()].map((listener) =>
       listener?.close(),
     );
@@ -255,6 +262,7 @@ export class GatewayListeners {
     if (front === undefined) {
       front = new TlsFront({
         helloMs: this.#options.firstBytesMs ?? FIRST_BYTES_MS,
+        turns: this.#turns,
         decide: (name, isChallenge) => {
           const decision = this.#options.decideName(name, port, isChallenge);
           if (decision instanceof Promise) return decision.then((later) => (later === 'refuse' ? REFUSE : later));

@@ -27,6 +27,11 @@ export class Admission {
     this.#isTrusted = isTrusted;
   }
 
+  /** Whether there is more than one client. */
+  get isShared(): boolean {
+    return this.#places.isShared;
+  }
+
   /** Counts the connection until its socket closes; false when it is one too many. */
   admit(socket: Socket, address: string): boolean {
     return this.#hold(socket, this.enter(address, resetting(socket)));

@@ -73,6 +73,11 @@ export class Places {
     return this.#four.taken + this.#six.taken + this.#unnamed;
   }
 
+  /** Whether more than one has places, or somebody who stands for many. */
+  get isShared(): boolean {
+    return this.#sites.size > 1 || this.#unnamed > 0;
+  }
+
   /** Whether the network of `address` has as many as it may. */
   isSpent(address: string): boolean {
     const { network, site } = this.#keysOf(address);

@@ -6,6 +6,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
 import { readFirstOfWire } from '../tcp/first-bytes-of-wire.ts';
+import type { Turns } from '../tcp/turns.ts';
 import { NOBODY, type Wire } from '../tcp/wire.ts';
 import { type ClientHello, readClientHello } from './client-hello.ts';
 
@@ -34,7 +35,9 @@ export interface TlsFrontOptions {
   readonly onPlain: (socket: TLSSocket, address: string, serverName: string) => void;
   /** TLS is to be passed on: the paused connection, with what was read of it. */
   readonly onPass: (wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, serverName: string) => void;
-  /** How long a client may take to say hello, and again for the handshake after it, ms. */
+  /** When a handshake begins; undefined: at once. */
+  readonly turns?: Turns;
+  /** How long a client may take to say hello, then wait for its turn, and then take for the handshake, ms. */
   readonly helloMs?: number;
 }
 
@@ -102,8 +105,33 @@ export class TlsFront {
     else {
       const onPlain = (socket: TLSSocket) => this.#options.onPlain(socket, address, hello.serverName ?? '');
       // RFC 7301: HTTP/1.1 is all that is spoken. Whoever offers only others is refused; whoever offers none is not.
-      this.#handshake(wire, bytes, decision.end, 'http/1.1', onPlain);
+      this.#inTurn(wire, address, () => this.#handshake(wire, bytes, decision.end, 'http/1.1', onPlain));
     }
+  }
+
+  /** Has it begin in its turn; a client whose turn does not come in time is closed, which costs next to nothing. */
+  #inTurn(wire: Wire, address: string, begin: () => void): void {
+    const { turns } = this.#options;
+    if (turns === undefined) {
+      begin();
+      return;
+    }
+    let timer: NodeJS.Timeout | undefined;
+    const leave = turns.enter(address, {
+      begin: () => {
+        clearTimeout(timer);
+        wire.reader = NOBODY;
+        begin();
+      },
+      end: () => wire.destroy(),
+    });
+    if (leave === undefined) return;
+    timer = setTimeout(() => wire.destroy(), this.#helloMs);
+    const onClose = () => {
+      clearTimeout(timer);
+      leave();
+    };
+    wire.reader = { ...NOBODY, onClose };
   }
 
   #handshake(
