@@ -35,6 +35,8 @@ const UNANSWERED_MS = 2000;
 
 /** Another connection came with the same session id. */
 const TAKEN_OVER: StreamEnd = { code: 4000, reason: 'session taken over' };
+const ENDED: StreamEnd = { code: 1000, reason: 'session ended' };
+const CONTAINER_LOST: StreamEnd = { code: 1012, reason: 'connection to the container lost' };
 /** Codes by which a connection ends on purpose: nobody will come back to the shell, or may. */
 const FINAL_CODES: ReadonlySet<number> = new Set([1000, 1003, 1005, 1008, 1011]);
 
@@ -80,6 +82,8 @@ export class TerminalSession {
   /** Bytes that wait in the client's socket: those of a kept shell count as seen when it has drained. */
   #sent = 0;
   #isOver = false;
+  /** The connection to the shell was lost since a client came last, and made anew. */
+  #isRegained = false;
   /** What comes now was for the client before. */
   #isBetween = false;
   /** When its client left; undefined while it has one. */
@@ -115,6 +119,7 @@ export class TerminalSession {
     const before = this.#viewer;
     this.#settle();
     this.#viewer = viewer;
+    this.#isRegained = false;
     this.#cancelWait?.();
     this.#cancelWait = undefined;
     this.leftAt = undefined;
@@ -191,7 +196,7 @@ export class TerminalSession {
 
   /** Hangs up: what runs in the shell gets SIGHUP. */
   end(): void {
-    this.#over({ code: 1000, reason: 'session ended' });
+    this.#over(ENDED);
   }
 
   #handle(message: SessionMessage): undefined {
@@ -255,7 +260,7 @@ export class TerminalSession {
     if (this.#viewer === undefined) shell.kept?.wait();
     if (this.#size !== undefined) shell.resize(this.#size.cols, this.#size.rows);
     const { stream } = shell;
-    let end: StreamEnd = { code: 1000, reason: 'session ended' };
+    let end: StreamEnd = ENDED;
     stream.on('data', (chunk: Buffer) => {
       if (!this.#isBetween) this.#print(chunk);
     });
@@ -263,17 +268,34 @@ export class TerminalSession {
     // An error is followed by 'close'.
     stream.on('error', (error) => {
       this.#deps.log.debug({ containerId: this.#options.containerId, err: error }, 'terminal stream failed');
-      end = { code: 1012, reason: 'connection to the container lost' };
+      end = CONTAINER_LOST;
     });
     // The end of what it prints is the end of a shell, although what is typed could still be taken.
     stream.on('end', () => stream.destroy());
     stream.on('close', () => {
       this.#settle();
       if (shell.kept?.isTaken === true) end = TAKEN_OVER;
+      else if (end === CONTAINER_LOST && shell.kept !== undefined && !this.#isRegained) return this.#regain();
       if (this.#self !== undefined) dispatch(this.#self, { type: 'close', ...end });
     });
     for (const chunk of this.#early) stream.write(chunk);
     this.#early = [];
+  }
+
+  /**
+   * The shell may go on without us. Its client is to come back, to see what it missed; until then somebody has to hear when its token ends, so
+   * the connection is made anew, once.
+   */
+  #regain(): void {
+    const [viewer, ctx] = [this.#viewer, this.#ctx];
+    if (this.#isOver || ctx === undefined) return;
+    this.#isRegained = true;
+    this.#shell = undefined;
+    if (viewer !== undefined) {
+      this.leave(viewer, CONTAINER_LOST.code);
+      dispatch(viewer.connection, { type: 'close', ...CONTAINER_LOST });
+    }
+    if (!this.#isOver) this.#open(ctx);
   }
 
   #print(chunk: Buffer): void {

@@ -28,6 +28,41 @@ const shows = (socket: FakeSocket, text: string) => until(() => socket.bytes.joi
 const sessions = (world: World) => world.alive('compute/terminal-session');
 
 describe('a terminal with a session id', () => {
+  test('whose connection to a kept shell is lost is told to come back, and its token is followed until then', async (t) => {
+    const world = await openWorld(t);
+    world.shells.keeps = true;
+    const id = await world.running(ann);
+    const socket = await world.terminal(ann, id, ID);
+    const first = await until(() => world.shells.opened[0]);
+    await until(() => first.near.listenerCount('data') > 0);
+    first.near.destroy(new Error('lost'));
+    assert.deepEqual(await socket.end(), { code: 1012, reason: 'connection to the container lost' });
+    const second = await until(() => world.shells.opened[1]);
+    await until(() => second.said.includes('wait'));
+    assert.equal(second.keeping?.name, first.keeping?.name);
+    world.tokens.revoke(ann.tokenId);
+    await until(() => second.isClosed && sessions(world) === 0);
+  });
+
+  test('whose connection to a kept shell is lost again and again is not made anew each time', async (t) => {
+    const world = await openWorld(t);
+    world.shells.keeps = true;
+    const id = await world.running(ann);
+    await world.terminal(ann, id, ID);
+    for (const n of [0, 1]) {
+      const shell = await until(() => world.shells.opened[n]);
+      await until(() => shell.near.listenerCount('data') > 0);
+      shell.near.destroy(new Error('lost'));
+    }
+    await until(() => sessions(world) === 0);
+    // Its client comes back to it, or to a fresh one.
+    const again = await world.terminal(ann, id, ID);
+    const third = await until(() => world.shells.opened[2]);
+    third.far.write('here');
+    await shows(again, 'here');
+    assert.equal(world.shells.opened.length, 3);
+  });
+
   test('is in the same shell again after a lost connection, and sees what was printed', async (t) => {
     const { world, id, socket, shell } = await inSession(t);
     shell.far.write('before ');

@@ -46,6 +46,29 @@ function sendPastWindow(channel: ServerChannel, data: Buffer): void {
   protocol.channelData((outgoing as { id: number }).id, data);
 }
 
+test('a login that the server ends while it is under way is tried again, three times in all', async (t) => {
+  for (const [lost, opens] of [
+    [2, true],
+    [9, false],
+  ] as const) {
+    let logins = 0;
+    const shells = await serve(t, (session, connection) => {
+      logins += 1;
+      const isLost = logins <= lost;
+      session.on('pty', (accept) => {
+        // As when the keys of the container change.
+        if (isLost) connection.end();
+        else accept();
+      });
+      session.on('shell', (accept) => void accept().on('error', () => {}));
+    });
+    const opening = shells.open('c1', SIZE, never());
+    if (opens) (await opening).close();
+    else await assert.rejects(opening, { code: 'unavailable', message: 'The connection to the container was lost.' });
+    assert.equal(logins, 3);
+  }
+});
+
 test('a server that ignores the window is cut off', async (t) => {
   let channel: ServerChannel | undefined;
   const shells = await serve(t, (session) => {

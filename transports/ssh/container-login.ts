@@ -28,7 +28,13 @@ export interface ContainerLoginOptions {
 const SSH_PORT = 22;
 /** For whoever wants in by SSH: what is missing is in the image. */
 const NO_SERVER = 'The image of this container has no SSH server: nothing answers on its port 22.';
-const LOST = 'The connection to the container was lost.';
+
+/** The connection ended before what was wanted of the server was there, and the server may take another: a change of keys ends logins under way. */
+export class LoginLost extends EngineError {
+  constructor(options?: { cause?: unknown }) {
+    super('unavailable', 'The connection to the container was lost.', options);
+  }
+}
 
 /**
  * What is done on a connection that is logged in: exactly one of the two is called once it is there or cannot be. `succeed` makes the
@@ -43,7 +49,7 @@ export type Proceed<T> = (
 
 /**
  * Dials, logs in and proceeds. Rejects with EngineError only: what `dial` rejected with, `no_listener` when the connection ended before SSH
- * began, `refused` when the key or the host key was not accepted, `unavailable` on a timeout, a lost connection and when `signal` was aborted
+ * began, `refused` when the key or the host key was not accepted, `unavailable` on a timeout, a lost connection (LoginLost) and when `signal` was aborted
  * (its reason is the cause), and what `proceed` failed with. Nothing stays open after a rejection.
  */
 export async function logInto<T>(
@@ -122,7 +128,7 @@ function login<T>(options: ContainerLoginOptions, attempt: Attempt<T>): Promise<
 
     // These stay for the client's life: an 'error' that nobody listens to would end the process.
     client.on('error', (error) => fail(explain(error)));
-    client.on('close', () => fail(new EngineError('unavailable', LOST)));
+    client.on('close', () => fail(new LoginLost()));
     client.on('ready', () => {
       try {
         attempt.proceed(
@@ -134,7 +140,7 @@ function login<T>(options: ContainerLoginOptions, attempt: Attempt<T>): Promise<
           fail,
         );
       } catch (cause) {
-        fail(new EngineError('unavailable', LOST, { cause }));
+        fail(new LoginLost({ cause }));
       }
     });
     const publicKey: PublicKeyAuthMethod = { type: 'publickey', username: options.username, key: attempt.privateKey };
@@ -194,5 +200,5 @@ function explain(cause: Error & { level?: string; code?: unknown }): EngineError
   if (isNonsense || cause.level === 'handshake' || cause.level === 'protocol') {
     return new EngineError('refused', 'The SSH server of the container cannot be talked to.', options);
   }
-  return new EngineError('unavailable', LOST, options);
+  return new LoginLost(options);
 }

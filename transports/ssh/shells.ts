@@ -1,6 +1,7 @@
 /** Opens shells in containers (Shells of proto/ports.ts): a login to the container's SSH server, a PTY and a shell. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError, type Shell, type Shells } from '../../proto/ports.ts';
-import { type ContainerLoginOptions, logInto } from './container-login.ts';
+import { type ContainerLoginOptions, LoginLost, logInto, type Proceed } from './container-login.ts';
 import { keptShellOver } from './kept-shell.ts';
 import { openBridge } from './open-bridge.ts';
 import { cells, shellOver } from './shell-stream.ts';
@@ -14,16 +15,19 @@ export interface SshShellsOptions extends ContainerLoginOptions {
 const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
 const NAME = /^[A-Za-z0-9]{1,64}$/;
 const KEEPING_FOLDER = '/run/troupe';
+/** Waits before further logins when one was lost, ms. */
+const AGAIN_MS = [100, 400];
 
 /**
- * Shells over SSH. `open` rejects with EngineError only: as `logInto` does, and with `refused` when no PTY shell was granted. Nothing stays
+ * Shells over SSH. A login that is lost is tried again, three times in all. `open` rejects with EngineError only: as `logInto` does, and with `refused` when no PTY shell was granted. Nothing stays
  * open after a rejection, but a shell that is kept may have begun: it waits, and ends as one that nobody looks at.
  */
 export function sshShells(options: SshShellsOptions): Shells {
   const { log, keepingFolder: folder = KEEPING_FOLDER } = options;
   return {
-    open: (containerId, size, signal, keeping) =>
-      logInto<Shell>(options, containerId, signal, {}, (client, socket, succeed, fail) => {
+    open: (containerId, size, signal, keeping) => {
+      const login = (proceed: Proceed<Shell>) => logInto<Shell>(options, containerId, signal, {}, proceed);
+      return again(signal, login, (client, socket, succeed, fail) => {
         const asked = window(size);
         const refused = (cause: unknown) =>
           fail(new EngineError('refused', 'The container does not grant a terminal.', { cause }));
@@ -47,8 +51,27 @@ export function sshShells(options: SshShellsOptions): Shells {
             }
           },
         );
-      }),
+      });
+    },
   };
+}
+
+/** Logs in, and again when that was lost. */
+async function again(
+  signal: AbortSignal,
+  login: (proceed: Proceed<Shell>) => Promise<Shell>,
+  proceed: Proceed<Shell>,
+): Promise<Shell> {
+  for (const wait of AGAIN_MS) {
+    try {
+      return await login(proceed);
+    } catch (error) {
+      if (!(error instanceof LoginLost) || signal.aborted) throw error;
+    }
+    // An end of the wait is for the next login to tell of.
+    await delay(wait, undefined, { signal }).catch(() => undefined);
+  }
+  return login(proceed);
 }
 
 function window(size: { readonly cols: number; readonly rows: number; readonly term: string }) {
