@@ -1,5 +1,6 @@
 /** Reads the head of a request (RFC 9112, sections 3 and 5). Strict: what is forwarded means the same to every origin. */
 import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
+import { KnownFields } from './known-fields.ts';
 import { Memo } from './memo.ts';
 import { isClean, type Malformed, parseHost, TOKEN } from './syntax.ts';
 
@@ -39,8 +40,48 @@ const ABSOLUTE = /^https?:\/\/([^/?]*)([/?].*)?$/i;
 /** Hosts come again with each request. */
 const HOSTS = new Memo(1000, parseHost);
 
+/** What fields of HTTP/1.1 without a body say, whatever the request line before them. */
+type Said = Omit<RequestHead, 'method' | 'target'>;
+const KNOWN = new KnownFields<Said>();
+
 /** A request head from `text`: clean or not, up to and with its empty line. */
 export function readRequestHead(text: string): RequestHead | Malformed {
+  const fieldsAt = text.indexOf('\r\n') + 2;
+  const known = KNOWN.find(text, fieldsAt);
+  const head = known === undefined ? undefined : withKnownFields(text, fieldsAt, known);
+  if (head !== undefined) return head;
+  const read = readWhole(text);
+  if ('method' in read && isPlain(read)) KNOWN.saw(text, fieldsAt, saidBy);
+  return read;
+}
+
+/** Whether nothing but its target depends on the request line. */
+function isPlain({ minor, target, framing }: RequestHead): boolean {
+  return minor === 1 && framing.kind === 'none' && target !== '*';
+}
+
+/** What a block of fields says. */
+function saidBy(block: string): Said | undefined {
+  const head = readWhole(`GET / HTTP/1.1\r\n${block}`);
+  if (!('method' in head)) return undefined;
+  const { method: _method, target: _target, ...said } = head;
+  return said;
+}
+
+/** The head with fields that were read before, if its first line is a plain one: any other is read with them. */
+function withKnownFields(text: string, fieldsAt: number, said: Said): RequestHead | undefined {
+  const first = text.indexOf(' ');
+  const second = text.indexOf(' ', first + 1);
+  if (first <= 0 || first > MAX_METHOD || second - first > MAX_TARGET) return undefined;
+  if (second + 11 !== fieldsAt || !text.startsWith('HTTP/1.1', second + 1)) return undefined;
+  const method = text.slice(0, first);
+  const target = text.slice(first + 1, second);
+  if (method === 'CONNECT' || !TOKEN.test(method) || !TARGET.test(target)) return undefined;
+  const { minor, host, port, fields, framing, keepAlive, upgrade, expectsContinue, hopByHop: names } = said;
+  return { method, target, host, port, minor, fields, framing, keepAlive, upgrade, expectsContinue, hopByHop: names };
+}
+
+function readWhole(text: string): RequestHead | Malformed {
   if (!isClean(text)) return { status: 400, reason: 'a control character, or a line that does not end in CRLF' };
   const lineEnd = text.indexOf('\r\n');
   const first = text.indexOf(' ');
