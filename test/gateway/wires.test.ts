@@ -159,6 +159,57 @@ test('a wire that is made a socket again has the rest, and its place is free whe
   }
 });
 
+test('what is written between cork and uncork arrives in its order, one text alone or many pieces, on several wires at once', async (t) => {
+  for (const kind of KINDS) {
+    const { near, client, origin, far } = await join(t, kind, kind);
+    let [atClient, atOrigin] = ['', ''];
+    client.setEncoding('latin1').on('data', (text) => {
+      atClient += text;
+    });
+    origin
+      .resume()
+      .setEncoding('latin1')
+      .on('data', (text) => {
+        atOrigin += text;
+      });
+    const long = 'y'.repeat(20_000);
+    const writes: ((wire: Wire) => void)[] = [
+      (wire) => wire.write('one\xe9'),
+      (wire) => [wire.write('first,'), wire.write('second')],
+      (wire) => [wire.write('text,'), wire.write(Buffer.from('bytes,')), wire.write('text')],
+      (wire) => [wire.write(Buffer.from('bytes,')), wire.write('text')],
+      (wire) => [wire.write('head,'), wire.writeStable(Buffer.from(long)), wire.write(',tail')],
+      (wire) => [wire.write(long), wire.write('after')],
+      (wire) => [wire.write(''), wire.write('after nothing')],
+      () => undefined,
+    ];
+    for (const write of writes) {
+      near.cork();
+      write(near);
+      near.uncork();
+    }
+    // Each in the middle of what the other writes; the last texts are sent by what ends their wires.
+    near.cork();
+    far.cork();
+    for (const n of [1, 2, 3]) for (const wire of [near, far]) wire.write(`<${n}>`);
+    near.uncork();
+    far.uncork();
+    near.cork();
+    near.write('goodbye');
+    near.end();
+    near.uncork();
+    const all = `one\xe9first,secondtext,bytes,textbytes,texthead,${long},tail${long}afterafter nothing<1><2><3>goodbye`;
+    await until(() => atClient.length >= all.length && atOrigin.length >= 9, { what: 'all arrives' });
+    assert.equal(atClient, all);
+    assert.equal(atOrigin, '<1><2><3>');
+    far.cork();
+    far.write('nobody gets this');
+    far.destroy();
+    far.uncork();
+    client.destroy();
+  }
+});
+
 test('a connection that cannot be opened is an error, whatever the address', async () => {
   for (const kind of KINDS) {
     useWires(kind);

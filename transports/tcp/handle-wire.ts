@@ -31,6 +31,8 @@ let stage: Stage = newStage();
 let ownBuffers = 0;
 /** The one wire whose bytes are on the stage and have not been sent. */
 let staging: HandleWire | undefined;
+/** A text that would be the first on the stage: most are the only one, and leave without it. */
+let alone: string | undefined;
 
 /** Takes a handle over. Only where `internals` are known. */
 export class HandleWire implements Wire {
@@ -98,11 +100,16 @@ export class HandleWire implements Wire {
       this.#keep(data);
       return false;
     }
-    if (typeof data === 'string' && this.#corks === 0) {
-      const request = spare;
-      // What does not go out at once is copied below.
-      this.#sent(this.#handle.writeLatin1String(request, data), request);
-      return !this.#isWaiting;
+    if (typeof data === 'string') {
+      if (this.#corks === 0) {
+        this.#sendText(data);
+        return !this.#isWaiting;
+      }
+      if (staging === undefined && !this.#keepsNothing && data.length < LARGE_BYTES) {
+        staging = this;
+        alone = data;
+        return true;
+      }
     }
     for (let at = 0; at < data.length; ) at = this.#put(data, at);
     if (this.#corks === 0 && staging === this) this.#flush();
@@ -119,6 +126,12 @@ export class HandleWire implements Wire {
       this.#queuedBytes += bytes.length;
     } else if (!this.isDestroyed) this.#sendOwn(bytes);
     return !this.#isWaiting;
+  }
+
+  #sendText(text: string): void {
+    const request = spare;
+    // What does not go out at once is copied below.
+    this.#sent(this.#handle.writeLatin1String(request, text), request);
   }
 
   /** Sends bytes that nobody else has. */
@@ -153,6 +166,11 @@ export class HandleWire implements Wire {
       if (staging !== undefined) staging.#flush();
       staging = this;
     }
+    if (alone !== undefined) {
+      // There is room: the stage is empty, and it is short.
+      stage.put(alone, 0);
+      alone = undefined;
+    }
     const next = stage.put(data, at);
     if (next < data.length) this.#flush();
     return next;
@@ -161,8 +179,14 @@ export class HandleWire implements Wire {
   /** Sends what is on the stage. */
   #flush(): void {
     staging = undefined;
+    const text = alone;
+    alone = undefined;
     if (this.isDestroyed) {
       stage.clear();
+      return;
+    }
+    if (text !== undefined) {
+      this.#sendText(text);
       return;
     }
     const bytes = stage.view();
@@ -281,6 +305,7 @@ export class HandleWire implements Wire {
     this.#queue = undefined;
     if (staging === this) {
       staging = undefined;
+      alone = undefined;
       stage.clear();
     }
     if (this.#socket !== undefined) this.#socket.destroy();
