@@ -32,7 +32,7 @@ export type StreamMessage<News = never> =
   /** For the connection itself. */
   | { readonly type: 'news'; readonly news: News };
 
-/** How a stream ends: a close code of docs/streams.md and its reason. */
+/** How a stream ends: a close code of docs/reference/streams.md and its reason. */
 export interface StreamEnd {
   readonly code: number;
   readonly reason: string;

@@ -47,7 +47,7 @@ export interface GatewayOptions {
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Where access log lines go; undefined: nowhere. */
   readonly accessLog: ((line: string) => void) | undefined;
-  /** Whether responses are kept (docs/gateway-cache.md). */
+  /** Whether responses are kept (docs/reference/gateway-cache.md). */
   readonly isCaching: boolean;
   /** Origins that answer all clients alike, as the operator says; none without it. */
   readonly sharedOrigins?: ResponseCacheOptions['sharedOrigins'] | undefined;

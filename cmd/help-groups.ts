@@ -5,7 +5,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'The platform:': ['up', 'down', 'doctor', 'migrate', 'database', 'rekey', 'secrets'],
   'People and what is theirs:': ['users', 'routes', 'registry', 'domains'],
   'Looking in:': ['nodes', 'tree', 'audit', 'dead-letters'],
-  'One service alone (docs/operations.md):': ['auth', 'compute', 'gateway', 'monitor', 'notify'],
+  'One service alone (docs/reference/operations.md):': ['auth', 'compute', 'gateway', 'monitor', 'notify'],
 };
 
 /** Groups the commands that `program` has by now, in the help alone. One that no group names stays under "Commands:", at the end. */

@@ -30,7 +30,7 @@ export async function openKubernetes(
   const { installation, log, onProgress, pullAuth } = options;
   if (environment.DEFAULT_IMAGE === undefined) {
     throw new CliError(
-      'COMPUTE_ENGINE=kubernetes needs DEFAULT_IMAGE: the image containers start from, in a registry the nodes reach (docs/kubernetes.md).',
+      'COMPUTE_ENGINE=kubernetes needs DEFAULT_IMAGE: the image containers start from, in a registry the nodes reach (docs/reference/kubernetes.md).',
     );
   }
   const namespaceFile = join(serviceAccount, 'namespace');

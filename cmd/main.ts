@@ -33,7 +33,7 @@ const program = new Command('troupe')
   .description('A self-hosted container cloud: log in, run containers, be inside them.')
   .version(version)
   .showHelpAfterError('(troupe --help shows what there is)')
-  .addHelpText('after', '\nConfiguration by environment variables is described in docs/configuration.md.');
+  .addHelpText('after', '\nConfiguration by environment variables is described in docs/reference/configuration.md.');
 
 const data = ['--data <dir>', 'folder of the platform (default: TROUPE_DATA)', defaultDataDir(process.env)] as const;
 program.option('--data <dir>', 'folder of the platform, before the command or after it (default: TROUPE_DATA)');

@@ -1,4 +1,4 @@
-/** Mapped hosts at a gateway: where they lead, and certificates for them, from ordering to handshakes (docs/certificates.md). */
+/** Mapped hosts at a gateway: where they lead, and certificates for them, from ordering to handshakes (docs/reference/certificates.md). */
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';

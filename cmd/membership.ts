@@ -121,7 +121,7 @@ export async function openMembership(options: MembershipOptions): Promise<Member
     log.error({ node: odd.id, address: odd.address }, 'refused to join: another JWT_SECRET');
     throw new CliError(
       `The node at ${odd.address} has another JWT_SECRET: all processes need the same one. While it is rotated each needs the other's as ` +
-        'JWT_SECRET_NEXT or JWT_SECRET_PREVIOUS (docs/operations.md, "Rotating JWT_SECRET").',
+        'JWT_SECRET_NEXT or JWT_SECRET_PREVIOUS (docs/reference/operations.md, "Rotating JWT_SECRET").',
     );
   }
 

@@ -1,4 +1,4 @@
-/** What is connected in this process and its database, as the dependency graph of docs/monitor.md. */
+/** What is connected in this process and its database, as the dependency graph of docs/reference/monitor.md. */
 import type { Graph } from '../proto/monitor.ts';
 import type { Service } from '../proto/service.ts';
 import type { Db } from '../storage/db.ts';

@@ -22,7 +22,7 @@ export function natsAddress(environment: Environment): NatsAddress | undefined {
   if (open !== undefined && environment.NATS_INSECURE === undefined)
     throw new CliError(
       `NATS at ${open.server} would be used without credentials and without TLS: whoever reaches it could delete and hold up what the platform says there. ` +
-        'Give it users (docs/messaging.md has an example) and put them into NATS_URL, or use tls://; NATS_INSECURE=allow goes on regardless.',
+        'Give it users (docs/reference/messaging.md has an example) and put them into NATS_URL, or use tls://; NATS_INSECURE=allow goes on regardless.',
     );
   return {
     servers: urls.map(({ server }) => server),

@@ -13,7 +13,7 @@ export function unreadable(node: { address: string; version: string; format: num
   log.error({ address, version: theirs, format }, 'refused: a living node speaks another format');
   return new CliError(
     `The node at ${address} (version ${theirs}) speaks format ${format} with other nodes, this version (${version}) only ${NODE_FORMAT}: ` +
-      'run a version that speaks both, or stop all others first (docs/operations.md).',
+      'run a version that speaks both, or stop all others first (docs/reference/operations.md).',
   );
 }
 

@@ -13,7 +13,9 @@ type Step = 'prepareRotation' | 'rotate' | 'finishRotation';
 export function addSecrets(program: Command, { data, json }: { data: Flag; json: Flag }): void {
   const secrets = program
     .command('secrets')
-    .description('rotate the secret that signs tokens, where it is kept in the data folder (docs/operations.md)');
+    .description(
+      'rotate the secret that signs tokens, where it is kept in the data folder (docs/reference/operations.md)',
+    );
   const add = (name: string, step: Step, description: string, then: string) =>
     secrets
       .command(name)

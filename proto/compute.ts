@@ -258,7 +258,7 @@ export const terminal = endpoint({
   scope: containerScope('update'),
   params: containerParams,
   query: z.object({
-    /** Whoever connects again with it within 30 s of a lost connection is in the same shell (docs/streams.md). */
+    /** Whoever connects again with it within 30 s of a lost connection is in the same shell (docs/reference/streams.md). */
     session: z
       .string()
       .regex(TERMINAL_SESSION, 'must be 16 to 64 letters, digits, "_" or "-", chosen at random')

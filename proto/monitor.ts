@@ -52,7 +52,7 @@ export const podsSchema = z.object({ timestamp: z.iso.datetime(), pods: z.array(
 /** How busy a dependency is, as counted since the process started. */
 const trafficSchema = z.object({ unit: z.string(), total: z.number() });
 
-/** What depends on what (docs/monitor.md lists the kinds). */
+/** What depends on what (docs/reference/monitor.md lists the kinds). */
 export const graphSchema = z.object({
   nodes: z.array(z.object({ id: z.string(), kind: z.string(), status: z.string() })),
   edges: z.array(z.object({ from: z.string(), to: z.string(), kind: z.string(), traffic: trafficSchema.optional() })),

@@ -1,11 +1,11 @@
 /**
- * Which node holds which entities: the words that supervision and storage share (docs/placement.md). A shard is a part of
+ * Which node holds which entities: the words that supervision and storage share (docs/engineering/placement.md). A shard is a part of
  * the entities of one service; a lease makes one node its owner; the epoch of the lease is what its writes are checked by.
  */
 
 /**
  * The version of the format of messages between nodes. It rises with a change that a node of the version before could not read; additions that
- * may be absent do not change it (docs/operations.md, upgrades). 1: in clear; 2: sealed with a key of JWT_SECRET (docs/messaging.md); 3: with
+ * may be absent do not change it (docs/reference/operations.md, upgrades). 1: in clear; 2: sealed with a key of JWT_SECRET (docs/reference/messaging.md); 3: with
  * another cipher.
  */
 export const NODE_FORMAT = 3;

@@ -1,4 +1,4 @@
-/** SQL of users who are disabled or removed: what touches the rows of several services at once (docs/users.md). */
+/** SQL of users who are disabled or removed: what touches the rows of several services at once (docs/reference/users.md). */
 import { z } from 'zod';
 import { tellTokens } from './auth/token-directory.ts';
 import { tellCompute } from './compute/news.ts';

@@ -1,6 +1,6 @@
 /**
  * The actor runtime. Verbs and handler shape are nact's; the engine, the bounds, the supervisors and the entities are
- * ours. What it promises: docs/runtime-semantics.md.
+ * ours. What it promises: docs/engineering/runtime-semantics.md.
  */
 export type { ChildSpec, Restart, Strategy, SupervisorSpec } from './child-spec.ts';
 export type { Decision, Decisions } from './decisions.ts';

@@ -1,4 +1,4 @@
-/** A container's log: one line a message, at the pace of the reader. What its end means: docs/streams.md. */
+/** A container's log: one line a message, at the pace of the reader. What its end means: docs/reference/streams.md. */
 import { DEFAULT_LOG_TAIL } from '../../proto/compute.ts';
 import type { Socket } from '../../proto/http.ts';
 import { EngineError } from '../../proto/ports.ts';

@@ -1,4 +1,4 @@
-/** Entities on many nodes. What it promises: docs/placement.md. */
+/** Entities on many nodes. What it promises: docs/engineering/placement.md. */
 export { Cluster, type ClusterOptions } from './cluster.ts';
 export { type Codec, field, jsonCodec, type RefsIn, type RefsOut, toWire, type Wire } from './codec.ts';
 export { TIMINGS, type Timings } from './node.ts';

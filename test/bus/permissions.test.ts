@@ -1,4 +1,4 @@
-/** The users that docs/messaging.md gives to a nats-server: the platform may do all it needs, another program may notify, and nothing else. */
+/** The users that docs/reference/messaging.md gives to a nats-server: the platform may do all it needs, another program may notify, and nothing else. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { projectRoot } from '../kit/project.ts';
 import { until } from '../kit/until.ts';
 
-test('with the users of docs/messaging.md the platform works, and another program can only notify', {
+test('with the users of docs/reference/messaging.md the platform works, and another program can only notify', {
   skip: skipWithoutNats(),
 }, async (t) => {
   const page = await readFile(join(projectRoot, 'docs', 'messaging.md'), 'utf8');

@@ -1,4 +1,4 @@
-/** Which certificates a real registry takes tokens by: what docs/registry.md says of chains and of changing the key. */
+/** Which certificates a real registry takes tokens by: what docs/reference/registry.md says of chains and of changing the key. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
 import { test } from 'node:test';

@@ -52,7 +52,7 @@ export async function startRegistry(t: Cleanup, options: RegistryOptions): Promi
   return { url: `http://${host}`, host };
 }
 
-/** The lines that docs/registry.md shows, with deletion allowed. */
+/** The lines that docs/reference/registry.md shows, with deletion allowed. */
 function configuration(folder: string, { port, realm, service, issuer }: RegistryOptions): string {
   return `version: 0.1
 log:

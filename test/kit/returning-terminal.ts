@@ -5,7 +5,7 @@ import type { TestSocket } from './websocket.ts';
 
 /** How long it goes on trying to come back. */
 const COME_BACK_MS = 60_000;
-/** Codes that say: do not come back (docs/streams.md). */
+/** Codes that say: do not come back (docs/reference/streams.md). */
 const FINAL = new Set([1000, 1003, 1007, 1008, 1009, 4000]);
 
 export interface ReturningTerminal {

@@ -1,6 +1,6 @@
 /**
  * What does testssl.sh find at the gateway's HTTPS port? `npm run soak -- testssl`: two to five minutes; every finding of medium or worse is printed,
- * and fails the run unless it is one that docs/gateway.md gives a reason for.
+ * and fails the run unless it is one that docs/reference/gateway.md gives a reason for.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ import { openListeners } from '../gateway/listeners-kit.ts';
 
 /** A run that takes longer than this is ended, ms. */
 const MOST_MS = 600_000;
-/** Findings with a reason (docs/gateway.md, Certificates): nobody revokes what a local authority issued, and these fields are the services'. */
+/** Findings with a reason (docs/reference/gateway.md, Certificates): nobody revokes what a local authority issued, and these fields are the services'. */
 const EXPLAINED = new Set(['cert_revocation', 'security_headers']);
 
 const ends: (() => Promise<void> | void)[] = [];

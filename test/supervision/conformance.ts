@@ -1,6 +1,6 @@
 /**
  * What every engine with nact's verbs does alike. Each engine is put behind one small set of verbs; where ours differs
- * from nact on purpose is listed in docs/runtime-semantics.md and tested in the other files of this folder.
+ * from nact on purpose is listed in docs/engineering/runtime-semantics.md and tested in the other files of this folder.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

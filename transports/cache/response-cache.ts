@@ -1,4 +1,4 @@
-/** The gateway's response cache (interface section 4.5), as exchanges see it. docs/gateway-cache.md says what it keeps. */
+/** The gateway's response cache (interface section 4.5), as exchanges see it. docs/reference/gateway-cache.md says what it keeps. */
 import { LRUCache } from 'lru-cache';
 import type { UpstreamAddress } from '../../proto/gateway.ts';
 import {
