@@ -30,7 +30,7 @@ const domain = [
 const logSource = ['--log-source <name>', 'name under which its logs are shipped'] as const;
 
 const program = new Command('troupe')
-  .description('A self-hosted container cloud: log in, run containers, be inside them.')
+  .description('A self-hosted container cloud: log in, run containers, open terminals in them.')
   .version(version)
   .showHelpAfterError('(troupe --help shows what there is)')
   .addHelpText('after', '\nConfiguration by environment variables is described in docs/reference/configuration.md.');

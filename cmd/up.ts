@@ -241,7 +241,7 @@ Type next, in another terminal:
 
   curl -s ${urls.auth}/api/login -d '{"username":"${admin.username}","password":"${admin.generated ?? '...'}"}'
 
-README.md goes on from there: add an SSH key, create a container, be inside it. Ctrl-C stops Troupe; containers keep running.
+README.md goes on from there: add an SSH key, create a container, open a terminal in it. Ctrl-C stops Troupe; containers keep running.
 ${programName()} --help lists the commands of the operator.
 `;
 }
