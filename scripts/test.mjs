@@ -76,7 +76,7 @@ async function main(args) {
       if (interrupted || some.length === 0) continue;
       if (some === onCluster && isWhole && process.env.TROUPE_TEST_KUBERNETES !== 'on') {
         notes.push(
-          `${some.length} files of tests need a Kubernetes cluster: \`npm test -- kubernetes\` (docs/reference/kubernetes.md)`,
+          `${some.length} files of tests need a Kubernetes cluster: \`npm test -- kubernetes\` (docs/engineering/trials.md)`,
         );
         continue;
       }

@@ -1,4 +1,4 @@
-/** Where the gateway's cache does other than the public suite of tests for HTTP caches looks for, and why: docs/reference/gateway-cache.md says more. */
+/** Where the gateway's cache does other than the public suite of tests for HTTP caches looks for, and why: docs/engineering/trials.md says more. */
 
 /** The suite takes such a response for stale, the RFC says otherwise: its reuse is meant. */
 export const INVALID_AGE =

@@ -1,7 +1,7 @@
 /**
  * `npm run soak -- http-cache [test id]`: the public suite of tests for HTTP caches (cache-tests.fyi) against the gateway. It is
  * fetched by npm into a temporary folder. Prints every result that is not a pass; fails when a response is reused that may not be, or
- * when a test that docs/reference/gateway-cache.md does not explain turns out otherwise.
+ * when a test that docs/engineering/trials.md does not explain turns out otherwise.
  */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
