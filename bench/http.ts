@@ -144,9 +144,9 @@ function median(server: Server | undefined, of: (server: Server) => number[]): n
 /** The platform as `troupe up` builds it, on one adapter, with a container engine that is never asked for anything. */
 async function startOurs(adapter: 'own' | 'uws' | 'node'): Promise<void> {
   // Loaded here, so that the bare servers stay bare.
-  const { readEnvironment } = await import('../cmd/config.ts');
-  const { openSecrets } = await import('../cmd/data-dir.ts');
-  const { startPlatform } = await import('../cmd/platform.ts');
+  const { readEnvironment } = await import('../cmd/config/config.ts');
+  const { openSecrets } = await import('../cmd/config/data-dir.ts');
+  const { startPlatform } = await import('../cmd/node/platform.ts');
   const { silentLog, testDatabase } = await import('../test/kit/database.ts');
   const database = await testDatabase();
   const environment = readEnvironment({

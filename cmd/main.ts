@@ -1,21 +1,21 @@
 /** The command line of Troupe. */
 import { Argument, Command, InvalidArgumentError } from 'commander';
-import { addAlone } from './alone-cli.ts';
-import type { AuditOptions } from './audit.ts';
-import { wordsFor } from './cli-error.ts';
-import { addDatabase } from './database-cli.ts';
-import { addDeadLetters } from './dead-letters-cli.ts';
-import { defaultDataDir } from './default-data-dir.ts';
-import { addDomains } from './domains-cli.ts';
-import { addDrain } from './drain-cli.ts';
-import { groupCommands } from './help-groups.ts';
-import { integer } from './integer.ts';
-import type { SendOptions } from './notify-send.ts';
-import { collector, hostName } from './option-values.ts';
-import { version } from './package-root.ts';
-import { addRekey } from './rekey-cli.ts';
-import { addSecrets } from './secrets-cli.ts';
-import { addUsers } from './users-cli.ts';
+import { addAlone } from './cli/alone-cli.ts';
+import type { AuditOptions } from './cli/audit.ts';
+import { addDatabase } from './cli/database-cli.ts';
+import { addDeadLetters } from './cli/dead-letters-cli.ts';
+import { addDomains } from './cli/domains-cli.ts';
+import { addDrain } from './cli/drain-cli.ts';
+import { groupCommands } from './cli/help-groups.ts';
+import { integer } from './cli/integer.ts';
+import type { SendOptions } from './cli/notify-send.ts';
+import { addRekey } from './cli/rekey-cli.ts';
+import { addSecrets } from './cli/secrets-cli.ts';
+import { addUsers } from './cli/users-cli.ts';
+import { wordsFor } from './config/cli-error.ts';
+import { defaultDataDir } from './config/default-data-dir.ts';
+import { collector, hostName } from './config/option-values.ts';
+import { version } from './config/package-root.ts';
 
 const logService = [
   '--log-service <address>',
@@ -90,7 +90,7 @@ program
       logService?: string;
       logSource?: string;
     }) => {
-      const { up } = await import('./up.ts');
+      const { up } = await import('./cli/up.ts');
       const { domain, tlsCert, tlsKey, trustedProxies } = options;
       const proxyProtocol = options.proxyProtocol === true;
       const [install, json, accessLog] = [options.install === true, options.json === true, options.accessLog === true];
@@ -143,7 +143,7 @@ program
       logService?: string;
       logSource?: string;
     }) => {
-      const { runGateway } = await import('./gateway-command.ts');
+      const { runGateway } = await import('./node/gateway-command.ts');
       const { domain, tlsCert, tlsKey, fallback, routesFile, trustedProxies } = options;
       const proxyProtocol = options.proxyProtocol === true;
       const [accessLog, asJson] = [options.accessLog === true, options.json === true];
@@ -159,7 +159,7 @@ program
   .description('stop the containers of a platform and its private Docker Engine')
   .option(...data)
   .action(async (options: { data: string }) => {
-    const { down } = await import('./down.ts');
+    const { down } = await import('./cli/down.ts');
     await down(options);
   });
 
@@ -171,7 +171,7 @@ program
   .option(...portOffset)
   .option(...json)
   .action(async (options: { data: string; listen: string; portOffset: number; json?: true }) => {
-    const { doctor } = await import('./doctor.ts');
+    const { doctor } = await import('./cli/doctor.ts');
     await doctor({ ...options, json: options.json === true });
   });
 
@@ -180,7 +180,7 @@ program
   .description('bring the database up to date')
   .option(...data)
   .action(async (options: { data: string }) => {
-    const { migrateDatabase } = await import('./migrate.ts');
+    const { migrateDatabase } = await import('./cli/migrate.ts');
     await migrateDatabase(options);
   });
 
@@ -190,7 +190,7 @@ program
   .option(...data)
   .option(...json)
   .action(async (options: { data: string; json?: true }) => {
-    const { showTree } = await import('./tree.ts');
+    const { showTree } = await import('./cli/tree.ts');
     await showTree({ ...options, json: options.json === true });
   });
 
@@ -200,7 +200,7 @@ const nodes = program
   .option(...data)
   .option(...json)
   .action(async (options: { data: string; json?: true }) => {
-    const { showNodes } = await import('./nodes.ts');
+    const { showNodes } = await import('./cli/nodes.ts');
     await showNodes({ ...options, json: options.json === true });
   });
 addDrain(nodes);
@@ -218,7 +218,7 @@ registry
   .option(...data)
   .option(...json)
   .action(async (repository: string, visibility: 'public' | 'private', options: { data: string; json?: true }) => {
-    const { registryVisibility } = await import('./registry.ts');
+    const { registryVisibility } = await import('./cli/registry.ts');
     await registryVisibility(repository, visibility, { ...options, json: options.json === true });
   });
 registry
@@ -227,7 +227,7 @@ registry
   .option(...data)
   .option(...json)
   .action(async (options: { data: string; json?: true }) => {
-    const { registryRepositories } = await import('./registry.ts');
+    const { registryRepositories } = await import('./cli/registry.ts');
     await registryRepositories({ ...options, json: options.json === true });
   });
 registry
@@ -236,7 +236,7 @@ registry
   .option(...data)
   .option(...json)
   .action(async (options: { data: string; json?: true }) => {
-    const { registryCertificate } = await import('./registry.ts');
+    const { registryCertificate } = await import('./cli/registry.ts');
     await registryCertificate({ ...options, json: options.json === true });
   });
 
@@ -249,7 +249,7 @@ const notify = program
   .option(...logSource)
   .option('--json', 'print one line of JSON once it serves')
   .action(async (options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) => {
-    const { runNotify } = await import('./notify-command.ts');
+    const { runNotify } = await import('./node/notify-command.ts');
     await runNotify({ ...options, domain: options.domain, json: options.json === true });
   });
 notify
@@ -265,7 +265,7 @@ notify
   .option(...data)
   .option(...json)
   .action(async (options: SendOptions) => {
-    const { notifySend } = await import('./notify-send.ts');
+    const { notifySend } = await import('./cli/notify-send.ts');
     // --json is an option of `notify` too, which takes it from both places.
     await notifySend({ ...options, json: notify.opts<{ json?: true }>().json === true || options.json === true });
   });
@@ -293,7 +293,7 @@ program
       logService?: string;
       logSource?: string;
     }) => {
-      const { runMonitor } = await import('./monitor-command.ts');
+      const { runMonitor } = await import('./node/monitor-command.ts');
       const { apiServer, nats } = options;
       await runMonitor({ ...options, apiServer, nats, json: options.json === true });
     },
@@ -314,7 +314,7 @@ routes
       target: string,
       options: { data: string; json?: true; stripPrefix?: true; priority: number },
     ) => {
-      const { routesAdd } = await import('./routes.ts');
+      const { routesAdd } = await import('./cli/routes.ts');
       const [stripPrefix, asJson] = [options.stripPrefix === true, options.json === true];
       await routesAdd(host, prefix, target, { ...options, stripPrefix, json: asJson });
     },
@@ -325,7 +325,7 @@ routes
   .option(...data)
   .option(...json)
   .action(async (options: { data: string; json?: true }) => {
-    const { routesList } = await import('./routes.ts');
+    const { routesList } = await import('./cli/routes.ts');
     await routesList({ ...options, json: options.json === true });
   });
 routes
@@ -334,7 +334,7 @@ routes
   .option(...data)
   .option(...json)
   .action(async (id: string, options: { data: string; json?: true }) => {
-    const { routesRemove } = await import('./routes.ts');
+    const { routesRemove } = await import('./cli/routes.ts');
     await routesRemove(id, { ...options, json: options.json === true });
   });
 
@@ -357,7 +357,7 @@ program
   .option('--follow', 'go on with what happens from now on, until interrupted')
   .option('--json', 'print each entry as one line of JSON')
   .action(async (options: AuditOptions) => {
-    const { showAudit } = await import('./audit.ts');
+    const { showAudit } = await import('./cli/audit.ts');
     await showAudit(options);
   });
 

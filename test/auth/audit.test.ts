@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { addUser, ensureAdmin, setPassword } from '../../actors/auth/users.ts';
-import { openLog } from '../../cmd/log.ts';
+import { openLog } from '../../cmd/observability/log.ts';
 import { createServiceAccount, setServiceAccountScopes } from '../../proto/api-tokens.ts';
 import { changePassword, updateProfile } from '../../proto/auth.ts';
 import { type AuditRow, audit, auditGrowth, purgeAudit, readAudit } from '../../storage/audit.ts';

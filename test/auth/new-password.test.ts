@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setPassword } from '../../actors/auth/users.ts';
-import { callersOf } from '../../cmd/callers.ts';
-import { Teardown } from '../../cmd/teardown.ts';
+import { callersOf } from '../../cmd/node/callers.ts';
+import { Teardown } from '../../cmd/node/teardown.ts';
 import { createToken } from '../../proto/api-tokens.ts';
 import { changePassword, listSessions, passwordSchema } from '../../proto/auth.ts';
 import { beginAddKey, beginKeyLogin, deleteKey, finishAddKey, listKeys } from '../../proto/security-keys.ts';

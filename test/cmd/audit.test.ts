@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { auditFilter, auditJson, auditLine, follow } from '../../cmd/audit.ts';
-import { CliError } from '../../cmd/cli-error.ts';
+import { auditFilter, auditJson, auditLine, follow } from '../../cmd/cli/audit.ts';
+import { CliError } from '../../cmd/config/cli-error.ts';
 import { type AuditRow, audit } from '../../storage/audit.ts';
 import { openDb } from '../../storage/db.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';

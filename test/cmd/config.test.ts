@@ -3,8 +3,8 @@ import { generateKeyPairSync } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { CliError } from '../../cmd/cli-error.ts';
-import { portsWith, readEnvironment } from '../../cmd/config.ts';
+import { CliError } from '../../cmd/config/cli-error.ts';
+import { portsWith, readEnvironment } from '../../cmd/config/config.ts';
 import { tempDir } from '../kit/temp.ts';
 
 test('an empty environment gives the defaults', () => {

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { CliError } from '../../cmd/cli-error.ts';
-import { readEnvironment } from '../../cmd/config.ts';
-import { dataDirInUse, openDataDir, openSecrets } from '../../cmd/data-dir.ts';
-import { defaultDataDir } from '../../cmd/default-data-dir.ts';
-import { lockDataDir } from '../../cmd/up-lock.ts';
+import { CliError } from '../../cmd/config/cli-error.ts';
+import { readEnvironment } from '../../cmd/config/config.ts';
+import { dataDirInUse, openDataDir, openSecrets } from '../../cmd/config/data-dir.ts';
+import { defaultDataDir } from '../../cmd/config/default-data-dir.ts';
+import { lockDataDir } from '../../cmd/config/up-lock.ts';
 import { tempDir } from '../kit/temp.ts';
 
 const mode = async (path: string) => (await stat(path)).mode & 0o777;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { openMembership } from '../../cmd/membership.ts';
+import { openMembership } from '../../cmd/node/membership.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
-import { platformKeys, sshHostKeys } from '../../cmd/platform-keys.ts';
+import { platformKeys, sshHostKeys } from '../../cmd/config/platform-keys.ts';
 import { newId } from '../../proto/ids.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import { testDatabase } from '../kit/database.ts';

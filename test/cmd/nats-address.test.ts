@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { CliError } from '../../cmd/cli-error.ts';
-import { readEnvironment } from '../../cmd/config.ts';
-import { natsAddress } from '../../cmd/nats-address.ts';
+import { CliError } from '../../cmd/config/cli-error.ts';
+import { readEnvironment } from '../../cmd/config/config.ts';
+import { natsAddress } from '../../cmd/config/nats-address.ts';
 import { tempDir } from '../kit/temp.ts';
 
 const address = (env: Record<string, string>) => natsAddress(readEnvironment({ NATS_INSECURE: 'allow', ...env }));

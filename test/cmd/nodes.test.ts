@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { drawNodes, nodesJson } from '../../cmd/nodes.ts';
+import { drawNodes, nodesJson } from '../../cmd/cli/nodes.ts';
 import { NODE_FORMAT } from '../../proto/placement.ts';
 import type { NodeRow } from '../../storage/placement/nodes.ts';
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readEnvironment } from '../../cmd/config.ts';
-import { openSecrets } from '../../cmd/data-dir.ts';
-import { finishRotation, prepareRotation, rotate } from '../../cmd/shared-secrets.ts';
+import { readEnvironment } from '../../cmd/config/config.ts';
+import { openSecrets } from '../../cmd/config/data-dir.ts';
+import { finishRotation, prepareRotation, rotate } from '../../cmd/config/shared-secrets.ts';
 import { tempDir } from '../kit/temp.ts';
 
 test('the secret of a data folder is rotated in steps, each of which accepts what the one before signs', async (t) => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { drawDomains } from '../../cmd/domains.ts';
+import { drawDomains } from '../../cmd/cli/domains.ts';
 import { graphSchema } from '../../proto/monitor.ts';
 import type { Db } from '../../storage/db.ts';
 import { allMappings } from '../../storage/network/overview.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { get } from 'node:https';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { nodesJson } from '../../cmd/nodes.ts';
+import { nodesJson } from '../../cmd/cli/nodes.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
 import { startBox } from '../kit/containers.ts';
 import { testDatabase } from '../kit/database.ts';

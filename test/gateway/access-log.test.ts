@@ -1,7 +1,7 @@
 /** Lines of the access log: the combined format, no secrets, and no line that a client wrote itself. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessLine } from '../../cmd/access-log.ts';
+import { accessLine } from '../../cmd/observability/access-log.ts';
 import type { AccessEntry } from '../../proto/gateway.ts';
 
 const ENTRY: AccessEntry = {

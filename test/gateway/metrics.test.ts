@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import { answeredBy, gatewayMetrics } from '../../cmd/gateway-metrics.ts';
+import { answeredBy, gatewayMetrics } from '../../cmd/observability/gateway-metrics.ts';
 import type { AccessEntry } from '../../proto/gateway.ts';
 import { ResponseCache } from '../../transports/cache/response-cache.ts';
 

@@ -1,7 +1,7 @@
 /** Changes of routes and containers under open sessions and load: through the real control, a real database and real sockets. */
 import { connect, type Socket } from 'node:net';
 import { Registry } from 'prom-client';
-import { openGateway } from '../../cmd/gateway.ts';
+import { openGateway } from '../../cmd/node/gateway.ts';
 import type { ContainerState } from '../../proto/ports.ts';
 import { deleteRoute, insertRoute } from '../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';

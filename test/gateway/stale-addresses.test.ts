@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import { Arrivals } from '../../actors/gateway/arrivals.ts';
 import type { ContainerTarget } from '../../actors/gateway/deps.ts';
 import type { Picture } from '../../actors/gateway/routing.ts';
-import { openGateway } from '../../cmd/gateway.ts';
+import { openGateway } from '../../cmd/node/gateway.ts';
 import type { ContainerStatus } from '../../proto/compute.ts';
 import type { ContainerState } from '../../proto/ports.ts';
 import { RouteTable } from '../../proto/routes.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { diskPathsOf } from '../../cmd/disk-paths.ts';
+import { diskPathsOf } from '../../cmd/config/disk-paths.ts';
 import type { NodeSample } from '../../proto/metrics-source.ts';
 import { hostMetrics } from '../../transports/host/metrics.ts';
 import { skipUnless } from '../kit/require.ts';

@@ -1,7 +1,7 @@
 /** `--log-service`: lines arrive at a receiver that speaks OTLP over gRPC, and a receiver that is away costs nothing but lines. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openLog } from '../../cmd/log.ts';
+import { openLog } from '../../cmd/observability/log.ts';
 import { logShipper } from '../../transports/otlp/logs.ts';
 import { freePort } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';

@@ -9,7 +9,7 @@ import { jetstream } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import protobuf from 'protobufjs';
 import { z } from 'zod';
-import { nodeName } from '../../cmd/monitor.ts';
+import { nodeName } from '../../cmd/node/monitor.ts';
 import { graphSchema, nodesSchema, podMetricsSchema, podsSchema } from '../../proto/monitor.ts';
 import { startBox } from '../kit/containers.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';

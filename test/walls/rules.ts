@@ -26,6 +26,16 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   web: ['proto'],
 };
 
+/** Of these folders, which of their siblings each may import; folders that are not named may import all of them. */
+const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  cmd: {
+    config: [],
+    observability: ['config'],
+    node: ['config', 'observability'],
+    cli: ['config', 'observability', 'node'],
+  },
+};
+
 interface LibraryRule {
   readonly library: RegExp;
   /** Folders that may import it; test and bench always may. */
@@ -76,11 +86,23 @@ export function wallBetween(from: string, to: string): string | undefined {
   if (FREE.includes(target) && room !== target && !(FREE.includes(room) && room !== 'cmd')) {
     return `nothing imports ${target} but ${target === 'cmd' ? 'test and bench' : 'test, bench and themselves'}`;
   }
-  if (FREE.includes(room)) return undefined;
+  const sibling = wallBetweenSiblings(from, to);
+  if (sibling !== undefined || FREE.includes(room)) return sibling;
   if (room !== target && !NEIGHBOURS[room]?.includes(target)) {
     return `${room} may import ${NEIGHBOURS[room]?.join(', ') || 'nothing'} of ours`;
   }
   return room === 'actors' ? wallBetweenServices(from, to, target) : undefined;
+}
+
+function wallBetweenSiblings(from: string, to: string): string | undefined {
+  for (const [parent, folders] of Object.entries(SIBLINGS)) {
+    if (!isIn(from, [parent]) || !isIn(to, [parent])) continue;
+    const [folder = '', other = ''] = [from, to].map((path) => path.split('/')[parent.split('/').length]);
+    const allowed = folders[folder];
+    if (allowed === undefined || other === folder || allowed.includes(other)) continue;
+    return `${parent}/${folder} may import ${allowed.join(', ') || 'none'} of its neighbours`;
+  }
+  return undefined;
 }
 
 function wallBetweenServices(from: string, to: string, target: string): string | undefined {

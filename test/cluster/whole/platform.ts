@@ -1,6 +1,6 @@
 /** A whole platform of processes: several of each service behind an address of its own, several gateways, somebody with containers. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { serviceRoutes } from '../../../cmd/gateway.ts';
+import { serviceRoutes } from '../../../cmd/node/gateway.ts';
 import { authEndpoints } from '../../../proto/auth.ts';
 import { computeEndpoints } from '../../../proto/compute.ts';
 import type { AnyEndpoint } from '../../../proto/endpoint.ts';

@@ -1,0 +1,36 @@
+/** The command lines of services that run alone. */
+import type { Command } from 'commander';
+import type { AloneOptions } from '../node/run-alone.ts';
+
+/** An option as commander takes it. */
+type Flag = readonly [string, string];
+/** One whose value is checked. */
+type CheckedFlag = readonly [...Flag, check: (value: string) => string];
+
+/** Options that all services have. */
+interface Flags {
+  readonly domain: CheckedFlag;
+  readonly logService: CheckedFlag;
+  readonly logSource: Flag;
+}
+
+/** Adds them. */
+export function addAlone(program: Command, { domain, logService, logSource }: Flags): void {
+  const add = (name: string, what: string, port: number, run: (options: AloneOptions) => Promise<void>) => {
+    const command = program
+      .command(name)
+      .description(
+        `run the ${what} service alone, on DATABASE_URL, NATS_URL and the platform's secrets (docs/reference/operations.md)`,
+      )
+      .option('--addr <address>', 'address it listens on, host:port or :port', `:${port}`)
+      .option(...domain)
+      .option('--json', 'print one line of JSON once it serves')
+      .option(...logService)
+      .option(...logSource);
+    command.action((options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) =>
+      run({ ...options, domain: options.domain, json: options.json === true }),
+    );
+  };
+  add('auth', 'authentication', 7001, async (options) => (await import('../node/auth-command.ts')).runAuth(options));
+  add('compute', 'compute', 7002, async (options) => (await import('../node/compute-command.ts')).runCompute(options));
+}

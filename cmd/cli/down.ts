@@ -1,0 +1,44 @@
+/** `troupe down`: stops the containers of a platform, and its private Docker Engine. Data is kept. */
+import { getSetting } from '../../storage/settings.ts';
+import { findDocker, privateDockerHost, stopPrivateDockerd } from '../../transports/docker/dockerd.ts';
+import { dockerEngine } from '../../transports/docker/engine.ts';
+import { readEnvironment } from '../config/config.ts';
+import { dataDirInUse, openDataDir } from '../config/data-dir.ts';
+import { hint } from '../config/hints.ts';
+import { lockDataDir } from '../config/up-lock.ts';
+import { withDatabase } from '../node/database.ts';
+import { openKubernetes } from '../node/kubernetes.ts';
+import { openLog } from '../observability/log.ts';
+
+const STOP_GRACE_SECONDS = 10;
+
+/** Refuses while `up` runs on the folder: it would start the containers again. */
+export async function down(options: { readonly data: string }): Promise<void> {
+  const environment = readEnvironment(process.env);
+  const log = openLog(environment.LOG_LEVEL ?? 'error');
+  const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
+  const unlock = lockDataDir(dataDir, 'Stop it first: it would start the containers again.');
+  try {
+    const installation = await withDatabase(environment, dataDir, log, (db) => getSetting(db, 'installation'));
+    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
+    const host = isKubernetes ? undefined : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
+    if (installation !== undefined && (isKubernetes || host !== undefined)) {
+      const engine =
+        host === undefined
+          ? await openKubernetes(environment, { installation, log, onProgress: () => {} })
+          : await dockerEngine({ host, installation, log });
+      try {
+        const running = (await engine.list()).filter(({ phase }) => phase === 'running');
+        await Promise.all(running.map(({ id }) => engine.stop(id, STOP_GRACE_SECONDS)));
+        process.stdout.write(
+          `Stopped ${running.length} ${running.length === 1 ? 'container' : 'containers'}. The next ${hint('up', options.data)} starts them again.\n`,
+        );
+      } finally {
+        await engine.close();
+      }
+    }
+    if (await stopPrivateDockerd({ dataDir, log })) process.stdout.write('Stopped the private Docker Engine.\n');
+  } finally {
+    unlock();
+  }
+}

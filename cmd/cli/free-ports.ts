@@ -1,0 +1,59 @@
+/** Tries the ports of a platform before anything is made for it. */
+import { portProblem } from '../../transports/tcp/port-problem.ts';
+import { CliError } from '../config/cli-error.ts';
+import type { Ports } from '../config/config.ts';
+import { NETWORK_HOST } from '../config/network-host.ts';
+
+/** A port that cannot be listened on: for which listener, and why, as the end of a sentence. */
+export interface TakenPort {
+  readonly name: keyof Ports;
+  readonly host: string;
+  readonly port: number;
+  readonly why: string;
+}
+
+/** Listens on each port for a moment, on `host` (the networking API's on loopback). Port 0 is never taken. */
+export async function takenPorts(host: string, ports: Ports): Promise<TakenPort[]> {
+  const tried = NAMES.filter((name) => ports[name] !== 0).map(async (name) => {
+    const at = { name, host: name === 'net' ? NETWORK_HOST : host, port: ports[name] };
+    const why = await portProblem(at.host, at.port);
+    return why === undefined ? [] : [{ ...at, why }];
+  });
+  return (await Promise.all(tried)).flat();
+}
+
+/** One line a port. */
+export function wordsOf(taken: readonly TakenPort[]): string {
+  return taken
+    .map(({ name, host, port, why }) => `Cannot listen on ${host}:${port}: it is ${why} (${TITLES[name]}).`)
+    .join('\n');
+}
+
+/** Throws CliError when there are such ports. */
+export function refuseTaken(taken: readonly TakenPort[]): void {
+  if (taken.length > 0)
+    throw new CliError(
+      `${wordsOf(taken)}\nStop what uses ${taken.length === 1 ? 'it' : 'them'}, or move all ports with --port-offset N.`,
+    );
+}
+
+const TITLES: Readonly<Record<keyof Ports, string>> = {
+  auth: 'the auth service',
+  compute: 'the compute service',
+  net: 'the domains service',
+  monitor: 'the monitor',
+  notify: 'the notification service',
+  http: "the gateway's HTTP",
+  https: "the gateway's HTTPS",
+  ssh: "the gateway's SSH",
+};
+const NAMES = [
+  'auth',
+  'compute',
+  'net',
+  'monitor',
+  'notify',
+  'http',
+  'https',
+  'ssh',
+] as const satisfies (keyof Ports)[];

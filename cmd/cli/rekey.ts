@@ -1,0 +1,130 @@
+/**
+ * `troupe rekey`: seals all secrets in the database under another ENCRYPTION_KEY, all or none, while nothing else of the platform runs. A key
+ * that lives in the data folder is replaced there: the new one lies beside it before the database changes, so that a run that is killed in
+ * between is finished by the next.
+ */
+import { type KeyObject, randomBytes } from 'node:crypto';
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { audit } from '../../storage/audit.ts';
+import type { Db, Tx } from '../../storage/db.ts';
+import { resealNetwork } from '../../storage/network/reseal.ts';
+import { open, parseSealKey, SealError, seal } from '../../storage/seal.ts';
+import { getSetting, setSetting } from '../../storage/settings.ts';
+import { CliError } from '../config/cli-error.ts';
+import { type Environment, readEnvironment } from '../config/config.ts';
+import { dataDirInUse, openDataDir, openSecrets } from '../config/data-dir.ts';
+import { SEALED_SETTINGS } from '../config/platform-keys.ts';
+import { withDatabase } from '../node/database.ts';
+import { openLog } from '../observability/log.ts';
+import { print } from './command.ts';
+
+const KEY_FILE = 'encryption-key';
+const NEXT_FILE = 'encryption-key.next';
+
+/** Changes the key, and says what was done. Throws as `changeKey`. */
+export async function rekey(options: { readonly data: string; readonly json: boolean }): Promise<void> {
+  const { keyFile, ...done } = await changeKey(readEnvironment(process.env), options.data);
+  print(options, done, () =>
+    [
+      `${done.sealed} secrets are sealed under the new key.`,
+      ...(done.left === 0 ? [] : [`${done.left} did not open with the old key and are as they were.`]),
+      keyFile === undefined
+        ? 'Start everything with the new key as ENCRYPTION_KEY from now on.'
+        : `It is in ${keyFile}.`,
+    ].join('\n'),
+  );
+}
+
+/** What was done; `keyFile`: where the new key is, when it lives in the data folder. */
+export interface Rekeyed {
+  readonly sealed: number;
+  readonly left: number;
+  readonly keyFile: string | undefined;
+}
+
+/** Changes the key. Throws CliError that says what to do. */
+export async function changeKey(environment: Environment, data: string): Promise<Rekeyed> {
+  const { ENCRYPTION_KEY: given, NEW_ENCRYPTION_KEY: wanted } = environment;
+  if (given !== undefined && wanted === undefined)
+    throw new CliError('The key comes from ENCRYPTION_KEY: give the one that replaces it as NEW_ENCRYPTION_KEY.');
+  const dir = environment.DATABASE_URL === undefined ? dataDirInUse(data) : openDataDir(data);
+  const log = openLog(environment.LOG_LEVEL ?? 'error');
+  const { encryptionKey: from } = openSecrets(dir, environment);
+  const next = join(dir, NEXT_FILE);
+  if (given === undefined && !existsSync(next)) keep(next, wanted ?? randomBytes(32).toString('base64'));
+  const to = parseSealKey(given === undefined ? readFileSync(next, 'utf8') : (wanted ?? ''));
+  const done = await withDatabase(environment, dir, log, (db) => reseal(db, from, to));
+  if (given !== undefined) return { ...done, keyFile: undefined };
+  const keyFile = join(dir, KEY_FILE);
+  renameSync(next, keyFile);
+  return { ...done, keyFile };
+}
+
+/** Does it in one transaction; a key that opens the settings already is left in place. */
+async function reseal(db: Db, from: KeyObject, to: KeyObject): Promise<{ sealed: number; left: number }> {
+  return db.tx(async (tx) => {
+    // Whoever starts now reads its keys after us.
+    await tx.run('lock table settings in access exclusive mode');
+    const settings = await sealedSettings(tx);
+    if (settings.length === 0) throw new CliError('Nothing is sealed in this database yet.');
+    if (settings.every(({ context, sealed }) => opened(to, context, sealed) !== undefined))
+      return { sealed: 0, left: 0 };
+    await refuseWhileUsed(tx);
+    for (const { key, context, clear, sealed } of settings) {
+      const text = opened(from, context, sealed);
+      if (text === undefined)
+        throw new CliError('ENCRYPTION_KEY is not the key this database was set up with: give the right one.');
+      await setSetting(tx, key, `${clear}${seal(to, context, text).toString('base64')}`);
+    }
+    const rest = await resealNetwork(tx, (context, sealed) => {
+      const text = opened(from, context, sealed);
+      return text === undefined ? undefined : seal(to, context, text);
+    });
+    const done = { sealed: settings.length + rest.sealed, left: rest.left };
+    await audit(tx, { userId: null, username: 'operator', action: 'encryption_key.change', target: '', detail: done });
+    return done;
+  });
+}
+
+/** A process that runs with the old key would go on sealing under it. */
+async function refuseWhileUsed(tx: Tx): Promise<void> {
+  const users = await tx.many(
+    z.object({ name: z.string() }),
+    `select distinct application_name as name from pg_stat_activity
+     where datname = current_database() and application_name like 'troupe/%' and pid <> pg_backend_pid()
+       and application_name <> (select application_name from pg_stat_activity where pid = pg_backend_pid())`,
+  );
+  if (users.length > 0)
+    throw new CliError(
+      `Parts of the platform run on this database (${users.map(({ name }) => name).join(', ')}): stop them first.`,
+    );
+}
+
+async function sealedSettings(tx: Tx) {
+  const found = await Promise.all(SEALED_SETTINGS.map(async (key) => ({ key, value: await getSetting(tx, key) })));
+  return found.flatMap(({ key, value }) => {
+    if (value === undefined) return [];
+    // What stands in a line before it is not secret.
+    const at = value.lastIndexOf('\n') + 1;
+    const sealed = Buffer.from(value.slice(at), 'base64');
+    return [{ key, context: `settings/${key}`, clear: value.slice(0, at), sealed }];
+  });
+}
+
+function opened(key: KeyObject, context: string, sealed: Uint8Array): Buffer | undefined {
+  try {
+    return open(key, context, sealed);
+  } catch (error) {
+    if (error instanceof SealError) return undefined;
+    throw error;
+  }
+}
+
+function keep(path: string, key: string): void {
+  const file = openSync(path, 'wx', 0o600);
+  writeSync(file, `${key}\n`);
+  fsyncSync(file);
+  closeSync(file);
+}

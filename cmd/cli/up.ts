@@ -1,0 +1,258 @@
+/** `troupe up`: everything in one process. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { BusError, EngineError, type Log } from '../../proto/ports.ts';
+import { keepPrivateDockerd, privateDockerHost } from '../../transports/docker/dockerd.ts';
+import { dockerEngine } from '../../transports/docker/engine.ts';
+import { dockerMetrics } from '../../transports/docker/metrics.ts';
+import { ListenError } from '../../transports/http/index.ts';
+import { ownAddress } from '../../transports/http/listen-error.ts';
+import { useWires } from '../../transports/tcp/wires.ts';
+import { CliError } from '../config/cli-error.ts';
+import { DEFAULT_DOMAIN, portsWith, readEnvironment } from '../config/config.ts';
+import { openDataDir, openSecrets } from '../config/data-dir.ts';
+import { diskPathsOf } from '../config/disk-paths.ts';
+import { hint, programName } from '../config/hints.ts';
+import { proxiesOf } from '../config/proxies.ts';
+import { announce } from '../config/running.ts';
+import { lockDataDir } from '../config/up-lock.ts';
+import { certificateOf, givenCertificate } from '../node/certificates.ts';
+import { databaseServer } from '../node/database.ts';
+import { chooseDocker, ensureImageTools } from '../node/docker.ts';
+import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
+import { keepCertificate, type LiveCertificate } from '../node/live-certificate.ts';
+import { nodeName } from '../node/monitor.ts';
+import { type Platform, startPlatform } from '../node/platform.ts';
+import { stopSignal } from '../node/stop-signal.ts';
+import { Teardown } from '../node/teardown.ts';
+import { plainLines } from '../observability/log.ts';
+import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
+import { refuseTaken, takenPorts } from './free-ports.ts';
+import { progressOn } from './progress.ts';
+
+/** Options of `troupe up` as the command line gives them. */
+export interface UpOptions extends LogServiceOptions {
+  readonly data: string;
+  readonly domain: string | undefined;
+  readonly listen: string;
+  readonly portOffset: number;
+  readonly install: boolean;
+  readonly json: boolean;
+  /** Files of the wildcard certificate for the domain; undefined: the platform's own authority issues one. */
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
+  /** A line for each request through the gateway on standard error. */
+  readonly accessLog: boolean;
+  /** Whether the gateway keeps responses. */
+  readonly cache: boolean;
+  /** Addresses of proxies in front of the platform, and whether they speak the PROXY protocol. */
+  readonly trustedProxies: string | undefined;
+  readonly proxyProtocol: boolean;
+}
+
+/** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */
+export async function up(options: UpOptions): Promise<void> {
+  const environment = readEnvironment(process.env);
+  if (environment.GATEWAY_IO === 'streams') useWires('stream');
+  const ports = portsWith(options.portOffset);
+  const person = process.stdout.isTTY && !options.json;
+  const shipped = await openShippedLog(environment.LOG_LEVEL ?? (person ? 'error' : 'info'), options, 'troupe');
+  const { log } = shipped;
+  const progress = progressOn(process.stderr);
+  // Either a person reads standard error, or a program does: then all of it is lines of the log.
+  const onProgress = (line: string) => (person && process.stderr.isTTY ? progress.line(line) : log.info({}, line));
+  const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const proxies = proxiesOf(options, environment);
+  const told = stopSignal();
+
+  const teardown = new Teardown(log);
+  try {
+    await checkOptions(options);
+    const taken = await takenPorts(options.listen, ports);
+    // Where this very folder's platform has them, the lock says so better.
+    if (!existsSync(options.data)) refuseTaken(taken);
+    const dataDir = openDataDir(options.data);
+    const unlock = lockDataDir(dataDir);
+    teardown.add('lock', async () => unlock());
+    refuseTaken(taken);
+    const secrets = openSecrets(dataDir, environment);
+    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
+    const dockerHost = isKubernetes
+      ? undefined
+      : await chooseDocker({ environment, dataDir, install: options.install, log, onProgress });
+    if (dockerHost !== undefined && (await privateDockerHost(dataDir)) === dockerHost) {
+      const keeper = keepPrivateDockerd({ dataDir, log });
+      teardown.add('keeper of the private Docker Engine', () => keeper.close());
+    }
+    if (!isKubernetes && environment.DEFAULT_IMAGE === undefined) await ensureImageTools(options.install, onProgress);
+    const database = await databaseServer(environment, dataDir, log, onProgress);
+    teardown.add('database server', () => database.release());
+
+    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain), log);
+    teardown.add('certificate', async () => certificate.close());
+    const platform = await startPlatform({
+      environment,
+      secrets,
+      database: database.connection,
+      nodeFile: join(dataDir, 'node-id'),
+      engine: (installation, pullAuth) =>
+        dockerHost === undefined
+          ? openKubernetes(environment, { installation, log, onProgress, pullAuth })
+          : dockerEngine({
+              host: dockerHost,
+              installation,
+              log,
+              egressAllow: environment.EGRESS_ALLOW,
+              ...(environment.CONTAINER_SUBNETS === undefined ? {} : { subnetPool: environment.CONTAINER_SUBNETS }),
+            }),
+      onMetrics: (registry) => shipped.metrics(registry),
+      diskPaths: await diskPathsOf({ environment, dataDir, dockerHost }),
+      metrics: (installation) =>
+        dockerHost === undefined
+          ? openKubernetesMetrics(environment, { installation, log })
+          : dockerMetrics({ host: dockerHost, installation, node: nodeName(), log }),
+      domain,
+      host: options.listen,
+      ports,
+      certificate,
+      proxies,
+      accessLog: options.accessLog ? plainLines() : undefined,
+      isCaching: options.cache,
+      log,
+      isLeaving: told.received,
+      onProgress,
+    });
+    teardown.add('platform', () => platform.stop());
+    const image = environment.DEFAULT_IMAGE ?? platform.engine.baseImage;
+    await Promise.race([prepareImage(platform, image, { onProgress, log, isLeaving: told.received }), told.promise]);
+    progress.done();
+    const withdraw = announce(dataDir, { urls: platform.urls });
+    teardown.add('announcement', async () => withdraw());
+    if (!told.received()) {
+      const admin = await platform.admin();
+      process.stdout.write(
+        options.json ? readyLine(platform, admin, domain) : welcome(platform, admin, certificate, options.data),
+      );
+      log.info({ urls: platform.urls, domain }, 'serving');
+    }
+    await told.promise;
+    log.info({}, 'stopping');
+    const containers = await runningContainers(platform.engine);
+    await teardown.run();
+    log.info({ containers }, 'stopped');
+    if (person)
+      process.stdout.write(`Troupe has stopped; ${goOn(containers)}. ${hint('up', options.data)} starts it again.\n`);
+  } catch (error) {
+    progress.done();
+    throw friendly(error);
+  } finally {
+    await teardown.run();
+    await shipped.close();
+    told.forget();
+  }
+}
+
+/** What can be wrong with the options alone is said before anything is started or made. Throws CliError. */
+async function checkOptions({ listen, tlsCert, tlsKey }: UpOptions): Promise<void> {
+  if (tlsCert !== undefined && tlsKey !== undefined) givenCertificate(tlsCert, tlsKey);
+  else if (tlsCert !== undefined || tlsKey !== undefined)
+    throw new CliError('--tls-cert and --tls-key go together: give both.');
+  try {
+    await ownAddress(listen);
+  } catch (cause) {
+    throw new CliError(`--listen is ${listen}, which is no address of this machine.`, { cause });
+  }
+}
+
+/**
+ * Makes the image of new containers present, so that the first one does not wait for it. The platform serves without; when it is
+ * leaving (`isLeaving`), nobody needs to hear of it.
+ */
+async function prepareImage(
+  platform: Platform,
+  image: string,
+  { onProgress, log, isLeaving }: { onProgress: (line: string) => void; log: Log; isLeaving: () => boolean },
+): Promise<void> {
+  try {
+    await platform.engine.ensureImage(image, { always: false, onProgress });
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+    if (isLeaving()) return;
+    const words = `The image of new containers is not ready: ${error.message}. It is tried again when a container is created.`;
+    if (process.stdout.isTTY && process.stderr.isTTY) process.stderr.write(`${words}\n`);
+    else log.warn({}, words);
+  }
+}
+
+/** How long a platform that was told to stop waits for the engine to say what runs, ms. */
+const COUNT_MS = 2000;
+
+/** How many containers run; undefined when the engine does not say in time. */
+async function runningContainers(engine: Platform['engine']): Promise<number | undefined> {
+  const late = new AbortController();
+  const count = engine.list().then(
+    (containers) => containers.filter(({ phase }) => phase === 'running').length,
+    () => undefined,
+  );
+  const counted = await Promise.race([count, pause(COUNT_MS, undefined, { signal: late.signal })]);
+  late.abort();
+  return counted;
+}
+
+function goOn(containers: number | undefined): string {
+  if (containers === undefined) return 'its containers keep running';
+  if (containers === 0) return 'no container is running';
+  return containers === 1 ? '1 container keeps running' : `${containers} containers keep running`;
+}
+
+type Admin = Awaited<ReturnType<Platform['admin']>>;
+
+/** The one line of --json (design.md, section 7). A service that this version does not have yet is null. */
+function readyLine({ urls, ssh }: Platform, admin: Admin, domain: string): string {
+  return `${JSON.stringify({
+    ready: true,
+    urls: { ...urls, console: null },
+    ssh,
+    domain,
+    admin: { username: admin.username, password: admin.generated },
+  })}\n`;
+}
+
+function welcome({ urls, ssh }: Platform, admin: Admin, { authorityFile }: LiveCertificate, data: string): string {
+  const password =
+    admin.generated === null
+      ? `your password  (lost? ${hint(`users passwd ${admin.username}`, data)})`
+      : `the password  ${admin.generated}  (shown only now)`;
+  return `
+Troupe is running.
+
+  Auth      ${urls.auth}
+  Compute   ${urls.compute}
+  Domains   ${urls.net}
+  Monitor   ${urls.monitor}
+  Notify    ${urls.notify}
+  Gateway   ${urls.https}  (and ${urls.http})
+${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
+
+  Log in as ${admin.username} with ${password}
+
+Type next, in another terminal:
+
+  curl -s ${urls.auth}/api/login -d '{"username":"${admin.username}","password":"${admin.generated ?? '...'}"}'
+
+README.md goes on from there: add an SSH key, create a container, open a terminal in it. Ctrl-C stops Troupe; containers keep running.
+${programName()} --help lists the commands of the operator.
+`;
+}
+
+function friendly(error: unknown): unknown {
+  if (error instanceof ListenError) {
+    return new CliError(
+      `${error.message}\nAnother program uses the port, or it is not yours to use: try --port-offset N.`,
+      { cause: error },
+    );
+  }
+  if (error instanceof BusError || error instanceof EngineError) return new CliError(error.message, { cause: error });
+  return error;
+}

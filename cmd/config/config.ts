@@ -1,0 +1,312 @@
+/** Everything Troupe reads from its environment, at one door. A bad value is named with what was expected. */
+import { z } from 'zod';
+import { RegistryKeyError } from '../../actors/auth/registry-key.ts';
+import { usernameSchema } from '../../proto/auth.ts';
+import { isCommonPassword } from '../../proto/common-passwords.ts';
+import { addressOf, targetSchema } from '../../proto/routes.ts';
+import { inWords } from '../../proto/words.ts';
+import { parseSealKey } from '../../storage/seal.ts';
+import { MAX_RESOLVERS, txtResolvers } from '../../transports/dns/resolvers.ts';
+import { dockerProblem } from '../../transports/docker/address.ts';
+import { parseEgress } from '../../transports/docker/egress.ts';
+import { parsePool } from '../../transports/docker/subnets.ts';
+import { parseTrusted } from '../../transports/tcp/trusted.ts';
+import { CliError } from './cli-error.ts';
+import { parseNatsUrls } from './nats-urls.ts';
+import { HOST_NAME } from './option-values.ts';
+import { readRegistryKey } from './registry-key.ts';
+import { MIN_SECRET_BYTES } from './shared-secrets.ts';
+
+const port = z.number().int().min(0).max(65_535);
+const text = z.string().trim().min(1).optional();
+const url = (...protocols: string[]) =>
+  z
+    .string()
+    .refine(
+      (value) => protocols.some((protocol) => value.startsWith(`${protocol}://`)),
+      `must begin with ${protocols.map((p) => `${p}://`).join(' or ')}`,
+    )
+    .optional();
+
+/** "24h", "90m", "3600s" or a plain number of seconds. */
+const seconds = z
+  .string()
+  .regex(/^[1-9][0-9]{0,8}[smhd]?$/, 'must be a time such as 90m, 24h or 7d, or a number of seconds')
+  .transform((value) => Number.parseInt(value, 10) * ({ s: 1, m: 60, h: 3600, d: 86_400 }[value.at(-1) ?? ''] ?? 1))
+  .pipe(
+    z
+      .number()
+      .min(60, 'must be at least a minute')
+      .max(365 * 86_400, 'must be at most 365 days'),
+  );
+
+/** A file is read here, so that a bad key stops the start like any other bad value. */
+const registryKey = z.string().transform((value, context) => {
+  try {
+    return readRegistryKey(value);
+  } catch (error) {
+    if (!(error instanceof RegistryKeyError)) throw error;
+    context.addIssue({ code: 'custom', message: error.message });
+    return z.NEVER;
+  }
+});
+const hostName = z.string().toLowerCase().regex(HOST_NAME, 'must be a host name');
+
+/** Origins as browsers write them, so that they can be compared as text. */
+const origins = z
+  .string()
+  .transform((value) => value.split(',').map((origin) => origin.trim()))
+  .refine((list) => list.every(isOrigin), 'must be origins such as https://console.example.com, separated by commas');
+
+const natsUrls = z.string().transform((value, context) => {
+  const urls = parseNatsUrls(value);
+  if (urls !== undefined) return urls;
+  const message = 'must be one or more of nats://[user:password@]host[:port] and tls://..., separated by commas';
+  context.addIssue({ code: 'custom', message });
+  return z.NEVER;
+});
+
+/** Addresses, with a port if it is not 53; IPv6 with a port in brackets: as node:dns takes them. */
+const resolvers = z
+  .string()
+  .transform((value) => value.split(',').map((server) => server.trim()))
+  .refine(
+    (list) => list.length <= MAX_RESOLVERS && list.every(isResolver),
+    `must be at most ${MAX_RESOLVERS} addresses such as 192.0.2.1 or 192.0.2.1:5353, separated by commas`,
+  );
+
+/** Whole seconds, up to a minute, as `5s` or `5`; in ms. */
+const leaveDelay = z
+  .string()
+  .regex(/^([0-9]|[1-5][0-9]|60)s?$/, 'must be 0s to 60s')
+  .transform((value) => Number.parseInt(value, 10) * 1000);
+
+/** Most origins in PIPELINED_ORIGINS. */
+const MAX_PIPELINED = 100;
+
+const folder = z.string().startsWith('/', 'must be an absolute path').optional();
+
+const egressAllow = z.string().transform((value, context) => {
+  const networks = parseEgress(value);
+  if (networks !== undefined) return networks;
+  const message = 'must be at most 64 IPv4 networks or addresses such as 10.1.2.0/24, separated by commas';
+  context.addIssue({ code: 'custom', message });
+  return z.NEVER;
+});
+
+/** Targets of routes, as addresses. */
+const pipelinedOrigins = z
+  .string()
+  .transform((value) => value.split(',').map((target) => target.trim()))
+  .refine(
+    (targets) => targets.length <= MAX_PIPELINED && targets.every((target) => targetSchema.safeParse(target).success),
+    `must be at most ${MAX_PIPELINED} targets of routes such as 10.0.0.7:8080, separated by commas`,
+  )
+  .transform((targets) => targets.map(addressOf));
+
+/** A host that others reach this process at. */
+const advertised = z
+  .string()
+  .refine(
+    (host) => targetSchema.safeParse(`${host}:1`).success,
+    'must be a name or an address without a port, IPv6 in brackets',
+  );
+
+/** The same, or all of them. */
+const sharedOrigins = z.union([z.literal('all'), pipelinedOrigins]);
+
+const sharedSecret = z
+  .string()
+  .refine((value) => Buffer.byteLength(value) >= MIN_SECRET_BYTES, `must be at least ${MIN_SECRET_BYTES} bytes`);
+
+const variables = z.object({
+  DATABASE_URL: url('postgres', 'postgresql'),
+  NATS_URL: natsUrls.optional(),
+  NATS_USER: text,
+  NATS_PASSWORD: text,
+  NATS_TOKEN: text,
+  NATS_CREDS: text,
+  NATS_CA: text,
+  NATS_CERT: text,
+  NATS_KEY: text,
+  NATS_INSECURE: z.literal('allow', 'must be allow, or absent').optional(),
+  NATS_REPLICAS: z
+    .string()
+    .regex(/^[1-5]$/, 'must be 1 to 5')
+    .transform(Number)
+    .optional(),
+  JWT_SECRET: sharedSecret.optional(),
+  JWT_SECRET_NEXT: sharedSecret.optional(),
+  JWT_SECRET_PREVIOUS: sharedSecret.optional(),
+  METRICS_TOKEN: z
+    .string()
+    .regex(/^[\x21-\x7e]{16,256}$/, 'must be 16 to 256 visible characters')
+    .optional(),
+  ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),
+  NEW_ENCRYPTION_KEY: z.string().refine(isSealKey, 'must be 32 bytes in base64 or hex').optional(),
+  ADMIN_USERNAME: usernameSchema.default('admin'),
+  ADMIN_PASSWORD: z
+    .string()
+    .min(8, 'must be at least 8 characters')
+    .max(256, 'must be at most 256 characters')
+    .refine((value) => !isCommonPassword(value), 'must not be one of those that everybody tries first')
+    .optional(),
+  PLATFORM_DOMAIN: hostName.optional(),
+  WEBAUTHN_RP_ID: hostName.refine((value) => !/(^|\.)[0-9]+$/.test(value), 'must be a name, not an address').optional(),
+  WEBAUTHN_ORIGINS: origins.optional(),
+  REGISTRY_HOST: z
+    .string()
+    .regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'must be a host name, with :port if it needs one')
+    .optional(),
+  REGISTRY_ISSUER: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,256}$/, 'must be 1 to 256 visible characters')
+    .default('troupe'),
+  REGISTRY_SIGNING_KEY: registryKey.optional(),
+  DEFAULT_IMAGE: text,
+  COMPUTE_ENGINE: z.enum(['docker', 'kubernetes']).default('docker'),
+  KUBECONFIG: text,
+  KUBERNETES_NAMESPACE: text,
+  KUBERNETES_STORAGE_CLASS: text,
+  KUBERNETES_ARCHITECTURE: z.enum(['type', 'any']).default('type'),
+  KUBERNETES_USER_NAMESPACES: z.enum(['off', 'on']).default('off'),
+  KUBERNETES_SERVICE_TYPE: z.enum(['LoadBalancer', 'ClusterIP']).default('LoadBalancer'),
+  DOCKER_HOST: url('unix', 'tcp', 'ssh'),
+  DOCKER_TLS_VERIFY: text,
+  DOCKER_CERT_PATH: folder,
+  DOCKER_SSH_CONFIG: folder,
+  SSH_AUTH_SOCK: text,
+  DISK_PATHS: z
+    .string()
+    .transform((value) => value.split(',').map((path) => path.trim()))
+    .refine(
+      (paths) => paths.every((path) => path.startsWith('/')),
+      'must be absolute paths of folders, separated by commas',
+    )
+    .optional(),
+  CONTAINER_SUBNETS: z
+    .string()
+    .refine(isSubnetPool, 'must be private addresses in the form 10.192.0.0/10, /29 at the smallest')
+    .optional(),
+  EGRESS_ALLOW: egressAllow.default([]),
+  TRUSTED_PROXIES: z
+    .string()
+    .refine(
+      (value) => parseTrusted(value) !== undefined,
+      'must be addresses or networks such as 10.0.0.0/8, separated by commas',
+    )
+    .optional(),
+  PIPELINED_ORIGINS: pipelinedOrigins.optional(),
+  CACHE_SHARED_ORIGINS: sharedOrigins.optional(),
+  ADVERTISE_ADDRESS: advertised.optional(),
+  ACME_DIRECTORY_URL: url('https'),
+  ACME_CA_FILE: text,
+  ACME_EMAIL: z
+    .string()
+    .regex(/^[^\s@,;]{1,64}@[^\s@,;]{1,190}$/, 'must be one e-mail address')
+    .optional(),
+  ACME_EAB_KID: text,
+  ACME_EAB_HMAC_KEY: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]+=*$/, 'must be base64url')
+    .optional(),
+  INGRESS_HOST: hostName.optional(),
+  DNS_RESOLVERS: resolvers.optional(),
+  DNS_PROVIDER_URL: url('http', 'https'),
+  CHANGES_PER_MINUTE: z
+    .string()
+    .regex(/^[1-9][0-9]{0,5}$/, 'must be 1 to 999999')
+    .transform(Number)
+    .prefault('60'),
+  SESSION_TTL: seconds.prefault('24h'),
+  LEAVE_DELAY: leaveDelay.optional(),
+  LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).optional(),
+  HTTP_ADAPTER: z.enum(['auto', 'own', 'uws', 'node']).default('auto'),
+  GATEWAY_IO: z.enum(['auto', 'streams']).default('auto'),
+});
+
+/** What concerns several variables. */
+const environmentSchema = variables.superRefine((environment, context) => {
+  const problem = dockerProblem(environment);
+  if (problem !== undefined) context.addIssue({ code: 'custom', path: ['DOCKER_HOST'], message: problem });
+});
+
+/** The environment as read: names as operators know them. */
+export type Environment = z.output<typeof environmentSchema>;
+
+/** Reads the environment once. Throws CliError that names each bad variable; empty ones count as absent. */
+export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Environment {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
+  const result = environmentSchema.safeParse(given, { error: inWords });
+  if (result.success) return result.data;
+  const lines = result.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
+  throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);
+}
+
+function isResolver(text: string): boolean {
+  try {
+    txtResolvers({ servers: [text] });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isOrigin(value: string): boolean {
+  return /^https?:/.test(value) && URL.canParse(value) && new URL(value).origin === value;
+}
+
+function isSubnetPool(value: string): boolean {
+  try {
+    parsePool(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isSealKey(value: string): boolean {
+  try {
+    parseSealKey(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
+export const DEFAULT_DOMAIN = 'troupe.localhost';
+
+/** Default ports of the services (design.md, section 7). */
+const PORTS = {
+  auth: 7001,
+  compute: 7002,
+  net: 7003,
+  monitor: 7004,
+  notify: 7005,
+  http: 18_080,
+  https: 8443,
+  ssh: 2222,
+} as const;
+
+/** A port for each listener. */
+export type Ports = { readonly [name in keyof typeof PORTS]: number };
+
+/** The ports with the operator's offset. Offset -1 is for tests: every service takes any free port. */
+export function portsWith(offset: number): Ports {
+  const move = (port: number) => (offset === -1 ? 0 : port + offset);
+  const ports = {
+    auth: move(PORTS.auth),
+    compute: move(PORTS.compute),
+    net: move(PORTS.net),
+    monitor: move(PORTS.monitor),
+    notify: move(PORTS.notify),
+    http: move(PORTS.http),
+    https: move(PORTS.https),
+    ssh: move(PORTS.ssh),
+  };
+  if (!Object.values(ports).every((value) => port.safeParse(value).success)) {
+    throw new CliError('--port-offset must leave all ports between 0 and 65535: choose a number from 0 to 40000.');
+  }
+  return ports;
+}

@@ -1,0 +1,90 @@
+/** Chooses the bus: NATS when NATS_URL is set, else the one in this process with its streams in the database. */
+import type { Bus, Clock, Log } from '../../proto/ports.ts';
+import type { Service } from '../../proto/service.ts';
+import type { SharedSecret } from '../../proto/shared-secret.ts';
+import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
+import { streamStore } from '../../storage/bus/store.ts';
+import type { Db } from '../../storage/db.ts';
+import { embeddedBus } from '../../transports/bus/embedded.ts';
+import { type NatsBus, natsBus } from '../../transports/bus/nats.ts';
+import { CliError } from '../config/cli-error.ts';
+import type { Environment } from '../config/config.ts';
+import { natsAddress } from '../config/nats-address.ts';
+
+/** A bus, and what is wrong with it. */
+export interface OpenBus {
+  readonly bus: Bus;
+  /** A sentence for operators while the broker cannot be reached. */
+  readonly problem: () => string | undefined;
+  /** Resolves once it can be used. Rejects with CliError when the broker turns us away, or after a minute. */
+  ready(onProgress: (line: string) => void, isLeaving: () => boolean): Promise<void>;
+}
+
+/** How long a start waits for the broker: it may be starting beside us. */
+const PATIENCE_MS = 60_000;
+const STEP_MS = 2000;
+
+/** What it is built from. */
+export interface BusOptions {
+  readonly environment: Environment;
+  readonly db: Db;
+  /** How the broker's operator sees this process. */
+  readonly name: string;
+  /** JWT_SECRET: what processes say to each other is sealed by it. */
+  readonly secret: SharedSecret;
+  /** By which messages are judged fresh: the same for all processes. */
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Opens it. Throws CliError for a file that cannot be read, and for a broker that anybody on the way could be. */
+export function openBus({ environment, db, name, secret, clock, log }: BusOptions): OpenBus {
+  const address = natsAddress(environment);
+  if (address === undefined) {
+    const bus = embeddedBus({ store: streamStore(db), log });
+    return { bus, problem: () => undefined, ready: async () => {} };
+  }
+  const replicas = environment.NATS_REPLICAS;
+  const deadLetters = deadLetterSink(db);
+  const bus = natsBus({
+    ...{ address, name, secret, deadLetters, log, clock },
+    ...(replicas === undefined ? {} : { replicas }),
+  });
+  return {
+    bus,
+    problem: () => bus.problem,
+    ready: (onProgress, isLeaving) => untilConnected(bus, address.servers.join(', '), onProgress, isLeaving),
+  };
+}
+
+async function untilConnected(
+  bus: NatsBus,
+  servers: string,
+  onProgress: (line: string) => void,
+  isLeaving: () => boolean,
+): Promise<void> {
+  const started = performance.now();
+  while (!(await bus.connected(STEP_MS))) {
+    if (bus.isRefused)
+      throw new CliError(
+        `NATS at ${servers} does not let Troupe in: check the user and password in NATS_URL, NATS_TOKEN or NATS_CREDS.`,
+      );
+    if (isLeaving()) throw new CliError(`Stopped while waiting for NATS at ${servers}.`);
+    const problem = bus.problem;
+    if (performance.now() - started > PATIENCE_MS)
+      throw new CliError(`${problem ?? `NATS at ${servers} cannot be reached`}.\nStart it, or correct NATS_URL.`);
+    if (problem !== undefined) onProgress(`waiting: ${problem}`);
+  }
+}
+
+/** The service, which is not well while the bus is not. */
+export function withBusHealth(service: Service, problem: () => string | undefined): Service {
+  return {
+    ...service,
+    health: async () => {
+      const health = await service.health();
+      const missing = problem();
+      return missing === undefined ? health : { ok: false, problems: [...health.problems, missing] };
+    },
+  };
+}

@@ -1,0 +1,53 @@
+/** Who calls a service of this process, and which of their streams are open. */
+import type { Clock, Log } from '../../proto/ports.ts';
+import type { SharedSecret } from '../../proto/shared-secret.ts';
+import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
+import { tokenDirectory } from '../../storage/auth/token-directory.ts';
+import type { Db } from '../../storage/db.ts';
+import { authenticator } from '../../transports/api/authenticate.ts';
+import { type Changes, changesPerMinute } from '../../transports/api/changes.ts';
+import { OpenStreams } from '../../transports/api/open-streams.ts';
+import type { Teardown } from './teardown.ts';
+
+/** What proves callers needs; `secret` is JWT_SECRET. */
+export interface CallersOptions {
+  readonly db: Db;
+  readonly secret: SharedSecret;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly teardown: Teardown;
+  /** CHANGES_PER_MINUTE. */
+  readonly changesAMinute: number;
+  /** Told that an API token was used, at a time in unix seconds; not for every use. */
+  readonly onUse?: (tokenId: string, at: number) => void;
+}
+
+export interface Callers {
+  readonly authenticate: Authenticate;
+  readonly streams: OpenStreams;
+  /** Counts what users change here. */
+  readonly changes: Changes;
+  /** What is called by who changed tokens in this process, before it answers. */
+  readonly tokensChanged: (news: TokenNews) => void;
+}
+
+/** Proves callers by their tokens. News of a token is heeded at once: it is forgotten, and its streams end. */
+export function callersOf(options: CallersOptions): Callers {
+  const { db, secret, clock, log, teardown, onUse, changesAMinute } = options;
+  const directory = tokenDirectory(db);
+  const { authenticate, forget } = authenticator({
+    secret,
+    clock,
+    directory,
+    ...(onUse === undefined ? {} : { onUse }),
+  });
+  const streams = new OpenStreams(directory, log);
+  teardown.add('open streams', async () => streams.close());
+  const tokensChanged = (change: TokenNews) => {
+    forget(change);
+    streams.look(change);
+  };
+  const news = directory.onNews(tokensChanged);
+  teardown.add('token news', () => news.close());
+  return { authenticate, streams, changes: changesPerMinute(changesAMinute, clock), tokensChanged };
+}

@@ -1,0 +1,84 @@
+/** Finds the Docker Engine of `up`, starts a private one, or installs it. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import type { Log } from '../../proto/ports.ts';
+import {
+  canInstallDocker,
+  dockerdInstalled,
+  doctorDocker,
+  findDocker,
+  installDocker,
+  mmdebstrapInstalled,
+  searchDocker,
+  startPrivateDockerd,
+} from '../../transports/docker/dockerd.ts';
+import { CliError } from '../config/cli-error.ts';
+import type { Environment } from '../config/config.ts';
+
+export interface DockerChoice {
+  readonly environment: Environment;
+  readonly dataDir: string;
+  /** Install Docker when there is none. */
+  readonly install: boolean;
+  readonly log: Log;
+  readonly onProgress: (line: string) => void;
+}
+
+/**
+ * The address of a Docker Engine that answers: DOCKER_HOST, the usual sockets, a private one under the data folder, or one
+ * installed now (asked for first when a person is at the terminal). Throws CliError that says what to do.
+ */
+export async function chooseDocker({ environment, dataDir, install, log, onProgress }: DockerChoice): Promise<string> {
+  // Containers of this folder live in its private engine, whatever else came to this machine since.
+  const usesPrivate = environment.DOCKER_HOST === undefined && existsSync(join(dataDir, 'docker'));
+  const { host: found, tried } = usesPrivate ? { host: undefined, tried: [] } : await searchDocker(environment);
+  if (found !== undefined) return found;
+  if (environment.DOCKER_HOST !== undefined) {
+    throw new CliError(
+      `DOCKER_HOST is ${environment.DOCKER_HOST}, but no Docker Engine answers there. Start it, or unset DOCKER_HOST.\n${tried.map(({ problem }) => problem).join('\n')}`,
+    );
+  }
+  const missing = 'No Docker Engine answers on this machine';
+  if (process.getuid?.() !== 0) {
+    const [docker] = await doctorDocker({});
+    throw new CliError(
+      `${missing} (${docker?.what ?? 'none was found'}), and only root may start one.\nTo do: ${docker?.how ?? 'start Docker'}.`,
+    );
+  }
+  if (!dockerdInstalled()) {
+    if (!install)
+      throw new CliError(
+        `${missing}. Install it with: apt-get install docker.io mmdebstrap\nOr run: troupe up --install`,
+      );
+    if (!(await agreed('Docker Engine is not installed. Install docker.io and mmdebstrap with apt-get now?'))) {
+      throw new CliError(`${missing}, and you chose not to install it.`);
+    }
+    await installDocker({ onProgress });
+    const system = await findDocker({});
+    if (system !== undefined) return system;
+  }
+  onProgress('starting a private Docker Engine');
+  const { host } = await startPrivateDockerd({ dataDir, log, onProgress });
+  return host;
+}
+
+/** Installs what builds the base image, when it is missing and may be installed. */
+export async function ensureImageTools(install: boolean, onProgress: (line: string) => void): Promise<void> {
+  if (!install || mmdebstrapInstalled() || !canInstallDocker()) return;
+  if (await agreed('mmdebstrap builds the base image and is not installed. Install it with apt-get now?')) {
+    await installDocker({ packages: ['mmdebstrap'], onProgress });
+  }
+}
+
+/** Asks when a person is at the terminal; a script that gave --install has answered already. */
+async function agreed(question: string): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return true;
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await terminal.question(`${question} [Y/n] `);
+    return /^(y|yes|)$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}

@@ -1,0 +1,208 @@
+/** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section 4.5). */
+import type { KeyObject } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { type NewRoute, routesFileSchema } from '../../proto/routes.ts';
+import { hostsOfOthers } from '../../proto/service-paths.ts';
+import { voucher, vouchReader } from '../../proto/vouch.ts';
+import { databaseClock } from '../../storage/clock.ts';
+import { type Db, openDb } from '../../storage/db.ts';
+import { getSetting } from '../../storage/settings.ts';
+import { start, stop, stopped } from '../../supervision/index.ts';
+import { clientAddress } from '../../transports/api/client-address.ts';
+import { findDocker, privateDockerHost } from '../../transports/docker/dockerd.ts';
+import { dockerEngine } from '../../transports/docker/engine.ts';
+import { useWires } from '../../transports/tcp/wires.ts';
+import { CliError } from '../config/cli-error.ts';
+import { DEFAULT_DOMAIN, readEnvironment } from '../config/config.ts';
+import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
+import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
+import { proxiesOf } from '../config/proxies.ts';
+import { plainLines } from '../observability/log.ts';
+import { processMetrics, servicePages } from '../observability/pages.ts';
+import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
+import { openBus } from './bus.ts';
+import { callersOf } from './callers.ts';
+import { certificateOf } from './certificates.ts';
+import { databaseServer } from './database.ts';
+import { openGateway, serviceRoutes } from './gateway.ts';
+import { openKubernetes } from './kubernetes.ts';
+import { keepCertificate } from './live-certificate.ts';
+import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
+import { NETWORK_HOST, openNetworkApi } from './network.ts';
+import { bringUpToDate } from './schema.ts';
+import { noteSshAddress } from './ssh-address.ts';
+import { stopSignal } from './stop-signal.ts';
+import { Teardown } from './teardown.ts';
+
+/** Options as the command line gives them. */
+export interface GatewayCommandOptions extends LogServiceOptions {
+  readonly data: string;
+  readonly domain: string | undefined;
+  readonly listen: string;
+  readonly httpPort: number;
+  readonly httpsPort: number;
+  readonly sshPort: number;
+  /** Of the networking API, on loopback. */
+  readonly netPort: number;
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
+  readonly fallback: string | undefined;
+  readonly routesFile: string | undefined;
+  readonly accessLog: boolean;
+  readonly cache: boolean;
+  /** Addresses of proxies in front of the gateway, and whether they speak the PROXY protocol. */
+  readonly trustedProxies: string | undefined;
+  readonly proxyProtocol: boolean;
+  readonly json: boolean;
+}
+
+/** How long answers under way may take at the end, ms. */
+const DRAIN_MS = 10_000;
+
+/** Runs until it is told to stop. */
+export async function runGateway(options: GatewayCommandOptions): Promise<void> {
+  const environment = readEnvironment(process.env);
+  if (environment.GATEWAY_IO === 'streams') useWires('stream');
+  const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, 'gateway');
+  const { log } = shipped;
+  const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
+  const fallback = options.fallback === undefined ? undefined : fallbackOf(options.fallback);
+  const fileRoutes = options.routesFile === undefined ? [] : readRoutesFile(options.routesFile);
+  const proxies = proxiesOf(options, environment);
+  const told = stopSignal(environment.LEAVE_DELAY);
+  const teardown = new Teardown(log);
+  try {
+    const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
+    const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain), log);
+    teardown.add('certificate', async () => certificate.close());
+    const database = await databaseServer(environment, dataDir, log, () => {});
+    teardown.add('database server', () => database.release());
+    const db = openDb(database.connection, { log, name: 'gateway', max: 4 });
+    teardown.add('database', () => db.close());
+    const sharedClock = databaseClock(db);
+    teardown.add('shared clock', async () => sharedClock.close());
+    await bringUpToDate(db, log);
+    const installation = await getSetting(db, 'installation');
+    const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
+    // It connects while the gateway serves already; /readyz tells when it does not.
+    const { bus, problem: busProblem } = openBus({
+      ...{
+        environment,
+        db,
+        log,
+        name: `troupe gateway ${installation ?? ''}`.trim(),
+        secret: jwtSecret,
+        clock: sharedClock,
+      },
+    });
+    teardown.add('bus', () => bus.close());
+    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
+    const dockerHost = isKubernetes
+      ? undefined
+      : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
+    if (installation === undefined || (dockerHost === undefined && !isKubernetes))
+      throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
+    if (encryptionKey === undefined) log.warn({}, WITHOUT_KEY);
+    const sshKeys = encryptionKey === undefined ? undefined : await openSshKeys(db, encryptionKey);
+    const engine =
+      dockerHost === undefined
+        ? await openKubernetes(environment, { installation, log, onProgress: () => {} })
+        : await dockerEngine({ host: dockerHost, installation, log });
+    teardown.add('engine', () => engine.close());
+    const system = start({ name: 'gateway', log });
+    teardown.add('actors', async () => {
+      stop(system);
+      await stopped(system);
+    });
+    const metrics = processMetrics(system);
+    const { registry: processRegistry, onReply } = metrics;
+    shipped.metrics(processRegistry);
+    const mapped = await openMappedHosts({
+      ...{ system, db, sealKey: encryptionKey, authority: authorityOf(environment), log, registry: processRegistry },
+      dns: dnsOf(environment, domain),
+    });
+    teardown.add('mapped hosts', () => mapped.close());
+    const clock = { now: Date.now };
+    const callers = callersOf({
+      ...{ db, secret: jwtSecret, clock, log, teardown },
+      changesAMinute: environment.CHANGES_PER_MINUTE,
+    });
+    const isVouched = vouchReader(jwtSecret, sharedClock);
+    const network = await openNetworkApi({
+      clientAddress: clientAddress({
+        ...{ isVouched, isTrusted: proxies?.isTrusted, log },
+        hostsOfOthers: hostsOfOthers('net', domain),
+      }),
+      ...{ system, db, log, environment, domain, installation, encryptionKey, ...callers },
+      ...{ clock, port: options.netPort, onReply: onReply('network') },
+      pages: (service) => servicePages(service, processRegistry, environment),
+    });
+    teardown.add('network listener', () => network.server.close(DRAIN_MS));
+    const net = `${NETWORK_HOST}:${network.server.port}`;
+    // The routes of the table lead to another process's, which may be on another machine: routes of a file come first.
+    const ownRoutes = serviceRoutes(domain, [{ name: 'net', endpoints: network.service.endpoints, target: net }]);
+    const gateway = await openGateway({
+      mapped,
+      installation,
+      fileRoutes: [...fileRoutes, ...ownRoutes.map((route) => ({ ...route, managed: true }))],
+      ...{ system, db, engine, log, domain, certificate, sshKeys, fallback, proxies, busProblem },
+      host: options.listen,
+      ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },
+      accessLog: options.accessLog ? plainLines() : undefined,
+      isCaching: options.cache,
+      pipelined: environment.PIPELINED_ORIGINS,
+      sharedOrigins: environment.CACHE_SHARED_ORIGINS,
+      vouch: voucher(jwtSecret, sharedClock),
+      processRegistry,
+    });
+    teardown.add('listeners', () => gateway.stop(DRAIN_MS));
+    const { http, https, ssh } = gateway.ports;
+    if (sshKeys !== undefined) await noteSshAddress(db, domain, options.listen, ssh);
+    process.stdout.write(
+      options.json
+        ? `${JSON.stringify({ ready: true, ports: gateway.ports, domain })}\n`
+        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ${https}${sshKeys === undefined ? '' : `, SSH ${ssh}`}.\n${sshKeys === undefined ? `${WITHOUT_KEY}\n` : ''}`,
+    );
+    await told.signalled;
+    gateway.gateway.drain();
+    await told.promise;
+    log.info({}, 'draining');
+  } finally {
+    await teardown.run();
+    await shipped.close();
+    told.forget();
+  }
+}
+
+/** What is said where ENCRYPTION_KEY is not given. */
+const WITHOUT_KEY =
+  'Without ENCRYPTION_KEY these are off here: SSH login to containers, the DNS provider, certificates of mapped hostnames.';
+
+async function openSshKeys(db: Db, encryptionKey: KeyObject) {
+  const { keys } = await platformKeys(db, encryptionKey);
+  return { host: await sshHostKeys(db, encryptionKey), platform: keys.privateKey };
+}
+
+/** `<address>` or `<address>:<port>`; without a port 80. */
+function fallbackOf(text: string): { host: string; port: number } {
+  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
+  const host = bracketed ?? plain;
+  const port = digits === undefined ? 80 : Number(digits);
+  if (host === undefined || port < 1 || port > 65_535)
+    throw new CliError(`--fallback is ${text}, but must be an address, with :port if it is not 80.`);
+  return { host, port };
+}
+
+/** The routes of a file: a JSON array of objects with host, path, target and, if wanted, strip_prefix and priority. */
+function readRoutesFile(path: string): NewRoute[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    throw new CliError(`The routes file ${path} cannot be read as JSON.`, { cause });
+  }
+  const parsed = routesFileSchema.safeParse(value);
+  if (parsed.success) return parsed.data.map(({ path: path_prefix, ...route }) => ({ ...route, path_prefix }));
+  const [issue] = parsed.error.issues;
+  throw new CliError(`The routes file ${path} is not valid: ${issue?.path.join('.')} ${issue?.message}.`);
+}

@@ -1,0 +1,155 @@
+/** This process as a member of the cluster: its lease, what it does about the one before it, and how it comes and goes. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Home } from '../../actors/home.ts';
+import { newId } from '../../proto/ids.ts';
+import { NODE_FORMAT } from '../../proto/placement.ts';
+import type { Bus, Log } from '../../proto/ports.ts';
+import { keyIds, type SharedSecret } from '../../proto/shared-secret.ts';
+import { type DbConnection, openDb } from '../../storage/db.ts';
+import { leaseStore } from '../../storage/placement/leases.ts';
+import { listNodes, oddNode } from '../../storage/placement/nodes.ts';
+import type { SystemRef } from '../../supervision/index.ts';
+import { Cluster, TIMINGS, type Timings } from '../../supervision/placement/index.ts';
+import { CliError } from '../config/cli-error.ts';
+import { isCode } from '../config/data-dir.ts';
+import { version } from '../config/package-root.ts';
+import { unreadable } from './schema.ts';
+
+/** What processes hold unless told otherwise: the services whose entities are placed, and publishing the outbox. */
+const ROLES = ['auth', 'compute', 'notify', 'outbox'];
+
+/** A beat that waits behind other work is a lost lease: it has connections of its own, and gives up before the lease is over. */
+const LEASE_DB = { name: 'leases', max: 2, limits: { connectMs: 2000, statementMs: 2000 } };
+
+const LOOK_MS = 200;
+
+export interface MembershipOptions {
+  readonly database: DbConnection;
+  readonly system: SystemRef;
+  readonly bus: Bus;
+  /** Whether the bus reaches other processes. */
+  readonly isShared: boolean;
+  /**
+   * Keeps the node's id for the next start, which ends the lease of a process that was killed. Only for a folder that one process holds at a
+   * time. Without it such a lease runs out by itself.
+   */
+  readonly nodeFile?: string | undefined;
+  /** JWT_SECRET, by which nodes read each other. */
+  readonly secret?: SharedSecret | undefined;
+  readonly log: Log;
+  /** Services whose entities it may hold, of which all kinds are placed before it joins. Default: all. */
+  readonly roles?: readonly string[];
+  readonly timings?: Partial<Timings>;
+  /** Whether the start was told to stop. */
+  readonly isLeaving?: (() => boolean) | undefined;
+  /** Lines for the person who waits. */
+  readonly onProgress?: (line: string) => void;
+}
+
+/** The membership of a process that has not joined yet. */
+export interface Membership {
+  /** The node's. */
+  readonly id: string;
+  /** Where services place their entities. */
+  readonly home: Home;
+  /** Begins to hold entities; resolves once it holds what was free. After all kinds were placed. Throws CliError as `openMembership`. */
+  join(): Promise<void>;
+  /** Hands over all entities, then leaves. After the listeners, before the actors: calls that run still need theirs. */
+  leave(): Promise<void>;
+}
+
+/**
+ * Prepares it, holding nothing yet. Throws CliError when the bus ends at this process and another one lives on the database: that one's
+ * lease, which may be of a process that died, is waited for. And when a node that lives speaks a format that this version does not read.
+ */
+export async function openMembership(options: MembershipOptions): Promise<Membership> {
+  const { system, bus, log, nodeFile, isShared } = options;
+  const timings = { ...TIMINGS, ...options.timings };
+  const db = openDb(options.database, { ...LEASE_DB, log });
+  try {
+    const keys = options.secret === undefined ? [] : keyIds(options.secret);
+    const store = leaseStore(db, keys);
+    const id = newId();
+    if (nodeFile !== undefined) {
+      const former = formerNode(nodeFile);
+      if (former !== undefined) await store.leave(former);
+      writeFileSync(nodeFile, `${id}\n`, { mode: 0o600 });
+    }
+    await refuseUnreadable();
+    if (isShared) await refuseStrangers(keys);
+    if (!isShared) await untilAlone();
+
+    const self = { id, roles: options.roles ?? ROLES, version, address: `${hostname()}:${process.pid}` };
+    const cluster = new Cluster({ parent: system, self, store, bus, log, timings });
+    return {
+      id,
+      home: cluster,
+      async join() {
+        await cluster.join();
+        if (isShared) return;
+        // Two that started at once did not see each other before, nor need they at their first beats; the later one does at its second.
+        await cluster.node.beat();
+        const other = [...cluster.node.view.nodes.values()][0];
+        if (other !== undefined) throw needsBroker(other.address);
+      },
+      async leave() {
+        await cluster.drain();
+        await cluster.leave();
+        await db.close();
+      },
+    };
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+
+  async function refuseUnreadable(): Promise<void> {
+    const odd = await oddNode(db, NODE_FORMAT);
+    if (odd !== undefined) throw unreadable(odd, log);
+  }
+
+  /** Each has to read what the other seals: the first key of one is among the keys of the other. */
+  async function refuseStrangers([own, ...others]: readonly string[]): Promise<void> {
+    if (own === undefined) return;
+    const odd = (await listNodes(db)).find(({ leaseMs, keyIds: [theirs, ...accepted] }) => {
+      if (leaseMs <= 0 || theirs === undefined || theirs === own) return false;
+      return !others.includes(theirs) || !accepted.includes(own);
+    });
+    if (odd === undefined) return;
+    log.error({ node: odd.id, address: odd.address }, 'refused to join: another JWT_SECRET');
+    throw new CliError(
+      `The node at ${odd.address} has another JWT_SECRET: all processes need the same one. While it is rotated each needs the other's as ` +
+        'JWT_SECRET_NEXT or JWT_SECRET_PREVIOUS (docs/reference/operations.md, "Rotating JWT_SECRET").',
+    );
+  }
+
+  async function untilAlone(): Promise<void> {
+    const deadline = performance.now() + timings.ttlMs + timings.beatMs;
+    for (let told = false; ; told = true) {
+      const other = (await listNodes(db)).find(({ leaseMs }) => leaseMs > 0);
+      if (other === undefined) return;
+      if (performance.now() > deadline) throw needsBroker(other.address);
+      if (options.isLeaving?.() === true) throw new CliError('Stopped while waiting for the lease of another process.');
+      if (!told) options.onProgress?.(`waiting: ${other.address} ran on this database a moment ago, or still does`);
+      await pause(LOOK_MS);
+    }
+  }
+}
+
+function needsBroker(address: string): CliError {
+  return new CliError(
+    `Another Troupe (${address}) runs on this database. Several need a message broker between them: set NATS_URL, the same for all; or stop that one.`,
+  );
+}
+
+/** The node of the process that held the folder before. Undefined also for a file that was cut off: its node's lease runs out then. Throws CliError. */
+export function formerNode(file: string): string | undefined {
+  try {
+    return /^([a-z0-9]{12})\n$/.exec(readFileSync(file, 'utf8'))?.[1];
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined;
+    throw new CliError(`${file} cannot be read: run the command as the user who owns it.`, { cause: error });
+  }
+}

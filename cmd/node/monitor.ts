@@ -1,0 +1,80 @@
+/** Puts the cluster monitor together: its sources, its numbers and what it draws the dependency graph from. */
+import { hostname } from 'node:os';
+import type { Registry } from 'prom-client';
+import { monitorNumbers } from '../../actors/monitor/deps.ts';
+import { type MonitorService, startMonitor } from '../../actors/monitor/service.ts';
+import type { MetricsSource } from '../../proto/metrics-source.ts';
+import { CORE_NAMESPACE } from '../../proto/monitor.ts';
+import type { Bus, Clock, Log } from '../../proto/ports.ts';
+import type { Db } from '../../storage/db.ts';
+import { allMappings } from '../../storage/network/overview.ts';
+import type { SystemRef } from '../../supervision/index.ts';
+import { hostMetrics } from '../../transports/host/metrics.ts';
+import { ownProcess } from '../../transports/host/own-process.ts';
+import { type GraphParts, graphOfProcess } from '../observability/monitor-graph.ts';
+import { monitorMetrics } from '../observability/monitor-metrics.ts';
+
+/** How often everything is measured unless told otherwise, ms (interface section 4.6). */
+export const DEFAULT_REFRESH_MS = 5000;
+
+/** Mappings in the graph, which only the administrator sees: more would be no picture. */
+const MAX_MAPPINGS_DRAWN = 1000;
+
+/** What it is built from. */
+export interface MonitorParts {
+  readonly system: SystemRef;
+  readonly db: Db;
+  readonly bus: Bus;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Measures containers; undefined: there is nothing that does. */
+  readonly containers: MetricsSource | undefined;
+  /** Folders on the disks that count. */
+  readonly diskPaths: readonly string[];
+  /** Who is told of machines. */
+  readonly adminUsername: string;
+  readonly refreshMs: number;
+  readonly registry: Registry;
+  /** Name of this process among the platform's own. */
+  readonly processName: string;
+  readonly graph: Pick<GraphParts, 'services' | 'hasGateway' | 'requests'> & {
+    readonly bus: GraphParts['bus'];
+    readonly engineKind: string;
+  };
+}
+
+/** The name under which this machine stands among the nodes. */
+export const nodeName = (): string => hostname();
+
+/** Starts it. What comes back ends its sources; its actors end with the system. */
+export async function openMonitor(parts: MonitorParts): Promise<{ service: MonitorService; close(): Promise<void> }> {
+  const { system, db, bus, log, clock, containers, refreshMs, graph } = parts;
+  const node = nodeName();
+  const sources = [
+    ...(containers?.measuresNodes === true ? [] : [hostMetrics({ name: node, paths: parts.diskPaths })]),
+    ...(containers === undefined ? [] : [containers]),
+  ];
+  const numbers = monitorNumbers();
+  monitorMetrics(parts.registry, numbers, sources);
+  const service = await startMonitor(system, {
+    ...{ db, bus, log, clock, sources, refreshMs, numbers, adminUsername: parts.adminUsername },
+    own: ownProcess({ name: parts.processName, namespace: CORE_NAMESPACE, node }),
+    graph: graphOfProcess({
+      ...{ db, system, services: graph.services, hasGateway: graph.hasGateway, bus: graph.bus },
+      ...(graph.requests === undefined ? {} : { requests: graph.requests }),
+      mappings: () => allMappings(db, MAX_MAPPINGS_DRAWN),
+      engine: {
+        kind: graph.engineKind,
+        isWell: () => clock.now() - numbers.podsAt < 3 * refreshMs,
+        calls: () => containers?.calls ?? 0,
+      },
+      published: () => numbers.published,
+    }),
+  });
+  return {
+    service,
+    close: async () => {
+      await Promise.all(sources.map((source) => source.close()));
+    },
+  };
+}

@@ -1,0 +1,97 @@
+/** Puts the networking API together: hosted by the gateway's process, on loopback alone (interface section 4.3). */
+import type { KeyObject } from 'node:crypto';
+import type { DnsView } from '../../actors/network/certificate-deps.ts';
+import { startNetwork } from '../../actors/network/service.ts';
+import type { HttpServer } from '../../proto/http.ts';
+import { plainText } from '../../proto/network.ts';
+import type { Clock, Log } from '../../proto/ports.ts';
+import type { Service } from '../../proto/service.ts';
+import type { Authenticate } from '../../proto/tokens.ts';
+import { containerById } from '../../storage/compute/containers.ts';
+import { computeNews } from '../../storage/compute/news.ts';
+import type { Db } from '../../storage/db.ts';
+import type { SystemRef } from '../../supervision/index.ts';
+import { api, type Pages } from '../../transports/api/api.ts';
+import type { Changes } from '../../transports/api/changes.ts';
+import type { ClientAddress } from '../../transports/api/client-address.ts';
+import { dashboardPages, withCors } from '../../transports/api/cors.ts';
+import type { OpenStreams } from '../../transports/api/open-streams.ts';
+import { cloudflare } from '../../transports/cloudflare/provider.ts';
+import { txtResolvers } from '../../transports/dns/resolvers.ts';
+import { listen } from '../../transports/http/index.ts';
+import type { Environment } from '../config/config.ts';
+import { NETWORK_HOST } from '../config/network-host.ts';
+import { dnsOf } from './mapped-hosts.ts';
+
+export { NETWORK_HOST };
+
+/** What the API is built from. */
+export interface NetworkApiOptions {
+  readonly system: SystemRef;
+  readonly db: Db;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly environment: Environment;
+  readonly domain: string;
+  readonly port: number;
+  readonly installation: string;
+  /** Without it there is no integration with a DNS provider. */
+  readonly encryptionKey: KeyObject | undefined;
+  readonly authenticate: Authenticate;
+  readonly streams: OpenStreams;
+  readonly changes?: Changes;
+  readonly pages: (service: Service) => Pages;
+  readonly onReply: (endpoint: string, status: number) => void;
+  readonly clientAddress?: ClientAddress;
+  /** How often mappings are looked for that are due, ms; for tests. */
+  readonly lookMs?: number;
+}
+
+/** Whether a hostname has an address that the ingress host has, too. */
+function leadsHere({ find, ingressHost }: DnsView): (hostname: string) => Promise<boolean | undefined> {
+  return async (hostname) => {
+    const there = await find(hostname);
+    if (there.kind !== 'found') return there.kind === 'none' ? false : undefined;
+    const here = await find(ingressHost);
+    return here.kind === 'found' ? there.addresses.some((one) => here.addresses.includes(one)) : undefined;
+  };
+}
+
+/** Starts service and listener. Rejects when the port is taken. */
+export async function openNetworkApi(options: NetworkApiOptions): Promise<{ service: Service; server: HttpServer }> {
+  const { system, db, clock, environment, encryptionKey, authenticate, streams, port } = options;
+  const domain = options.domain.toLowerCase();
+  const log = options.log.child({ service: 'network' });
+  const providerUrl = environment.DNS_PROVIDER_URL;
+  const service = await startNetwork(system, {
+    ...{ db, log, clock, installation: options.installation },
+    resolvers: txtResolvers({ servers: environment.DNS_RESOLVERS ?? [] }),
+    integration:
+      encryptionKey === undefined
+        ? undefined
+        : { sealKey: encryptionKey, provider: cloudflare(providerUrl === undefined ? {} : { url: providerUrl }) },
+    own: { domain, ingressHost: environment.INGRESS_HOST ?? domain, registryHost: environment.REGISTRY_HOST },
+    containerOwner: async (id) => {
+      const row = await containerById(db, id);
+      return row === undefined || row.desired === 'deleted' ? undefined : row.userId;
+    },
+    leadsHere: leadsHere(dnsOf(environment, domain)),
+    computeNews: computeNews(db),
+    ...(options.lookMs === undefined ? {} : { lookMs: options.lookMs }),
+  });
+  const isOwnPage = dashboardPages(domain);
+  const { onRequest, onUpgrade, onFault } = api({
+    ...{ service, authenticate, streams, domain, log, plainText },
+    pages: options.pages(service),
+    cookie: { name: 'token', isOwnPage },
+    onReply: options.onReply,
+    ...(options.changes === undefined ? {} : { changes: options.changes }),
+    ...(options.clientAddress === undefined ? {} : { clientAddress: options.clientAddress }),
+  });
+  const server = await listen(
+    { host: NETWORK_HOST, port, onRequest: withCors(onRequest, isOwnPage), onUpgrade, onFault },
+    environment.HTTP_ADAPTER,
+    (line) => log.warn({}, line),
+  );
+  return { service, server };
+}

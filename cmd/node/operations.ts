@@ -1,0 +1,25 @@
+/** Lets a service answer what operators ask of its process. */
+import { type ActorView, listActors } from '../../proto/operations.ts';
+import type { Service } from '../../proto/service.ts';
+import { type SystemRef, type TreeNode, tree } from '../../supervision/index.ts';
+
+/** Children of one actor that are listed: a tree is for reading. */
+const MAX_CHILDREN = 100;
+
+/** The service with the operators' endpoints added. */
+export function withOperations(service: Service, system: SystemRef): Service {
+  return {
+    ...service,
+    endpoints: [...service.endpoints, listActors],
+    call: (endpoint, call) =>
+      endpoint.name === listActors.name
+        ? Promise.resolve({ actors: flat(tree(system, { maxChildren: MAX_CHILDREN })) })
+        : service.call(endpoint, call),
+  };
+}
+
+/** A tree as a list, a parent before its children. */
+export function flat(node: TreeNode): ActorView[] {
+  const { path, kind, status, depth, oldestMs, restarts, omitted = 0, children } = node;
+  return [{ path, kind, status, depth, oldest_ms: oldestMs, restarts, omitted }, ...children.flatMap(flat)];
+}

@@ -1,0 +1,23 @@
+/** Publishing the outbox, by one of the processes that share a database. */
+import type { Home } from '../../actors/home.ts';
+import { startOnce } from '../../actors/once.ts';
+import type { Bus, Log } from '../../proto/ports.ts';
+import type { Db } from '../../storage/db.ts';
+import { outboxStore } from '../../storage/outbox.ts';
+import type { SystemRef } from '../../supervision/index.ts';
+import { relayOutbox } from '../../transports/bus/relay.ts';
+
+/** What relaying needs. */
+export interface RelayParts {
+  readonly db: Db;
+  readonly bus: Bus;
+  /** A member with the role `outbox`. */
+  readonly home: Home;
+  readonly log: Log;
+}
+
+/** Lets this process publish the outbox while it is the one that should; ends with `system`. Before the process joins. */
+export function relayOnce(system: SystemRef, { db, bus, home, log }: RelayParts): void {
+  const work = (signal: AbortSignal) => relayOutbox({ store: outboxStore(db), bus, log, signal });
+  startOnce(system, { service: 'outbox', name: 'relay', home, log, work });
+}

@@ -1,0 +1,71 @@
+/** What commands that run one service beside a platform share with its other processes: entities, and publishing the outbox. */
+import type { Home } from '../../actors/home.ts';
+import type { Bus, Log } from '../../proto/ports.ts';
+import type { SharedSecret } from '../../proto/shared-secret.ts';
+import type { Db, DbConnection } from '../../storage/db.ts';
+import { outboxStore } from '../../storage/outbox.ts';
+import type { SystemRef } from '../../supervision/index.ts';
+import { relayOutbox } from '../../transports/bus/relay.ts';
+import { openMembership } from './membership.ts';
+import { relayOnce } from './relay.ts';
+import type { Teardown } from './teardown.ts';
+
+/** What it is built from. */
+export interface SharedOptions {
+  readonly database: DbConnection;
+  readonly db: Db;
+  readonly bus: Bus;
+  readonly system: SystemRef;
+  readonly log: Log;
+  readonly teardown: Teardown;
+  /** JWT_SECRET. */
+  readonly secret: SharedSecret;
+  /** Whether the bus reaches other processes. */
+  readonly isShared: boolean;
+  /** Services whose entities the process may hold, besides the outbox. */
+  readonly roles: readonly string[];
+  readonly isLeaving: () => boolean;
+}
+
+/** The process as one of several. */
+export interface Shared {
+  /** Undefined when the bus ends at this process: then it knows of no other. */
+  readonly home: Home | undefined;
+  /**
+   * Begins to hold entities and to publish the outbox; after the services were started, before they listen: an event whose stream is not there yet
+   * would be overtaken by later ones.
+   */
+  join(): Promise<void>;
+}
+
+/**
+ * With a bus that reaches other processes this one becomes a member of the cluster, and one of all members publishes the outbox. Without, it
+ * publishes by itself, whoever else does: the stream takes an event once. Ends with `teardown`. Throws CliError as `openMembership`.
+ */
+export async function openShared(options: SharedOptions): Promise<Shared> {
+  const { database, db, bus, system, log, teardown, isLeaving, roles, isShared, secret } = options;
+  if (!isShared) {
+    const join = async () => {
+      const relaying = new AbortController();
+      const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });
+      teardown.add('outbox relay', async () => {
+        relaying.abort();
+        await relayed;
+      });
+    };
+    return { home: undefined, join };
+  }
+  const onProgress = (line: string) => log.warn({}, line);
+  const membership = await openMembership({
+    ...{ database, system, bus, isShared, secret, log, onProgress, isLeaving, roles: [...roles, 'outbox'] },
+  });
+  teardown.add('membership', () => membership.leave());
+  const { home } = membership;
+  return {
+    home,
+    join: () => {
+      relayOnce(system, { db, bus, home, log });
+      return membership.join();
+    },
+  };
+}

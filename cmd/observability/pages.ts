@@ -1,0 +1,142 @@
+/** What every service shows besides its endpoints: health, its OpenAPI document, and numbers for Prometheus. */
+import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
+import type { NotifyNumbers } from '../../actors/notify/deps.ts';
+import type { ServiceName } from '../../proto/endpoint.ts';
+import type { HttpReply } from '../../proto/http.ts';
+import { type Manners, openapi, type PageDescription } from '../../proto/openapi.ts';
+import type { Service } from '../../proto/service.ts';
+import { type SystemRef, stats } from '../../supervision/index.ts';
+import type { Page, Pages } from '../../transports/api/api.ts';
+import { jsonReply } from '../../transports/api/replies.ts';
+import type { Environment } from '../config/config.ts';
+import { version } from '../config/package-root.ts';
+import { metricsDoor } from './metrics-door.ts';
+import { readMetric } from './read-metric.ts';
+
+/** Makes the numbers of one process. */
+export function processMetrics(system: SystemRef) {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  // Gauges that are named like counters: their sums say nothing that the series by type does not.
+  for (const name of ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'])
+    registry.removeSingleMetric(name);
+  const replies = new Counter({
+    name: 'troupe_http_replies_total',
+    help: 'Replies by service, endpoint and status',
+    labelNames: ['service', 'endpoint', 'status'],
+    registers: [registry],
+  });
+  const actor = (name: string, help: string, read: (kind: ReturnType<typeof stats>['kinds'][string]) => number) =>
+    readMetric(registry, `troupe_actors_${name}`, help, 'kind', () =>
+      Object.entries(stats(system).kinds).map(([kind, numbers]) => [kind, read(numbers)]),
+    );
+  actor('alive', 'Living actors by kind', (kind) => kind.alive);
+  actor('mailbox_depth', 'Messages that wait, by kind', (kind) => kind.depth);
+  actor('oldest_message_seconds', 'Age of the oldest waiting message, by kind', (kind) => kind.oldestMs / 1000);
+  actor('handled_total', 'Messages handled, by kind', (kind) => kind.handled);
+  actor('failed_total', 'Messages whose handler failed, by kind', (kind) => kind.failed);
+  actor('restarts_total', 'Restarts, by kind', (kind) => kind.restarts);
+  actor('dropped_total', 'Messages dropped, by kind', (kind) => kind.dropped);
+  const counts = new Map<string, number>();
+  return {
+    registry,
+    /** Replies of a service so far. */
+    requests: (service: string): number => counts.get(service) ?? 0,
+    onReply: (service: string) => {
+      // Looking a counter up by its labels on every reply would cost as much as the routing.
+      const counters = new Map<string, Counter.Internal>();
+      return (endpoint: string, status: number) => {
+        const key = `${status} ${endpoint}`;
+        let counter = counters.get(key);
+        if (counter === undefined) {
+          counter = replies.labels({ service, endpoint, status: String(status) });
+          counters.set(key, counter);
+        }
+        counter.inc();
+        counts.set(service, (counts.get(service) ?? 0) + 1);
+      };
+    },
+  };
+}
+
+/** Adds the numbers of the notification service. */
+export function notifyMetrics(registry: Registry, numbers: Readonly<NotifyNumbers>): void {
+  const number = (name: string, help: string, read: () => number) =>
+    readMetric(registry, `troupe_notify_${name}`, help, undefined, () => [['', read()]]);
+  number('received_total', 'Messages of the stream, repeated deliveries included', () => numbers.received);
+  number('stored_total', 'Notifications stored', () => numbers.stored);
+  number('known_total', 'Deliveries of notifications that were stored before', () => numbers.known);
+  number('muted_total', 'Notifications dropped because their user muted them', () => numbers.muted);
+  number('refused_total', 'Messages that were no notification, or to nobody', () => numbers.refused);
+  number('retried_total', 'Messages given back after a failed insert', () => numbers.retried);
+  number('lost_total', 'Messages given up after the last attempt', () => numbers.lost);
+  number('pushed_total', 'Notifications sent to sockets', () => numbers.pushed);
+  number('sockets', 'Sockets of /ws/notifications that are open', () => numbers.sockets);
+}
+
+const DESCRIPTIONS = [
+  { path: '/', summary: 'What answers here, and where it is described', contentType: 'application/json' },
+  {
+    path: '/healthz',
+    summary: 'Whether the service is well, and what is wrong',
+    contentType: 'application/json',
+    replies: {
+      '200': { description: 'It is well', schema: health('ok') },
+      '503': { description: 'It is not, for the reasons in `problems`', schema: health('degraded', true) },
+    },
+  },
+  { path: '/openapi.json', summary: 'This document', contentType: 'application/json' },
+  { path: '/metrics', summary: 'Numbers for Prometheus', contentType: 'text/plain' },
+] as const satisfies readonly PageDescription[];
+
+function health(status: string, hasProblems = false): object {
+  const problems = hasProblems ? { problems: { type: 'array', items: { type: 'string' } } } : {};
+  const properties = { status: { const: status }, ...problems };
+  return { type: 'object', required: Object.keys(properties), properties };
+}
+
+/** Which services speak otherwise than the rest. */
+const MANNERS: { readonly [name in ServiceName]?: Manners } = { network: { isPlain: true, cookie: 'token' } };
+
+/** For people who open the address of a service. */
+function whatIsThis(name: ServiceName, plain: boolean): HttpReply {
+  const text = `This is the ${name} service of Troupe ${version}, an API for programs. It is described in /openapi.json.`;
+  if (!plain)
+    return jsonReply(200, { service: name, version, description: text, openapi: '/openapi.json', health: '/healthz' });
+  return { status: 200, headers: [['content-type', 'text/plain; charset=utf-8']], body: `${text}\n` };
+}
+
+/** Who may read `/metrics` from elsewhere. */
+export type MetricsReaders = Partial<Pick<Environment, 'METRICS_TOKEN'>>;
+
+/** The pages of one service. */
+export function servicePages(service: Service, registry: Registry, { METRICS_TOKEN }: MetricsReaders = {}): Pages {
+  const document = openapi(
+    `Troupe: ${service.name} service`,
+    version,
+    service.endpoints,
+    DESCRIPTIONS,
+    MANNERS[service.name],
+  );
+  const plain = MANNERS[service.name]?.isPlain === true;
+  const pages: Record<(typeof DESCRIPTIONS)[number]['path'], Page> = {
+    '/': { reply: () => whatIsThis(service.name, plain) },
+    '/healthz': {
+      reply: async () => {
+        const { ok, problems } = await service.health();
+        return ok ? jsonReply(200, { status: 'ok' }) : jsonReply(503, { status: 'degraded', problems });
+      },
+    },
+    '/openapi.json': { reply: () => jsonReply(200, document) },
+    // They tell how busy whom is.
+    '/metrics': {
+      refuse: metricsDoor(METRICS_TOKEN),
+      reply: async () => ({
+        status: 200,
+        headers: [['content-type', registry.contentType]],
+        body: await registry.metrics(),
+      }),
+    },
+  };
+  return new Map(Object.entries(pages));
+}
