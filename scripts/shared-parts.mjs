@@ -54,7 +54,10 @@ async function startDocker(root) {
   if (!existsSync('/usr/sbin/dockerd') && !existsSync('/usr/bin/dockerd')) {
     return { note: 'not installed (Debian: docker.io)', env: {} };
   }
-  const { startPrivateDockerd, stopPrivateDockerd } = await importBuilt(root, 'transports/docker/dockerd.js');
+  const { startPrivateDockerd, stopPrivateDockerd } = await importBuilt(
+    root,
+    'transports/engines/docker/host/dockerd.js',
+  );
   const cache = process.env.TROUPE_TEST_CACHE;
   const end = async (dataDir) => {
     await stopPrivateDockerd({ dataDir, log: silent, graceSeconds: 0 });

@@ -12,7 +12,7 @@ import {
   mmdebstrapInstalled,
   searchDocker,
   startPrivateDockerd,
-} from '../../transports/docker/dockerd.ts';
+} from '../../transports/engines/docker/host/dockerd.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 

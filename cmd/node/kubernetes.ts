@@ -5,9 +5,9 @@ import { delimiter, join } from 'node:path';
 import type { PullAuth } from '../../actors/auth/pull-passes.ts';
 import type { MetricsSource } from '../../proto/metrics-source.ts';
 import type { Engine, Log } from '../../proto/ports.ts';
-import type { KubeAccess } from '../../transports/kubernetes/access.ts';
-import { kubernetesEngine } from '../../transports/kubernetes/engine.ts';
-import { kubernetesMetrics } from '../../transports/kubernetes/metrics.ts';
+import type { KubeAccess } from '../../transports/engines/kubernetes/access.ts';
+import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
+import { kubernetesMetrics } from '../../transports/engines/kubernetes/metrics.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 

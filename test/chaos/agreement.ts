@@ -1,7 +1,7 @@
 /** Whether the rows, what the API says, what it pushed, and what Docker has are one and the same. */
 import { z } from 'zod';
 import type { Db } from '../../storage/db.ts';
-import type { DockerClient } from '../../transports/docker/client.ts';
+import type { DockerClient } from '../../transports/engines/docker/api/client.ts';
 
 /** What is compared. */
 export interface Seen {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { DockerClient } from '../../transports/docker/client.ts';
+import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { publicKey } from '../compute/kit/world.ts';
 import { buildTinyImage } from '../engine/tiny-image.ts';
 import { testDatabase } from '../kit/database.ts';

@@ -2,11 +2,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { startPrivateDockerd, stopPrivateDockerd } from '../../transports/docker/dockerd.ts';
-import { dockerdFiles, isAlive } from '../../transports/docker/dockerd-files.ts';
-import { shimsOf } from '../../transports/docker/dockerd-leftovers.ts';
-import { bridgePrefix } from '../../transports/docker/network.ts';
-import { runProgram } from '../../transports/docker/run.ts';
+import { startPrivateDockerd, stopPrivateDockerd } from '../../transports/engines/docker/host/dockerd.ts';
+import { dockerdFiles, isAlive } from '../../transports/engines/docker/host/dockerd-files.ts';
+import { shimsOf } from '../../transports/engines/docker/host/dockerd-leftovers.ts';
+import { bridgePrefix } from '../../transports/engines/docker/network.ts';
+import { runProgram } from '../../transports/engines/docker/run.ts';
 import { silentLog } from '../kit/database.ts';
 import { type Cleanup, tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';

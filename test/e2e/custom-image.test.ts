@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { tar } from '../../transports/docker/tar.ts';
+import { tar } from '../../transports/engines/docker/image/tar.ts';
 import { publish, registryInstalled, removePublished, startRegistry } from '../engine/docker-registry.ts';
 import { docker, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
 import { deleteAll, logIn, request, startPlatform } from '../kit/platform.ts';

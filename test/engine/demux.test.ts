@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { EngineError } from '../../proto/ports.ts';
-import { FrameDemuxer } from '../../transports/docker/demux.ts';
-import { LineAssembler, maxLineBytes } from '../../transports/docker/log-lines.ts';
+import { LineAssembler, maxLineBytes } from '../../transports/engines/common/log-lines.ts';
+import { FrameDemuxer } from '../../transports/engines/docker/api/demux.ts';
 
 const stamp = '2024-05-06T07:08:09.123456789Z';
 

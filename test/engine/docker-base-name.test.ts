@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import type { ContainerSpec } from '../../proto/ports.ts';
-import { isBuiltIn } from '../../transports/docker/base-image.ts';
-import { dockerEngine } from '../../transports/docker/engine.ts';
-import { namingOf } from '../../transports/docker/naming.ts';
+import { dockerEngine } from '../../transports/engines/docker/engine.ts';
+import { isBuiltIn } from '../../transports/engines/docker/image/base-image.ts';
+import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { dockerSkip, dockerUnderTest, silentLog } from './docker-under-test.ts';
 
 it('is known by any of its names, and no other image is taken for it', () => {

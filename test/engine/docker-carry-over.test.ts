@@ -4,12 +4,12 @@ import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import { PlacementError } from '../../proto/placement.ts';
 import type { ContainerSpec } from '../../proto/ports.ts';
-import { type CallOptions, DockerClient, type StreamOptions } from '../../transports/docker/client.ts';
-import { Containers } from '../../transports/docker/containers.ts';
-import { DockerReplyError } from '../../transports/docker/errors.ts';
-import { namingOf } from '../../transports/docker/naming.ts';
-import { ContainerNetworks } from '../../transports/docker/network.ts';
-import { defaultSubnetPool, parsePool } from '../../transports/docker/subnets.ts';
+import { defaultSubnetPool, parsePool } from '../../transports/engines/common/subnets.ts';
+import { type CallOptions, DockerClient, type StreamOptions } from '../../transports/engines/docker/api/client.ts';
+import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts';
+import { Containers } from '../../transports/engines/docker/containers.ts';
+import { namingOf } from '../../transports/engines/docker/naming.ts';
+import { ContainerNetworks } from '../../transports/engines/docker/network.ts';
 import { rejectsWith } from './conformance-kit.ts';
 import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
 

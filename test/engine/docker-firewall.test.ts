@@ -5,9 +5,9 @@ import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { egressBlocks, parseEgress } from '../../transports/docker/egress.ts';
-import { firewallScript } from '../../transports/docker/firewall.ts';
-import { findProgram, isRoot } from '../../transports/docker/run.ts';
+import { egressBlocks, parseEgress } from '../../transports/engines/common/egress.ts';
+import { firewallScript } from '../../transports/engines/docker/host/firewall.ts';
+import { findProgram, isRoot } from '../../transports/engines/docker/run.ts';
 import { realRequired } from './docker-under-test.ts';
 
 const run = promisify(execFile);

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import type { ContainerSpec } from '../../proto/ports.ts';
-import { jsonLines } from '../../transports/docker/json-lines.ts';
-import { removeHelpers } from '../../transports/docker/keys.ts';
-import { type Naming, namingOf } from '../../transports/docker/naming.ts';
+import { jsonLines } from '../../transports/engines/common/json-lines.ts';
+import { removeHelpers } from '../../transports/engines/docker/keys.ts';
+import { type Naming, namingOf } from '../../transports/engines/docker/naming.ts';
 import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
-import { LostTasks } from '../../transports/docker/lost-tasks.ts';
-import { machineScript } from '../../transports/docker/machine-script.ts';
-import { namingOf } from '../../transports/docker/naming.ts';
-import { isRoot, rootScript } from '../../transports/docker/run.ts';
+import { LostTasks } from '../../transports/engines/docker/host/lost-tasks.ts';
+import { machineScript } from '../../transports/engines/docker/host/machine-script.ts';
+import { namingOf } from '../../transports/engines/docker/naming.ts';
+import { isRoot, rootScript } from '../../transports/engines/docker/run.ts';
 import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 

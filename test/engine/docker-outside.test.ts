@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
-import { findProgram, isRoot } from '../../transports/docker/run.ts';
+import { findProgram, isRoot } from '../../transports/engines/docker/run.ts';
 import { dockerSkip, dockerUnderTest, realRequired } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 

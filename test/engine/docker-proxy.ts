@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseDockerHost } from '../../transports/docker/address.ts';
+import { parseDockerHost } from '../../transports/engines/docker/api/address.ts';
 
 /** Stands between an engine and its Docker: passes bytes on, and can break all connections. */
 export async function dockerProxy(target: string): Promise<{ host: string; cut(): void; close(): Promise<void> }> {

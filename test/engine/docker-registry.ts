@@ -5,10 +5,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { DockerClient } from '../../transports/docker/client.ts';
-import { isReply } from '../../transports/docker/errors.ts';
-import { authHeader } from '../../transports/docker/images.ts';
-import { jsonLines } from '../../transports/docker/json-lines.ts';
+import { jsonLines } from '../../transports/engines/common/json-lines.ts';
+import type { DockerClient } from '../../transports/engines/docker/api/client.ts';
+import { isReply } from '../../transports/engines/docker/api/errors.ts';
+import { authHeader } from '../../transports/engines/docker/image/images.ts';
 import { eventually } from './eventually.ts';
 
 const program = '/usr/bin/docker-registry';

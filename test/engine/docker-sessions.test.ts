@@ -1,7 +1,7 @@
 /** Which SSH sessions are hung up when the keys of a container change. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { endSessionsScript } from '../../transports/docker/sessions.ts';
+import { endSessionsScript } from '../../transports/engines/common/ssh-sessions.ts';
 import { perlImage, skipWithoutDocker } from '../kit/docker.ts';
 import { until } from '../kit/until.ts';
 import { dockerUnderTest } from './docker-under-test.ts';

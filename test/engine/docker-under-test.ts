@@ -5,17 +5,17 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Engine, Log } from '../../proto/ports.ts';
-import { DockerClient } from '../../transports/docker/client.ts';
+import { DockerClient } from '../../transports/engines/docker/api/client.ts';
+import { isReply } from '../../transports/engines/docker/api/errors.ts';
+import { type DockerEngineOptions, dockerEngine } from '../../transports/engines/docker/engine.ts';
 import {
   dockerdInstalled,
   findDocker,
   startPrivateDockerd,
   stopPrivateDockerd,
-} from '../../transports/docker/dockerd.ts';
-import { type DockerEngineOptions, dockerEngine } from '../../transports/docker/engine.ts';
-import { isReply } from '../../transports/docker/errors.ts';
-import { namingOf } from '../../transports/docker/naming.ts';
-import { removeInstallation } from '../../transports/docker/remove-installation.ts';
+} from '../../transports/engines/docker/host/dockerd.ts';
+import { namingOf } from '../../transports/engines/docker/naming.ts';
+import { removeInstallation } from '../../transports/engines/docker/remove-installation.ts';
 import type { EngineUnderTest } from './conformance-kit.ts';
 import { dockerProxy } from './docker-proxy.ts';
 import { alice, publish, registryInstalled, removePublished, startRegistry } from './docker-registry.ts';

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import {
   dockerdInstalled,
   doctorDocker,
@@ -16,16 +17,15 @@ import {
   searchDocker,
   startPrivateDockerd,
   stopPrivateDockerd,
-} from '../../transports/docker/dockerd.ts';
+} from '../../transports/engines/docker/host/dockerd.ts';
 import {
   dockerdFiles,
   isAlive,
   mountsBelow,
   runningProcess,
   sharedSettings,
-} from '../../transports/docker/dockerd-files.ts';
-import { dockerEngine } from '../../transports/docker/engine.ts';
-import { removeInstallation } from '../../transports/docker/remove-installation.ts';
+} from '../../transports/engines/docker/host/dockerd-files.ts';
+import { removeInstallation } from '../../transports/engines/docker/remove-installation.ts';
 import { projectRoot } from '../kit/project.ts';
 import { rejectsWith } from './conformance-kit.ts';
 import { realRequired, removeDockerFolder, silentLog } from './docker-under-test.ts';

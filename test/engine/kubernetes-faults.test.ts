@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { EngineError } from '../../proto/ports.ts';
-import { kubernetesEngine } from '../../transports/kubernetes/engine.ts';
+import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { fakeApiServer as fake, status } from '../kit/kubernetes/fake-api.ts';
 import { rejectsWith } from './conformance-kit.ts';
 import { silentLog } from './docker-under-test.ts';

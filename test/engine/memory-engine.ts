@@ -12,9 +12,9 @@ import {
   type RegistryAuth,
   type ShellEnd,
 } from '../../proto/ports.ts';
-import { parseImageReference } from '../../transports/docker/image-reference.ts';
-import { checkedMountPaths } from '../../transports/docker/naming.ts';
-import { afterStamp } from '../../transports/docker/stamp.ts';
+import { parseImageReference } from '../../transports/engines/common/image-reference.ts';
+import { checkedMountPaths } from '../../transports/engines/common/mount-paths.ts';
+import { afterStamp } from '../../transports/engines/common/stamp.ts';
 
 /** Answers a connection made by `dial`: gets the container's end of it. */
 export type PortHandler = (stream: Duplex) => void;

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { DockerClient } from '../../transports/docker/client.ts';
+import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { removeDockerFolder } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
 

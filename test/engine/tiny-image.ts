@@ -4,10 +4,10 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { EngineError } from '../../proto/ports.ts';
-import { type BaseImage, contractChanges } from '../../transports/docker/base-image.ts';
-import { importImage } from '../../transports/docker/import-image.ts';
-import { rootfsFiles } from '../../transports/docker/rootfs-files.ts';
-import { type TarEntry, tar } from '../../transports/docker/tar.ts';
+import { type BaseImage, contractChanges } from '../../transports/engines/docker/image/base-image.ts';
+import { importImage } from '../../transports/engines/docker/image/import-image.ts';
+import { rootfsFiles } from '../../transports/engines/docker/image/rootfs-files.ts';
+import { type TarEntry, tar } from '../../transports/engines/docker/image/tar.ts';
 
 const run = promisify(execFile);
 const programs = ['/usr/sbin/sshd', '/usr/bin/ssh-keygen'];

@@ -1,6 +1,6 @@
 /** The Docker Engine of the tests (DOCKER_HOST), as a second pair of eyes beside the platform. */
 import { z } from 'zod';
-import { DockerClient } from '../../transports/docker/client.ts';
+import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { buildTinyImage, perlFiles } from '../engine/tiny-image.ts';
 import { skipUnless } from './require.ts';
 

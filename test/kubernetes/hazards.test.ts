@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { type ContainerSpec, type Engine, EngineError, type Log } from '../../proto/ports.ts';
-import { kubernetesEngine } from '../../transports/kubernetes/engine.ts';
+import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { rejectsWith } from '../engine/conformance-kit.ts';
 import { eventually } from '../engine/eventually.ts';
 import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';

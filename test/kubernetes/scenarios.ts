@@ -1,9 +1,9 @@
 /** What the platform does in a cluster, played with given credentials: each says what it lacked the right to. */
 import { type Engine, EngineError, type Log } from '../../proto/ports.ts';
-import { KubeClient } from '../../transports/kubernetes/client.ts';
-import { kubernetesEngine } from '../../transports/kubernetes/engine.ts';
-import { kubeletSummary } from '../../transports/kubernetes/kubelet-summary.ts';
-import { kubernetesMetrics } from '../../transports/kubernetes/metrics.ts';
+import { KubeClient } from '../../transports/engines/kubernetes/client.ts';
+import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
+import { kubeletSummary } from '../../transports/engines/kubernetes/kubelet-summary.ts';
+import { kubernetesMetrics } from '../../transports/engines/kubernetes/metrics.ts';
 import { until } from '../kit/until.ts';
 
 /** The credentials to try, the administrator's, and a container id that was never used. */

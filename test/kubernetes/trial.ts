@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { deleteContainer, startContainer, stopContainer } from '../../proto/compute.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { kubernetesEngine } from '../../transports/kubernetes/engine.ts';
+import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { seeded } from '../chaos/chaos.ts';
 import { openWorld, someone } from '../compute/kit/world.ts';
 import { silentLog } from '../engine/docker-under-test.ts';

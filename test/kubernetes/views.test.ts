@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { bytesOf, millisOf } from '../../transports/kubernetes/quantities.ts';
-import { externalAddressOf, podView, problemOf, serviceView, stateOf } from '../../transports/kubernetes/views.ts';
+import { bytesOf, millisOf } from '../../transports/engines/kubernetes/quantities.ts';
+import {
+  externalAddressOf,
+  podView,
+  problemOf,
+  serviceView,
+  stateOf,
+} from '../../transports/engines/kubernetes/views.ts';
 
 const spec = {
   image: 'registry.example/a/b:1',

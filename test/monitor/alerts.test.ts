@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { alertText, stateOfAlert } from '../../actors/monitor/alert-rules.ts';
 import type { PodSample } from '../../proto/metrics-source.ts';
-import { DockerClient } from '../../transports/docker/client.ts';
-import { Lives } from '../../transports/docker/lives.ts';
-import { namingOf } from '../../transports/docker/naming.ts';
-import { cpuMillisBetween, parseStats } from '../../transports/docker/stats-line.ts';
+import { DockerClient } from '../../transports/engines/docker/api/client.ts';
+import { namingOf } from '../../transports/engines/docker/naming.ts';
+import { Lives } from '../../transports/engines/docker/stats/lives.ts';
+import { cpuMillisBetween, parseStats } from '../../transports/engines/docker/stats/stats-line.ts';
 
 const NOW = 1_800_000_000_000;
 const MINUTE = 60_000;

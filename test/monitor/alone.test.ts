@@ -11,9 +11,13 @@ import { newId } from '../../proto/ids.ts';
 import { podsSchema } from '../../proto/monitor.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import { setSetting } from '../../storage/settings.ts';
-import { DockerClient } from '../../transports/docker/client.ts';
-import { dockerdInstalled, startPrivateDockerd, stopPrivateDockerd } from '../../transports/docker/dockerd.ts';
-import { jsonLines } from '../../transports/docker/json-lines.ts';
+import { jsonLines } from '../../transports/engines/common/json-lines.ts';
+import { DockerClient } from '../../transports/engines/docker/api/client.ts';
+import {
+  dockerdInstalled,
+  startPrivateDockerd,
+  stopPrivateDockerd,
+} from '../../transports/engines/docker/host/dockerd.ts';
 import { buildTinyImage, tinyImageMissing } from '../engine/tiny-image.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { request, spawnTroupe } from '../kit/platform.ts';

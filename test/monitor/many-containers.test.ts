@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { countingEngine } from '../../bench/monitor/engine.ts';
 import { newId } from '../../proto/ids.ts';
-import { dockerMetrics } from '../../transports/docker/metrics.ts';
+import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
 import { silentLog } from '../kit/database.ts';
 import { tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { dockerMetrics } from '../../transports/docker/metrics.ts';
+import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
 import { silentLog } from '../engine/docker-under-test.ts';
 import { tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';

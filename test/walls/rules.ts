@@ -34,6 +34,7 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
     node: ['config', 'observability'],
     cli: ['config', 'observability', 'node'],
   },
+  'transports/engines': { common: [], docker: ['common'], kubernetes: ['common'] },
 };
 
 interface LibraryRule {
@@ -55,11 +56,11 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^(@nats-io\/.*|nats)$/, folders: ['transports/bus'] },
   { library: /^libsodium$/, folders: ['transports/bus'] },
   { library: /^acme-client$/, folders: ['transports/acme'] },
-  { library: /^@kubernetes\/client-node$/, folders: ['transports/kubernetes'] },
+  { library: /^@kubernetes\/client-node$/, folders: ['transports/engines/kubernetes'] },
   { library: /^systeminformation$/, folders: ['transports/host'] },
   { library: /^@opentelemetry\//, folders: ['transports/otlp'] },
-  { library: /^dockerode$/, folders: ['transports/docker'] },
-  { library: /^(node:)?child_process$/, folders: ['transports/docker', 'storage/embedded', 'cmd'] },
+  { library: /^dockerode$/, folders: ['transports/engines/docker'] },
+  { library: /^(node:)?child_process$/, folders: ['transports/engines/docker', 'storage/embedded', 'cmd'] },
   { library: /^(node:)?process$/, folders: ['cmd'] },
   { library: /^@simplewebauthn\//, folders: ['actors/auth'] },
   { library: /^playwright-core$/, folders: [] },

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { KubeClient } from '../../../transports/kubernetes/client.ts';
+import { KubeClient } from '../../../transports/engines/kubernetes/client.ts';
 import { tempDir } from '../temp.ts';
 
 /** What it does with a call. */

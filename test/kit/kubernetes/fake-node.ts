@@ -1,9 +1,9 @@
 /** Plays the kubelet where a cluster has none: pods of containers are said to run as soon as they are there. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { KubeClient } from '../../../transports/kubernetes/client.ts';
-import { isReply } from '../../../transports/kubernetes/errors.ts';
-import { watchResource } from '../../../transports/kubernetes/watch.ts';
+import { KubeClient } from '../../../transports/engines/kubernetes/client.ts';
+import { isReply } from '../../../transports/engines/kubernetes/errors.ts';
+import { watchResource } from '../../../transports/engines/kubernetes/watch.ts';
 import { silentLog } from '../../engine/docker-under-test.ts';
 import type { Cluster } from './cluster.ts';
 

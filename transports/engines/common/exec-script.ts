@@ -1,0 +1,89 @@
+/** How a shell begins in a container without an SSH server: what runs before it, and how its first bytes are read. */
+import type { Duplex } from 'node:stream';
+import { EngineError } from '../../../proto/ports.ts';
+import { cleanReason } from './errors.ts';
+
+/** Names of terminal types (terminfo(5)). */
+export const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
+/** Largest terminal, each way. */
+const maxCells = 1000;
+/** How long the first sign of the shell may take, in milliseconds. */
+const startMs = 15_000;
+/** What a command that cannot be started may say, in bytes. */
+const maxFailureBytes = 4096;
+
+/** The login shell of root where it is bash, else `sh`, which every image with a shell has. */
+export const defaultCommand = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l'];
+
+/**
+ * Runs before the command: gives the terminal its size, so that the command never sees another, and says the process's number in the
+ * container between two control characters, because Docker has no way to end what it started but a signal from inside.
+ */
+export const preamble = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "\\001%d\\002" "$$"; exec "$@"';
+const preambleStart = '\u0001';
+const preambleEnd = '\u0002';
+
+/** `promise`, unless `signal` aborts first. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = (): void => reject(new EngineError('unavailable', 'Given up.', { cause: signal.reason }));
+    if (signal.aborted) aborted();
+    else signal.addEventListener('abort', aborted, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted));
+  });
+}
+
+/** Whether that is what engines say when the image has no shell. */
+export function isNoShell(said: string): boolean {
+  return /OCI runtime exec failed|executable file not found|no such file or directory/i.test(said);
+}
+
+/** The refusal for it; what the engine said is its cause. */
+export function noShell(said: string): EngineError {
+  const message = 'The image of this container has no shell: a terminal needs /bin/sh, or an SSH server.';
+  return new EngineError('refused', message, { cause: new Error(cleanReason(said)) });
+}
+
+/** Reads the preamble and leaves the rest on the socket. Rejects `refused` with what was said instead of it. */
+export function untilItRuns(socket: Duplex): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let head: Buffer = Buffer.alloc(0);
+    const settle = (): void => {
+      clearTimeout(timer);
+      socket.off('data', onData).off('end', onEnd).off('error', onError);
+      socket.pause();
+    };
+    const fail = (error: EngineError): void => {
+      settle();
+      reject(error);
+    };
+    const onData = (chunk: Buffer): void => {
+      head = Buffer.concat([head, chunk]);
+      const text = head.toString('latin1');
+      const end = text.indexOf(preambleEnd);
+      const pid = text.startsWith(preambleStart) && end !== -1 ? Number(text.slice(1, end)) : Number.NaN;
+      if (Number.isInteger(pid)) {
+        settle();
+        if (head.length > end + 1) socket.unshift(head.subarray(end + 1));
+        resolve(pid);
+      } else if (head.length > maxFailureBytes) onEnd();
+    };
+    const onEnd = (): void => {
+      const said = head.toString('utf8');
+      const reason = cleanReason(said) || 'it ended at once';
+      fail(
+        isNoShell(said) ? noShell(said) : new EngineError('refused', `The container does not start a shell: ${reason}`),
+      );
+    };
+    const onError = (cause: Error): void => {
+      fail(new EngineError('unavailable', 'The connection to the container was lost.', { cause }));
+    };
+    const timer = setTimeout(() => fail(new EngineError('unavailable', 'The shell did not start in time.')), startMs);
+    socket.on('data', onData).on('end', onEnd).on('error', onError);
+  });
+}
+
+/** Whole numbers a terminal can have. */
+export function cells(count: number): number {
+  return Number.isNaN(count) ? 1 : Math.min(maxCells, Math.max(1, Math.trunc(count)));
+}

@@ -1,0 +1,207 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex, Readable } from 'node:stream';
+import type { z } from 'zod';
+import { EngineError } from '../../../../proto/ports.ts';
+import { cleanReason } from '../../common/errors.ts';
+import { DockerReplyError } from './errors.ts';
+import { hijack } from './hijack.ts';
+import { DockerWay } from './way.ts';
+import { readBody, send } from './wire.ts';
+
+/** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
+export const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
+
+/** Values of a query string; undefined ones are left out, a list repeats its name. */
+export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+
+/** What every call takes. Times in milliseconds. */
+export interface CallOptions {
+  readonly query?: Query;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Sent as it is, with `contentType`; excludes `body`. */
+  readonly raw?: Uint8Array;
+  readonly contentType?: string;
+  /** Most time until the head, and again for the body. Default 30,000. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  /** Default 16 MiB. */
+  readonly maxBytes?: number;
+}
+
+/** What a streaming call takes; the body may be a stream. */
+export interface StreamOptions {
+  readonly query?: Query;
+  readonly body?: Readable | Uint8Array;
+  readonly contentType?: string;
+  /** Sent besides the usual ones. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Most time until the head of the answer. Default 30,000. */
+  readonly headTimeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * A small Docker Engine API client (https://docs.docker.com/engine/api/): JSON calls over kept-alive connections and raw streams over
+ * connections of their own. Every method rejects with EngineError only; an answer of 400 or above is a DockerReplyError.
+ */
+export class DockerClient {
+  readonly host: string;
+  readonly #way: DockerWay;
+  #version: Promise<string> | undefined;
+
+  /** `host` as `dockerAddress` makes it. Connects on the first call. Throws EngineError `refused` for a host it cannot use. */
+  constructor(host: string) {
+    this.host = host;
+    this.#way = new DockerWay(host);
+  }
+
+  /** Resolves with the API version the engine answers with; rejects `unavailable` when it does not. */
+  async ping(timeoutMs = 5000): Promise<string> {
+    const response = await send(this.#way, {
+      method: 'GET',
+      path: '/_ping',
+      headers: {},
+      own: true,
+      headTimeoutMs: timeoutMs,
+    });
+    await readBody(response, 64 * 1024, timeoutMs);
+    const version = response.headers['api-version'];
+    if (response.statusCode !== 200 || typeof version !== 'string' || !/^\d+\.\d+$/.test(version)) {
+      throw new EngineError('unavailable', `What answers at ${this.host} is not a Docker Engine.`);
+    }
+    return version;
+  }
+
+  /** A call whose answer is JSON of the shape `schema`. An answer of another shape rejects `unavailable`. */
+  async json<T>(method: string, path: string, schema: z.ZodType<T>, options: CallOptions = {}): Promise<T> {
+    const body = await this.call(method, path, options);
+    let value: unknown;
+    try {
+      value = JSON.parse(body.toString('utf8'));
+    } catch (cause) {
+      throw new EngineError('unavailable', 'The container engine answered with something that is not JSON.', { cause });
+    }
+    const parsed = schema.safeParse(value);
+    if (parsed.success) return parsed.data;
+    throw new EngineError('unavailable', `The container engine answered ${method} ${path} in an unknown shape.`, {
+      cause: parsed.error,
+    });
+  }
+
+  /** A call whose answer is read whole and handed over as bytes (304 included). */
+  async call(method: string, path: string, options: CallOptions = {}): Promise<Buffer> {
+    const { timeoutMs = 30_000, maxBytes = 16 * 1024 * 1024 } = options;
+    const body =
+      options.raw ?? (options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body), 'utf8'));
+    const response = await send(this.#way, {
+      method,
+      path: await this.#path(path, options.query),
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
+        'content-length': body?.length ?? 0,
+      },
+      own: false,
+      headTimeoutMs: timeoutMs,
+      ...(body === undefined ? {} : { body }),
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    });
+    await this.#throwOnError(response);
+    return readBody(response, maxBytes, timeoutMs);
+  }
+
+  /**
+   * A call whose answer is a stream, on a connection of its own. The caller ends it by destroying it or by `signal`.
+   * When a body stream fails, the request is cut off unfinished and the call rejects.
+   */
+  async stream(method: string, path: string, options: StreamOptions = {}): Promise<IncomingMessage> {
+    const response = await send(this.#way, {
+      method,
+      path: await this.#path(path, options.query),
+      headers: {
+        ...options.headers,
+        ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/x-tar' }),
+      },
+      own: true,
+      headTimeoutMs: options.headTimeoutMs ?? 30_000,
+      ...(options.body === undefined ? {} : { body: options.body }),
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    });
+    response.socket.setKeepAlive(true, 15_000);
+    // Between here and its reader a cut connection must not end the process; the reader still sees the error.
+    response.on('error', () => undefined);
+    await this.#throwOnError(response);
+    return response;
+  }
+
+  /** A POST whose connection becomes a stream both ways; the caller ends it. */
+  async hijack(path: string, body: unknown, headTimeoutMs = 30_000): Promise<Duplex> {
+    const hijacked = await hijack(this.#way, { path: await this.#path(path, undefined), body, headTimeoutMs });
+    if ('socket' in hijacked) return hijacked.socket;
+    await this.#throwOnError(hijacked.refusal);
+    hijacked.refusal.destroy();
+    throw new EngineError('unavailable', 'The container engine did not give its connection away.');
+  }
+
+  /** Closes the kept-alive connections. Streams are their callers'; those through SSH end with it. */
+  close(): void {
+    this.#way.close();
+  }
+
+  async #path(path: string, query: Query | undefined): Promise<string> {
+    this.#version ??= this.ping().then(negotiate);
+    const version = await this.#version.catch((error: unknown) => {
+      this.#version = undefined;
+      throw error;
+    });
+    return `/v${version}${path}${queryText(query)}`;
+  }
+
+  async #throwOnError(response: IncomingMessage): Promise<void> {
+    const status = response.statusCode ?? 0;
+    if (status >= 200 && status < 400) return;
+    const text = (await readBody(response, 1024 * 1024, 10_000)).toString('utf8');
+    const reason = cleanReason(messageOf(text));
+    // The engine was replaced by one that wants other versions: ask again at the next call.
+    if (status === 400 && /client version/i.test(reason)) this.#version = undefined;
+    throw new DockerReplyError(status, reason);
+  }
+}
+
+/** The version to speak with an engine whose own is `theirs`. Throws EngineError `unavailable` when it is too old. */
+export function negotiate(theirs: string): string {
+  if (compareVersions(theirs, apiVersions.oldest) < 0) {
+    throw new EngineError(
+      'unavailable',
+      `The container engine speaks API version ${theirs}; ${apiVersions.oldest} or later is needed.`,
+    );
+  }
+  return compareVersions(theirs, apiVersions.newest) > 0 ? apiVersions.newest : theirs;
+}
+
+function compareVersions(a: string, b: string): number {
+  const [aMajor = 0, aMinor = 0] = a.split('.').map(Number);
+  const [bMajor = 0, bMinor = 0] = b.split('.').map(Number);
+  return aMajor - bMajor || aMinor - bMinor;
+}
+
+function queryText(query: Query | undefined): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value === undefined) continue;
+    for (const one of typeof value === 'object' ? value : [value]) params.append(name, String(one));
+  }
+  const text = params.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+/** Docker's error bodies are `{"message": "..."}`; a proxy in between may send anything. */
+function messageOf(text: string): string {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && 'message' in value) return String(value.message);
+  } catch {
+    // Not JSON: the text itself is all there is.
+  }
+  return text;
+}

@@ -1,0 +1,109 @@
+import type { IncomingMessage, RequestOptions } from 'node:http';
+import { pipeline, type Readable } from 'node:stream';
+import { EngineError } from '../../../../proto/ports.ts';
+import { systemCode, toEngineError } from '../../common/errors.ts';
+import type { DockerWay } from './way.ts';
+
+/** One request as it goes out. */
+export interface WireRequest {
+  readonly method: string;
+  /** Path with its query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string | number>>;
+  readonly body?: Uint8Array | Readable;
+  /** A connection of its own, closed after the answer. */
+  readonly own: boolean;
+  readonly signal?: AbortSignal;
+  /** Most time until the answer's head is there. */
+  readonly headTimeoutMs: number;
+}
+
+/**
+ * Sends a request and resolves with the answer once its head is there. Rejects with EngineError `unavailable`.
+ * `signal` ends the answer's body too. A kept-alive connection that the engine had closed is tried again once.
+ */
+export async function send(way: DockerWay, out: WireRequest): Promise<IncomingMessage> {
+  try {
+    return await attempt(way, out);
+  } catch (error) {
+    const stale = error instanceof StaleConnection && !isStream(out.body) && out.signal?.aborted !== true;
+    if (!stale) throw toEngineError(error instanceof StaleConnection ? error.cause : error);
+    return attempt(way, { ...out, own: true }).catch((again: unknown) => {
+      throw toEngineError(again instanceof StaleConnection ? again.cause : again);
+    });
+  }
+}
+
+/** A reused connection failed before a byte of the answer came: the engine never saw the request. */
+class StaleConnection extends Error {
+  constructor(cause: unknown) {
+    super('stale connection', { cause });
+  }
+}
+
+function isStream(body: WireRequest['body']): body is Readable {
+  return body !== undefined && !(body instanceof Uint8Array);
+}
+
+async function attempt(way: DockerWay, out: WireRequest): Promise<IncomingMessage> {
+  const request = await way.open();
+  return new Promise((resolve, reject) => {
+    const options: RequestOptions = {
+      method: out.method,
+      path: out.path,
+      headers: { host: 'docker', ...out.headers },
+      ...(out.signal === undefined ? {} : { signal: out.signal }),
+    };
+    const sent = request(options, out.own);
+    const timer = setTimeout(() => {
+      sent.destroy(
+        new EngineError('unavailable', `The container engine did not answer within ${out.headTimeoutMs} ms.`),
+      );
+    }, out.headTimeoutMs);
+    sent.once('response', (response) => {
+      clearTimeout(timer);
+      resolve(response);
+    });
+    // Stays attached: an abort after the answer's head makes the request emit a second error.
+    sent.on('error', (error) => {
+      clearTimeout(timer);
+      const code = systemCode(error);
+      reject(sent.reusedSocket && (code === 'ECONNRESET' || code === 'EPIPE') ? new StaleConnection(error) : error);
+    });
+    if (isStream(out.body)) {
+      pipeline(out.body, sent, (error) => {
+        if (error) {
+          clearTimeout(timer);
+          reject(error);
+        }
+      });
+    } else {
+      sent.end(out.body);
+    }
+  });
+}
+
+/** The whole body of an answer. Rejects with EngineError `unavailable` past `maxBytes`, `timeoutMs`, or when cut short. */
+export async function readBody(response: IncomingMessage, maxBytes: number, timeoutMs: number): Promise<Buffer> {
+  const timer = setTimeout(() => {
+    response.destroy(new EngineError('unavailable', `The container engine's answer took more than ${timeoutMs} ms.`));
+  }, timeoutMs);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of response) {
+      const bytes: Buffer = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk));
+      size += bytes.length;
+      if (size > maxBytes) {
+        throw new EngineError('unavailable', `The container engine's answer is larger than ${maxBytes} bytes.`);
+      }
+      chunks.push(bytes);
+    }
+  } catch (error) {
+    response.destroy();
+    throw toEngineError(error);
+  } finally {
+    clearTimeout(timer);
+  }
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import type { ContainerState } from '../../../proto/ports.ts';
+import type { FoundContainer } from './naming.ts';
+
+/** What we read of `GET /containers/{id}/json`. */
+export const containerView = z.object({
+  Id: z.string(),
+  /** With a slash in front. */
+  Name: z.string().default(''),
+  /** The image's id, whatever its tag names by now. */
+  Image: z.string().default(''),
+  State: z.object({
+    Status: z.string(),
+    Running: z.boolean(),
+    Paused: z.boolean().default(false),
+    OOMKilled: z.boolean().default(false),
+    ExitCode: z.number(),
+    StartedAt: z.string(),
+  }),
+  RestartCount: z.number().default(0),
+  Config: z.object({
+    Image: z.string().default(''),
+    Tty: z.boolean().default(false),
+    Labels: z.record(z.string(), z.string()).nullable().default(null),
+    /** Paths of the volumes that its image asks for. */
+    Volumes: z.record(z.string(), z.unknown()).nullable().default(null),
+  }),
+  HostConfig: z.object({
+    NanoCpus: z.number().default(0),
+    Memory: z.number().default(0),
+    CpuShares: z.number().default(0),
+    PidsLimit: z.number().nullable().default(null),
+  }),
+  Mounts: z
+    .array(
+      z.object({
+        Type: z.string().default(''),
+        Name: z.string().optional(),
+        Destination: z.string(),
+        RW: z.boolean().default(true),
+      }),
+    )
+    .default([]),
+  NetworkSettings: z.object({
+    Networks: z
+      .record(z.string(), z.object({ IPAddress: z.string().default('') }).nullable())
+      .nullable()
+      .default(null),
+  }),
+});
+
+/** A container as Docker describes it. */
+export type ContainerView = z.infer<typeof containerView>;
+
+/** What we read of each container in `GET /containers/json`, and of `GET /system/df`. */
+export const listedContainer = z.object({
+  Id: z.string(),
+  Names: z.array(z.string()).nullable().default(null),
+  State: z.string().default(''),
+  Labels: z.record(z.string(), z.string()).nullable().default(null),
+  Mounts: z
+    .array(z.object({ Name: z.string().optional() }))
+    .nullable()
+    .default(null),
+});
+
+/** What a list says of whose container it is. */
+export function foundIn(listed: z.infer<typeof listedContainer>): FoundContainer {
+  return { labels: listed.Labels, names: listed.Names ?? [], mounts: listed.Mounts ?? [] };
+}
+
+/** What a description says of whose container it is. */
+export function foundAs(view: ContainerView): FoundContainer {
+  return { labels: view.Config.Labels, names: [view.Name], mounts: view.Mounts };
+}
+
+/** Docker's description in the platform's words. `network` is ours: the address is the one there. */
+export function stateOf(id: string, view: ContainerView, network: string): ContainerState {
+  const { State } = view;
+  const phase = State.Running ? 'running' : State.Status === 'created' ? 'created' : 'exited';
+  const started = Date.parse(State.StartedAt);
+  const address = view.NetworkSettings.Networks?.[network]?.IPAddress ?? '';
+  return {
+    id,
+    phase,
+    address: phase === 'running' && address !== '' ? address : null,
+    exitCode: phase === 'exited' ? State.ExitCode : null,
+    oomKilled: State.OOMKilled,
+    restarts: view.RestartCount,
+    // Docker's "never" is the year 1.
+    startedAt: Number.isFinite(started) && started > 0 ? started : null,
+    paused: State.Paused,
+    mountPaths: view.Mounts.filter(({ Name = '' }) => Name.startsWith('troupe-'))
+      .map(({ Destination }) => Destination)
+      .filter((path) => path !== '/etc/troupe'),
+    limits: { cpus: view.HostConfig.NanoCpus / 1e9, memoryMb: view.HostConfig.Memory / 2 ** 20 },
+  };
+}

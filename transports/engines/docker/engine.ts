@@ -1,0 +1,151 @@
+import { z } from 'zod';
+import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports.ts';
+import { textOf } from '../common/errors.ts';
+import { defaultSubnetPool, parsePool } from '../common/subnets.ts';
+import { DockerClient } from './api/client.ts';
+import { Containers } from './containers.ts';
+import { dialContainer } from './dial.ts';
+import { defaultWatchTimes, type WatchTimes, watchEvents } from './events.ts';
+import { execShell } from './exec.ts';
+import { HostFirewall, systemFirewall } from './host/firewall.ts';
+import { LostTasks } from './host/lost-tasks.ts';
+import { machineScript } from './host/machine-script.ts';
+import { type BaseImage, debianBaseImage, isBuiltIn } from './image/base-image.ts';
+import { Images } from './image/images.ts';
+import { readLogs } from './logs.ts';
+import { namingOf } from './naming.ts';
+import { ContainerNetworks } from './network.ts';
+import { rootScript } from './run.ts';
+import { endSessions } from './sessions.ts';
+import { defaultUsageTimes, UsageSampler, type UsageTimes } from './stats/usage.ts';
+
+/** What a Docker engine is made from. */
+export interface DockerEngineOptions {
+  /** `unix:///path` or `tcp://host:port`. */
+  readonly host: string;
+  /** Tells this platform's containers from others' on the same Docker: 1 to 32 of `[a-z0-9-]`. */
+  readonly installation: string;
+  readonly log: Log;
+  /** Default: Debian, built on this machine (base-image.ts). */
+  readonly images?: { readonly base: BaseImage };
+  /** Private addresses for the networks of containers, eight each: `a.b.c.d/n`. Default 10.192.0.0/10. */
+  readonly subnetPool?: string;
+  /** Networks that containers may reach although they are closed by default (egress.ts). */
+  readonly egressAllow?: readonly string[];
+  readonly usageTimes?: UsageTimes;
+  readonly watchTimes?: WatchTimes;
+}
+
+const versionAnswer = z.object({
+  Version: z.string(),
+  ApiVersion: z.string(),
+  Components: z.array(z.object({ Name: z.string() })).nullish(),
+});
+
+/**
+ * `Engine` on a Docker Engine of this machine (proto/ports.ts). Does not connect yet: `check` says whether it answers. Calls
+ * reject with EngineError. Throws `refused` for a host or an installation name that cannot be.
+ */
+export async function dockerEngine(options: DockerEngineOptions): Promise<Engine> {
+  const { log } = options;
+  const client = new DockerClient(options.host);
+  const naming = namingOf(options.installation);
+  const base = options.images?.base ?? (await debianBaseImage());
+  const containers = new Containers({
+    client,
+    naming,
+    networks: new ContainerNetworks(client, naming, parsePool(options.subnetPool ?? defaultSubnetPool)),
+    firewall: new HostFirewall(
+      log,
+      { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },
+      options.egressAllow,
+    ),
+    lost: new LostTasks(naming, {
+      direct: rootScript(),
+      helper: machineScript(client, naming, base.reference, { seesProcesses: true }),
+    }),
+    baseImage: base.reference,
+  });
+  // A name that it had before is not to be asked of a registry.
+  const current = (image: string): string => (isBuiltIn(image) ? base.reference : image);
+  const images = new Images(client, base, log);
+  const usage = new UsageSampler(client, containers, naming, log, options.usageTimes ?? defaultUsageTimes);
+  const watches = new Set<Ending>();
+  let swept = false;
+  let looking: Promise<void> | undefined;
+  let closed = false;
+  /** At the start, and whenever sight of Docker was lost: what Docker lost track of, what holds containers back, and once what an earlier life left behind. */
+  const lookAfter = async (): Promise<void> => {
+    try {
+      await containers.clearLost();
+      await containers.guard();
+      if (!swept) await containers.sweep();
+      swept = true;
+    } catch (error) {
+      if (!closed) log.warn({ reason: textOf(error) }, 'cannot look after what is in the container engine');
+    } finally {
+      looking = undefined;
+    }
+  };
+
+  return {
+    kind: 'docker',
+    keepsFiles: true,
+    baseImage: base.reference,
+    check: async () => {
+      const answer = await client.json('GET', '/version', versionAnswer);
+      const podman = answer.Components?.some((part) => part.Name.startsWith('Podman')) === true;
+      return `${podman ? 'Podman' : 'Docker Engine'} ${answer.Version} (API ${answer.ApiVersion})`;
+    },
+    ensureImage: (image, imageOptions) => images.ensure(current(image), imageOptions),
+    create: (spec, fence) => {
+      const image = current(spec.image);
+      // What has an older recipe keeps it, as what names no image does.
+      return containers.create(image === spec.image ? spec : { ...spec, image, followImage: false }, fence);
+    },
+    start: async (id, authorizedKeys) => {
+      await containers.start(id, authorizedKeys);
+      // So that there is a sample by the time somebody asks.
+      usage.usage(id);
+    },
+    renewKeys: async (id, authorizedKeys) => {
+      const view = await containers.mustFind(id);
+      if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
+      await containers.start(id, authorizedKeys);
+      await endSessions(client, view.Id);
+    },
+    stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
+    remove: async (id, { keepData = false } = {}) => {
+      await containers.remove(id, keepData);
+      usage.forget(id);
+    },
+    inspect: (id) => containers.inspect(id),
+    list: () => containers.list(),
+    watch: (onChange) => {
+      const told = (id: string | undefined): void => {
+        if (id === undefined) looking ??= lookAfter();
+        onChange(id);
+      };
+      const events = watchEvents(client, naming, log, told, options.watchTimes ?? defaultWatchTimes);
+      const ending: Ending = {
+        close: () => {
+          watches.delete(ending);
+          return events.close();
+        },
+      };
+      watches.add(ending);
+      return ending;
+    },
+    logs: (id, logOptions) => readLogs(client, containers, id, logOptions),
+    dial: (id, port, dialOptions) => dialContainer(containers, naming, id, port, dialOptions),
+    exec: (id, execOptions, signal) => execShell(client, containers, id, execOptions, signal),
+    hasSshServer: (id) => containers.hasFile(id, SSH_SERVERS),
+    usage: (id) => usage.usage(id),
+    close: async () => {
+      closed = true;
+      await Promise.all([...[...watches].map((watch) => watch.close()), usage.close(), images.close()]);
+      client.close();
+      await looking;
+    },
+  };
+}

@@ -1,0 +1,139 @@
+import { z } from 'zod';
+import type { Ending, Log } from '../../../proto/ports.ts';
+import { textOf } from '../common/errors.ts';
+import { jsonLines } from '../common/json-lines.ts';
+import type { DockerClient } from './api/client.ts';
+import { labels, type Naming } from './naming.ts';
+
+/** What changes a container's state. `exec_*` events are many, and carry command lines: never asked for. */
+const watchedActions = [
+  'create',
+  'start',
+  'die',
+  'oom',
+  'stop',
+  'restart',
+  'pause',
+  'unpause',
+  'update',
+  'rename',
+  'destroy',
+];
+
+const dockerEvent = z.object({
+  Type: z.literal('container'),
+  Action: z.string(),
+  Actor: z.object({ Attributes: z.record(z.string(), z.string()).default({}) }),
+});
+
+/** The platform's id of an event's container. Docker writes the name behind the labels, so no label can pass for it. */
+export function containerOfEvent(attributes: Readonly<Record<string, string>>, naming: Naming): string | undefined {
+  return naming.containerOf({ labels: attributes, names: [`/${attributes.name ?? ''}`] });
+}
+
+/** The platform's id in a line of /events, or undefined when it is not a change of a container of this installation. */
+export function changedContainer(line: unknown, naming: Naming): string | undefined {
+  const event = dockerEvent.safeParse(line);
+  if (!event.success || !watchedActions.includes(event.data.Action)) return undefined;
+  return containerOfEvent(event.data.Actor.Attributes, naming);
+}
+
+/** Times of a watch, in milliseconds. */
+export interface WatchTimes {
+  /** First and longest wait before connecting again; the wait doubles, with jitter. */
+  readonly firstDelayMs: number;
+  readonly longestDelayMs: number;
+  /** How often the engine must answer a ping while a connection stands. */
+  readonly checkMs: number;
+  /** A connection is replaced after so long: what a ping cannot find out (a stream cut on one side only) heals by itself. */
+  readonly renewMs: number;
+}
+
+/** Used unless told otherwise. */
+export const defaultWatchTimes: WatchTimes = {
+  firstDelayMs: 200,
+  longestDelayMs: 5000,
+  checkMs: 10_000,
+  renewMs: 600_000,
+};
+
+/** `Engine.watch` on Docker: follows /events, connecting again until closed. */
+export function watchEvents(
+  client: DockerClient,
+  naming: Naming,
+  log: Log,
+  onChange: (id: string | undefined) => void,
+  times: WatchTimes = defaultWatchTimes,
+): Ending {
+  const stop = new AbortController();
+  let wake: () => void = () => undefined;
+
+  /** Follows one connection to its end. Resolves with whether it ever stood. */
+  const follow = async (): Promise<boolean> => {
+    const connection = new AbortController();
+    const end = (): void => connection.abort();
+    stop.signal.addEventListener('abort', end);
+    let checking: ReturnType<typeof setInterval> | undefined;
+    let renewal: ReturnType<typeof setTimeout> | undefined;
+    let renewed = false;
+    let stood = false;
+    try {
+      const filters = JSON.stringify({
+        type: ['container'],
+        label: [`${labels.installation}=${naming.installation}`],
+        event: watchedActions,
+      });
+      const stream = await client.stream('GET', '/events', {
+        query: { filters },
+        headTimeoutMs: 5000,
+        signal: connection.signal,
+      });
+      // The engine may be gone without a word (a frozen process, a lost network): it must answer a ping.
+      renewal = setTimeout(() => {
+        renewed = true;
+        end();
+      }, times.renewMs);
+      checking = setInterval(() => void client.ping().catch(end), times.checkMs);
+      stood = true;
+      onChange(undefined);
+      for await (const line of jsonLines(stream)) {
+        const id = changedContainer(line, naming);
+        if (id !== undefined) onChange(id);
+      }
+    } catch (error) {
+      if (!stop.signal.aborted && !renewed)
+        log.warn({ reason: textOf(error) }, 'lost the event stream of the container engine');
+    } finally {
+      clearInterval(checking);
+      clearTimeout(renewal);
+      stop.signal.removeEventListener('abort', end);
+      connection.abort();
+    }
+    return stood;
+  };
+
+  const run = async (): Promise<void> => {
+    let wait = times.firstDelayMs;
+    while (!stop.signal.aborted) {
+      if (await follow()) wait = times.firstDelayMs;
+      if (stop.signal.aborted) return;
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, wait * (0.5 + Math.random() / 2));
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      wait = Math.min(times.longestDelayMs, wait * 2);
+    }
+  };
+
+  const done = run();
+  return {
+    close: () => {
+      stop.abort();
+      wake();
+      return done;
+    },
+  };
+}

@@ -1,0 +1,143 @@
+import { existsSync } from 'node:fs';
+import { EngineError, type Log } from '../../../../proto/ports.ts';
+import { egressRules } from '../../common/egress.ts';
+import { textOf } from '../../common/errors.ts';
+import { bridgePrefix } from '../network.ts';
+import { findProgram, type RunScript, rootScript } from '../run.ts';
+
+/** Chains of ours, each followed by a sum of its rules. */
+const chainPrefix = 'TROUPE-';
+
+/** Rules that hold are not looked at again for so long, in milliseconds. */
+const trustMs = 10_000;
+
+/** One rule speaks of all bridges, so there is nothing to take back when a container goes. */
+const ours = `-i ${bridgePrefix}+`;
+
+/** To the machine itself: answers to what the machine began, and nothing else. */
+const inward = `INPUT ${ours} -m conntrack ! --ctstate RELATED,ESTABLISHED -j DROP`;
+
+/** Of earlier versions, without a chain of their own. */
+const formerRules = [`${ours} -o ${bridgePrefix}+ -j DROP`, `${ours} -d 169.254.0.0/16 -j DROP`];
+
+/** Several processes set the rules one after the other, where flock(1) is. */
+const alone = `lock=/run/troupe-firewall.lock
+if command -v flock >/dev/null && true 2>/dev/null >>"$lock"; then
+  exec 9>>"$lock"
+  flock -w 30 9 || true
+fi`;
+
+/** What dockerd and systemd say of the machine's name servers, on Docker's machine. */
+const resolverFiles = '/etc/resolv.conf /run/systemd/resolve/resolv.conf';
+const dockerSettings = '/etc/docker/daemon.json';
+
+/**
+ * Makes the rules hold: INPUT for what is meant for the machine, and for what passes through it a chain of ours that DOCKER-USER leads to,
+ * which Docker keeps before its own rules (FORWARD where Docker has no such chain). That chain is named after its rules: when they
+ * change, the new one is filled and led to before the old one goes, so containers are never without. A container asks the machine's name servers
+ * itself, for Docker's own answers with theirs: they stay within reach, for names only. For sh(1); says what iptables says when it takes a rule not.
+ * `-w` waits for others who change the rules, Docker among them.
+ */
+export function firewallScript(allowed: readonly string[] = []): string {
+  return String.raw`set -e
+${alone}
+ipt() { iptables -w 10 "$@"; }
+onwards=FORWARD
+if ipt -S DOCKER-USER >/dev/null 2>&1; then onwards=DOCKER-USER; fi
+ipt -C ${inward} 2>/dev/null || ipt -I ${inward}
+servers=$({
+  sed -n 's/^[[:space:]]*nameserver[[:space:]]*//p' ${resolverFiles} || true
+  tr -d '[:space:]' <${dockerSettings} | sed -n 's/.*"dns":\[\([^]]*\)\].*/\1/p' | tr -d '"' | tr , '\n'
+} 2>/dev/null | sed -n 's/^\([0-9]\{1,3\}\(\.[0-9]\{1,3\}\)\{3\}\).*/\1/p' | sort -u)
+rules=$(
+  echo '-o ${bridgePrefix}+ -j DROP'
+  echo '-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN'
+  for server in $servers; do
+    echo "-d $server/32 -p udp --dport 53 -j RETURN"
+    echo "-d $server/32 -p tcp --dport 53 -j RETURN"
+  done
+${egressRules(allowed)
+  .map((rule) => `  echo '${rule}'`)
+  .join('\n')}
+)
+chain=${chainPrefix}$(echo "$rules" | cksum | cut -d ' ' -f 1)
+jump="${ours} -j $chain"
+if ! ipt -C "$onwards" $jump 2>/dev/null || [ "$(ipt -S "$chain" | grep -c '^-A')" != "$(echo "$rules" | wc -l)" ]; then
+  ipt -N "$chain" 2>/dev/null || ipt -F "$chain"
+  echo "$rules" | while read -r rule; do ipt -A "$chain" $rule || exit 1; done
+  ipt -C "$onwards" $jump 2>/dev/null || ipt -I "$onwards" $jump
+fi
+# What was there before, whoever set it.
+for from in DOCKER-USER FORWARD; do
+${formerRules.map((rule) => `  while ipt -D "$from" ${rule} 2>/dev/null; do :; done`).join('\n')}
+  { ipt -S "$from" 2>/dev/null || true; } | sed -n "s/^-A $from //p" | while read -r rule; do
+    case "$from $rule" in
+      "$onwards $jump") ;;
+      *"${ours} -j ${chainPrefix}"*) ipt -D "$from" $rule 2>/dev/null || true ;;
+    esac
+  done
+done
+ipt -S | sed -n 's/^-N \(${chainPrefix}[0-9]*\)$/\1/p' | while read -r old; do
+  [ "$old" = "$chain" ] || { ipt -F "$old" && ipt -X "$old"; } 2>/dev/null || true
+done`;
+}
+
+/** The two ways to the firewall of Docker's machine. */
+export interface FirewallWays {
+  /** On this machine, which may not be Docker's; undefined when this process may not. */
+  readonly direct: RunScript | undefined;
+  /** Through Docker. */
+  readonly helper: RunScript;
+}
+
+/** Keeps containers away from the machine they run on, from each other, and from what is not the world: private networks, metadata, mail. */
+export class HostFirewall {
+  readonly #log: Log;
+  readonly #ways: FirewallWays;
+  readonly #script: string;
+  #running: Promise<void> | undefined;
+  #holdsUntil = Number.NEGATIVE_INFINITY;
+  #warned = false;
+
+  /** `allowed`: networks that containers may reach all the same, as `parseEgress` has them. */
+  constructor(log: Log, ways: FirewallWays, allowed: readonly string[] = []) {
+    this.#log = log;
+    this.#ways = ways;
+    this.#script = firewallScript(allowed);
+  }
+
+  /**
+   * Makes the rules hold before a container of `bridge` runs. Rejects `unavailable` where this process may set them and is refused. Where
+   * only Docker can, and it does not work, a warning says so once: the container runs all the same.
+   */
+  ensure(bridge: string): Promise<void> {
+    if (performance.now() < this.#holdsUntil) return Promise.resolve();
+    this.#running ??= this.#apply(bridge)
+      .then(() => {
+        this.#holdsUntil = performance.now() + trustMs;
+      })
+      .finally(() => {
+        this.#running = undefined;
+      });
+    return this.#running;
+  }
+
+  async #apply(bridge: string): Promise<void> {
+    const { direct, helper } = this.#ways;
+    // The bridge is here: so is Docker.
+    if (direct !== undefined && existsSync(`/sys/class/net/${bridge}`)) {
+      const { code, said } = await direct(this.#script);
+      if (code === 0) return;
+      throw new EngineError('unavailable', `The containers cannot be kept apart from this machine: ${said}`);
+    }
+    const { code, said } = await helper(this.#script).catch((error: unknown) => ({ code: -1, said: textOf(error) }));
+    if (code === 0 || this.#warned) return;
+    this.#warned = true;
+    this.#log.warn({ reason: said }, 'containers can reach the machine they run on: its firewall could not be set');
+  }
+}
+
+/** This machine's iptables, which only root may use; undefined otherwise. */
+export function systemFirewall(): RunScript | undefined {
+  return findProgram('iptables') === undefined ? undefined : rootScript();
+}

@@ -1,0 +1,54 @@
+import { EngineError } from '../../../../proto/ports.ts';
+import { findProgram, isRoot, runProgram } from '../run.ts';
+
+/** What a Debian machine lacks to run containers: dockerd, and what builds the base image. */
+export const neededPackages: readonly string[] = ['docker.io', 'mmdebstrap'];
+
+/** Whether what builds the base image is installed. */
+export function mmdebstrapInstalled(): boolean {
+  return findProgram('mmdebstrap') !== undefined;
+}
+
+/** Whether `installDocker` can work here. */
+export function canInstallDocker(): boolean {
+  return isRoot() && findProgram('apt-get') !== undefined;
+}
+
+/**
+ * Installs `neededPackages` with apt-get. The package may start a dockerd of the system's; look for one (`findDocker`) before starting
+ * a private one. Progress comes as apt's own lines. Rejects with EngineError `refused` when this is not root on a machine with
+ * apt, `unavailable` with apt's last words when it fails. `aptGet` is for tests.
+ */
+export async function installDocker(options: {
+  /** Default: `neededPackages`. */
+  packages?: readonly string[];
+  onProgress?: (line: string) => void;
+  signal?: AbortSignal;
+  aptGet?: string;
+}): Promise<void> {
+  const packages = options.packages ?? neededPackages;
+  const aptGet = options.aptGet ?? (canInstallDocker() ? findProgram('apt-get') : undefined);
+  if (aptGet === undefined) {
+    throw new EngineError('refused', `Installing needs root and apt: apt-get install ${packages.join(' ')}`);
+  }
+  const run = async (...args: string[]): Promise<string | undefined> => {
+    const { code, tail } = await runProgram(aptGet, args, {
+      env: { DEBIAN_FRONTEND: 'noninteractive' },
+      onLine: (line) => {
+        if (/^(?:Get:|Unpacking |Setting up |E: )/.test(line)) options.onProgress?.(line);
+      },
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    });
+    if (code === 0) return undefined;
+    const errors = tail.filter((line) => line.startsWith('E: '));
+    return (errors.length > 0 ? errors : tail.slice(-2)).join(' ');
+  };
+  const install = ['install', '-y', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=120', ...packages];
+  options.onProgress?.(`installing ${packages.join(' ')}`);
+  // The lists may be missing or old; without a network the packages may still be in the cache.
+  const stale = await run('update');
+  const failure = await run(...install);
+  if (failure !== undefined) {
+    throw new EngineError('unavailable', `apt-get install failed: ${[failure, stale].filter(Boolean).join(' ')}`);
+  }
+}

@@ -1,0 +1,54 @@
+import type { DockerClient } from '../api/client.ts';
+import { type AptSettings, hostAptSettings } from './apt-sources.ts';
+import { type DebianRecipe, debianRecipe, recipeHash } from './debian-recipe.ts';
+import { importImage } from './import-image.ts';
+import { debianRootArchive } from './mmdebstrap.ts';
+
+/** An image the engine makes itself when it is missing. */
+export interface BaseImage {
+  /** The name it goes by. Another content has another name. */
+  readonly reference: string;
+  /** What a version before called the same content: taken over under `reference` where it was built. */
+  readonly former?: string;
+  /** Builds and tags it. Tags nothing when it fails or `signal` aborts; leaves nothing behind. Rejects with EngineError. */
+  build(client: DockerClient, onProgress: (line: string) => void, signal: AbortSignal): Promise<void>;
+}
+
+/** Image settings of the contract in deploy/base-image/README.md, as Dockerfile instructions. */
+export const contractChanges: readonly string[] = [
+  'CMD ["/usr/local/sbin/troupe-init"]',
+  'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  'ENV LANG=C.UTF-8',
+  'WORKDIR /root',
+  'EXPOSE 22',
+];
+
+/** No registry can be asked for it (RFC 2606, section 2), so nobody can put another image in the place of one that is missing here. */
+const repository = 'troupe.invalid/base';
+/** Its name in versions before, which stands for one of a public registry. */
+const formerRepository = 'docker.io/troupe/base';
+const madeName = /^(?:troupe\.invalid\/|(?:docker\.io\/)?troupe\/)base:[0-9a-f]{16}$/;
+
+/**
+ * Whether `image` is a name of the built-in base image, of whatever recipe and version: containers and their rows may have an older one. It means
+ * the one of today, and is asked of no registry.
+ */
+export const isBuiltIn = (image: string): boolean => madeName.test(image);
+
+/**
+ * The base image made from Debian packages with mmdebstrap, from the mirror this machine's own apt uses, else mmdebstrap's default. Named
+ * `troupe.invalid/base:<hash of the recipe>`, so it is built once, and again when the recipe changes.
+ */
+export async function debianBaseImage(settings?: AptSettings): Promise<BaseImage> {
+  const recipe: DebianRecipe = await debianRecipe(settings ?? (await hostAptSettings()));
+  const hash = recipeHash(recipe, contractChanges);
+  const reference = `${repository}:${hash}`;
+  return {
+    reference,
+    former: `${formerRepository}:${hash}`,
+    build: (client, onProgress, signal) =>
+      debianRootArchive(recipe, onProgress, signal, (archive) =>
+        importImage(client, reference, archive, contractChanges, signal),
+      ),
+  };
+}

@@ -1,0 +1,42 @@
+import { z } from 'zod';
+import type { DockerClient } from '../api/client.ts';
+import { isReply } from '../api/errors.ts';
+import { keysFolder, noHealthcheck } from '../naming.ts';
+import { importImage } from './import-image.ts';
+import { tar } from './tar.ts';
+
+/** An image without a file. No registry can be asked for its name (RFC 2606, section 2), so nobody can put another in its place. */
+export const helperImage = 'troupe.invalid/helper:1';
+
+const created = z.object({ Id: z.string() });
+
+/**
+ * Makes a container that is never started, from an image with nothing in it, and resolves with Docker's id of it. `hostConfig` adds to the
+ * least there can be. The image is made when it is missing. Rejects with EngineError.
+ */
+export async function createHelper(
+  client: DockerClient,
+  { name, labels }: { readonly name: string; readonly labels: Readonly<Record<string, string>> },
+  hostConfig: object,
+): Promise<string> {
+  const create = async (): Promise<string> => {
+    const { Id } = await client.json('POST', '/containers/create', created, {
+      query: { name },
+      body: {
+        Image: helperImage,
+        Cmd: ['-'],
+        Labels: labels,
+        Healthcheck: noHealthcheck,
+        HostConfig: { NetworkMode: 'none', CapDrop: ['ALL'], SecurityOpt: ['no-new-privileges'], ...hostConfig },
+      },
+    });
+    return Id;
+  };
+  try {
+    return await create();
+  } catch (error) {
+    if (!isReply(error, 404)) throw error;
+    await importImage(client, helperImage, tar([{ kind: 'directory', path: keysFolder.slice(1), mode: 0o755 }]), []);
+    return create();
+  }
+}

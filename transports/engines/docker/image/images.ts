@@ -1,0 +1,177 @@
+import { z } from 'zod';
+import { EngineError, type EnsureImageOptions, type Log, type RegistryAuth } from '../../../../proto/ports.ts';
+import { cleanReason, toEngineError } from '../../common/errors.ts';
+import { type ImageReference, parseImageReference } from '../../common/image-reference.ts';
+import { jsonLines } from '../../common/json-lines.ts';
+import { pullError } from '../../common/pull-error.ts';
+import type { DockerClient } from '../api/client.ts';
+import { DockerReplyError, isReply } from '../api/errors.ts';
+import type { BaseImage } from './base-image.ts';
+import { progressLine } from './import-image.ts';
+import { SharedTasks } from './shared-task.ts';
+
+/** A registry that says nothing for so long is given up, in milliseconds. */
+const silenceMs = 5 * 60_000;
+/** After so long whoever waits hears that the registry says nothing, and so often, in milliseconds. */
+const quietMs = 4000;
+/** Progress lines come at most this often, in milliseconds. */
+const progressMs = 500;
+
+const digestsView = z.object({
+  RepoDigests: z
+    .array(z.string())
+    .nullish()
+    .transform((digests) => digests ?? []),
+});
+
+/** Makes images present: builds the base image, pulls the others. */
+export class Images {
+  readonly #client: DockerClient;
+  readonly #base: BaseImage;
+  readonly #log: Log;
+  readonly #tasks = new SharedTasks();
+  #pulls = 0;
+
+  constructor(client: DockerClient, base: BaseImage, log: Log) {
+    this.#client = client;
+    this.#base = base;
+    this.#log = log;
+  }
+
+  /**
+   * `Engine.ensureImage` on Docker. Calls at the same time for one image share the work, but not when they show the registry who they
+   * are: what one user may pull must not come to another. (Docker itself fetches a layer once.)
+   */
+  async ensure(image: string, options: EnsureImageOptions): Promise<void> {
+    const { always, auth, signal: given } = options;
+    const reference = parseImageReference(image);
+    const base = image === this.#base.reference;
+    // The base image's name holds the hash of its recipe: what is present is what would be built.
+    if ((base || !always) && (await imagePresent(this.#client, reference))) return;
+    this.#pulls += 1;
+    const key = auth === undefined ? reference.full : `${reference.full} ${this.#pulls}`;
+    try {
+      await this.#tasks.run(key, options, (onProgress, signal) =>
+        base ? this.#build(reference, onProgress, signal) : this.#pull(reference, auth, onProgress, signal),
+      );
+    } catch (error) {
+      if (given?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: error });
+      throw toEngineError(error);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#tasks.close();
+  }
+
+  async #build(reference: ImageReference, onProgress: (line: string) => void, signal: AbortSignal): Promise<void> {
+    // Somebody may have finished it while this call was on its way.
+    if ((await imagePresent(this.#client, reference)) || (await this.#renamed(reference))) return;
+    this.#log.info({ image: reference.full }, 'building the base image');
+    await this.#base.build(this.#client, onProgress, signal);
+    if (!(await imagePresent(this.#client, reference))) {
+      throw new EngineError('unavailable', 'The base image was built, but the container engine does not have it.');
+    }
+  }
+
+  /** Gives the base image its name when it is here under its former one, and was built here: what came from a registry has a digest there. */
+  async #renamed(reference: ImageReference): Promise<boolean> {
+    const { former } = this.#base;
+    if (former === undefined) return false;
+    try {
+      const { RepoDigests } = await this.#client.json('GET', `/images/${former}/json`, digestsView);
+      if (RepoDigests.length > 0) return false;
+      const query = { repo: reference.repository, tag: reference.version };
+      await this.#client.call('POST', `/images/${former}/tag`, { query });
+      return true;
+    } catch (error) {
+      if (isReply(error, 404)) return false;
+      throw error;
+    }
+  }
+
+  async #pull(
+    reference: ImageReference,
+    auth: EnsureImageOptions['auth'],
+    onProgress: (line: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const headers = authHeader(reference, await credentials(reference, auth));
+    const silence = new AbortController();
+    const end = (): void => silence.abort();
+    signal.addEventListener('abort', end);
+    let timer = setTimeout(end, silenceMs);
+    let heardAt = Date.now();
+    const waiting = setInterval(() => {
+      const seconds = Math.round((Date.now() - heardAt) / 1000);
+      if (seconds * 1000 >= quietMs)
+        onProgress(`The registry of ${reference.full} is asked for it and has not answered for ${seconds} s.`);
+    }, quietMs);
+    try {
+      const stream = await this.#client.stream('POST', '/images/create', {
+        query: { fromImage: reference.repository, tag: reference.version },
+        headers,
+        headTimeoutMs: silenceMs,
+        signal: silence.signal,
+      });
+      let toldAt = 0;
+      for await (const line of jsonLines(stream)) {
+        clearTimeout(timer);
+        timer = setTimeout(end, silenceMs);
+        heardAt = Date.now();
+        const parsed = progressLine.safeParse(line);
+        if (!parsed.success) continue;
+        const { error, status, id, progressDetail } = parsed.data;
+        if (error !== undefined) throw pullError(reference, error);
+        if (Date.now() - toldAt < progressMs || status === undefined) continue;
+        toldAt = Date.now();
+        const { current, total } = progressDetail ?? {};
+        const percent = current !== undefined && total ? ` ${Math.floor((100 * current) / total)}%` : '';
+        onProgress(cleanReason(`${id === undefined ? '' : `${id}: `}${status}${percent}`));
+      }
+      onProgress(`${reference.full} is present`);
+    } catch (error) {
+      if (silence.signal.aborted && !signal.aborted) {
+        throw new EngineError('unavailable', `The registry of ${reference.full} stopped answering.`, { cause: error });
+      }
+      throw error instanceof DockerReplyError ? pullError(reference, error.reason, error) : error;
+    } finally {
+      clearTimeout(timer);
+      clearInterval(waiting);
+      signal.removeEventListener('abort', end);
+      silence.abort();
+    }
+  }
+}
+
+async function credentials(
+  reference: ImageReference,
+  auth: EnsureImageOptions['auth'],
+): Promise<RegistryAuth | undefined> {
+  try {
+    return await auth?.();
+  } catch (cause) {
+    if (cause instanceof EngineError) throw cause;
+    throw new EngineError('unavailable', `There is no permission to pull ${reference.full} to be had.`, { cause });
+  }
+}
+
+/** Docker's header for who pulls (Engine API, "Authentication": JSON in base64url). It takes what is not padded for nobody, without a word. */
+export function authHeader(reference: ImageReference, auth: RegistryAuth | undefined): Record<string, string> {
+  if (auth === undefined) return {};
+  const serveraddress = reference.repository.slice(0, reference.repository.indexOf('/'));
+  const value = 'registryToken' in auth ? { registrytoken: auth.registryToken } : { ...auth, serveraddress };
+  const text = Buffer.from(JSON.stringify(value)).toString('base64url');
+  return { 'x-registry-auth': text.padEnd(Math.ceil(text.length / 4) * 4, '=') };
+}
+
+/** Whether the engine has the image. */
+export async function imagePresent(client: DockerClient, reference: ImageReference): Promise<boolean> {
+  try {
+    await client.call('GET', `/images/${reference.full}/json`);
+    return true;
+  } catch (error) {
+    if (isReply(error, 404)) return false;
+    throw error;
+  }
+}

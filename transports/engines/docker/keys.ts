@@ -1,0 +1,83 @@
+import { z } from 'zod';
+import type { DockerClient } from './api/client.ts';
+import { isReply } from './api/errors.ts';
+import { type ContainerView, foundIn, listedContainer } from './container-view.ts';
+import { createHelper } from './image/helper-image.ts';
+import { tar } from './image/tar.ts';
+import { keysFolder, labels, type Naming } from './naming.ts';
+
+/**
+ * Replaces a container's authorized keys, running or not. Owner and modes are what sshd's StrictModes asks for (sshd_config(5)).
+ * Docker writes nothing into a volume that is mounted for reading only, so it is done through a second container that has the volume
+ * too, is never started, and goes at once. That one is made from nothing: an image may bring volumes, which Docker would copy each time,
+ * labels and health checks. Rejects with EngineError.
+ */
+export async function writeAuthorizedKeys(
+  client: DockerClient,
+  naming: Naming,
+  view: ContainerView,
+  authorizedKeys: readonly string[],
+): Promise<void> {
+  const archive = keysArchive(authorizedKeys);
+  const volume = view.Mounts.find((mount) => mount.Destination === keysFolder && !mount.RW)?.Name;
+  // Made by a version without the volume: the folder is the container's own.
+  if (volume === undefined) return put(client, view.Id, archive);
+  // Its label says whose it is, should dockerd be killed before it goes.
+  const Id = await createHelper(client, naming.helper(naming.idOf(view.Config.Labels) || 'keys'), {
+    Mounts: [{ Type: 'volume', Source: volume, Target: keysFolder, VolumeOptions: { NoCopy: true } }],
+  });
+  try {
+    await put(client, Id, archive);
+  } finally {
+    await client.call('DELETE', `/containers/${Id}`, { query: { force: true, v: true } }).catch((error: unknown) => {
+      // 404, 409: somebody else removes it.
+      if (!isReply(error, 404, 409)) throw error;
+    });
+  }
+}
+
+async function put(client: DockerClient, dockerId: string, archive: Buffer): Promise<void> {
+  // Docker unpacks inside the container's own root, so links made in the container cannot lead out of it.
+  await client.call('PUT', `/containers/${dockerId}/archive`, {
+    query: { path: '/' },
+    raw: archive,
+    contentType: 'application/x-tar',
+  });
+}
+
+function keysArchive(authorizedKeys: readonly string[]): Buffer {
+  const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
+  return tar(
+    [
+      { kind: 'directory', path: 'etc', mode: 0o755 },
+      { kind: 'directory', path: 'etc/troupe', mode: 0o755 },
+      {
+        kind: 'file',
+        path: 'etc/troupe/authorized_keys',
+        mode: 0o600,
+        data: Buffer.from(lines.map((l) => `${l}\n`).join('')),
+      },
+    ],
+    Math.floor(Date.now() / 1000),
+  );
+}
+
+const helperList = z.array(listedContainer.extend({ Created: z.number() }));
+
+/** Removes helpers that were left when platform or dockerd died, when they are older than `olderThanMs`; those of container `id` only, if given. */
+export async function removeHelpers(
+  client: DockerClient,
+  naming: Naming,
+  { olderThanMs = 60_000, id }: { readonly olderThanMs?: number | undefined; readonly id?: string } = {},
+): Promise<void> {
+  const helper = id === undefined ? labels.helper : `${labels.helper}=${id}`;
+  const filters = JSON.stringify({ label: [`${labels.installation}=${naming.installation}`, helper] });
+  const found = await client.json('GET', '/containers/json', helperList, { query: { all: true, filters } });
+  for (const helper of found) {
+    const { Id, Created } = helper;
+    if (!naming.isHelper(foundIn(helper)) || Date.now() - Created * 1000 < olderThanMs) continue;
+    await client.call('DELETE', `/containers/${Id}`, { query: { force: true, v: true } }).catch((error: unknown) => {
+      if (!isReply(error, 404, 409)) throw error;
+    });
+  }
+}

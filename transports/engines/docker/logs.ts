@@ -1,0 +1,112 @@
+import type { IncomingMessage } from 'node:http';
+import type { LogOptions } from '../../../proto/ports.ts';
+import { toEngineError } from '../common/errors.ts';
+import { LineAssembler } from '../common/log-lines.ts';
+import { afterStamp } from '../common/stamp.ts';
+import type { DockerClient } from './api/client.ts';
+import { FrameDemuxer } from './api/demux.ts';
+import type { Containers } from './containers.ts';
+
+/** Most lines and most lines' characters in one batch. */
+const batchLines = 1000;
+const batchCharacters = 256 * 1024;
+
+/** Most old lines a reader may ask for by number. */
+const maxTail = 100_000;
+
+/**
+ * `Engine.logs` on Docker. The reader's pace is the stream's pace: while it works on a batch, nothing more is read. Ends
+ * quietly when `signal` aborts; rejects with EngineError when the engine breaks off.
+ */
+export async function* readLogs(
+  client: DockerClient,
+  containers: Containers,
+  id: string,
+  options: LogOptions,
+): AsyncGenerator<string[]> {
+  if (options.signal.aborted) return;
+  let stream: IncomingMessage | undefined;
+  try {
+    const view = await containers.mustFind(id);
+    stream = await client.stream('GET', `/containers/${view.Id}/logs`, {
+      query: {
+        stdout: true,
+        stderr: true,
+        timestamps: true,
+        follow: options.follow,
+        tail: checkedTail(options.tail),
+        since: options.since === undefined ? undefined : afterStamp(options.since),
+      },
+      signal: options.signal,
+    });
+    yield* view.Config.Tty ? rawLines(stream) : framedLines(stream);
+  } catch (error) {
+    if (!options.signal.aborted) throw toEngineError(error);
+  } finally {
+    stream?.destroy();
+  }
+}
+
+function checkedTail(tail: number): number | 'all' {
+  if (tail === Number.POSITIVE_INFINITY) return 'all';
+  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(maxTail, Math.floor(tail)));
+}
+
+/** Lines of a container without a terminal: two outputs in frames, each frame one entry. */
+async function* framedLines(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
+  const demuxer = new FrameDemuxer();
+  const outputs = { 1: new LineAssembler(), 2: new LineAssembler() };
+  const batch = new Batch();
+  for await (const chunk of stream) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    for (const piece of demuxer.push(chunk)) {
+      const output = outputs[piece.stream];
+      if (piece.first) output.beginEntry();
+      output.push(piece.data, batch.add);
+      if (batch.full) yield batch.take();
+    }
+    if (batch.some) yield batch.take();
+  }
+  outputs[1].end(batch.add);
+  outputs[2].end(batch.add);
+  if (batch.some) yield batch.take();
+}
+
+/** Lines of a container with a terminal: one output, no frames. */
+async function* rawLines(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
+  const output = new LineAssembler();
+  const batch = new Batch();
+  for await (const chunk of stream) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    output.push(chunk, batch.add);
+    while (batch.some) yield batch.take();
+  }
+  output.end(batch.add);
+  while (batch.some) yield batch.take();
+}
+
+/** Lines on their way to the reader. */
+class Batch {
+  #lines: string[] = [];
+  #characters = 0;
+
+  readonly add = (line: string): void => {
+    this.#lines.push(line);
+    this.#characters += line.length;
+  };
+
+  get some(): boolean {
+    return this.#lines.length > 0;
+  }
+
+  get full(): boolean {
+    return this.#lines.length >= batchLines || this.#characters >= batchCharacters;
+  }
+
+  /** At most `batchLines` lines; the rest stays. */
+  take(): string[] {
+    const lines = this.#lines.splice(0, batchLines);
+    this.#characters = this.#lines.reduce((sum, line) => sum + line.length, 0);
+    return lines;
+  }
+}

@@ -1,0 +1,189 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { EngineError } from '../../../proto/ports.ts';
+import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from '../common/subnets.ts';
+import type { DockerClient } from './api/client.ts';
+import { isReply } from './api/errors.ts';
+import { labels, type Naming } from './naming.ts';
+
+/** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */
+export const bridgePrefix = 'trp';
+
+/** The option of Docker's bridge driver that says how the bridge is called. */
+const bridgeOption = 'com.docker.network.bridge.name';
+
+/** How many subnets, and how many names of a bridge, are tried when others have them. */
+const subnetsTried = 64;
+
+/** A network without its container is swept when it is this old, in milliseconds: another process may be about to use it. */
+const orphanAgeMs = 60_000;
+
+const networkView = z.object({ Options: z.record(z.string(), z.string()).nullable().default(null) });
+const networkList = z.array(
+  z.object({
+    Id: z.string(),
+    Name: z.string(),
+    Created: z.string().default(''),
+    Labels: z.record(z.string(), z.string()).nullable().default(null),
+    Options: z.record(z.string(), z.string()).nullable().default(null),
+    IPAM: z
+      .object({
+        Config: z
+          .array(z.object({ Subnet: z.string().default('') }))
+          .nullable()
+          .default(null),
+      })
+      .default({ Config: null }),
+  }),
+);
+
+/**
+ * A bridge network for each container, in a subnet of eight addresses that we choose: Docker's own pools hold about thirty networks.
+ * Docker refuses a subnet that overlaps with one of its networks, and so decides between two who want the same.
+ */
+export class ContainerNetworks {
+  readonly #client: DockerClient;
+  readonly #naming: Naming;
+  readonly #pool: AddressRange;
+  readonly #making = new Map<string, Promise<string>>();
+
+  constructor(client: DockerClient, naming: Naming, pool: AddressRange) {
+    this.#client = client;
+    this.#naming = naming;
+    this.#pool = pool;
+  }
+
+  /** The name of the bridge on Docker's machine: at most 15 characters (IFNAMSIZ). `attempt`: another one when the first is taken. */
+  bridge(id: string, attempt = 0): string {
+    const seed = attempt === 0 ? this.#naming.network(id) : `${this.#naming.network(id)}#${attempt}`;
+    return `${bridgePrefix}${createHash('sha256').update(seed).digest('hex').slice(0, 12)}`;
+  }
+
+  /**
+   * Makes a container's network present, and resolves with the name of its bridge. Calls at the same time share one creation, because
+   * Docker allows two networks of one name.
+   */
+  ensure(id: string): Promise<string> {
+    const running = this.#making.get(id);
+    if (running !== undefined) return running;
+    const making = this.#ensure(id).finally(() => this.#making.delete(id));
+    this.#making.set(id, making);
+    return making;
+  }
+
+  /** Removes a container's network. One that Docker still counts as used is tried again for a while. */
+  async remove(id: string): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        await this.#client.call('DELETE', `/networks/${this.#naming.network(id)}`);
+        return;
+      } catch (error) {
+        if (isReply(error, 404)) return;
+        if (!isReply(error, 403, 409) || tries === 20) throw error;
+        await delay(100);
+      }
+    }
+  }
+
+  /**
+   * Removes this installation's networks whose container is gone: a platform that dies between two calls leaves them. `exists` says
+   * whether there is a container.
+   */
+  async sweep(exists: (id: string) => Promise<boolean>, olderThanMs = orphanAgeMs): Promise<void> {
+    for (const network of await this.#list(this.#naming.filters())) {
+      const id = this.#naming.idOf(network.Labels);
+      const age = Date.now() - Date.parse(network.Created);
+      if (age < olderThanMs || (id !== undefined && (this.#making.has(id) || (await exists(id))))) continue;
+      await this.#client.call('DELETE', `/networks/${network.Id}`).catch((error: unknown) => {
+        // 403: something is still in it.
+        if (!isReply(error, 403, 404, 409)) throw error;
+      });
+    }
+  }
+
+  /** The bridge of one network of this installation, if it has any. */
+  async anyBridge(): Promise<string | undefined> {
+    const all = await this.#list(this.#naming.filters());
+    return all.map((network) => network.Options?.[bridgeOption]).find((bridge) => bridge !== undefined);
+  }
+
+  /** The bridge of a container's network; undefined when there is no such network. */
+  async #present(id: string): Promise<string | undefined> {
+    try {
+      const { Options } = await this.#client.json('GET', `/networks/${this.#naming.network(id)}`, networkView);
+      return Options?.[bridgeOption] ?? this.bridge(id);
+    } catch (error) {
+      if (isReply(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  async #ensure(id: string): Promise<string> {
+    const present = await this.#present(id);
+    if (present !== undefined) return present;
+    let attempt = 0;
+    let taken = routes();
+    let refusal: unknown;
+    const tried: AddressRange[] = [];
+    for (let tries = 1; tries <= subnetsTried; tries += 1) {
+      const subnet = freeSubnets(this.#pool, this.#naming.network(id), [...taken, ...tried]).next().value;
+      if (subnet === undefined) break;
+      try {
+        await this.#create(id, this.bridge(id, attempt), subnet);
+        return this.bridge(id, attempt);
+      } catch (error) {
+        if (isReply(error, 409)) return (await this.#present(id)) ?? this.bridge(id);
+        if (!isReply(error, 400, 403, 500) || !/address pool|overlap|conflicts with/i.test(error.reason)) throw error;
+        refusal = error;
+        // Killed between its bridge driver's notes and its own, Docker keeps a bridge of a network that it does not list, and nobody
+        // can remove.
+        if (/same bridge name/i.test(error.reason)) {
+          attempt += 1;
+          continue;
+        }
+        tried.push(parseSubnet(subnet) ?? { first: 0, last: 0 });
+        if (tried.length === 1) taken = [...taken, ...(await this.#subnets())];
+      }
+    }
+    const message = 'No subnet is free for the network of this container: the pool of subnets is used up.';
+    throw new EngineError('unavailable', message, { cause: refusal });
+  }
+
+  async #create(id: string, bridge: string, subnet: string): Promise<void> {
+    const body = {
+      Name: this.#naming.network(id),
+      Driver: 'bridge',
+      CheckDuplicate: true,
+      EnableIPv6: false,
+      Labels: { [labels.installation]: this.#naming.installation, [labels.container]: id },
+      Options: {
+        [bridgeOption]: bridge,
+        'com.docker.network.bridge.enable_icc': 'false',
+      },
+      IPAM: { Config: [{ Subnet: subnet }] },
+    };
+    await this.#client.call('POST', '/networks/create', { body });
+  }
+
+  async #subnets(): Promise<AddressRange[]> {
+    const all = await this.#list(undefined);
+    return all
+      .flatMap(({ IPAM }) => (IPAM.Config ?? []).map(({ Subnet }) => parseSubnet(Subnet)))
+      .filter((range) => range !== undefined);
+  }
+
+  #list(filters: string | undefined): Promise<z.infer<typeof networkList>> {
+    return this.#client.json('GET', '/networks', networkList, { query: { filters } });
+  }
+}
+
+/** What this machine has routes to: other Docker Engines' bridges, virtual private networks. Another machine's Docker is asked only. */
+function routes(): AddressRange[] {
+  try {
+    return routedRanges(readFileSync('/proc/net/route', 'utf8'));
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,24 @@
+import { defaultSubnetPool, parsePool } from '../common/subnets.ts';
+import { DockerClient } from './api/client.ts';
+import { Containers } from './containers.ts';
+import { namingOf } from './naming.ts';
+import { ContainerNetworks } from './network.ts';
+import { removeVolumes } from './volumes.ts';
+
+/**
+ * Removes everything an installation has in a Docker Engine: containers, their data, their networks. Images stay. For one that will not
+ * come back (a test's). Rejects with EngineError.
+ */
+export async function removeInstallation(host: string, installation: string): Promise<void> {
+  const naming = namingOf(installation);
+  const client = new DockerClient(host);
+  try {
+    const networks = new ContainerNetworks(client, naming, parsePool(defaultSubnetPool));
+    const containers = new Containers({ client, naming, networks, baseImage: 'scratch' });
+    for (const { id } of await containers.list()) await containers.remove(id, false);
+    await removeVolumes(client, naming);
+    await containers.sweep(0);
+  } finally {
+    client.close();
+  }
+}

@@ -1,0 +1,163 @@
+import { setMaxListeners } from 'node:events';
+import { z } from 'zod';
+import type { MetricsSource, PodSample } from '../../../../proto/metrics-source.ts';
+import { namespaceOf } from '../../../../proto/monitor.ts';
+import type { Log } from '../../../../proto/ports.ts';
+import { textOf } from '../../common/errors.ts';
+import { DockerClient } from '../api/client.ts';
+import { isReply } from '../api/errors.ts';
+import { containerView, foundIn, listedContainer } from '../container-view.ts';
+import { labels, type Naming, namingOf } from '../naming.ts';
+import { diskUsageOf } from './disk-usage.ts';
+import { Lives } from './lives.ts';
+import { StatsStream } from './stats-stream.ts';
+
+/** What Docker metrics are made from. */
+export interface DockerMetricsOptions {
+  /** `unix:///path` or `tcp://host:port`. */
+  readonly host: string;
+  readonly installation: string;
+  /** Name of the machine. */
+  readonly node: string;
+  readonly log: Log;
+  /** Time between two looks at what containers hold on disk, which is expensive for Docker. Default a minute. */
+  readonly diskMs?: number;
+}
+
+const listed = z.array(listedContainer);
+
+const ANSWER_MS = 4000;
+
+/**
+ * The containers of one installation. A read costs one call, however many clients and containers there are; each container costs one
+ * more when it appears and one stream of statistics while it runs.
+ */
+export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
+  const naming = namingOf(options.installation);
+  const client = new DockerClient(options.host);
+  const lives = new Lives(client, naming);
+  const watched = new Map<string, StatsStream>();
+  const disk = new DiskWatch(client, naming, options);
+  const stop = new AbortController();
+  // Each container that appears is asked for by it, all at once after a start.
+  setMaxListeners(0, stop.signal);
+  let calls = 0;
+
+  const limitsOf = async (dockerId: string): Promise<number> => {
+    calls += 1;
+    const { HostConfig } = await client.json('GET', `/containers/${dockerId}/json`, containerView, {
+      timeoutMs: ANSWER_MS,
+      signal: stop.signal,
+    });
+    return HostConfig.NanoCpus / 1e6;
+  };
+
+  return {
+    name: 'docker',
+    get calls() {
+      let sum = calls + lives.calls + disk.calls;
+      for (const stream of watched.values()) sum += stream.calls;
+      return sum;
+    },
+    async read(signal) {
+      calls += 1;
+      const found = await client.json('GET', '/containers/json', listed, {
+        query: { all: true, filters: naming.filters() },
+        timeoutMs: ANSWER_MS,
+        signal,
+      });
+      lives.ensure();
+      disk.look();
+      const pods: PodSample[] = [];
+      const present = new Set<string>();
+      for (const container of found) {
+        const { Id, State, Labels } = container;
+        const id = naming.containerOf(foundIn(container));
+        const userId = Labels?.[labels.user];
+        if (id === undefined || !userId) continue;
+        const life = lives.of(id);
+        const runs = State === 'running' || State === 'paused';
+        if (!runs && life?.hasCrashed !== true) continue;
+        present.add(Id);
+        let stream = watched.get(Id);
+        if (stream === undefined) {
+          stream = new StatsStream(client, Id, limitsOf);
+          watched.set(Id, stream);
+        }
+        if (runs) stream.ensure();
+        const numbers = stream.sample(runs);
+        // It comes with its first real numbers, a second after its start: a zero would be one that nobody measured.
+        if (numbers === undefined) continue;
+        pods.push({
+          ...{ name: id, namespace: namespaceOf(userId, id), node: options.node, userId, containerId: id },
+          ...numbers,
+          diskBytes: disk.bytesOf(id),
+          restarts: life?.restarts ?? 0,
+          crashedAt: life?.crashedAt ?? [],
+          oomKills: life?.oomKills ?? 0,
+          ...(life?.oomAt === undefined ? {} : { oomAt: life.oomAt }),
+        });
+      }
+      for (const [dockerId, stream] of watched) {
+        if (present.has(dockerId)) continue;
+        calls += stream.calls;
+        watched.delete(dockerId);
+        stream.close();
+      }
+      return { pods };
+    },
+    async close() {
+      stop.abort();
+      for (const stream of watched.values()) stream.close();
+      await Promise.all([lives.close(), disk.close()]);
+      client.close();
+    },
+  };
+}
+
+/** What containers hold on disk, looked at beside the reads. */
+class DiskWatch {
+  readonly #client: DockerClient;
+  readonly #naming: Naming;
+  readonly #options: DockerMetricsOptions;
+  readonly #stop = new AbortController();
+  #bytes: ReadonlyMap<string, number> = new Map();
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #looking: Promise<void> | undefined;
+  calls = 0;
+
+  constructor(client: DockerClient, naming: Naming, options: DockerMetricsOptions) {
+    this.#client = client;
+    this.#naming = naming;
+    this.#options = options;
+  }
+
+  bytesOf(id: string): number {
+    return this.#bytes.get(id) ?? 0;
+  }
+
+  /** Looks unless it does, or did lately. */
+  look(): void {
+    if (performance.now() - this.#lookedAt < (this.#options.diskMs ?? 60_000)) return;
+    this.#looking ??= this.#count().finally(() => {
+      this.#looking = undefined;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#looking;
+  }
+
+  async #count(): Promise<void> {
+    this.calls += 1;
+    try {
+      this.#bytes = await diskUsageOf(this.#client, this.#naming, this.#stop.signal);
+      this.#lookedAt = performance.now();
+    } catch (error) {
+      // 409: somebody else's count is under way. Either way the next read tries again.
+      if (!isReply(error, 409) && !this.#stop.signal.aborted)
+        this.#options.log.debug({ reason: textOf(error) }, 'cannot add up what containers hold on disk');
+    }
+  }
+}

@@ -1,0 +1,405 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import {
+  type ContainerSpec,
+  type ContainerState,
+  dataGone,
+  EngineError,
+  type RegistryAuth,
+} from '../../../proto/ports.ts';
+import type { ClusterCache, ClusterObjects } from './cache.ts';
+import type { KubeClient } from './client.ts';
+import { isReply, KubeReplyError } from './errors.ts';
+import { listAll, NamespaceFinder } from './find.ts';
+import { PodFollower } from './follow-pod.ts';
+import { type Found, foundOf, parseJson } from './found.ts';
+import { Gate } from './gate.ts';
+import {
+  type ClusterSettings,
+  claimManifest,
+  keptSpec,
+  keysHash,
+  namespaceManifest,
+  type PodOptions,
+  podManifest,
+  pullSecretManifest,
+  secretManifest,
+  surroundings,
+} from './manifests.ts';
+import { type KubeNaming, keysAnnotation, labels, names, runAnnotation, specAnnotation } from './naming.ts';
+import {
+  externalAddressOf,
+  hasEnded,
+  hasNoShell,
+  type KeptSpec,
+  keptSpecView,
+  objectView,
+  type PodView,
+  podView,
+  problemOf,
+  type Run,
+  type ServiceView,
+  serviceView,
+  stateOf,
+  workloadOf,
+} from './views.ts';
+
+const claimView = z.object({
+  spec: z.object({ resources: z.object({ requests: z.object({ storage: z.string() }) }) }),
+});
+const anything = z.unknown();
+
+/** How long namespaces and pods may take to go, and pods to start, ms. */
+const goneMs = 90_000;
+const startMs = 4 * 60_000;
+/** A claim is bound, room is made, and a registry answers again, after a moment. */
+const passingMs = 8_000;
+/** Containers that are written at a time: the rest waits, so that those which were begun get done. */
+const mostWritten = 12;
+/** One that was made is started before the next is made. */
+const urgent = { isUrgent: true };
+
+/** What containers are made with. */
+export interface ContainersOptions {
+  readonly settings?: ClusterSettings;
+  /** What a watch knows of the cluster, while one stands. */
+  readonly cache?: () => ClusterCache | undefined;
+  /** What a node pulls an image with for a user; undefined when it takes nothing. Asked before each start. */
+  readonly pullAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth | undefined>;
+}
+
+/** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports.ts). */
+export class KubeContainers {
+  readonly #client: KubeClient;
+  readonly #naming: KubeNaming;
+  readonly #settings: ClusterSettings;
+  readonly #options: ContainersOptions;
+  readonly #namespaces: NamespaceFinder;
+  readonly #writes = new Gate(mostWritten);
+
+  constructor(client: KubeClient, naming: KubeNaming, options: ContainersOptions = {}) {
+    this.#client = client;
+    this.#naming = naming;
+    this.#options = options;
+    this.#settings = options.settings ?? {};
+    this.#namespaces = new NamespaceFinder(client, naming, () => options.cache?.());
+  }
+
+  /** Makes namespace, claim, secret, service and policy. What exists is adopted; a pod that is not as wanted and does not run goes. */
+  async create(spec: ContainerSpec): Promise<void> {
+    const kept = keptSpec(spec);
+    const namespace = this.#naming.namespace(spec.userId, spec.id);
+    const deadline = Date.now() + goneMs;
+    for (let wait = 100; ; wait = Math.min(1000, wait * 1.5)) {
+      const written = await this.#writes.run(() => this.#write(namespace, spec, kept));
+      if (written !== 'going') {
+        const { pod } = written;
+        if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
+        if (pod.metadata.annotations[specAnnotation] !== JSON.stringify(kept)) await this.#deletePod(namespace);
+        return;
+      }
+      if (Date.now() > deadline) {
+        throw new EngineError('unavailable', 'What was in the container before is still being removed.');
+      }
+      await delay(wait);
+    }
+  }
+
+  /** Resolves with the pod that is there; `going`: a namespace of that name is still being removed. */
+  async #write(
+    namespace: string,
+    spec: ContainerSpec,
+    kept: KeptSpec,
+  ): Promise<{ pod: PodView | undefined } | 'going'> {
+    const path = `/api/v1/namespaces/${namespace}`;
+    const present = await this.#get(path, objectView);
+    const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
+    if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
+    if (present?.metadata.deletionTimestamp != null) return 'going';
+    const made = await this.#client.apply(path, namespaceManifest(this.#naming, spec, kept), objectView);
+    this.#namespaces.note(spec.id, namespace);
+    if (made.metadata.deletionTimestamp != null) return 'going';
+    const own = this.#naming.labelsOf(spec.userId, spec.id);
+    const secret = secretManifest(namespace, own, spec.authorizedKeys);
+    const writes = [
+      this.#ensureClaim(namespace, spec),
+      this.#client.apply(`${path}/secrets/${names.secret}`, secret, anything),
+      ...surroundings(this.#naming, spec, this.#settings).map((one) =>
+        this.#client.apply(one.path, one.body, anything),
+      ),
+    ];
+    const failed = (await Promise.allSettled(writes)).find((one) => one.status === 'rejected');
+    if (failed === undefined) return { pod: await this.pod(namespace) };
+    if (failed.reason instanceof KubeReplyError && failed.reason.isTerminating) return 'going';
+    throw failed.reason;
+  }
+
+  async #ensureClaim(namespace: string, spec: ContainerSpec): Promise<void> {
+    const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${names.claim}`;
+    const present = await this.#get(path, claimView);
+    if (present?.spec.resources.requests.storage === `${spec.storageGb}Gi`) return;
+    const held = spec.mountPaths.filter((one) => spec.dataPaths?.includes(one));
+    if (present === undefined && held.length > 0) throw dataGone(held);
+    try {
+      await this.#client.apply(path, claimManifest(this.#naming, spec, this.#settings), anything);
+    } catch (error) {
+      // A claim that cannot grow, or is to shrink, stays as it is.
+      if (present === undefined || !isReply(error, 403, 422)) throw error;
+    }
+  }
+
+  /** Writes the keys and starts; resolves once the workload runs, or has ended already. Rejects with what keeps it from that. */
+  async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<boolean>): Promise<void> {
+    const found = await this.mustFind(id);
+    const { namespace } = found;
+    const secret = secretManifest(namespace, this.#naming.labelsOf(found.userId, id), authorizedKeys);
+    const before = await this.#writes.run(async () => {
+      await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
+      return this.pod(namespace);
+    }, urgent);
+    const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
+    const keys = keysHash(authorizedKeys);
+    if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) {
+      if (before.metadata.annotations[keysAnnotation] !== keys)
+        await this.#renewKeys(before.metadata, keys, () => renew(found));
+      if (found.run !== 'running') await this.#note(namespace, 'running');
+      return;
+    }
+    if (before !== undefined && (isGoing || hasEnded(before))) await this.#deletePod(namespace);
+    const hasPullSecret = await this.#ensurePullSecret(found);
+    const pod = await this.#writes.run(async () => {
+      if (found.run !== undefined) await this.#note(namespace, null);
+      return this.#applyPod(found, { prepares: true, hasPullSecret, keysHash: keys });
+    }, urgent);
+    await this.#untilRunning(found, pod, { hasPullSecret, keysHash: keys });
+    await this.#note(namespace, 'running');
+  }
+
+  /** Writes keys into a pod that runs. Whoever comes in between knows that nothing is known of them. */
+  async #renewKeys(pod: PodView['metadata'], keys: string, renew: () => Promise<boolean>): Promise<void> {
+    const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}`;
+    await this.#annotate(path, { [keysAnnotation]: null }, pod.uid);
+    if (await renew()) await this.#annotate(path, { [keysAnnotation]: keys }, pod.uid);
+  }
+
+  /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
+  async #ensurePullSecret({ id, userId, namespace, spec }: Found): Promise<boolean> {
+    const auth = await this.#options.pullAuth?.({ userId, image: spec.image }).catch((cause: unknown) => {
+      throw new EngineError('unavailable', `There is no permission to pull ${spec.image} to be had.`, { cause });
+    });
+    if (auth === undefined || 'registryToken' in auth) return false;
+    const body = pullSecretManifest(namespace, this.#naming.labelsOf(userId, id), spec.image, auth);
+    await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.pull}`, body, anything);
+    return true;
+  }
+
+  async #applyPod(found: Found, options: PodOptions): Promise<PodView> {
+    const body = podManifest(this.#naming, found, this.#settings, options);
+    const path = `/api/v1/namespaces/${found.namespace}/pods/${names.pod}`;
+    try {
+      return await this.#client.apply(path, body, podView);
+    } catch (error) {
+      // One that was made by another call meanwhile is as good, and cannot be changed.
+      const present = isReply(error, 422) ? await this.pod(found.namespace) : undefined;
+      if (present === undefined) throw error;
+      return present;
+    }
+  }
+
+  async #untilRunning(found: Found, made: PodView, options: Omit<PodOptions, 'prepares'>): Promise<void> {
+    const begun = Date.now();
+    let prepares = true;
+    let problem: EngineError | undefined;
+    let follower = this.#follow(made);
+    for (let pod: PodView | undefined = made; ; pod = await follower.next()) {
+      if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
+      const workload = workloadOf(pod);
+      if (workload?.state.running !== undefined) return;
+      const over = workload?.state.terminated;
+      if (over !== undefined && /^(ContainerCannotRun|StartError)$/.test(over.reason)) {
+        throw new EngineError('refused', `The container cannot be started: ${over.message || over.reason}`);
+      }
+      if (prepares && hasNoShell(pod)) {
+        // There is nobody to log in either: it runs without keys, on empty mount paths.
+        prepares = false;
+        await this.#deletePod(found.namespace);
+        follower = this.#follow(await this.#applyPod(found, { prepares, ...options }));
+        continue;
+      }
+      const now = problemOf(pod, found.spec.image);
+      // Between two tries a kubelet says only that it waits.
+      if (now === undefined) problem = undefined;
+      else if (!now.isVague || problem === undefined) problem = now.error;
+      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > passingMs)) throw problem;
+      if (hasEnded(pod)) return;
+      if (Date.now() - begun > startMs) throw new EngineError('unavailable', 'The container is not started yet.');
+    }
+  }
+
+  #follow(pod: PodView): PodFollower {
+    return new PodFollower({ cache: () => this.#options.cache?.(), ask: (namespace) => this.pod(namespace) }, pod);
+  }
+
+  /**
+   * Ends the workload as scaling to no replica would: its pod is deleted with that grace, and goes soon after the kubelet says that nothing of
+   * it runs. Claim, secret, service and policy stay; how it ended stands on the namespace.
+   */
+  async stop(id: string, graceSeconds: number): Promise<void> {
+    const found = await this.find(id);
+    if (found === undefined) return;
+    const before = await this.pod(found.namespace);
+    const last = await this.#deletePod(found.namespace, graceSeconds);
+    if (last === undefined && found.run !== 'running') return;
+    // A kubelet may take the pod away before anybody saw the code, or forget when it began.
+    const { exitCode, oomKilled, startedAt } = stateOf(id, found.spec, last, undefined);
+    await this.#note(found.namespace, {
+      exitCode: last !== undefined && hasEnded(last) ? exitCode : null,
+      oomKilled,
+      startedAt: startedAt ?? stateOf(id, found.spec, before, undefined).startedAt,
+    });
+  }
+
+  /** Writes down how far a container is, where it is read when there is no pod. */
+  #note(namespace: string, run: Run | null): Promise<void> {
+    return this.#annotate(`/api/v1/namespaces/${namespace}`, {
+      [runAnnotation]: run === null ? null : JSON.stringify(run),
+    });
+  }
+
+  /** `uid`: only of that very object. */
+  async #annotate(path: string, annotations: Record<string, string | null>, uid?: string): Promise<void> {
+    try {
+      const body = { metadata: { annotations, ...(uid === undefined ? {} : { uid }) } };
+      await this.#client.call('PATCH', path, { body, contentType: 'application/merge-patch+json' });
+    } catch (error) {
+      if (!isReply(error, 404)) throw error;
+    }
+  }
+
+  async remove(id: string, keepData: boolean): Promise<void> {
+    const found = await this.#look(id);
+    if (found === undefined) return;
+    const { namespace } = found;
+    if (keepData) {
+      await this.#deletePod(namespace);
+      await this.#delete(`/api/v1/namespaces/${namespace}/services/${names.service}`);
+      await this.#client.call('PATCH', `/api/v1/namespaces/${namespace}`, {
+        body: { metadata: { labels: { [labels.state]: 'kept' } } },
+        contentType: 'application/merge-patch+json',
+      });
+      return;
+    }
+    // Sooner than the namespace's own end would.
+    await this.#delete(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, { gracePeriodSeconds: 1 });
+    await this.#delete(`/api/v1/namespaces/${namespace}`);
+  }
+
+  async inspect(id: string): Promise<ContainerState | undefined> {
+    const found = await this.find(id);
+    if (found === undefined) return undefined;
+    const [pod, service] = await Promise.all([
+      this.pod(found.namespace),
+      this.#get(`/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
+    ]);
+    return this.#stateOf(found, pod, service);
+  }
+
+  /** All containers: from `known`, or by asking. */
+  async list(known?: ClusterObjects): Promise<ContainerState[]> {
+    const query = { labelSelector: this.#naming.selector() };
+    const of = <T>(resource: string, item: z.ZodType<T>): Promise<T[]> =>
+      listAll(this.#client, `/api/v1/${resource}`, item, query);
+    const { namespaces, pods, services } = known ?? {
+      namespaces: await of('namespaces', objectView),
+      pods: await of('pods', podView),
+      services: await of('services', serviceView),
+    };
+    const podIn = new Map(pods.map((pod) => [pod.metadata.namespace, pod]));
+    const serviceIn = new Map(services.map((service) => [service.metadata.namespace, service]));
+    return namespaces
+      .map((one) => foundOf(this.#naming, one))
+      .filter((found): found is Found => found !== undefined && !found.isKept)
+      .map((found) => this.#stateOf(found, podIn.get(found.namespace), serviceIn.get(found.namespace)))
+      .filter((state) => state !== undefined);
+  }
+
+  /** All pods of this installation. */
+  pods(): Promise<PodView[]> {
+    return listAll(this.#client, '/api/v1/pods', podView, { labelSelector: this.#naming.selector() });
+  }
+
+  /** The container, unless there is none, or it is on its way out, or only its data is left. */
+  async find(id: string): Promise<Found | undefined> {
+    const found = await this.#look(id);
+    return found?.isKept === true ? undefined : found;
+  }
+
+  /** As `find`, but rejects `not_found` when there is none. */
+  async mustFind(id: string): Promise<Found> {
+    const found = await this.find(id);
+    if (found === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
+    return found;
+  }
+
+  /** The pod of a container's namespace. */
+  pod(namespace: string): Promise<PodView | undefined> {
+    return this.#get(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, podView);
+  }
+
+  #stateOf(found: Found, pod: PodView | undefined, service: ServiceView | undefined): ContainerState | undefined {
+    // It ran, and nobody here ended it: somebody removed its pod.
+    if (pod === undefined && found.run === 'running') return undefined;
+    // A pod that runs may be of an earlier wish.
+    const annotated = parseJson(pod?.metadata.annotations[specAnnotation], keptSpecView);
+    const state = stateOf(found.id, annotated ?? found.spec, pod, found.run === 'running' ? undefined : found.run);
+    return state.phase === 'running' ? { ...state, externalAddress: externalAddressOf(service) } : state;
+  }
+
+  async #look(id: string): Promise<Found | undefined> {
+    const namespace = await this.#namespaces.find(id);
+    return namespace === undefined ? undefined : foundOf(this.#naming, namespace);
+  }
+
+  async #get<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
+    try {
+      return await this.#client.json('GET', path, schema);
+    } catch (error) {
+      if (isReply(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Deletes the pod and waits until it is gone. Resolves with what was seen of it last; undefined: there was none. */
+  async #deletePod(namespace: string, graceSeconds = 1): Promise<PodView | undefined> {
+    const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
+    let last = await this.pod(namespace);
+    if (last === undefined) return undefined;
+    const { uid } = last.metadata;
+    const ask = (gracePeriodSeconds: number): Promise<void> =>
+      this.#delete(path, { gracePeriodSeconds, preconditions: { uid } });
+    // No grace at all would take the pod from the books while it still runs.
+    await ask(Math.max(1, Math.round(graceSeconds)));
+    const deadline = Date.now() + graceSeconds * 1000 + goneMs;
+    const follower = this.#follow(last);
+    for (;;) {
+      const now = await follower.next();
+      if (now === undefined) return last;
+      last = now;
+      // Its node has said that all of it ended; to tidy up it may take many seconds more.
+      if (now.metadata.deletionTimestamp != null && hasEnded(now)) await ask(0);
+      if (Date.now() > deadline) {
+        throw new EngineError('unavailable', 'The container does not go: its node may be away.');
+      }
+    }
+  }
+
+  async #delete(path: string, body: object = {}): Promise<void> {
+    try {
+      await this.#client.call('DELETE', path, { body: { kind: 'DeleteOptions', apiVersion: 'v1', ...body } });
+    } catch (error) {
+      // Gone, or going already.
+      if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
+      throw error;
+    }
+  }
+}

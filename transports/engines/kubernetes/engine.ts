@@ -1,0 +1,146 @@
+import { z } from 'zod';
+import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports.ts';
+import { connectTcp } from '../common/dial-tcp.ts';
+import { parseImageReference } from '../common/image-reference.ts';
+import { endSessionsScript } from '../common/ssh-sessions.ts';
+import type { KubeAccess } from './access.ts';
+import { ClusterCache } from './cache.ts';
+import { KubeClient } from './client.ts';
+import { type ContainersOptions, KubeContainers } from './containers.ts';
+import { isReply } from './errors.ts';
+import { execInPod, runCommand } from './exec.ts';
+import type { Found } from './found.ts';
+import { readKubeLogs } from './logs.ts';
+import { type ClusterSettings, keysText } from './manifests.ts';
+import { kubeNaming } from './naming.ts';
+import { KubeUsage } from './usage.ts';
+import { workloadOf } from './views.ts';
+import { defaultKubeWatchTimes, type KubeWatchTimes, watchCluster } from './watch.ts';
+
+/** What an engine on Kubernetes is made from. */
+export interface KubernetesEngineOptions {
+  readonly access: KubeAccess;
+  /** Tells this platform's containers from others' in the same cluster: 1 to 32 of `[a-z0-9-]`. */
+  readonly installation: string;
+  /** Where the nodes find the image of containers that name none. */
+  readonly baseImage: string;
+  readonly log: Log;
+  readonly settings?: ClusterSettings;
+  /** What nodes pull images with that not everybody may have. */
+  readonly pullAuth?: ContainersOptions['pullAuth'];
+  readonly watchTimes?: KubeWatchTimes;
+  /** Pause between two samples of usage, ms. */
+  readonly usageEveryMs?: number;
+}
+
+const versionAnswer = z.object({ gitVersion: z.string() });
+
+/** Writes the keys anew in a running container, whole or not at all. */
+const renewScript = `
+umask 077
+printf %s "$1" > /etc/troupe/.authorized_keys && mv -f /etc/troupe/.authorized_keys /etc/troupe/authorized_keys`;
+
+/**
+ * `Engine` on a Kubernetes cluster (proto/ports.ts): a namespace for each container, with a pod, a claim, a secret, a service and a network
+ * policy. Does not connect yet: `check` says whether the cluster answers. Throws `refused` for an installation name that cannot be.
+ */
+export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
+  const { log } = options;
+  const client = new KubeClient(options.access);
+  const naming = kubeNaming(options.installation);
+  const watches = new Map<Ending, ClusterCache>();
+  const cache = () => [...watches.values()][0];
+  const { settings = {}, pullAuth } = options;
+  const containers = new KubeContainers(client, naming, { settings, cache, ...(pullAuth && { pullAuth }) });
+  // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
+  const known = () => cache()?.read();
+  const podsOf = async () => known()?.pods ?? containers.pods();
+  const usage = new KubeUsage(client, podsOf, naming, log, options.usageEveryMs ?? 15_000);
+
+  /** Resolves with whether they are written. */
+  const writeKeys = async (found: Found, keys: readonly string[]): Promise<boolean> => {
+    try {
+      await runCommand(client, found.namespace, ['/bin/sh', '-c', renewScript, 'sh', keysText(keys)]);
+      return true;
+    } catch (error) {
+      // It ended meanwhile: the next start brings them.
+      if (!isReply(error, 404, 500)) throw error;
+      return false;
+    }
+  };
+  const start = (id: string, keys: readonly string[]): Promise<void> =>
+    containers.start(id, keys, (found) => writeKeys(found, keys));
+
+  return {
+    kind: 'kubernetes',
+    keepsFiles: false,
+    baseImage: options.baseImage,
+    check: async () =>
+      `Kubernetes ${(await client.json('GET', '/version', versionAnswer, { timeoutMs: 30_000 })).gitVersion}`,
+    // The nodes pull; what they say of it comes with the start.
+    ensureImage: async (image, { signal }) => {
+      parseImageReference(image);
+      if (signal?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: signal.reason });
+    },
+    create: (spec) => containers.create(spec),
+    start: async (id, keys) => {
+      await start(id, keys);
+      usage.usage(id);
+    },
+    renewKeys: async (id, keys) => {
+      const { namespace } = await containers.mustFind(id);
+      const pod = await containers.pod(namespace);
+      if (pod === undefined || workloadOf(pod)?.state.running === undefined) {
+        throw new EngineError('not_running', 'The container is not running.');
+      }
+      await start(id, keys);
+      await runCommand(client, namespace, ['/bin/sh', '-c', endSessionsScript]);
+    },
+    stop: (id, graceSeconds) => containers.stop(id, graceSeconds),
+    remove: async (id, { keepData = false } = {}) => {
+      await containers.remove(id, keepData);
+      usage.forget(id);
+    },
+    inspect: (id) => containers.inspect(id),
+    list: () => containers.list(known()),
+    watch: (onChange) => {
+      const seen = new ClusterCache();
+      const times = options.watchTimes ?? defaultKubeWatchTimes;
+      const watch = watchCluster(client, naming, log, onChange, times, seen);
+      const ending: Ending = {
+        close: () => {
+          watches.delete(ending);
+          return watch.close();
+        },
+      };
+      watches.set(ending, seen);
+      return ending;
+    },
+    logs: (id, logOptions) => readKubeLogs(client, containers, id, logOptions),
+    dial: async (id, port, { timeoutMs, signal }) => {
+      if (!Number.isInteger(port) || port < 1 || port > 65_535)
+        throw new EngineError('refused', `${port} is not a port.`);
+      const begun = Date.now();
+      // Asked every time: the address of a pod that is gone may be another's.
+      const { phase, address } = (await containers.inspect(id)) ?? { phase: undefined, address: null };
+      if (phase === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
+      if (phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+      if (address === null) throw new EngineError('unavailable', 'The container has no address yet.');
+      return connectTcp(address, port, Math.max(1, timeoutMs - (Date.now() - begun)), signal);
+    },
+    exec: (id, execOptions, signal) => execInPod(client, containers, id, execOptions, signal),
+    hasSshServer: async (id) => {
+      const { namespace } = await containers.mustFind(id);
+      // An image without a shell is taken for one without a server.
+      const script = 'for one; do [ -x "$one" ] && exit 0; done; exit 3';
+      const { code } = await runCommand(client, namespace, ['/bin/sh', '-c', script, 'sh', ...SSH_SERVERS]);
+      return code === 0;
+    },
+    usage: (id) => usage.usage(id),
+    close: async () => {
+      await Promise.all([...watches.keys()].map((watch) => watch.close()));
+      client.close();
+      await usage.close();
+    },
+  };
+}

@@ -1,0 +1,204 @@
+import { Duplex } from 'node:stream';
+import { z } from 'zod';
+import { EngineError, type ExecOptions, type Shell } from '../../../proto/ports.ts';
+import { cells, defaultCommand, orAborted, preamble, TERM, untilItRuns } from '../common/exec-script.ts';
+import { ExecStream } from '../common/exec-stream.ts';
+import type { KubeClient } from './client.ts';
+import type { KubeContainers } from './containers.ts';
+import { KubeReplyError } from './errors.ts';
+import { names } from './naming.ts';
+import { workloadOf } from './views.ts';
+
+/** Channels of the remote command protocol (v4.channel.k8s.io). */
+const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
+
+const endStatus = z.object({
+  status: z.string(),
+  message: z.string().default(''),
+  details: z
+    .object({
+      causes: z.array(z.object({ reason: z.string().default(''), message: z.string().default('') })).default([]),
+    })
+    .nullish(),
+});
+
+/** The part of a WebSocket that is used. */
+interface Socket {
+  send(data: Buffer, done: (error?: Error) => void): void;
+  pause(): void;
+  resume(): void;
+  terminate(): void;
+  on(event: 'close' | 'error', listener: () => void): unknown;
+}
+
+/** A process in a container: its input and output, with the API server in between. */
+export class RemoteProcess extends Duplex {
+  /** Exit code; undefined until it is known. */
+  code: number | undefined;
+  #socket: Socket | undefined;
+  #over = false;
+
+  attach(socket: Socket): void {
+    this.#socket = socket;
+    socket.on('error', () => undefined);
+    socket.on('close', () => this.#end());
+    if (this.destroyed) socket.terminate();
+  }
+
+  /** Takes what came on a channel. */
+  heard(from: number, data: Buffer): void {
+    if (this.destroyed || this.#over) return;
+    if (from === channel.stdout || from === channel.stderr) {
+      if (data.length > 0 && !this.push(data)) this.#socket?.pause();
+      return;
+    }
+    if (from !== channel.status) return;
+    const parsed = endStatus.safeParse(parseJson(data));
+    if (parsed.success) {
+      const exit = parsed.data.details?.causes.find(({ reason }) => reason === 'ExitCode');
+      if (parsed.data.status === 'Success') this.code = 0;
+      else if (exit !== undefined) this.code = Number(exit.message);
+      // It was never started: what is said of it stands for its output.
+      else this.push(Buffer.from(parsed.data.message));
+    }
+    this.#end();
+  }
+
+  resize(cols: number, rows: number): void {
+    this.#send(channel.resize, Buffer.from(JSON.stringify({ Width: cols, Height: rows })), () => undefined);
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.push(null);
+  }
+
+  #send(to: number, data: Buffer, done: () => void): void {
+    if (this.#over || this.#socket === undefined) done();
+    else this.#socket.send(Buffer.concat([Buffer.from([to]), data]), () => done());
+  }
+
+  override _read(): void {
+    this.#socket?.resume();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, taken: () => void): void {
+    this.#send(channel.stdin, chunk, taken);
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#socket?.terminate();
+    done(error);
+  }
+}
+
+/** Undefined for what is no JSON: nobody catches what is thrown where frames come in. */
+function parseJson(data: Buffer): unknown {
+  try {
+    return JSON.parse(data.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Starts a command in a container. Rejects with EngineError. */
+export async function startProcess(
+  client: KubeClient,
+  namespace: string,
+  command: readonly string[],
+  hasTerminal: boolean,
+): Promise<RemoteProcess> {
+  const { Exec } = await import('@kubernetes/client-node');
+  const query = new URLSearchParams({ container: names.container, stdout: 'true', stderr: String(!hasTerminal) });
+  if (hasTerminal) for (const name of ['stdin', 'tty']) query.append(name, 'true');
+  for (const word of command) query.append('command', word);
+  const process = new RemoteProcess({ allowHalfOpen: true });
+  const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}/exec?${query}`;
+  try {
+    const { handler } = new Exec(await client.credentials.config());
+    const socket = await handler.connect(path, null, (from, data) => {
+      process.heard(from, Buffer.from(data));
+      return true;
+    });
+    process.attach(socket);
+    return process;
+  } catch (cause) {
+    const message = typeof cause === 'object' && cause !== null && 'message' in cause ? String(cause.message) : '';
+    const status = Number(/Unexpected server response: (\d+)/.exec(message)?.[1]);
+    if (Number.isInteger(status)) throw new KubeReplyError(status, '', message);
+    throw new EngineError('unavailable', `The container cannot be reached: ${message}`, { cause });
+  }
+}
+
+/** Runs a command to its end; resolves with its code (undefined: lost) and the first 64 KiB of output. */
+export async function runCommand(
+  client: KubeClient,
+  namespace: string,
+  command: readonly string[],
+): Promise<{ code: number | undefined; output: string }> {
+  const process = await startProcess(client, namespace, command, false);
+  let output = '';
+  try {
+    for await (const chunk of process) if (output.length < 65_536) output += String(chunk);
+  } finally {
+    process.destroy();
+  }
+  return { code: process.code, output };
+}
+
+/** `Engine.exec` on Kubernetes. */
+export async function execInPod(
+  client: KubeClient,
+  containers: KubeContainers,
+  id: string,
+  options: ExecOptions,
+  signal: AbortSignal,
+): Promise<Shell> {
+  const { namespace } = await containers.mustFind(id);
+  const pod = await containers.pod(namespace);
+  if (pod === undefined || workloadOf(pod)?.state.running === undefined) {
+    throw new EngineError('not_running', 'The container is not running.');
+  }
+  const term = TERM.test(options.term) ? options.term : 'xterm-256color';
+  const opening = (async () => {
+    const process = await startProcess(
+      client,
+      namespace,
+      [
+        ...['/bin/sh', '-c', `export TERM="$1" HOME="\${HOME:-/root}"; shift; ${preamble}`, 'sh', term],
+        ...[String(cells(options.cols)), String(cells(options.rows))],
+        ...(options.command ?? defaultCommand),
+      ],
+      true,
+    );
+    try {
+      return { process, pid: await untilItRuns(process) };
+    } catch (error) {
+      process.on('error', () => undefined).destroy();
+      throw error;
+    }
+  })();
+  const { process, pid } = await orAborted(opening, signal).catch((error: unknown) => {
+    // What comes about all the same has nobody to talk to.
+    opening
+      .then(async (opened) => {
+        opened.process.on('error', () => undefined).destroy();
+        await hangUp(client, namespace, opened.pid);
+      })
+      .catch(() => undefined);
+    throw error;
+  });
+  const resize = (cols: number, rows: number): void => process.resize(cells(cols), cells(rows));
+  resize(options.cols, options.rows);
+  const stream = new ExecStream(process, {
+    howItEnded: async () => process.code,
+    hangUp: () => hangUp(client, namespace, pid),
+  });
+  return { stream, resize, close: () => void stream.destroy(), ended: stream.ended };
+}
+
+async function hangUp(client: KubeClient, namespace: string, pid: number): Promise<void> {
+  const script = `kill -HUP -${pid} ${pid} 2>/dev/null; for i in 1 2 3 4 5; do kill -0 ${pid} 2>/dev/null || exit 0; sleep 1; done; kill -KILL -${pid} ${pid} 2>/dev/null`;
+  await runCommand(client, namespace, ['/bin/sh', '-c', script]);
+}

@@ -1,0 +1,158 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { EngineError, type LogOptions } from '../../../proto/ports.ts';
+import { LineAssembler } from '../common/log-lines.ts';
+import { afterStamp } from '../common/stamp.ts';
+import type { KubeClient } from './client.ts';
+import type { KubeContainers } from './containers.ts';
+import { isReply } from './errors.ts';
+import { names } from './naming.ts';
+import { workloadOf } from './views.ts';
+
+const batchLines = 1000;
+const maxTail = 100_000;
+const resumeTries = 8;
+
+/**
+ * `Engine.logs` on Kubernetes. While it follows, a connection that breaks, or is closed although the workload still runs, is taken up where
+ * it was. Ends quietly when `signal` aborts.
+ */
+export async function* readKubeLogs(
+  client: KubeClient,
+  containers: KubeContainers,
+  id: string,
+  options: LogOptions,
+): AsyncGenerator<string[]> {
+  if (options.signal.aborted) return;
+  if (options.since !== undefined) afterStamp(options.since);
+  const { namespace } = await containers.mustFind(id);
+  const begun = workloadOf((await containers.pod(namespace)) ?? emptyPod);
+  if (begun === undefined || (begun.state.running === undefined && begun.state.terminated === undefined)) return;
+  const place = new Place(options.since);
+  const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}/log`;
+  let tail = checkedTail(options.tail);
+  for (let failures = 0; ; ) {
+    try {
+      const stream = await client.stream(path, {
+        query: {
+          container: names.container,
+          timestamps: true,
+          follow: options.follow,
+          tailLines: tail,
+          sinceTime: place.stamp?.replace(/\.\d+Z$/, 'Z'),
+        },
+        accept: '*/*',
+        signal: options.signal,
+      });
+      try {
+        for await (const lines of assembled(stream)) {
+          const fresh = lines.filter((line) => place.takes(line));
+          if (fresh.length > 0) {
+            failures = 0;
+            yield fresh;
+          }
+        }
+      } finally {
+        stream.destroy();
+      }
+    } catch (error) {
+      if (options.signal.aborted) return;
+      if (isReply(error, 404, 400)) return;
+      failures += 1;
+      if (!options.follow || failures > resumeTries) throw error;
+    }
+    if (!options.follow || options.signal.aborted) return;
+    await delay(Math.min(5000, 100 * 2 ** failures), undefined, { signal: options.signal }).catch(() => undefined);
+    if (options.signal.aborted) return;
+    const now = await containers.pod(namespace).catch((error: unknown) => {
+      if (error instanceof EngineError && error.code === 'unavailable' && failures <= resumeTries)
+        return 'away' as const;
+      throw error;
+    });
+    if (now === 'away') continue;
+    const workload = now === undefined ? undefined : workloadOf(now);
+    if (workload === undefined || workload.containerID !== begun.containerID) return;
+    // It ended: what it said last was read, unless the connection broke before.
+    if (workload.state.running === undefined && failures === 0) return;
+    if (place.stamp !== undefined) tail = undefined;
+    place.again();
+  }
+}
+
+const emptyPod = {
+  metadata: { name: '', namespace: '', uid: '', resourceVersion: '', labels: {}, annotations: {} },
+  spec: { nodeName: '' },
+  status: {
+    ...{ phase: '', reason: '', message: '', podIP: '' },
+    ...{ conditions: [], initContainerStatuses: [], containerStatuses: [] },
+  },
+};
+
+/** The place of a reader: the API tells lines by whole seconds, and a line may share its stamp with others. */
+class Place {
+  /** Of the last line taken, or where to begin after. */
+  stamp: string | undefined;
+  #taken: number;
+  #skip: number;
+
+  constructor(since: string | undefined) {
+    this.stamp = since === undefined ? undefined : normal(since);
+    this.#taken = 0;
+    // All of that very stamp.
+    this.#skip = since === undefined ? 0 : Number.POSITIVE_INFINITY;
+  }
+
+  /** A connection begins anew: what was taken of the last stamp comes again. */
+  again(): void {
+    this.#skip = Math.max(this.#taken, this.#skip === Number.POSITIVE_INFINITY ? this.#skip : 0);
+    this.#taken = 0;
+  }
+
+  takes(line: string): boolean {
+    const stamp = line.slice(0, line.indexOf(' '));
+    if (this.stamp === undefined || stamp > this.stamp) {
+      this.stamp = stamp;
+      this.#taken = 1;
+      this.#skip = 0;
+      return true;
+    }
+    if (stamp < this.stamp) {
+      // The two outputs are stamped on their own: in a first reading a line may be a little earlier than the one before.
+      return this.#skip === 0;
+    }
+    this.#taken += 1;
+    return this.#taken > this.#skip;
+  }
+}
+
+/** Nine digits and UTC, so that stamps are compared as texts. */
+function normal(stamp: string): string {
+  const match = /^(.{19})(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/i.exec(stamp);
+  if (match === null) return stamp;
+  const seconds = new Date(`${match[1]}${match[3]}`).toISOString().slice(0, 19);
+  return `${seconds}.${(match[2] ?? '').padEnd(9, '0').slice(0, 9)}Z`;
+}
+
+function checkedTail(tail: number): number | undefined {
+  if (tail === Number.POSITIVE_INFINITY) return undefined;
+  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(maxTail, Math.floor(tail)));
+}
+
+async function* assembled(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
+  const output = new LineAssembler();
+  let lines: string[] = [];
+  const add = (line: string): void => {
+    const space = line.indexOf(' ');
+    lines.push(`${normal(line.slice(0, space))}${line.slice(space)}`);
+  };
+  for await (const chunk of stream) {
+    if (!(chunk instanceof Uint8Array)) continue;
+    output.push(Buffer.from(chunk), add);
+    while (lines.length > 0) {
+      const batch = lines.slice(0, batchLines);
+      lines = lines.slice(batchLines);
+      yield batch;
+    }
+  }
+  output.end(add);
+  if (lines.length > 0) yield lines;
+}

@@ -1,0 +1,304 @@
+import { createHash } from 'node:crypto';
+import type { ContainerSpec, RegistryAuth } from '../../../proto/ports.ts';
+import { keptCapabilities } from '../common/capabilities.ts';
+import { egressBlocks } from '../common/egress.ts';
+import { parseImageReference } from '../common/image-reference.ts';
+import { checkedMountPaths } from '../common/mount-paths.ts';
+import { folderOf, type KubeNaming, keysAnnotation, labels, names, specAnnotation } from './naming.ts';
+import type { KeptSpec } from './views.ts';
+
+/** What an operator chooses for all containers of a cluster. */
+export interface ClusterSettings {
+  /** Class of the claims; undefined: the cluster's default. */
+  readonly storageClass?: string;
+  /** How containers are reached from outside. Default LoadBalancer. */
+  readonly serviceType?: 'LoadBalancer' | 'ClusterIP';
+  /** Containers run on nodes of any architecture, whatever their type says. Default false. */
+  readonly anyArchitecture?: boolean;
+  /** The namespace the platform runs in, from which containers are reached; undefined: from anywhere inside the cluster. */
+  readonly platformNamespace?: string;
+  /** Root in a container is nobody on its node. The cluster must have user namespaces for pods. Default false. */
+  readonly hasUserNamespaces?: boolean;
+  /** Networks that containers may reach although they are closed by default (common/egress.ts). */
+  readonly egressAllow?: readonly string[];
+}
+
+/** Seconds between SIGTERM and SIGKILL when a pod is told to stop. */
+export const podGraceSeconds = 10;
+
+/** What is kept of a spec: the keys are in the secret. Throws EngineError for images and mount paths that cannot be. */
+export function keptSpec(spec: ContainerSpec): KeptSpec {
+  return {
+    image: parseImageReference(spec.image).full,
+    hostname: spec.hostname,
+    cpus: spec.cpus,
+    memoryMb: spec.memoryMb,
+    storageGb: spec.storageGb,
+    mountPaths: checkedMountPaths(spec.mountPaths),
+    ...(spec.architecture === undefined ? {} : { architecture: spec.architecture }),
+    ...(spec.followImage === true ? { pullsAlways: true } : {}),
+  };
+}
+
+/** A container's namespace. */
+export function namespaceManifest(naming: KubeNaming, spec: ContainerSpec, kept: KeptSpec): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: {
+      name: naming.namespace(spec.userId, spec.id),
+      labels: {
+        ...naming.labelsOf(spec.userId, spec.id),
+        [labels.state]: 'live',
+        'pod-security.kubernetes.io/enforce': 'baseline',
+      },
+      annotations: { [specAnnotation]: JSON.stringify(kept) },
+    },
+  };
+}
+
+/** What a namespace holds besides pod and secret, with the path each is applied at. */
+export function surroundings(
+  naming: KubeNaming,
+  spec: ContainerSpec,
+  settings: ClusterSettings,
+): readonly { path: string; body: object }[] {
+  const namespace = naming.namespace(spec.userId, spec.id);
+  const metadata = (name: string): object => ({ name, namespace, labels: naming.labelsOf(spec.userId, spec.id) });
+  const podSelector = { matchLabels: { [labels.container]: spec.id } };
+  const from =
+    settings.platformNamespace === undefined
+      ? { podSelector: { matchLabels: { 'app.kubernetes.io/part-of': 'troupe' } }, namespaceSelector: {} }
+      : { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': settings.platformNamespace } } };
+  const dns = [
+    { protocol: 'UDP', port: 53 },
+    { protocol: 'TCP', port: 53 },
+  ];
+  const core = `/api/v1/namespaces/${namespace}`;
+  return [
+    {
+      path: `${core}/services/${names.service}`,
+      body: {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: metadata(names.service),
+        spec: {
+          type: settings.serviceType ?? 'LoadBalancer',
+          selector: { [labels.container]: spec.id },
+          ports: [{ name: 'ssh', protocol: 'TCP', port: 22, targetPort: 22 }],
+        },
+      },
+    },
+    {
+      path: `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies/${names.policy}`,
+      body: {
+        apiVersion: 'networking.k8s.io/v1',
+        kind: 'NetworkPolicy',
+        metadata: metadata(names.policy),
+        spec: {
+          podSelector,
+          policyTypes: ['Ingress', 'Egress'],
+          ingress: [{ from: [from] }],
+          egress: [
+            // The world, but not the insides of clusters and clouds.
+            { to: egressBlocks(settings.egressAllow ?? []).map((ipBlock) => ({ ipBlock })) },
+            {
+              to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }],
+              ports: dns,
+            },
+          ],
+        },
+      },
+    },
+  ];
+}
+
+/** The claim of a container's data. */
+export function claimManifest(naming: KubeNaming, spec: ContainerSpec, settings: ClusterSettings): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: {
+      name: names.claim,
+      namespace: naming.namespace(spec.userId, spec.id),
+      labels: naming.labelsOf(spec.userId, spec.id),
+    },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      resources: { requests: { storage: `${spec.storageGb}Gi` } },
+      ...(settings.storageClass === undefined ? {} : { storageClassName: settings.storageClass }),
+    },
+  };
+}
+
+/** The secret with the keys that may log in. */
+export function secretManifest(
+  namespace: string,
+  own: Readonly<Record<string, string>>,
+  authorizedKeys: readonly string[],
+): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: names.secret, namespace, labels: own },
+    type: 'Opaque',
+    data: { authorized_keys: Buffer.from(keysText(authorizedKeys)).toString('base64') },
+  };
+}
+
+/** The secret a node pulls with: for the registry of `image` and nothing else. */
+export function pullSecretManifest(
+  namespace: string,
+  own: Readonly<Record<string, string>>,
+  image: string,
+  auth: Extract<RegistryAuth, { username: string }>,
+): object {
+  const { username, password } = auth;
+  const pair = Buffer.from(`${username}:${password}`).toString('base64');
+  // Up to the last `/`: kubelets take the entry whose path leads furthest.
+  const at = image.slice(0, image.lastIndexOf('/'));
+  const config = JSON.stringify({ auths: { [at]: { username, password, auth: pair } } });
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: names.pull, namespace, labels: own },
+    type: 'kubernetes.io/dockerconfigjson',
+    data: { '.dockerconfigjson': Buffer.from(config).toString('base64') },
+  };
+}
+
+/** What tells keys from others: nobody learns them from it. */
+export function keysHash(authorizedKeys: readonly string[]): string {
+  return createHash('sha256').update(keysText(authorizedKeys)).digest('hex');
+}
+
+/** Keys as sshd reads them, one a line. */
+export function keysText(authorizedKeys: readonly string[]): string {
+  const lines = authorizedKeys.map((key) => key.replace(/[\r\n]+/g, ' ').trim()).filter((key) => key !== '');
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+/**
+ * Run before the workload, in its image: puts the keys where sshd's StrictModes wants them (a secret's own folder may be written by
+ * all), and fills what is mounted for the first time with what the image has there.
+ */
+const prepareScript = `
+set -e
+umask 022
+cp /troupe/secret/authorized_keys /troupe/keys/authorized_keys
+chmod 0755 /troupe/keys
+chmod 0600 /troupe/keys/authorized_keys
+while [ $# -gt 1 ]; do
+  if [ ! -e "/troupe/data/$1" ]; then
+    rm -rf "/troupe/data/.$1"
+    mkdir "/troupe/data/.$1"
+    if [ -d "$2" ]; then cp -a "$2/." "/troupe/data/.$1/"; fi
+    mv "/troupe/data/.$1" "/troupe/data/$1"
+  fi
+  shift 2
+done`;
+
+/** What a workload is made with beside its spec. */
+export interface PodOptions {
+  /** Keys and data are prepared in it before it starts. */
+  readonly prepares: boolean;
+  /** The namespace has the secret to pull its image with. */
+  readonly hasPullSecret: boolean;
+  /** Of the keys it starts with (`keysHash`). */
+  readonly keysHash: string;
+}
+
+/** The workload. Never restarted by Kubernetes: the platform decides. */
+export function podManifest(
+  naming: KubeNaming,
+  found: { readonly namespace: string; readonly id: string; readonly userId: string; readonly spec: KeptSpec },
+  settings: ClusterSettings,
+  { prepares, hasPullSecret, keysHash: keys }: PodOptions,
+): object {
+  const { namespace, id, userId, spec } = found;
+  const data = spec.mountPaths.map((path) => ({ name: 'data', mountPath: path, subPath: folderOf(path) }));
+  const limits = {
+    cpu: `${Math.max(10, Math.round(spec.cpus * 1000))}m`,
+    memory: `${spec.memoryMb}Mi`,
+    // Its own layer and its log: a kubelet ends a pod that holds more, so that it does not fill the node's disk.
+    'ephemeral-storage': `${spec.storageGb}Gi`,
+  };
+  const resources = {
+    limits,
+    // Memory is promised whole, since a node cannot take it back. Nothing is set aside for the layer: most stay small.
+    requests: {
+      cpu: `${Math.max(10, Math.round(spec.cpus * 250))}m`,
+      memory: limits.memory,
+      'ephemeral-storage': '0',
+    },
+  };
+  const securityContext = {
+    allowPrivilegeEscalation: false,
+    privileged: false,
+    runAsUser: 0,
+    capabilities: { drop: ['ALL'], add: keptCapabilities },
+  };
+  // What a node has it would give to anybody: an image that takes a right is asked for with it each time.
+  const isAsked = hasPullSecret || spec.pullsAlways === true;
+  const pull = { image: spec.image, imagePullPolicy: isAsked ? 'Always' : 'IfNotPresent' };
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: names.pod,
+      namespace,
+      labels: naming.labelsOf(userId, id),
+      annotations: { [specAnnotation]: JSON.stringify(spec), [keysAnnotation]: keys },
+    },
+    spec: {
+      // A pod is named by one label.
+      hostname: spec.hostname.replace(/\..*/, '').slice(0, 63),
+      restartPolicy: 'Never',
+      terminationGracePeriodSeconds: podGraceSeconds,
+      automountServiceAccountToken: false,
+      ...(settings.hasUserNamespaces === true ? { hostUsers: false } : {}),
+      enableServiceLinks: false,
+      imagePullSecrets: hasPullSecret ? [{ name: names.pull }] : [],
+      ...(spec.architecture === undefined || settings.anyArchitecture === true
+        ? {}
+        : { nodeSelector: { 'kubernetes.io/arch': spec.architecture } }),
+      securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
+      initContainers: !prepares
+        ? []
+        : [
+            {
+              name: names.prepare,
+              ...pull,
+              command: [
+                '/bin/sh',
+                '-c',
+                prepareScript,
+                'prepare',
+                ...spec.mountPaths.flatMap((path) => [folderOf(path), path]),
+              ],
+              resources,
+              securityContext,
+              volumeMounts: [
+                { name: 'secret', mountPath: '/troupe/secret', readOnly: true },
+                { name: 'keys', mountPath: '/troupe/keys' },
+                { name: 'data', mountPath: '/troupe/data' },
+              ],
+            },
+          ],
+      containers: [
+        {
+          name: names.container,
+          ...pull,
+          resources,
+          securityContext,
+          volumeMounts: [...data, { name: 'keys', mountPath: '/etc/troupe' }],
+        },
+      ],
+      volumes: [
+        { name: 'data', persistentVolumeClaim: { claimName: names.claim } },
+        { name: 'keys', emptyDir: { medium: 'Memory', sizeLimit: '4Mi' } },
+        { name: 'secret', secret: { secretName: names.secret, defaultMode: 0o400 } },
+      ],
+    },
+  };
+}

@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import type { MetricsSource, NodeSample, PodSample } from '../../../proto/metrics-source.ts';
+import type { Log } from '../../../proto/ports.ts';
+import { textOf } from '../common/errors.ts';
+import type { KubeAccess } from './access.ts';
+import { KubeClient } from './client.ts';
+import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summary.ts';
+import { nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
+import { kubeNaming, specAnnotation } from './naming.ts';
+import { PodLives } from './pod-lives.ts';
+import { bytesOf, millisOf } from './quantities.ts';
+import { keptSpecView, listOf, workloadOf } from './views.ts';
+import { defaultKubeWatchTimes, type KubeWatchTimes } from './watch.ts';
+
+/** What the metrics of a cluster are made from. */
+export interface KubernetesMetricsOptions {
+  readonly access: KubeAccess;
+  readonly installation: string;
+  readonly log: Log;
+  readonly watchTimes?: KubeWatchTimes;
+  /** Time between two looks at disks, which every kubelet is asked about alone. Default a minute. */
+  readonly diskMs?: number;
+  /** Time after which a metrics API that was not there is asked for again. Default five minutes. */
+  readonly absentMs?: number;
+}
+
+const quantities = z.record(z.string(), z.string()).default({});
+const nodeList = z.object({
+  items: listOf(
+    z.object({
+      metadata: z.object({ name: z.string() }),
+      status: z
+        .object({
+          capacity: quantities,
+          conditions: z.array(z.object({ type: z.string(), status: z.string() })).default([]),
+        })
+        .prefault({}),
+    }),
+  ),
+});
+
+const answerMs = 4000;
+/** Kubelets that are asked at the same time. */
+const atOnce = 8;
+
+/**
+ * The nodes of a cluster and the containers of one installation. CPU and memory come from metrics.k8s.io where it is served, else from the
+ * kubelets, who alone know of disks. Where neither may be asked, numbers are zero and the node's condition `MetricsAvailable` is `False`.
+ */
+export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSource {
+  const { log } = options;
+  const naming = kubeNaming(options.installation);
+  const client = new KubeClient(options.access);
+  const lives = new PodLives(client, naming, log, options.watchTimes ?? defaultKubeWatchTimes);
+  const kubelets = new Kubelets(client, log);
+  let absentUntil = 0;
+  let calls = 0;
+
+  return {
+    name: 'kubernetes',
+    measuresNodes: true,
+    get calls() {
+      return calls + lives.calls + kubelets.calls;
+    },
+    async read(signal) {
+      await lives.ready(signal);
+      const asked = { signal, timeoutMs: answerMs };
+      const isServed = performance.now() >= absentUntil;
+      calls += isServed ? 3 : 1;
+      const [{ items: nodes }, podUse, nodeUse] = await Promise.all([
+        client.json('GET', '/api/v1/nodes', nodeList, { ...asked, query: { resourceVersion: 0 } }),
+        isServed ? podsOfMetricsApi(client, naming.selector(), asked) : undefined,
+        isServed ? nodesOfMetricsApi(client, asked) : undefined,
+      ]);
+      if (isServed && podUse === undefined) absentUntil = performance.now() + (options.absentMs ?? 300_000);
+      const names = nodes.map(({ metadata }) => metadata.name);
+      await kubelets.ask(names, podUse === undefined ? 0 : (options.diskMs ?? 60_000), signal);
+
+      const nodeSamples = nodes.map(({ metadata: { name }, status }): NodeSample => {
+        const summary = kubelets.of(name);
+        const used = nodeUse?.get(name) ?? summary?.node;
+        const isMeasured = used !== undefined ? 'True' : 'False';
+        return {
+          name,
+          cpuMillis: used?.cpuMillis ?? 0,
+          cpuCapacityMillis: millisOf(status.capacity.cpu ?? '0'),
+          memoryBytes: used?.memoryBytes ?? 0,
+          memoryCapacityBytes: bytesOf(status.capacity.memory ?? '0'),
+          diskBytes: summary?.node.diskBytes ?? 0,
+          diskCapacityBytes: summary?.node.diskCapacityBytes || bytesOf(status.capacity['ephemeral-storage'] ?? '0'),
+          conditions: [
+            ...status.conditions.map((one) => ({ type: one.type, status: one.status })),
+            { type: 'MetricsAvailable', status: isMeasured },
+          ],
+        };
+      });
+      const pods = lives.all().flatMap((life): PodSample[] => {
+        const { id, userId, namespace, pod } = life;
+        const runs = pod !== undefined && workloadOf(pod)?.state.running !== undefined;
+        if (!runs && !life.hasCrashed) return [];
+        const measured: Partial<Used> = kubelets.of(pod?.spec.nodeName ?? '')?.pods.get(namespace) ?? {};
+        const used = runs ? (podUse?.get(namespace) ?? measured) : undefined;
+        // The source answers, but not of this one yet: it comes with its first real numbers, unless there is a crash to tell of.
+        const isSource = podUse !== undefined || kubelets.of(pod?.spec.nodeName ?? '') !== undefined;
+        if (runs && used?.cpuMillis === undefined && isSource && life.crashedAt.length === 0) return [];
+        const wanted = specOf(pod?.metadata.annotations[specAnnotation]);
+        return [
+          {
+            ...{ name: id, namespace, node: pod?.spec.nodeName ?? '', userId, containerId: id },
+            cpuMillis: used?.cpuMillis ?? 0,
+            cpuCapacityMillis: Math.round((wanted?.cpus ?? 0) * 1000),
+            memoryBytes: used?.memoryBytes ?? 0,
+            memoryCapacityBytes: (wanted?.memoryMb ?? 0) * 2 ** 20,
+            diskBytes: measured.diskBytes ?? 0,
+            ...{ restarts: life.restarts, crashedAt: life.crashedAt, oomKills: life.oomKills },
+            ...(life.oomAt === undefined ? {} : { oomAt: life.oomAt }),
+          },
+        ];
+      });
+      return { nodes: nodeSamples, pods };
+    },
+    async close() {
+      client.close();
+      await lives.close();
+    },
+  };
+}
+
+function specOf(text: string | undefined): z.output<typeof keptSpecView> | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return keptSpecView.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What each kubelet said last. */
+class Kubelets {
+  readonly #client: KubeClient;
+  readonly #log: Log;
+  #summaries = new Map<string, { readonly at: number; readonly summary: KubeletSummary | undefined }>();
+  calls = 0;
+
+  constructor(client: KubeClient, log: Log) {
+    this.#client = client;
+    this.#log = log;
+  }
+
+  of(node: string): KubeletSummary | undefined {
+    return this.#summaries.get(node)?.summary;
+  }
+
+  /** Asks those whose answer is older than `maxAgeMs`. One that does not answer is taken as unknown, and is not waited for by others. */
+  async ask(nodes: readonly string[], maxAgeMs: number, signal: AbortSignal): Promise<void> {
+    for (const name of this.#summaries.keys()) if (!nodes.includes(name)) this.#summaries.delete(name);
+    const due = nodes.filter(
+      (name) => performance.now() - (this.#summaries.get(name)?.at ?? Number.NEGATIVE_INFINITY) >= maxAgeMs,
+    );
+    const worker = async (): Promise<void> => {
+      for (let name = due.pop(); name !== undefined; name = due.pop()) {
+        this.calls += 1;
+        const summary = await kubeletSummary(this.#client, name, { timeoutMs: answerMs, signal }).catch(
+          (error: unknown) => {
+            this.#log.debug({ node: name, reason: textOf(error) }, 'a node does not tell usage');
+            return undefined;
+          },
+        );
+        this.#summaries.set(name, { at: performance.now(), summary });
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(atOnce, due.length) }, worker));
+  }
+}

@@ -1,0 +1,214 @@
+import { z } from 'zod';
+import { type ContainerState, EngineError } from '../../../proto/ports.ts';
+import { cleanReason } from '../common/errors.ts';
+import { parseImageReference } from '../common/image-reference.ts';
+import { pullError } from '../common/pull-error.ts';
+import { names } from './naming.ts';
+
+/** What is kept of a spec, on the namespace. */
+export const keptSpecView = z.object({
+  image: z.string(),
+  hostname: z.string(),
+  cpus: z.number(),
+  memoryMb: z.number(),
+  storageGb: z.number(),
+  mountPaths: z.array(z.string()),
+  architecture: z.enum(['arm64', 'amd64']).optional(),
+  /** The node asks the registry even when it has the image. */
+  pullsAlways: z.literal(true).optional(),
+});
+export type KeptSpec = z.output<typeof keptSpecView>;
+
+/** How a container that was stopped ended. */
+const endedView = z.object({
+  exitCode: z.number().nullable(),
+  oomKilled: z.boolean(),
+  /** Unix ms. */
+  startedAt: z.number().nullable(),
+});
+type Ended = z.output<typeof endedView>;
+
+/** How far a container was when it was last told to start or to stop, on the namespace. */
+export const runView = z.union([z.literal('running'), endedView]);
+export type Run = z.output<typeof runView>;
+
+/** Objects of a list: an empty one may be `null`. */
+export function listOf<T>(item: z.ZodType<T>) {
+  return z
+    .array(item)
+    .nullish()
+    .transform((items) => items ?? []);
+}
+
+const strings = z.record(z.string(), z.string()).default({});
+
+/** What we read of any object. */
+export const metadataView = z.object({
+  name: z.string(),
+  namespace: z.string().default(''),
+  uid: z.string().default(''),
+  resourceVersion: z.string().default(''),
+  deletionTimestamp: z.string().nullish(),
+  labels: strings,
+  annotations: strings,
+});
+export const objectView = z.object({ metadata: metadataView });
+
+const terminated = z.object({
+  exitCode: z.number(),
+  reason: z.string().default(''),
+  message: z.string().default(''),
+  startedAt: z.string().nullish(),
+  finishedAt: z.string().nullish(),
+});
+const containerStatus = z.object({
+  name: z.string(),
+  containerID: z.string().default(''),
+  imageID: z.string().default(''),
+  restartCount: z.number().default(0),
+  state: z
+    .object({
+      waiting: z.object({ reason: z.string().default(''), message: z.string().default('') }).optional(),
+      running: z.object({ startedAt: z.string().nullish() }).optional(),
+      terminated: terminated.optional(),
+    })
+    .default({}),
+});
+
+/** What we read of a pod. */
+export const podView = z.object({
+  metadata: metadataView,
+  spec: z.object({ nodeName: z.string().default('') }).prefault({}),
+  status: z
+    .object({
+      phase: z.string().default('Pending'),
+      reason: z.string().default(''),
+      message: z.string().default(''),
+      podIP: z.string().default(''),
+      conditions: z
+        .array(
+          z.object({
+            type: z.string(),
+            status: z.string(),
+            reason: z.string().default(''),
+            message: z.string().default(''),
+          }),
+        )
+        .default([]),
+      initContainerStatuses: z.array(containerStatus).default([]),
+      containerStatuses: z.array(containerStatus).default([]),
+    })
+    .prefault({}),
+});
+export type PodView = z.output<typeof podView>;
+
+/** What we read of a service. */
+export const serviceView = z.object({
+  metadata: metadataView,
+  status: z
+    .object({
+      loadBalancer: z
+        .object({
+          ingress: z.array(z.object({ ip: z.string().default(''), hostname: z.string().default('') })).default([]),
+        })
+        .prefault({}),
+    })
+    .prefault({}),
+});
+
+export type ServiceView = z.output<typeof serviceView>;
+
+/** Where the outside reaches what is behind a service: an address, else a name; empty while it is nowhere. */
+export function externalAddressOf(service: ServiceView | undefined): string {
+  const [first] = service?.status.loadBalancer.ingress ?? [];
+  return first === undefined ? '' : first.ip || first.hostname;
+}
+
+/** The status of the workload itself, once there is one. */
+export function workloadOf(pod: PodView): z.output<typeof containerStatus> | undefined {
+  return pod.status.containerStatuses.find(({ name }) => name === names.container);
+}
+
+/** Whether a pod has come to its end, and will not run again. */
+export function hasEnded(pod: PodView): boolean {
+  if (workloadOf(pod)?.state.running !== undefined) return false;
+  return pod.status.phase === 'Failed' || pod.status.phase === 'Succeeded' || endOf(pod) !== undefined;
+}
+
+/** Whether the image has nothing that could prepare it. */
+export function hasNoShell(pod: PodView): boolean {
+  const over = pod.status.initContainerStatuses.find(({ name }) => name === names.prepare)?.state.terminated;
+  return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
+}
+
+function endOf(pod: PodView): z.output<typeof terminated> | undefined {
+  return workloadOf(pod)?.state.terminated;
+}
+
+/** A container in the platform's words. `pod` is undefined while it is not started; then `ended` tells of the last run, if there was one. */
+export function stateOf(
+  id: string,
+  spec: KeptSpec,
+  pod: PodView | undefined,
+  ended: Ended | undefined,
+): ContainerState {
+  const wanted = { mountPaths: spec.mountPaths, limits: { cpus: spec.cpus, memoryMb: spec.memoryMb } };
+  if (pod === undefined && ended !== undefined) {
+    return { id, phase: 'exited', address: null, restarts: 0, paused: false, ...ended, ...wanted };
+  }
+  const workload = pod === undefined ? undefined : workloadOf(pod);
+  const running = workload?.state.running;
+  const over = pod !== undefined && hasEnded(pod) ? (workload?.state.terminated ?? undefined) : undefined;
+  const phase = running !== undefined ? 'running' : pod !== undefined && hasEnded(pod) ? 'exited' : 'created';
+  const startedAt = Date.parse(running?.startedAt ?? over?.startedAt ?? '');
+  return {
+    id,
+    phase,
+    address: phase === 'running' && pod?.status.podIP ? pod.status.podIP : null,
+    exitCode: phase === 'exited' ? (over?.exitCode ?? 137) : null,
+    oomKilled: over?.reason === 'OOMKilled',
+    restarts: workload?.restartCount ?? 0,
+    startedAt: phase !== 'created' && Number.isFinite(startedAt) ? startedAt : null,
+    paused: false,
+    ...wanted,
+  };
+}
+
+/** What keeps a pod from running. `isVague`: the cluster said more before. */
+export interface Problem {
+  readonly error: EngineError;
+  readonly isVague: boolean;
+}
+
+const vague = /^back-off pulling image "[^"]*"$/i;
+
+/** What keeps a pod from running, in words for its user; undefined while nothing is known to be wrong. */
+export function problemOf(pod: PodView, image: string): Problem | undefined {
+  const all = [...pod.status.initContainerStatuses, ...pod.status.containerStatuses];
+  const plain = (error: EngineError): Problem => ({ error, isVague: false });
+  for (const { state, name } of all) {
+    const { reason = '', message = '' } = state.waiting ?? {};
+    const said = cleanReason(message) || reason;
+    if (/^(ErrImageNeverPull|ImageInspectError|InvalidImageName)$/.test(reason)) {
+      return plain(new EngineError('image_not_found', `The image ${image} cannot be pulled: ${said}`));
+    }
+    if (/^(ErrImagePull|ImagePullBackOff|RegistryUnavailable)$/.test(reason)) {
+      return { error: pullError(parseImageReference(image), said), isVague: vague.test(said) || said === reason };
+    }
+    if (/^(CreateContainerConfigError|CreateContainerError|RunContainerError)$/.test(reason)) {
+      return plain(new EngineError('refused', `The container cannot be started: ${said}`));
+    }
+    const failed = name === names.prepare ? state.terminated : undefined;
+    if (failed !== undefined && failed.exitCode !== 0) {
+      const why = cleanReason(failed.message) || failed.reason || `exit code ${failed.exitCode}`;
+      return plain(new EngineError('refused', `The container's data cannot be prepared: ${why}`));
+    }
+  }
+  const scheduled = pod.status.conditions.find(({ type }) => type === 'PodScheduled');
+  if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable') {
+    return plain(
+      new EngineError('unavailable', `No node of the cluster has room for it: ${cleanReason(scheduled.message)}`),
+    );
+  }
+  return undefined;
+}
