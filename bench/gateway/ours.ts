@@ -4,9 +4,9 @@ import { createInterface } from 'node:readline';
 import { Routing } from '../../actors/gateway/routing.ts';
 import type { Log } from '../../proto/ports.ts';
 import { RouteTable } from '../../proto/routes.ts';
-import { ResponseCache } from '../../transports/cache/response-cache.ts';
+import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import { GatewayListeners } from '../../transports/gateway/listeners.ts';
-import { certificateContext } from '../../transports/tls/front.ts';
+import { certificateContext } from '../../transports/gateway/tls/front.ts';
 import { CONTAINERS, DOMAIN, type Origins, TLS_HOST } from './peers.ts';
 
 const nothing = () => {};

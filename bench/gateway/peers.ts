@@ -7,7 +7,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../../test/kit/temp.ts';
-import { issueCertificate, makeAuthority } from '../../transports/tls/local-ca.ts';
+import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 
 /** The parent domain of the containers, and the host that TLS is ended for (wrk sends the URL's host as the server name). */
 export const DOMAIN = 'bench.test';

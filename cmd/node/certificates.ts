@@ -1,8 +1,13 @@
 /** The wildcard certificate of the platform's own hosts: given by the operator, or issued by a local authority kept under --data. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Certificate, certificateContext } from '../../transports/tls/front.ts';
-import { describeCertificate, issueCertificate, makeAuthority, type Pem } from '../../transports/tls/local-ca.ts';
+import { type Certificate, certificateContext } from '../../transports/gateway/tls/front.ts';
+import {
+  describeCertificate,
+  issueCertificate,
+  makeAuthority,
+  type Pem,
+} from '../../transports/gateway/tls/local-ca.ts';
 import { CliError } from '../config/cli-error.ts';
 
 /** A certificate is issued anew when it has less than this left. */

@@ -11,7 +11,7 @@ import { start, stop, stopped } from '../../supervision/index.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { findDocker, privateDockerHost } from '../../transports/engines/docker/host/dockerd.ts';
-import { useWires } from '../../transports/tcp/wires.ts';
+import { useWires } from '../../transports/gateway/tcp/wires.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';

@@ -6,7 +6,7 @@ import { pendingChallenges } from '../../storage/network/acme.ts';
 import { discardCertificate, servedCertificate, watchCertificates } from '../../storage/network/certificates.ts';
 import { SealError } from '../../storage/seal.ts';
 import type { NameDecision } from '../../transports/gateway/listeners.ts';
-import { PendingChallenges, ServedCertificates } from '../../transports/tls/served-certificates.ts';
+import { PendingChallenges, ServedCertificates } from '../../transports/gateway/tls/served-certificates.ts';
 
 /** Decides about mapped names. */
 export interface MappedTls {

@@ -1,7 +1,7 @@
 /** Numbers of the gateway for Prometheus. No label holds what a client or a tenant chooses: there are only so many series. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { AccessEntry } from '../../proto/gateway.ts';
-import type { ResponseCache } from '../../transports/cache/response-cache.ts';
+import type { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import type { GatewayListeners } from '../../transports/gateway/listeners.ts';
 
 /** Who answered: a static route or the fallback, a container, the cache, the gateway itself; or it was no request at all. */

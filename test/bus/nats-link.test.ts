@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type NatsAddress, natsBus } from '../../transports/bus/nats.ts';
-import { issueCertificate, makeAuthority } from '../../transports/tls/local-ca.ts';
+import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 import { silentLog } from '../kit/database.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
 import { tempDir } from '../kit/temp.ts';

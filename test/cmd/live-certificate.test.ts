@@ -8,10 +8,15 @@ import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { givenCertificate, localCertificate } from '../../cmd/node/certificates.ts';
 import { keepCertificate } from '../../cmd/node/live-certificate.ts';
-import { Admission } from '../../transports/tcp/admission.ts';
-import { listenWires } from '../../transports/tcp/listen.ts';
-import { TlsFront } from '../../transports/tls/front.ts';
-import { describeCertificate, issueCertificate, makeAuthority, type Pem } from '../../transports/tls/local-ca.ts';
+import { Admission } from '../../transports/gateway/tcp/admission.ts';
+import { listenWires } from '../../transports/gateway/tcp/listen.ts';
+import { TlsFront } from '../../transports/gateway/tls/front.ts';
+import {
+  describeCertificate,
+  issueCertificate,
+  makeAuthority,
+  type Pem,
+} from '../../transports/gateway/tls/local-ca.ts';
 import { keptLog } from '../compute/kit/world.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { tempDir } from '../kit/temp.ts';

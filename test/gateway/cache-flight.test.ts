@@ -1,10 +1,10 @@
 /** Requests that wait for another's response: how long, and what for (hazard K10). The exchange is played by the test. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { ResponseCache } from '../../transports/cache/response-cache.ts';
-import type { CacheAnswer, CacheSink } from '../../transports/h1/cache-hook.ts';
-import { readRequestHead } from '../../transports/h1/request-head.ts';
-import { readResponseHead } from '../../transports/h1/response-head.ts';
+import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
+import type { CacheAnswer, CacheSink } from '../../transports/gateway/h1/cache-hook.ts';
+import { readRequestHead } from '../../transports/gateway/h1/request-head.ts';
+import { readResponseHead } from '../../transports/gateway/h1/response-head.ts';
 
 function openCache(t: TestContext): ResponseCache {
   t.mock.timers.enable({ apis: ['setTimeout'] });

@@ -10,9 +10,9 @@ import {
   pathsNamedBy,
   questionOf,
   TTL_MS,
-} from '../../transports/cache/rules.ts';
-import { readRequestHead } from '../../transports/h1/request-head.ts';
-import { readResponseHead } from '../../transports/h1/response-head.ts';
+} from '../../transports/gateway/cache/rules.ts';
+import { readRequestHead } from '../../transports/gateway/h1/request-head.ts';
+import { readResponseHead } from '../../transports/gateway/h1/response-head.ts';
 
 const NOW = Date.parse('2026-11-21T10:00:00Z');
 

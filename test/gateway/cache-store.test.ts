@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import { Entry } from '../../transports/cache/entry.ts';
-import { CacheStore } from '../../transports/cache/store.ts';
+import { Entry } from '../../transports/gateway/cache/entry.ts';
+import { CacheStore } from '../../transports/gateway/cache/store.ts';
 
 let time = 0;
 const clock = () => time;

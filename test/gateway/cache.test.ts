@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { MAX_BODY } from '../../transports/cache/rules.ts';
+import { MAX_BODY } from '../../transports/gateway/cache/rules.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
 import { type CachedProxy, ok, openCached } from './cache-kit.ts';

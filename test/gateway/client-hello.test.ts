@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, test } from 'node:test';
 import { connect } from 'node:tls';
-import { MAX_CLIENT_HELLO, readClientHello } from '../../transports/tls/client-hello.ts';
+import { MAX_CLIENT_HELLO, readClientHello } from '../../transports/gateway/tls/client-hello.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 
 failOnLeaks();

@@ -7,8 +7,8 @@ import {
   GatewayListeners,
   type LongConnection,
 } from '../../transports/gateway/listeners.ts';
-import { certificateContext } from '../../transports/tls/front.ts';
-import { issueCertificate, makeAuthority, type Pem } from '../../transports/tls/local-ca.ts';
+import { certificateContext } from '../../transports/gateway/tls/front.ts';
+import { issueCertificate, makeAuthority, type Pem } from '../../transports/gateway/tls/local-ca.ts';
 import { type Cleanup, freePort } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 

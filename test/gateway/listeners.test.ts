@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { createServer } from 'node:tls';
-import { clientBehind, parseTrusted } from '../../transports/tcp/trusted.ts';
+import { clientBehind, parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
 import { httpOrigin, rawClient, rawOrigin } from './kit.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { answeredBy, gatewayMetrics } from '../../cmd/observability/gateway-metrics.ts';
 import type { AccessEntry } from '../../proto/gateway.ts';
-import { ResponseCache } from '../../transports/cache/response-cache.ts';
+import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 
 const entry = (more: Partial<AccessEntry>): AccessEntry => ({
   ...{ address: '192.0.2.1', method: 'GET', host: 'a.test', target: '/x', minor: 1, status: 200, bytes: 10, ms: 20 },

@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
-import { Admission } from '../../transports/tcp/admission.ts';
+import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
 import { httpOrigin, openProxy, rawClient, rawOrigin } from './kit.ts';

@@ -1,10 +1,10 @@
 /** What the incremental readers make of bytes that come in pieces: one value that a whole and a cut input must share. */
-import { ChunkError, ChunkedReader } from '../../transports/h1/chunked.ts';
-import { HeadBuffer } from '../../transports/h1/head-buffer.ts';
-import { readRequestHead } from '../../transports/h1/request-head.ts';
-import { readResponseHead } from '../../transports/h1/response-head.ts';
-import { detect } from '../../transports/tcp/detect.ts';
-import { MAX_CLIENT_HELLO, readClientHello } from '../../transports/tls/client-hello.ts';
+import { ChunkError, ChunkedReader } from '../../transports/gateway/h1/chunked.ts';
+import { HeadBuffer } from '../../transports/gateway/h1/head-buffer.ts';
+import { readRequestHead } from '../../transports/gateway/h1/request-head.ts';
+import { readResponseHead } from '../../transports/gateway/h1/response-head.ts';
+import { detect } from '../../transports/gateway/tcp/detect.ts';
+import { MAX_CLIENT_HELLO, readClientHello } from '../../transports/gateway/tls/client-hello.ts';
 
 export const MAX_HEAD = 1024;
 

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import ssh2, { type ClientChannel } from 'ssh2';
 import { z } from 'zod';
 import type { Db } from '../../storage/db.ts';
+import { fingerprintOf } from '../../transports/gateway/ssh/login.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
-import { fingerprintOf } from '../../transports/ssh/login.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 

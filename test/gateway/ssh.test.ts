@@ -8,7 +8,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import ssh2, { type ClientChannel } from 'ssh2';
-import { fingerprintOf } from '../../transports/ssh/login.ts';
+import { fingerprintOf } from '../../transports/gateway/ssh/login.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { skipWithout } from '../kit/require.ts';
 import { freePort } from '../kit/temp.ts';

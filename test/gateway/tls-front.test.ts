@@ -8,12 +8,17 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { type ConnectionOptions, connect, createServer, type TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
-import { Admission } from '../../transports/tcp/admission.ts';
-import { listenWires } from '../../transports/tcp/listen.ts';
-import { splice } from '../../transports/tcp/splice.ts';
-import { wireOf } from '../../transports/tcp/wires.ts';
-import { certificateContext, type TlsDecision, TlsFront } from '../../transports/tls/front.ts';
-import { describeCertificate, issueCertificate, makeAuthority, type Pem } from '../../transports/tls/local-ca.ts';
+import { Admission } from '../../transports/gateway/tcp/admission.ts';
+import { listenWires } from '../../transports/gateway/tcp/listen.ts';
+import { splice } from '../../transports/gateway/tcp/splice.ts';
+import { wireOf } from '../../transports/gateway/tcp/wires.ts';
+import { certificateContext, type TlsDecision, TlsFront } from '../../transports/gateway/tls/front.ts';
+import {
+  describeCertificate,
+  issueCertificate,
+  makeAuthority,
+  type Pem,
+} from '../../transports/gateway/tls/local-ca.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { tempDir } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';

@@ -8,7 +8,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { CaError, type CertificatePem } from '../../proto/certificates.ts';
 import { acmeAuthority, checkChain } from '../../transports/acme/authority.ts';
 import { retryAfter } from '../../transports/acme/problems.ts';
-import { issueCertificate, makeAuthority } from '../../transports/tls/local-ca.ts';
+import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { freePort } from '../kit/temp.ts';
 import { openChallengeDoor } from './kit/door.ts';

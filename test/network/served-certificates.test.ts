@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { CertificatePem } from '../../proto/certificates.ts';
-import { issueCertificate, makeAuthority } from '../../transports/tls/local-ca.ts';
-import { PendingChallenges, ServedCertificates } from '../../transports/tls/served-certificates.ts';
+import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
+import { PendingChallenges, ServedCertificates } from '../../transports/gateway/tls/served-certificates.ts';
 
 const pem = async () => issueCertificate(await makeAuthority('Test', Date.now()), ['a.test'], Date.now());
 

@@ -12,9 +12,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
-import { ResponseCache } from '../../transports/cache/response-cache.ts';
-import { HttpProxy } from '../../transports/h1/server.ts';
-import { Upstreams } from '../../transports/h1/upstreams.ts';
+import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
+import { HttpProxy } from '../../transports/gateway/h1/server.ts';
+import { Upstreams } from '../../transports/gateway/h1/upstreams.ts';
 import { INVALID_AGE, reasonOf } from '../gateway/http-cache-deviations.ts';
 
 const SUITE = 'http-cache-tests@0.4.5';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Turns } from '../../transports/ssh/turns.ts';
+import { Turns } from '../../transports/ssh/read-fairness.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 
 failOnLeaks();

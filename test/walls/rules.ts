@@ -52,7 +52,7 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^(node:)?dns(\/promises)?$/, folders: ['transports'] },
   { library: /^tldts$/, folders: ['actors/network'] },
   { library: /^undici$/, folders: ['transports'] },
-  { library: /^ssh2$/, folders: ['transports/ssh'] },
+  { library: /^ssh2$/, folders: ['transports/ssh', 'transports/gateway/ssh'] },
   { library: /^(@nats-io\/.*|nats)$/, folders: ['transports/bus'] },
   { library: /^libsodium$/, folders: ['transports/bus'] },
   { library: /^acme-client$/, folders: ['transports/acme'] },

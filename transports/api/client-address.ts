@@ -4,7 +4,7 @@ import { GATEWAY_FIELD } from '../../proto/gateway.ts';
 import type { HttpRequest } from '../../proto/http.ts';
 import type { Log } from '../../proto/ports.ts';
 import type { IsVouched } from '../../proto/vouch.ts';
-import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
+import { clientBehind, type IsTrusted } from '../gateway/tcp/trusted.ts';
 
 /** The address of the client of a request, in text. */
 export type ClientAddress = (request: HttpRequest) => string;

@@ -6,22 +6,22 @@ import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts';
 import type { Log } from '../../proto/ports.ts';
-import type { CacheHook } from '../h1/cache-hook.ts';
-import type { ClientTimeouts } from '../h1/client-context.ts';
-import { LoopGuard } from '../h1/loop.ts';
-import { HttpProxy } from '../h1/server.ts';
-import { type UpstreamLimits, Upstreams } from '../h1/upstreams.ts';
-import type { SshGateway } from '../ssh/gateway.ts';
-import { Admission, type ConnectionLimits } from '../tcp/admission.ts';
-import { DETECT_BYTES, detect } from '../tcp/detect.ts';
-import { readFirstOfSocket } from '../tcp/first-bytes-of-socket.ts';
-import { listenRaw, listenWires, type RawListener, type RawListenOptions } from '../tcp/listen.ts';
-import { splice } from '../tcp/splice.ts';
-import type { IsTrusted } from '../tcp/trusted.ts';
-import { Turns } from '../tcp/turns.ts';
-import type { Wire } from '../tcp/wire.ts';
-import { wireOf } from '../tcp/wires.ts';
-import { type RefusalAlert, TlsFront } from '../tls/front.ts';
+import type { CacheHook } from './h1/cache-hook.ts';
+import type { ClientTimeouts } from './h1/client-context.ts';
+import { LoopGuard } from './h1/loop.ts';
+import { HttpProxy } from './h1/server.ts';
+import { type UpstreamLimits, Upstreams } from './h1/upstreams.ts';
+import type { SshGateway } from './ssh/gateway.ts';
+import { Admission, type ConnectionLimits } from './tcp/admission.ts';
+import { DETECT_BYTES, detect } from './tcp/detect.ts';
+import { readFirstOfSocket } from './tcp/first-bytes-of-socket.ts';
+import { listenRaw, listenWires, type RawListener, type RawListenOptions } from './tcp/listen.ts';
+import { splice } from './tcp/splice.ts';
+import type { IsTrusted } from './tcp/trusted.ts';
+import { Turns } from './tcp/turns.ts';
+import type { Wire } from './tcp/wire.ts';
+import { wireOf } from './tcp/wires.ts';
+import { type RefusalAlert, TlsFront } from './tls/front.ts';
 
 /** What becomes of a TLS connection by its server name. */
 export type NameDecision =

@@ -3,7 +3,7 @@ import { type Socket, Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/http.ts';
-import { readAuthority } from '../h1/request-head.ts';
+import { readAuthority } from '../gateway/h1/request-head.ts';
 import { NodeSockets } from '../ws/node-sockets.ts';
 import { isPromise } from './is-promise.ts';
 import * as limits from './limits.ts';

@@ -1,5 +1,5 @@
 import { BodyError, type HttpRequest } from '../../proto/http.ts';
-import type { RequestHead } from '../h1/request-head.ts';
+import type { RequestHead } from '../gateway/h1/request-head.ts';
 import { type BodySource, HeldBody } from './held-body.ts';
 
 const nothing = new Uint8Array(0);

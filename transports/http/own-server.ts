@@ -1,15 +1,18 @@
-/** Troupe's own server: the gateway's strict reader of HTTP/1.1 (transports/h1) with WebSockets on it, on handles where Node is known. */
+/**
+ * Troupe's own server: the gateway's strict reader of HTTP/1.1 (transports/gateway/h1) with WebSockets on it, on
+ * handles where Node is known.
+ */
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/http.ts';
-import { Deadlines } from '../h1/deadlines.ts';
-import { HandleWire } from '../tcp/handle-wire.ts';
-import { takeHandles } from '../tcp/handles.ts';
-import type { Wire } from '../tcp/wire.ts';
-import { usesHandles, wireOf } from '../tcp/wires.ts';
+import { Deadlines } from '../gateway/h1/deadlines.ts';
+import { HandleWire } from '../gateway/tcp/handle-wire.ts';
+import { takeHandles } from '../gateway/tcp/handles.ts';
+import { plainAddress } from '../gateway/tcp/ip-address.ts';
+import type { Wire } from '../gateway/tcp/wire.ts';
+import { usesHandles, wireOf } from '../gateway/tcp/wires.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
 import { type SocketHouse, WireSocket } from '../ws/wire-socket.ts';
-import { plainAddress } from './address.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, PING_MS } from './limits.ts';
 import { ListenError } from './listen-error.ts';
 import { OwnConnection } from './own-connection.ts';

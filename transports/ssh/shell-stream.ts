@@ -8,7 +8,7 @@
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
 import { EngineError, type Shell, type ShellEnd } from '../../proto/ports.ts';
-import { Turns } from './turns.ts';
+import { Turns } from './read-fairness.ts';
 
 /** Past this many unread bytes the server has ignored the window it was given. */
 const MAX_UNREAD_BYTES = 6 * 1024 * 1024;

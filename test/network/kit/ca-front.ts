@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Agent, createServer, request } from 'node:https';
-import { issueCertificate, makeAuthority } from '../../../transports/tls/local-ca.ts';
+import { issueCertificate, makeAuthority } from '../../../transports/gateway/tls/local-ca.ts';
 import type { Cleanup } from '../../kit/temp.ts';
 import type { Pebble } from './pebble.ts';
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { Agent, get } from 'node:https';
 import { join } from 'node:path';
-import { issueCertificate, makeAuthority } from '../../../transports/tls/local-ca.ts';
+import { issueCertificate, makeAuthority } from '../../../transports/gateway/tls/local-ca.ts';
 import { guard } from '../../kit/guard.ts';
 import { findProgram, skipWithout } from '../../kit/require.ts';
 import { type Cleanup, freePort, tempDir } from '../../kit/temp.ts';

@@ -6,10 +6,13 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import ssh2, { type Client, type Connection, type ParsedKey } from 'ssh2';
-import { EngineError, type Log } from '../../proto/ports.ts';
-import type { SshDoor, SshQuestion } from '../../proto/ssh-gateway.ts';
+import { EngineError, type Log } from '../../../proto/ports.ts';
+import type { SshDoor, SshQuestion } from '../../../proto/ssh-gateway.ts';
+import { type ContainerLoginOptions, logInto } from '../../ssh/container-login.ts';
+import { hangUp } from '../../ssh/shell-stream.ts';
+import { signingKey } from '../../ssh/signing-key.ts';
+import { writeTogether } from '../../ssh/write-together.ts';
 import { OFFERED, RSA_SIGNATURES, TOWARDS_CONTAINERS } from './algorithms.ts';
-import { type ContainerLoginOptions, logInto } from './container-login.ts';
 import { Doorkeeper, type DoorLimits, type Visitor } from './doorkeeper.ts';
 import { serveForwards } from './forwards.ts';
 import { Identification } from './identification.ts';
@@ -25,11 +28,8 @@ import {
 } from './internals.ts';
 import { serveLogin } from './login.ts';
 import { serveSession } from './session.ts';
-import { hangUp } from './shell-stream.ts';
 import { Side } from './side.ts';
-import { signingKey } from './signing-key.ts';
 import { Sweeper, type SweeperLimits } from './sweeper.ts';
-import { writeTogether } from './write-together.ts';
 
 /** Bounds, each with a default. */
 export interface SshGatewayLimits extends DoorLimits, SweeperLimits {

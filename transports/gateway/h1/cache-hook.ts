@@ -1,5 +1,8 @@
-/** What an exchange asks of a response cache, and how it shows it what passes. The cache itself is in transports/cache. */
-import type { UpstreamAddress } from '../../proto/gateway.ts';
+/**
+ * What an exchange asks of a response cache, and how it shows it what passes. The cache itself is in
+ * transports/gateway/cache.
+ */
+import type { UpstreamAddress } from '../../../proto/gateway.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 

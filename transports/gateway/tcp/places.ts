@@ -3,7 +3,7 @@
  * as well (proto/client-network.ts). When no place is free, a client that has fewer than others gets one of theirs: the oldest of whoever has
  * most. So strangers who take all they can get leave to each newcomer as much as to themselves. A part is kept for each family of addresses.
  */
-import { type ClientNetwork, clientNetworkOf } from '../../proto/client-network.ts';
+import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
 
 /** How many places there are. */
 export interface PlaceLimits {

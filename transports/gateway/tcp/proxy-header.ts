@@ -1,6 +1,6 @@
 /** The header of the PROXY protocol, versions 1 and 2 (haproxy's proxy-protocol.txt): what a proxy says of a connection before its first byte. */
 import { isIP } from 'node:net';
-import { addressText } from '../http/address.ts';
+import { addressText } from './ip-address.ts';
 
 /** A header: how many bytes it has, and the client's address; undefined when the proxy speaks for itself (LOCAL, UNKNOWN). */
 export interface ProxyHeader {

@@ -1,8 +1,8 @@
 /** Proves who a client is (RFC 4252): a public key that may enter the container which the user name names. Nothing else is taken. */
 import { createHash } from 'node:crypto';
 import ssh2, { type AuthContext, type Connection, type PublicKeyAuthContext } from 'ssh2';
-import { ID_PATTERN } from '../../proto/ids.ts';
-import type { SshAnswer, SshFound, SshQuestion } from '../../proto/ssh-gateway.ts';
+import { ID_PATTERN } from '../../../proto/ids.ts';
+import type { SshAnswer, SshFound, SshQuestion } from '../../../proto/ssh-gateway.ts';
 import { banner } from './internals.ts';
 
 /** What logging in needs of its connection. */

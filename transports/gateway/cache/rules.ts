@@ -82,7 +82,7 @@ const SEEN = new Set([
   ...['sec-ch-ua', 'sec-ch-ua-mobile', 'sec-ch-ua-platform'],
 ]);
 
-/** A client's word in these is dropped before the origin sees it (transports/h1/write-heads.ts). */
+/** A client's word in these is dropped before the origin sees it (transports/gateway/h1/write-heads.ts). */
 const DROPPED = /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip)$/;
 
 /** What a page that reflects these fields could be made to say. */

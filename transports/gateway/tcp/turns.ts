@@ -4,7 +4,7 @@
  * it waits in a lane, networks take turns, and so many begin a second as leave the loop time for everybody else.
  */
 import { performance } from 'node:perf_hooks';
-import { type ClientNetwork, clientNetworkOf } from '../../proto/client-network.ts';
+import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
 import type { IsTrusted } from './trusted.ts';
 
 /** How many begin. */
