@@ -6,7 +6,7 @@ import { isCommonPassword } from '../../proto/common-passwords.ts';
 import { addressOf, targetSchema } from '../../proto/routes.ts';
 import { inWords } from '../../proto/words.ts';
 import { parseSealKey } from '../../storage/seal.ts';
-import { MAX_RESOLVERS, txtResolvers } from '../../transports/dns/resolvers.ts';
+import { MAX_RESOLVERS, txtResolvers } from '../../transports/clients/dns/resolvers.ts';
 import { parseEgress } from '../../transports/engines/common/egress.ts';
 import { parsePool } from '../../transports/engines/common/subnets.ts';
 import { dockerProblem } from '../../transports/engines/docker/api/address.ts';

@@ -9,8 +9,8 @@ import type { Bus, Clock, Log } from '../../proto/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import { allMappings } from '../../storage/network/overview.ts';
 import type { SystemRef } from '../../supervision/index.ts';
-import { hostMetrics } from '../../transports/host/metrics.ts';
-import { ownProcess } from '../../transports/host/own-process.ts';
+import { hostMetrics } from '../../transports/clients/host/metrics.ts';
+import { ownProcess } from '../../transports/clients/host/own-process.ts';
 import { type GraphParts, graphOfProcess } from '../observability/monitor-graph.ts';
 import { monitorMetrics } from '../observability/monitor-metrics.ts';
 

@@ -1,6 +1,6 @@
 /** What compute is given of the image registry. */
 import { registryRights } from '../../actors/auth/registry-rights.ts';
-import { registryCatalog } from '../../transports/registry/catalog.ts';
+import { registryCatalog } from '../../transports/clients/registry/catalog.ts';
 
 /** Rights to pull with, and the list of what there is; nothing without a registry. */
 export function partsOfRegistry(deps: Parameters<typeof registryRights>[0], host: string | undefined) {

@@ -40,7 +40,7 @@ async function openTarget(
   source: string,
 ): Promise<ShippedLog> {
   if (logService === undefined) return { log: openLog(level), metrics: () => {}, close: async () => {} };
-  const { logShipper } = await import('../../transports/otlp/logs.ts');
+  const { logShipper } = await import('../../transports/clients/otlp/logs.ts');
   const shipper = logShipper({ address: logService, source: logSource ?? source });
   const here = standardError();
   const log = openLog(level, {

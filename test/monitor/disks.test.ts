@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { diskPathsOf } from '../../cmd/config/disk-paths.ts';
 import type { NodeSample } from '../../proto/metrics-source.ts';
-import { hostMetrics } from '../../transports/host/metrics.ts';
+import { hostMetrics } from '../../transports/clients/host/metrics.ts';
 import { skipUnless } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';
 import { mountSkip, mountSmall } from './small-disk.ts';

@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { test } from 'node:test';
-import { processorLoad } from '../../transports/host/load.ts';
-import { hostMetrics } from '../../transports/host/metrics.ts';
+import { processorLoad } from '../../transports/clients/host/load.ts';
+import { hostMetrics } from '../../transports/clients/host/metrics.ts';
 import { skipUnless } from '../kit/require.ts';
 import { until } from '../kit/until.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openLog } from '../../cmd/observability/log.ts';
-import { logShipper } from '../../transports/otlp/logs.ts';
+import { logShipper } from '../../transports/clients/otlp/logs.ts';
 import { freePort } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { receiver } from './otlp-receiver.ts';

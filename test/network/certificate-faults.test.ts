@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { PAUSE_BEFORE_HASTE_MS } from '../../actors/network/certificate-rules.ts';
 import { hastenOrder } from '../../storage/network/certificates.ts';
 import { parseSealKey } from '../../storage/seal.ts';
-import { findAddresses } from '../../transports/dns/addresses.ts';
+import { findAddresses } from '../../transports/clients/dns/addresses.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { skipWithout } from '../kit/require.ts';
 import { until } from '../kit/until.ts';
