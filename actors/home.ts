@@ -1,5 +1,5 @@
 /** The cluster, as services see it: where their entities live, and by what right those write. */
-import type { ShardLease } from '../proto/placement.ts';
+import type { ShardLease } from '../proto/ports/placement.ts';
 import type { Cluster } from '../supervision/placement/index.ts';
 
 /**

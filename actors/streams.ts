@@ -2,7 +2,7 @@
  * What connections are told, and the frame they share: the actor of a connection hears control messages (open, close, the
  * token's end), while bytes go past it, straight between the socket and what it shows.
  */
-import type { Socket, SocketFrame, SocketHandlers } from '../proto/http.ts';
+import type { Socket, SocketFrame, SocketHandlers } from '../proto/ports/http.ts';
 import {
   ActorError,
   type AnyRef,

@@ -1,9 +1,9 @@
 /** Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints (interface section 7). */
-import { authEndpoints } from './auth.ts';
-import { computeEndpoints } from './compute.ts';
-import { monitorEndpoints } from './monitor.ts';
-import { networkEndpoints } from './network.ts';
-import { notifyEndpoints } from './notify.ts';
+import { authEndpoints } from './auth/endpoints.ts';
+import { computeEndpoints } from './compute/endpoints.ts';
+import { monitorEndpoints } from './monitor/endpoints.ts';
+import { networkEndpoints } from './network/endpoints.ts';
+import { notifyEndpoints } from './notify/endpoints.ts';
 import { listActors } from './operations.ts';
 
 /** Their names, as in their hosts. */

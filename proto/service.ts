@@ -1,6 +1,6 @@
 /** What a service shows to the transports: its endpoints, and one way to call each of them. */
 import type { AnyEndpoint, Call, ServiceName } from './endpoint.ts';
-import type { ByteSource, SocketHandlers } from './http.ts';
+import type { ByteSource, SocketHandlers } from './ports/http.ts';
 
 /** How a service is. `problems` are sentences for operators; empty when all is well. */
 export interface Health {

@@ -1,6 +1,6 @@
 /** The database's clock, by which all processes of a platform go where they have to agree: those of their machines may differ. */
 import { z } from 'zod';
-import type { Clock } from '../proto/ports.ts';
+import type { Clock } from '../proto/ports/ports.ts';
 import type { Queries } from './queries.ts';
 
 /** How often it is asked, ms: a machine that was suspended for a while has lost count by then. */

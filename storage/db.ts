@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { z } from 'zod';
-import type { Ending, Log } from '../proto/ports.ts';
+import type { Ending, Log } from '../proto/ports/ports.ts';
 import { ConnectionQueries } from './connection.ts';
 import { isStalePlan, StorageError, toStorageError } from './errors.ts';
 import { Listener } from './listener.ts';

@@ -1,4 +1,4 @@
-import type { ShardLease } from '../proto/placement.ts';
+import type { ShardLease } from '../proto/ports/placement.ts';
 import type { Db } from './db.ts';
 import { fence } from './placement/fence.ts';
 import type { Tx } from './queries.ts';

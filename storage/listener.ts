@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { Ending, Log } from '../proto/ports.ts';
+import type { Ending, Log } from '../proto/ports/ports.ts';
 import { StorageError } from './errors.ts';
 
 const channelName = /^[a-z_][a-z0-9_]{0,62}$/;

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import type { Log } from '../proto/ports.ts';
+import type { Log } from '../proto/ports/ports.ts';
 import type { Db } from './db.ts';
 import { StorageError } from './errors.ts';
 import type { Tx } from './queries.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { OutboxEntry, OutboxStore } from '../proto/bus-store.ts';
+import type { OutboxEntry, OutboxStore } from '../proto/ports/bus-store.ts';
 import { asBus } from './bus/errors.ts';
 import type { Db } from './db.ts';
 import type { Queries } from './queries.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../proto/ports.ts';
+import type { Log } from '../proto/ports/ports.ts';
 import { Cell } from './cell.ts';
 import { ChildrenView } from './children-view.ts';
 import * as decisions from './decisions.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../proto/ports.ts';
+import type { Log } from '../proto/ports/ports.ts';
 import { Cell } from './cell.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { KindStats, SystemCore } from './kind-stats.ts';

@@ -1,5 +1,5 @@
 /** What a token may be, decided without looking anywhere. */
-import { LIFETIMES } from '../../proto/api-tokens.ts';
+import { LIFETIMES } from '../../proto/auth/api-tokens.ts';
 import { type Scopes, scopesProblem } from '../../proto/scopes.ts';
 import { invalidField } from '../../proto/words.ts';
 

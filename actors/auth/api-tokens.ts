@@ -6,7 +6,7 @@ import {
   listServiceAccountTokens,
   listTokens,
   MAX_TOKENS,
-} from '../../proto/api-tokens.ts';
+} from '../../proto/auth/api-tokens.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
 import type { Scopes } from '../../proto/scopes.ts';

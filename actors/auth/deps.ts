@@ -1,7 +1,8 @@
 /** What the authentication service is given by the composition root. */
-import type { Bus, Clock, Log } from '../../proto/ports.ts';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
-import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
+
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
+import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
+import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Home } from '../home.ts';
 import type { RegistrySigner } from './registry-key.ts';

@@ -1,8 +1,9 @@
 /** Whether somebody with a session is still its user: before what a stolen token must not do. */
+
+import { RECENT_LOGIN_SECONDS } from '../../proto/auth/security-keys.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { Clock } from '../../proto/ports.ts';
-import { RECENT_LOGIN_SECONDS } from '../../proto/security-keys.ts';
+import type { Clock } from '../../proto/ports/ports.ts';
 import { callerOf } from '../door.ts';
 import type { ProvePassword } from './prove-password.ts';
 

@@ -1,14 +1,14 @@
-/** Issues tokens (interface section 5.1; claims in proto/tokens.ts). */
+/** Issues tokens (interface section 5.1; claims in proto/auth/tokens.ts). */
 import { createHmac, randomUUID } from 'node:crypto';
-import type { Clock } from '../../proto/ports.ts';
-import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
+import { type SharedSecret, tokenKeyring } from '../../proto/auth/shared-secret.ts';
 import {
   API_TOKEN_PREFIX,
   type ApiTokenClaims,
   CHALLENGE_SECONDS,
   type ChallengeClaims,
   type SessionClaims,
-} from '../../proto/tokens.ts';
+} from '../../proto/auth/tokens.ts';
+import type { Clock } from '../../proto/ports/ports.ts';
 
 /** A new token with what the login record needs of it. */
 export interface IssuedToken {

@@ -5,8 +5,9 @@
  *
  * Each arrow can be walked once: whoever fails begins again with the password.
  */
+
+import { beginKeyLogin, finishKeyLogin } from '../../proto/auth/security-keys.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { beginKeyLogin, finishKeyLogin } from '../../proto/security-keys.ts';
 import { audit } from '../../storage/audit.ts';
 import { advanceCounter, listSecurityKeys, securityKey } from '../../storage/auth/security-keys.ts';
 import { spendToken } from '../../storage/auth/spent-tokens.ts';

@@ -1,5 +1,5 @@
 /** What every login ends with, whatever proved who it is: a session token, its record, and an entry in the audit trail. */
-import type { Identity } from '../../proto/auth.ts';
+import type { Identity } from '../../proto/auth/endpoints.ts';
 import { networkOf } from '../../proto/client-network.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { recordLogin } from '../../storage/auth/sessions.ts';

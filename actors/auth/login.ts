@@ -1,6 +1,6 @@
 /** The login desk: stateless, since everything it must remember (attempts, sessions) is counted in SQL for all nodes. */
-import { checkToken } from '../../proto/api-tokens.ts';
-import { login, logout } from '../../proto/auth.ts';
+import { checkToken } from '../../proto/auth/api-tokens.ts';
+import { login, logout } from '../../proto/auth/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { livingApiToken } from '../../storage/auth/api-tokens.ts';
 import { handlers, on } from '../door.ts';

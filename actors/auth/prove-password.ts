@@ -1,5 +1,5 @@
 /** Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is given. */
-import { usernameSchema } from '../../proto/auth.ts';
+import { usernameSchema } from '../../proto/auth/endpoints.ts';
 import { type ClientNetwork, clientNetworkOf } from '../../proto/client-network.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { userAtNetwork } from '../../storage/auth/login-networks.ts';

@@ -5,12 +5,12 @@
 import { randomUUID } from 'node:crypto';
 import { SignJWT } from 'jose';
 import { z } from 'zod';
+import { type SharedSecret, tokenKeyring } from '../../proto/auth/shared-secret.ts';
+import { MAX_TOKEN_LENGTH } from '../../proto/auth/tokens.ts';
+import { verifiedClaims } from '../../proto/auth/verify-token.ts';
 import { idSchema } from '../../proto/ids.ts';
-import type { Clock, RegistryAuth } from '../../proto/ports.ts';
+import type { Clock, RegistryAuth } from '../../proto/ports/ports.ts';
 import { isRepository, parseImage } from '../../proto/repositories.ts';
-import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
-import { MAX_TOKEN_LENGTH } from '../../proto/tokens.ts';
-import { verifiedClaims } from '../../proto/verify-token.ts';
 import { userById } from '../../storage/auth/users.ts';
 import type { Queries } from '../../storage/db.ts';
 

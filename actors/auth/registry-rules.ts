@@ -9,7 +9,7 @@
  *   | API token     | yes         | as its scopes say    | pull                          |
  *   | pull pass     | of the one repository it names: pull                              |
  */
-import { REPOSITORY_ACTIONS, type RepositoryAccess, type RepositoryAction } from '../../proto/registry.ts';
+import { REPOSITORY_ACTIONS, type RepositoryAccess, type RepositoryAction } from '../../proto/auth/registry.ts';
 import { isRepository } from '../../proto/repositories.ts';
 import { grants, type Scopes } from '../../proto/scopes.ts';
 

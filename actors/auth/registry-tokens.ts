@@ -1,10 +1,10 @@
 /** Issues registry tokens (interface sections 4.1 and 5.1; the token specification of CNCF Distribution). */
 import { type KeyObject, randomUUID } from 'node:crypto';
 import { type JWTHeaderParameters, SignJWT } from 'jose';
-import type { Clock } from '../../proto/ports.ts';
-import type { CatalogAccess, RepositoryAccess } from '../../proto/registry.ts';
-import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
-import { REGISTRY_TOKEN_SECONDS, type RegistryClaims } from '../../proto/tokens.ts';
+import type { CatalogAccess, RepositoryAccess } from '../../proto/auth/registry.ts';
+import { type SharedSecret, tokenKeyring } from '../../proto/auth/shared-secret.ts';
+import { REGISTRY_TOKEN_SECONDS, type RegistryClaims } from '../../proto/auth/tokens.ts';
+import type { Clock } from '../../proto/ports/ports.ts';
 import type { RegistrySigner } from './registry-key.ts';
 
 /** Who issues, unless REGISTRY_ISSUER says otherwise. */

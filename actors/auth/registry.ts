@@ -1,8 +1,9 @@
 /** The registry's token endpoint: who asks, what they may do, and the token that says so (interface section 4.1). */
+
+import { registryToken } from '../../proto/auth/registry.ts';
+import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../proto/auth/tokens.ts';
 import type { CallOf, ReplyOf } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { registryToken } from '../../proto/registry.ts';
-import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../proto/tokens.ts';
 import { publicAmong } from '../../storage/auth/repositories.ts';
 import { userById } from '../../storage/auth/users.ts';
 import { type Handler, on } from '../door.ts';

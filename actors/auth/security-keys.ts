@@ -1,5 +1,5 @@
 /** The security keys of a user: what the user's actor answers about them. Having one turns the second factor on. */
-import { ERRORS, Refusal } from '../../proto/errors.ts';
+
 import {
   beginAddKey,
   deleteKey,
@@ -7,7 +7,8 @@ import {
   listKeys,
   MAX_SECURITY_KEYS,
   renameKey,
-} from '../../proto/security-keys.ts';
+} from '../../proto/auth/security-keys.ts';
+import { ERRORS, Refusal } from '../../proto/errors.ts';
 import { audit } from '../../storage/audit.ts';
 import {
   countSecurityKeys,

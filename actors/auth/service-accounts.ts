@@ -7,10 +7,10 @@ import {
   MAX_SERVICE_ACCOUNTS,
   type ServiceAccountView,
   setServiceAccountScopes,
-} from '../../proto/api-tokens.ts';
+} from '../../proto/auth/api-tokens.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
-import { notificationEvent } from '../../proto/notification.ts';
+import { notificationEvent } from '../../proto/notify/notification.ts';
 import { audit } from '../../storage/audit.ts';
 import {
   deleteServiceAccount as deleteRow,

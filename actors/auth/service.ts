@@ -1,5 +1,5 @@
 /** The authentication service: its endpoints, who answers them, and its supervision tree. */
-import { authEndpoints } from '../../proto/auth.ts';
+import { authEndpoints } from '../../proto/auth/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
 import {

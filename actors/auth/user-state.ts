@@ -6,7 +6,7 @@
  *      +------------------------ remove ------^
  */
 import { randomUUID } from 'node:crypto';
-import { userChanged } from '../../proto/auth.ts';
+import { userChanged } from '../../proto/auth/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { audit } from '../../storage/audit.ts';
 import { type UserRow, userByName } from '../../storage/auth/users.ts';

@@ -5,10 +5,10 @@
  *   asleep -- first message --> awake (row read) -- idle --> asleep
  *                                 | changed: row read again; gone: asleep, and asking finds nobody
  */
-import { authEndpoints, changePassword, listSessions, session, updateProfile } from '../../proto/auth.ts';
+import { authEndpoints, changePassword, listSessions, session, updateProfile } from '../../proto/auth/endpoints.ts';
 import { networkOf } from '../../proto/client-network.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { ShardLease } from '../../proto/placement.ts';
+import type { ShardLease } from '../../proto/ports/placement.ts';
 import { audit } from '../../storage/audit.ts';
 import { forgetNetworks } from '../../storage/auth/login-networks.ts';
 import { endSessions, listSessions as sessionsOf } from '../../storage/auth/sessions.ts';

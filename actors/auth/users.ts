@@ -1,6 +1,6 @@
 /** What operators do with users from the command line. Each change tells the running platform through the outbox. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { passwordSchema, userChanged, usernameSchema } from '../../proto/auth.ts';
+import { passwordSchema, userChanged, usernameSchema } from '../../proto/auth/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
 import { audit } from '../../storage/audit.ts';

@@ -5,11 +5,11 @@
 import { randomBytes } from 'node:crypto';
 import { SignJWT } from 'jose';
 import { z } from 'zod';
+import { type SharedSecret, tokenKeyring } from '../../proto/auth/shared-secret.ts';
+import { CHALLENGE_SECONDS } from '../../proto/auth/tokens.ts';
+import { verifiedClaims } from '../../proto/auth/verify-token.ts';
 import { idSchema } from '../../proto/ids.ts';
-import type { Clock } from '../../proto/ports.ts';
-import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
-import { CHALLENGE_SECONDS } from '../../proto/tokens.ts';
-import { verifiedClaims } from '../../proto/verify-token.ts';
+import type { Clock } from '../../proto/ports/ports.ts';
 
 /** Which ceremony a state belongs to. */
 export type Purpose = 'add' | 'login';

@@ -1,7 +1,14 @@
 /** What can be changed about a container after its creation: SSH access, mounts, pull policy. */
-import { getMounts, getSsh, MAX_MOUNT_CHANGES, setMounts, setPullPolicy, setSsh } from '../../proto/compute.ts';
+import {
+  getMounts,
+  getSsh,
+  MAX_MOUNT_CHANGES,
+  setMounts,
+  setPullPolicy,
+  setSsh,
+} from '../../proto/compute/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { ShardLease } from '../../proto/placement.ts';
+import type { ShardLease } from '../../proto/ports/placement.ts';
 import { audit } from '../../storage/audit.ts';
 import {
   type ContainerRow,

@@ -1,7 +1,7 @@
 /** What the container's actor is told and what it keeps. */
 import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { ShardLease } from '../../proto/placement.ts';
+import type { ShardLease } from '../../proto/ports/placement.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../supervision/index.ts';
 import { callerOf } from '../door.ts';

@@ -10,7 +10,14 @@
  *      any -- delete --> (hidden) -- engine has nothing left --> row forgotten, asleep
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { deleteContainer, getContainer, logs, startContainer, stopContainer, terminal } from '../../proto/compute.ts';
+import {
+  deleteContainer,
+  getContainer,
+  logs,
+  startContainer,
+  stopContainer,
+  terminal,
+} from '../../proto/compute/endpoints.ts';
 import type { Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { audit } from '../../storage/audit.ts';

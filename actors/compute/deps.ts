@@ -1,6 +1,7 @@
 /** What the compute service is given by the composition root. */
-import type { Clock, Engine, ImageCatalog, Log, RegistryAuth, Shells } from '../../proto/ports.ts';
-import type { TokenWatch } from '../../proto/tokens.ts';
+
+import type { TokenWatch } from '../../proto/auth/tokens.ts';
+import type { Clock, Engine, ImageCatalog, Log, RegistryAuth, Shells } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Home } from '../home.ts';
 

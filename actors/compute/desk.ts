@@ -1,5 +1,5 @@
 /** The desk of the compute service: calls that are no entity's, answered where they were asked, however long the answer is. */
-import { listAllContainers } from '../../proto/compute.ts';
+import { listAllContainers } from '../../proto/compute/endpoints.ts';
 import { allContainers } from '../../storage/compute/containers.ts';
 import { type AnyRef, type Ref, spawnStateless } from '../../supervision/index.ts';
 import { answer, type CallMessage, type Handler, handlers, on } from '../door.ts';

@@ -3,7 +3,7 @@
  * it. One node does it at a time, and the rows say what is still to do, so another goes on where it ends.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { deleteContainer, stopContainer } from '../../proto/compute.ts';
+import { deleteContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';

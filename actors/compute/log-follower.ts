@@ -1,5 +1,5 @@
 /** One stream of the engine's that the readers of a container's log share. It is read when somebody who is at its end wants more. */
-import type { Engine } from '../../proto/ports.ts';
+import type { Engine } from '../../proto/ports/ports.ts';
 import { LogRing } from './log-ring.ts';
 
 /** How many lines it begins with: readers are to find their place among them. */

@@ -5,7 +5,7 @@
  *
  *   own --found in the shared one--> shared --fell behind, or it broke--> own
  */
-import type { Engine } from '../../proto/ports.ts';
+import type { Engine } from '../../proto/ports/ports.ts';
 import { LogCursor } from './log-cursor.ts';
 import { LogFollower } from './log-follower.ts';
 

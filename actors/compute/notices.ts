@@ -1,5 +1,5 @@
 /** What users are told of their containers: the notifications of interface section 6.1, category `compute`. */
-import { notificationEvent } from '../../proto/notification.ts';
+import { notificationEvent } from '../../proto/notify/notification.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 
 type Named = Pick<ContainerRow, 'id' | 'userId' | 'name'>;

@@ -1,7 +1,7 @@
 /** Users and containers of the compute service, wherever they are awake: what they are told from other nodes. */
 import { z } from 'zod';
-import { computeEndpoints, listAllContainers } from '../../proto/compute.ts';
-import { statusSchema } from '../../proto/compute-parts.ts';
+import { computeEndpoints, listAllContainers } from '../../proto/compute/endpoints.ts';
+import { statusSchema } from '../../proto/compute/fields.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { Ref } from '../../supervision/index.ts';

@@ -1,5 +1,12 @@
 /** The compute service: its endpoints, who answers them, and its supervision tree. */
-import { computeEndpoints, computeSocket, containerSchema, getContainer, logs, terminal } from '../../proto/compute.ts';
+import {
+  computeEndpoints,
+  computeSocket,
+  containerSchema,
+  getContainer,
+  logs,
+  terminal,
+} from '../../proto/compute/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
 import { type AnyRef, type Entities, entities, query, type Ref, type SystemRef } from '../../supervision/index.ts';

@@ -1,5 +1,5 @@
 /** How a terminal gets its shell: through SSH, and where an image has none, through the engine. */
-import { type Engine, EngineError, type Log, type Shells } from '../../proto/ports.ts';
+import { type Engine, EngineError, type Log, type Shells } from '../../proto/ports/ports.ts';
 
 /**
  * Shells through `ssh`; when no SSH server answers, or it does not let the platform in, through the engine itself. Rejects with what SSH

@@ -1,6 +1,6 @@
 /** A connection to a terminal: frames of the WebSocket to the shell of its session, which may outlive it. */
 import { z } from 'zod';
-import { resizeSchema } from '../../proto/compute.ts';
+import { resizeSchema } from '../../proto/compute/endpoints.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { dispatch } from '../../supervision/index.ts';
 import type { Connection } from '../streams.ts';

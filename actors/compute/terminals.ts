@@ -1,6 +1,6 @@
 /** The shells of all users: who may come back to which, and how many there are. */
 import { createHash } from 'node:crypto';
-import { MAX_TERMINAL_SESSIONS, terminal } from '../../proto/compute.ts';
+import { MAX_TERMINAL_SESSIONS, terminal } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { AnyRef, Ref } from '../../supervision/index.ts';

@@ -16,12 +16,12 @@ import {
   MAX_CONTAINERS,
   MAX_SOCKETS,
   MAX_SSH_KEYS,
-} from '../../proto/compute.ts';
+} from '../../proto/compute/endpoints.ts';
+import { parsePublicKey } from '../../proto/compute/ssh-key.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
-import type { ShardLease } from '../../proto/placement.ts';
+import type { ShardLease } from '../../proto/ports/placement.ts';
 import { parseImage } from '../../proto/repositories.ts';
-import { parsePublicKey } from '../../proto/ssh-key.ts';
 import { invalidField } from '../../proto/words.ts';
 import { audit } from '../../storage/audit.ts';
 import { containersOfUser, insertContainer } from '../../storage/compute/containers.ts';

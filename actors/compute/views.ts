@@ -1,6 +1,6 @@
 /** What users see of rows. */
-import type { AdminContainerView, ContainerCreatedView, ContainerView } from '../../proto/compute.ts';
-import { sshCommand } from '../../proto/ssh-gateway.ts';
+import type { AdminContainerView, ContainerCreatedView, ContainerView } from '../../proto/compute/endpoints.ts';
+import { sshCommand } from '../../proto/gateway/ssh.ts';
 import type { ContainerRow, OwnedContainerRow } from '../../storage/compute/containers.ts';
 import type { SshKeyRow } from '../../storage/compute/ssh-keys.ts';
 import type { ComputeDeps } from './deps.ts';

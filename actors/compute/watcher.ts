@@ -4,7 +4,7 @@
  * it holds, and looks at all of these when it takes some.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ContainerState, Ending } from '../../proto/ports.ts';
+import type { ContainerState, Ending } from '../../proto/ports/ports.ts';
 import { containerOutlines, deletedAmong, purgeDeleted } from '../../storage/compute/containers.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn } from '../../supervision/index.ts';
 import { driftOf, nextStep } from './container-rules.ts';

@@ -1,8 +1,9 @@
 /** What the gateway is given by the composition root. */
-import type { MappedHost } from '../../proto/certificates.ts';
-import type { ComputeNewsSource } from '../../proto/compute-news.ts';
-import type { Ending, Log } from '../../proto/ports.ts';
-import type { NewRoute, StaticRoute } from '../../proto/routes.ts';
+
+import type { ComputeNewsSource } from '../../proto/compute/events.ts';
+import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
+import type { MappedHost } from '../../proto/ports/acme.ts';
+import type { Ending, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 
 /** Where a container is reached, and what of it is open to the outside. */

@@ -1,8 +1,8 @@
 /** The page at `https://<domain>/`: what this is and where to go on. It says nothing that a stranger may not know. */
 
 import { createHash } from 'node:crypto';
-import type { ProxyReply } from '../../proto/gateway.ts';
-import { sshCommand, sshHost } from '../../proto/ssh-gateway.ts';
+import { sshCommand, sshHost } from '../../proto/gateway/ssh.ts';
+import type { ProxyReply } from '../../proto/gateway/traffic.ts';
 
 /** What the page speaks of. */
 export interface Landing {

@@ -4,10 +4,10 @@
  */
 
 import { hostname } from 'node:os';
-import type { MappedHost } from '../../proto/certificates.ts';
-import type { ComputeNews } from '../../proto/compute-news.ts';
-import type { Ending } from '../../proto/ports.ts';
-import { addressOf, type NewRoute, RouteTable, type StaticRoute } from '../../proto/routes.ts';
+import type { ComputeNews } from '../../proto/compute/events.ts';
+import { addressOf, type NewRoute, RouteTable, type StaticRoute } from '../../proto/gateway/routes.ts';
+import type { MappedHost } from '../../proto/ports/acme.ts';
+import type { Ending } from '../../proto/ports/ports.ts';
 import {
   listRoutes,
   liveNodeRoutes,

@@ -3,10 +3,16 @@
  * connection notices (interface section 4.5).
  */
 import { LRUCache } from 'lru-cache';
-import type { MappedHost } from '../../proto/certificates.ts';
-import type { ProxyDecision, ProxyReply, ProxyRequest, UpstreamAddress } from '../../proto/gateway.ts';
+import {
+  pathOf,
+  type RouteMatch,
+  type RouteTable,
+  type StaticRoute,
+  strippedTarget,
+} from '../../proto/gateway/routes.ts';
+import type { ProxyDecision, ProxyReply, ProxyRequest, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
-import { pathOf, type RouteMatch, type RouteTable, type StaticRoute, strippedTarget } from '../../proto/routes.ts';
+import type { MappedHost } from '../../proto/ports/acme.ts';
 import { isServicePath, SERVICE_NAMES, serviceHost } from '../../proto/service-paths.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { landingPage } from './landing.ts';

@@ -1,6 +1,7 @@
 /** The gateway's control: the picture that its listeners decide by, and an actor for each connection that lives on its own. */
-import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway.ts';
-import type { SshDoor } from '../../proto/ssh-gateway.ts';
+
+import type { SshDoor } from '../../proto/gateway/ssh.ts';
+import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { lifeOf } from '../health.ts';
 import { family, startTree } from '../tree.ts';

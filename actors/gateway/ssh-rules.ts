@@ -1,5 +1,5 @@
 /** Who may enter a container by SSH, and what whoever may not is told. */
-import { type SshAnswer, type SshFound, sshCommand } from '../../proto/ssh-gateway.ts';
+import { type SshAnswer, type SshFound, sshCommand } from '../../proto/gateway/ssh.ts';
 import type { SshAccess } from '../../storage/gateway/ssh-access.ts';
 
 /** The answer for a key about which `access` is known. */

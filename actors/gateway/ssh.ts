@@ -2,8 +2,8 @@
  * Who may enter by SSH, and an actor for each login that is open. The actor `ssh` ends those that lost their right: at once when there is
  * news of their container or key, and in any case after 5 seconds.
  */
-import type { ComputeNews } from '../../proto/compute-news.ts';
-import { type SshConnectionInfo, type SshDoor, sshHost } from '../../proto/ssh-gateway.ts';
+import type { ComputeNews } from '../../proto/compute/events.ts';
+import { type SshConnectionInfo, type SshDoor, sshHost } from '../../proto/gateway/ssh.ts';
 import { openedByKey, sshAccess } from '../../storage/gateway/ssh-access.ts';
 import { type AnyRef, dispatch, spawn, stop } from '../../supervision/index.ts';
 import type { GatewayDeps } from './deps.ts';

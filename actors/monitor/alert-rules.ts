@@ -1,7 +1,7 @@
 /** When a container's user is told that something is wrong with it, as pure functions of what was measured. */
 
-import type { DiskSample, PodSample } from '../../proto/metrics-source.ts';
-import { CORE_NAMESPACE } from '../../proto/monitor.ts';
+import { CORE_NAMESPACE } from '../../proto/monitor/endpoints.ts';
+import type { DiskSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 /** What users are told of, once for each time it happens. */
 export type AlertKind = 'crash_loop' | 'out_of_memory' | 'disk_nearly_full' | 'disk_full';

@@ -3,8 +3,8 @@
  * episode: the row and the notification are one transaction.
  */
 
-import type { NodeSample, PodSample } from '../../proto/metrics-source.ts';
-import { notificationEvent } from '../../proto/notification.ts';
+import { notificationEvent } from '../../proto/notify/notification.ts';
+import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 import {
   administratorId,
   closeAlert,

@@ -5,7 +5,6 @@
 
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { PodSample } from '../../proto/metrics-source.ts';
 import {
   clusterInfo,
   dependencyGraph,
@@ -13,7 +12,8 @@ import {
   nodeMetrics,
   podMetrics,
   podMetricsByNamespace,
-} from '../../proto/monitor.ts';
+} from '../../proto/monitor/endpoints.ts';
+import type { PodSample } from '../../proto/ports/metrics-source.ts';
 import { type ContainerFacts, containerFacts } from '../../storage/monitor/containers.ts';
 import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
 import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';

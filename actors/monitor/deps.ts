@@ -1,8 +1,8 @@
 /** What the cluster monitor is given by the composition root. */
 
-import type { MetricsSource, PodSample } from '../../proto/metrics-source.ts';
-import type { Graph } from '../../proto/monitor.ts';
-import type { Bus, Clock, Log } from '../../proto/ports.ts';
+import type { Graph } from '../../proto/monitor/endpoints.ts';
+import type { MetricsSource, PodSample } from '../../proto/ports/metrics-source.ts';
+import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface MonitorDeps {

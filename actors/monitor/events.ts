@@ -1,5 +1,5 @@
 /** One client of `/sse/*`: it is written the newest snapshot, whenever it can take it. */
-import type { ByteSink } from '../../proto/http.ts';
+import type { ByteSink } from '../../proto/ports/http.ts';
 import type { EventStream } from '../../proto/service.ts';
 import type { Client, Viewer } from './hub.ts';
 import type { Kind } from './snapshots.ts';

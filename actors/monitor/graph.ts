@@ -1,5 +1,5 @@
 /** The dependency graph: what the composition root connected, and the containers on top of it. */
-import type { Graph } from '../../proto/monitor.ts';
+import type { Graph } from '../../proto/monitor/endpoints.ts';
 import type { ContainerFacts } from '../../storage/monitor/containers.ts';
 import type { MonitorDeps } from './deps.ts';
 

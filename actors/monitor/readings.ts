@@ -1,5 +1,5 @@
 /** What each source said last, and since when it says nothing. A source that hangs is not asked again until it has answered. */
-import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/metrics-source.ts';
+import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 interface Reading {
   readonly source: MetricsSource;

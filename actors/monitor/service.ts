@@ -1,6 +1,6 @@
 /** The cluster monitor: its endpoints, who answers them, and its supervision tree. */
 import { Refusal } from '../../proto/errors.ts';
-import { monitorEndpoints } from '../../proto/monitor.ts';
+import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import { type AnyRef, dispatch, query, type Ref, type SystemRef } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, callerOf, callThrough } from '../door.ts';

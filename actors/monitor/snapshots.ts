@@ -3,8 +3,8 @@
  * clients it has, and only when somebody of it asks.
  */
 import { randomBytes } from 'node:crypto';
-import type { NodeSample, PodSample } from '../../proto/metrics-source.ts';
-import { CORE_NAMESPACE, type NodeMetrics, type PodMetrics } from '../../proto/monitor.ts';
+import { CORE_NAMESPACE, type NodeMetrics, type PodMetrics } from '../../proto/monitor/endpoints.ts';
+import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 import { nodeView, podView } from './views.ts';
 
 /** What there are snapshots of. */

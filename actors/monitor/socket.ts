@@ -1,5 +1,5 @@
 /** One socket of `/ws/cluster-info` or `/ws/pod-metrics`: the newest snapshot as text, one on connect and one per refresh. */
-import type { Socket } from '../../proto/http.ts';
+import type { Socket } from '../../proto/ports/http.ts';
 import type { Connection } from '../streams.ts';
 import type { Client, Viewer } from './hub.ts';
 

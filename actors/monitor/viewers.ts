@@ -1,6 +1,6 @@
 /** Who looks on: one viewer for all clients that came to one endpoint with one token. */
 import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
-import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor.ts';
+import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';
 import { audienceOf } from './collector.ts';
 import type { Hub, Viewer } from './hub.ts';
 import type { Kind } from './snapshots.ts';

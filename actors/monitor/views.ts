@@ -1,7 +1,7 @@
 /** Samples in the words of the interface (sections 2.13 and 2.14). */
 
-import type { NodeSample, PodSample } from '../../proto/metrics-source.ts';
-import type { NodeMetrics, PodMetrics } from '../../proto/monitor.ts';
+import type { NodeMetrics, PodMetrics } from '../../proto/monitor/endpoints.ts';
+import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 /** Thousandths of a core as a Kubernetes quantity: `250m`, and whole cores without a suffix. */
 export function cpuQuantity(millis: number): string {

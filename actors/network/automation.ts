@@ -1,5 +1,5 @@
 /** The record of a mapping at the DNS provider: made, found or removed. Nothing here decides about a mapping's state. */
-import { ProviderError, type ProviderRecord } from '../../proto/network-ports.ts';
+import { ProviderError, type ProviderRecord } from '../../proto/ports/dns.ts';
 import type { MappingRow } from '../../storage/network/mappings.ts';
 import { coveringZone } from '../../storage/network/zones.ts';
 import type { Integration, NetworkDeps } from './deps.ts';

@@ -1,9 +1,9 @@
 /** What ordering certificates needs. */
 import type { KeyObject } from 'node:crypto';
-import type { CertificateAuthority } from '../../proto/certificates.ts';
-import type { NetworkNewsSource } from '../../proto/network-news.ts';
-import type { FindAddresses } from '../../proto/network-ports.ts';
-import type { Log } from '../../proto/ports.ts';
+import type { NetworkNewsSource } from '../../proto/network/events.ts';
+import type { CertificateAuthority } from '../../proto/ports/acme.ts';
+import type { FindAddresses } from '../../proto/ports/dns.ts';
+import type { Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface CertificateDeps {

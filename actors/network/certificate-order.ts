@@ -1,6 +1,6 @@
 /** One order from its beginning to a certificate that all gateways serve, or to a failure that is written down with the next try. */
 import { X509Certificate } from 'node:crypto';
-import { type CaAccount, CaError, type CertificateAuthority } from '../../proto/certificates.ts';
+import { type CaAccount, CaError, type CertificateAuthority } from '../../proto/ports/acme.ts';
 import {
   accountBudget,
   acmeAccount,

@@ -1,6 +1,6 @@
 /** When a certificate is renewed, when an order is tried again, and what people are told meanwhile. Pure. */
-import type { CaError, CaErrorCode } from '../../proto/certificates.ts';
-import type { HostAddresses } from '../../proto/network-ports.ts';
+import type { CaError, CaErrorCode } from '../../proto/ports/acme.ts';
+import type { HostAddresses } from '../../proto/ports/dns.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

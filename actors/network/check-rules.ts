@@ -1,5 +1,5 @@
 /** When a mapping is looked at, what its resolvers' answers mean, and how that is told to its user: as pure functions. */
-import type { TxtAnswer } from '../../proto/network-ports.ts';
+import type { TxtAnswer } from '../../proto/ports/dns.ts';
 
 /** How long a mapping waits for its record, ms (design.md, section 9). */
 export const EXPIRY_MS = 72 * 3_600_000;

@@ -1,8 +1,8 @@
 /** What the networking API is given by the composition root. */
 import type { KeyObject } from 'node:crypto';
-import type { ComputeNewsSource } from '../../proto/compute-news.ts';
-import type { DnsProvider, TxtResolvers } from '../../proto/network-ports.ts';
-import type { Clock, Log } from '../../proto/ports.ts';
+import type { ComputeNewsSource } from '../../proto/compute/events.ts';
+import type { DnsProvider, TxtResolvers } from '../../proto/ports/dns.ts';
+import type { Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import type { OwnNames } from './hostname-rules.ts';
 

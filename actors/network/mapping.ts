@@ -16,8 +16,8 @@ import {
   type MappingView,
   SAYS,
   verifyMapping as verifyEndpoint,
-} from '../../proto/network.ts';
-import { notificationEvent } from '../../proto/notification.ts';
+} from '../../proto/network/endpoints.ts';
+import { notificationEvent } from '../../proto/notify/notification.ts';
 import { audit } from '../../storage/audit.ts';
 import { hastenOrder } from '../../storage/network/certificates.ts';
 import {

@@ -12,8 +12,8 @@ import {
   MAX_OWNED_DOMAINS,
   refreshDomain,
   SAYS,
-} from '../../proto/network.ts';
-import { ProviderError, type ProviderZone } from '../../proto/network-ports.ts';
+} from '../../proto/network/endpoints.ts';
+import { ProviderError, type ProviderZone } from '../../proto/ports/dns.ts';
 import { audit } from '../../storage/audit.ts';
 import {
   deleteOwned,

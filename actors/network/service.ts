@@ -8,7 +8,7 @@ import {
   mappingSchema,
   networkEndpoints,
   ownedDomainEndpoints,
-} from '../../proto/network.ts';
+} from '../../proto/network/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import { ActorError, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, actorKey, type CallMessage, callThrough } from '../door.ts';

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { Refusal } from '../../proto/errors.ts';
 import { ID_PATTERN, newId } from '../../proto/ids.ts';
-import { createMapping, listMappings, MAX_MAPPINGS, SAYS } from '../../proto/network.ts';
+import { createMapping, listMappings, MAX_MAPPINGS, SAYS } from '../../proto/network/endpoints.ts';
 import { audit } from '../../storage/audit.ts';
 import { insertMapping, mappingsOfUser } from '../../storage/network/mappings.ts';
 import { coveringZone } from '../../storage/network/zones.ts';

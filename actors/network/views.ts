@@ -1,5 +1,5 @@
 /** What users see of rows. */
-import type { MappingView, OwnedDomainView } from '../../proto/network.ts';
+import type { MappingView, OwnedDomainView } from '../../proto/network/endpoints.ts';
 import type { MappingRow } from '../../storage/network/mappings.ts';
 import type { OwnedRow } from '../../storage/network/zones.ts';
 import { verifyName } from './hostname-rules.ts';

@@ -1,5 +1,5 @@
 /** One socket of `/ws/notifications`: what its user's actor tells it goes through a Follower to the client. */
-import type { Socket } from '../../proto/http.ts';
+import type { Socket } from '../../proto/ports/http.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { Connection, StreamMessage } from '../streams.ts';
 import type { NotifyDeps } from './deps.ts';

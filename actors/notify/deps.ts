@@ -1,5 +1,5 @@
 /** What the notification service is given by the composition root. */
-import type { Bus, Clock, Log } from '../../proto/ports.ts';
+import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Home } from '../home.ts';
 

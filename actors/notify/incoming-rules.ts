@@ -1,9 +1,9 @@
 /** Which messages of the stream are notifications, and under which name each is stored once. */
 import { createHash } from 'node:crypto';
 import { ID_PATTERN } from '../../proto/ids.ts';
-import { decodeNotification, type Notification } from '../../proto/notification.ts';
-import { MAX_CATEGORY_LENGTH, MAX_SCOPE_LENGTH } from '../../proto/notify.ts';
-import type { StreamMessage } from '../../proto/ports.ts';
+import { MAX_CATEGORY_LENGTH, MAX_SCOPE_LENGTH } from '../../proto/notify/endpoints.ts';
+import { decodeNotification, type Notification } from '../../proto/notify/notification.ts';
+import type { StreamMessage } from '../../proto/ports/ports.ts';
 import type { NewNotification } from '../../storage/notify/arrivals.ts';
 
 /** Longest texts taken, in characters: what is longer is no notification. A page of the longest still fits into memory. */

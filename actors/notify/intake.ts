@@ -4,8 +4,8 @@
  * stored is one after five attempts (interface section 6.1).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NOTIFICATIONS_STREAM } from '../../proto/notification.ts';
-import type { StreamMessage } from '../../proto/ports.ts';
+import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
+import type { StreamMessage } from '../../proto/ports/ports.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { type Arrivals, type NewNotification, storeNotifications } from '../../storage/notify/arrivals.ts';
 import type { NotificationRow } from '../../storage/notify/notifications.ts';

@@ -6,7 +6,7 @@
  *   asleep -- a room says what it has --> awake -- the last room is empty or gone --> asleep
  */
 import { z } from 'zod';
-import { MAX_SOCKETS } from '../../proto/notify.ts';
+import { MAX_SOCKETS } from '../../proto/notify/endpoints.ts';
 import { type AnyRef, dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { type Codec, field, type PlacedKind } from '../../supervision/placement/index.ts';
 import { watchedOnly } from '../stream-codec.ts';

@@ -1,8 +1,8 @@
 /** What operators tell people from the command line: through the outbox, so that it arrives whether or not the platform runs now. */
 import { z } from 'zod';
 import { Refusal } from '../../proto/errors.ts';
-import { notificationEvent } from '../../proto/notification.ts';
-import type { Clock } from '../../proto/ports.ts';
+import { notificationEvent } from '../../proto/notify/notification.ts';
+import type { Clock } from '../../proto/ports/ports.ts';
 import { audit } from '../../storage/audit.ts';
 import type { Db } from '../../storage/db.ts';
 import { allRecipients, recipientByName } from '../../storage/notify/recipients.ts';

@@ -1,6 +1,6 @@
 /** The notification service: its endpoints, who answers them, and its supervision tree. */
 import { Refusal } from '../../proto/errors.ts';
-import { notificationSocket, notifyEndpoints } from '../../proto/notify.ts';
+import { notificationSocket, notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import { type AnyRef, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
 import { ASK_TIMEOUT, actorKey, callerOf, callOf, callThrough, refusalOf } from '../door.ts';

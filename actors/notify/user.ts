@@ -17,7 +17,7 @@ import {
   markRead,
   removeMute,
   unreadCount,
-} from '../../proto/notify.ts';
+} from '../../proto/notify/endpoints.ts';
 import { removeMute as deleteMute, addMute as insertMute, listMutes as mutesOf } from '../../storage/notify/mutes.ts';
 import {
   countUnread,

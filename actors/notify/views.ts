@@ -1,5 +1,5 @@
 /** What users see of rows. */
-import type { MuteView, NotificationView } from '../../proto/notify.ts';
+import type { MuteView, NotificationView } from '../../proto/notify/endpoints.ts';
 import type { MuteRow } from '../../storage/notify/mutes.ts';
 import type { NotificationRow } from '../../storage/notify/notifications.ts';
 

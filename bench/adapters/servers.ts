@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
-import type { Socket } from '../../proto/http.ts';
+import type { Socket } from '../../proto/ports/http.ts';
 import { listen } from '../../transports/http/index.ts';
 
 const BODY = JSON.stringify({ text: 'x'.repeat(180) });

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notification.ts';
+import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
 import { layGround } from '../../test/kit/cluster/services.ts';
 import { silentLog } from '../../test/kit/database.ts';
 import { BUS_SECRET } from '../../test/kit/nats.ts';

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Routing } from '../../actors/gateway/routing.ts';
-import type { Log } from '../../proto/ports.ts';
-import { RouteTable } from '../../proto/routes.ts';
+import { RouteTable } from '../../proto/gateway/routes.ts';
+import type { Log } from '../../proto/ports/ports.ts';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import { GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { startNotify } from '../../actors/notify/service.ts';
-import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notification.ts';
+import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { type Db, openDb } from '../../storage/db.ts';

@@ -1,6 +1,7 @@
 /** `troupe dead-letters list|show|replay|discard`: messages that a consumer of the bus gave up. */
-import type { DeadLetter } from '../../proto/bus-store.ts';
-import { decodeNotification } from '../../proto/notification.ts';
+
+import { decodeNotification } from '../../proto/notify/notification.ts';
+import type { DeadLetter } from '../../proto/ports/bus-store.ts';
 import {
   type DeadLetterChoice,
   discardDeadLetters,

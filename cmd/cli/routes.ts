@@ -1,5 +1,5 @@
 /** `troupe routes add|list|remove`: static routes of the gateway. A running gateway has a change at once. */
-import { newRouteSchema } from '../../proto/routes.ts';
+import { newRouteSchema } from '../../proto/gateway/routes.ts';
 import { audit } from '../../storage/audit.ts';
 import { deleteRoute, insertRoute, listRoutes } from '../../storage/gateway/routes.ts';
 import { CliError } from '../config/cli-error.ts';

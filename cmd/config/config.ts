@@ -1,9 +1,9 @@
 /** Everything Troupe reads from its environment, at one door. A bad value is named with what was expected. */
 import { z } from 'zod';
 import { RegistryKeyError } from '../../actors/auth/registry-key.ts';
-import { usernameSchema } from '../../proto/auth.ts';
-import { isCommonPassword } from '../../proto/common-passwords.ts';
-import { addressOf, targetSchema } from '../../proto/routes.ts';
+import { isCommonPassword } from '../../proto/auth/common-passwords.ts';
+import { usernameSchema } from '../../proto/auth/endpoints.ts';
+import { addressOf, targetSchema } from '../../proto/gateway/routes.ts';
 import { inWords } from '../../proto/words.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { MAX_RESOLVERS, txtResolvers } from '../../transports/clients/dns/resolvers.ts';

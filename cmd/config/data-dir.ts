@@ -14,7 +14,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { CliError } from './cli-error.ts';
 
 export const MIN_SECRET_BYTES = 32;

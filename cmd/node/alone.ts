@@ -1,6 +1,7 @@
 /** What the commands that run one service alone read in the same way: where they listen, and what they share with the platform. */
+
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Service } from '../../proto/service.ts';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
 import { UPSTREAM_LIMITS } from '../../transports/gateway/h1/upstreams.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';

@@ -1,7 +1,8 @@
 /** Chooses the bus: NATS when NATS_URL is set, else the one in this process with its streams in the database. */
-import type { Bus, Clock, Log } from '../../proto/ports.ts';
+
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
+import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Service } from '../../proto/service.ts';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import type { Db } from '../../storage/db.ts';

@@ -1,7 +1,8 @@
 /** Who calls a service of this process, and which of their streams are open. */
-import type { Clock, Log } from '../../proto/ports.ts';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
-import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
+
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
+import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
+import type { Clock, Log } from '../../proto/ports/ports.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import type { Db } from '../../storage/db.ts';
 import { authenticator } from '../../transports/api/authenticate.ts';

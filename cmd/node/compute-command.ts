@@ -2,8 +2,8 @@
 import { type PullAuth, pullAuth } from '../../actors/auth/pull-passes.ts';
 import { startCompute } from '../../actors/compute/service.ts';
 import { sshElseEngine } from '../../actors/compute/shells.ts';
-import { NOTIFICATIONS_STREAM } from '../../proto/notification.ts';
-import type { Engine, Log } from '../../proto/ports.ts';
+import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
+import type { Engine, Log } from '../../proto/ports/ports.ts';
 import type { Service } from '../../proto/service.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';

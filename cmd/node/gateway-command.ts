@@ -1,9 +1,9 @@
 /** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section 4.5). */
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { type NewRoute, routesFileSchema } from '../../proto/routes.ts';
+import { type NewRoute, routesFileSchema } from '../../proto/gateway/routes.ts';
+import { voucher, vouchReader } from '../../proto/gateway/vouch.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
-import { voucher, vouchReader } from '../../proto/vouch.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { type Db, openDb } from '../../storage/db.ts';
 import { getSetting } from '../../storage/settings.ts';

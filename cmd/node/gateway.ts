@@ -4,11 +4,11 @@ import type { ContainerTarget, GatewayDeps, MappingSource } from '../../actors/g
 import type { NameDecision } from '../../actors/gateway/routing.ts';
 import { type Gateway, startGateway } from '../../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
-import type { UpstreamAddress } from '../../proto/gateway.ts';
-import type { ContainerState, Engine, Log } from '../../proto/ports.ts';
-import type { NewRoute, StaticRoute } from '../../proto/routes.ts';
+import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
+import type { UpstreamAddress } from '../../proto/gateway/traffic.ts';
+import type { Vouch } from '../../proto/gateway/vouch.ts';
+import type { ContainerState, Engine, Log } from '../../proto/ports/ports.ts';
 import { prefixOf } from '../../proto/service-paths.ts';
-import type { Vouch } from '../../proto/vouch.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
 import { openPorts, wantedContainers } from '../../storage/gateway/open-ports.ts';

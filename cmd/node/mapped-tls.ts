@@ -1,6 +1,6 @@
 /** TLS for mapped hostnames at the gateway: their certificates and pending challenges, out of storage (docs/reference/certificates.md). */
 import type { KeyObject } from 'node:crypto';
-import type { Ending, Log } from '../../proto/ports.ts';
+import type { Ending, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import { pendingChallenges } from '../../storage/network/acme.ts';
 import { discardCertificate, servedCertificate, watchCertificates } from '../../storage/network/certificates.ts';

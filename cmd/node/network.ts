@@ -2,11 +2,11 @@
 import type { KeyObject } from 'node:crypto';
 import type { DnsView } from '../../actors/network/certificate-deps.ts';
 import { startNetwork } from '../../actors/network/service.ts';
-import type { HttpServer } from '../../proto/http.ts';
-import { plainText } from '../../proto/network.ts';
-import type { Clock, Log } from '../../proto/ports.ts';
+import type { Authenticate } from '../../proto/auth/tokens.ts';
+import { plainText } from '../../proto/network/endpoints.ts';
+import type { HttpServer } from '../../proto/ports/http.ts';
+import type { Clock, Log } from '../../proto/ports/ports.ts';
 import type { Service } from '../../proto/service.ts';
-import type { Authenticate } from '../../proto/tokens.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';

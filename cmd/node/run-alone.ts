@@ -1,12 +1,12 @@
 /** One service in a process of its own: a member of the cluster, beside others on the same database and broker. */
 import { noteUse, startLastUse } from '../../actors/auth/last-use.ts';
 import type { Home } from '../../actors/home.ts';
-import { type Bus, BusError, type Clock, EngineError, type Log } from '../../proto/ports.ts';
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
+import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
+import { vouchReader } from '../../proto/gateway/vouch.ts';
+import { type Bus, BusError, type Clock, EngineError, type Log } from '../../proto/ports/ports.ts';
 import type { Service } from '../../proto/service.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
-import type { Authenticate, TokenNews } from '../../proto/tokens.ts';
-import { vouchReader } from '../../proto/vouch.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { type Db, openDb } from '../../storage/db.ts';
 import { type SystemRef, start, stop, stopped } from '../../supervision/index.ts';

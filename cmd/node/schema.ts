@@ -1,6 +1,6 @@
 /** The schema, brought up to date by every command in the same way: never under processes that this version could not run beside. */
-import { NODE_FORMAT } from '../../proto/placement.ts';
-import type { Log } from '../../proto/ports.ts';
+import { NODE_FORMAT } from '../../proto/ports/placement.ts';
+import type { Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import { migrate, migrationsDir, schemaVersion } from '../../storage/migrate.ts';
 import { oddNode } from '../../storage/placement/nodes.ts';

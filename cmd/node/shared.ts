@@ -1,7 +1,7 @@
 /** What commands that run one service beside a platform share with its other processes: entities, and publishing the outbox. */
 import type { Home } from '../../actors/home.ts';
-import type { Bus, Log } from '../../proto/ports.ts';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
+import type { Bus, Log } from '../../proto/ports/ports.ts';
 import type { Db, DbConnection } from '../../storage/db.ts';
 import { outboxStore } from '../../storage/outbox.ts';
 import type { SystemRef } from '../../supervision/index.ts';

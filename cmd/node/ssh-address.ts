@@ -1,7 +1,7 @@
 /** Where containers are reached by SSH, for processes without a gateway of their own: gateways write it down, and the last that started counts. */
 import { z } from 'zod';
-import type { Clock, Log } from '../../proto/ports.ts';
-import { sshHost } from '../../proto/ssh-gateway.ts';
+import { sshHost } from '../../proto/gateway/ssh.ts';
+import type { Clock, Log } from '../../proto/ports/ports.ts';
 import type { Queries } from '../../storage/queries.ts';
 import { getSetting, setSetting } from '../../storage/settings.ts';
 

@@ -1,5 +1,5 @@
 /** The access log in the combined format that log readers know, with the time taken and the origin behind it. */
-import type { AccessEntry } from '../../proto/gateway.ts';
+import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 
 /** One line of an entry. What clients sent is quoted, so that no request can write a line of its own. */
 export function accessLine(entry: AccessEntry, now: Date): string {

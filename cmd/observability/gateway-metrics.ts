@@ -1,6 +1,6 @@
 /** Numbers of the gateway for Prometheus. No label holds what a client or a tenant chooses: there are only so many series. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { AccessEntry } from '../../proto/gateway.ts';
+import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 import type { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import type { GatewayListeners } from '../../transports/gateway/listeners.ts';
 

@@ -1,7 +1,7 @@
 /** Who may read `/metrics`: it tells how busy whom is, and services that run alone listen for the world. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Refusal } from '../../proto/errors.ts';
-import type { HttpRequest } from '../../proto/http.ts';
+import type { HttpRequest } from '../../proto/ports/http.ts';
 import { bearer } from '../../transports/api/authenticate.ts';
 import { isLoopback } from '../../transports/gateway/tcp/loopback.ts';
 

@@ -1,5 +1,5 @@
 /** What is connected in this process and its database, as the dependency graph of docs/reference/monitor.md. */
-import type { Graph } from '../../proto/monitor.ts';
+import type { Graph } from '../../proto/monitor/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import type { Db } from '../../storage/db.ts';
 import { listRoutes } from '../../storage/gateway/routes.ts';

@@ -1,7 +1,7 @@
 /** Numbers of the cluster monitor for Prometheus. No label holds what a user chooses: there are only so many series. */
 import type { Registry } from 'prom-client';
 import type { MonitorNumbers } from '../../actors/monitor/deps.ts';
-import type { MetricsSource } from '../../proto/metrics-source.ts';
+import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import { readMetric } from './read-metric.ts';
 
 /** Adds them to `registry`. */

@@ -2,8 +2,8 @@
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import type { NotifyNumbers } from '../../actors/notify/deps.ts';
 import type { ServiceName } from '../../proto/endpoint.ts';
-import type { HttpReply } from '../../proto/http.ts';
 import { type Manners, openapi, type PageDescription } from '../../proto/openapi.ts';
+import type { HttpReply } from '../../proto/ports/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { type SystemRef, stats } from '../../supervision/index.ts';
 import type { Page, Pages } from '../../transports/api/api.ts';

@@ -3,7 +3,7 @@
  * on one node is dead on all others as soon as they hear it, whatever else is down.
  */
 import { z } from 'zod';
-import type { TokenDirectory, TokenNews } from '../../proto/tokens.ts';
+import type { TokenDirectory, TokenNews } from '../../proto/auth/tokens.ts';
 import type { Db, Queries } from '../db.ts';
 
 const anyRow = z.object({});

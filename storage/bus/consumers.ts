@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Delivery, DeliveryId, Fetched, StoredConsumer } from '../../proto/bus-store.ts';
+import type { Delivery, DeliveryId, Fetched, StoredConsumer } from '../../proto/ports/bus-store.ts';
 import type { Db, Tx } from '../db.ts';
 import { isConstraint } from '../errors.ts';
 import { storableReason } from './dead-letters.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { DeadLetter, DeadLetterSink, NewDeadLetter } from '../../proto/bus-store.ts';
+import type { DeadLetter, DeadLetterSink, NewDeadLetter } from '../../proto/ports/bus-store.ts';
 import type { Db } from '../db.ts';
 import { append } from '../outbox.ts';
 import { asBus } from './errors.ts';

@@ -1,4 +1,4 @@
-import type { StreamStore } from '../../proto/bus-store.ts';
+import type { StreamStore } from '../../proto/ports/bus-store.ts';
 import type { Db } from '../db.ts';
 import * as consumers from './consumers.ts';
 import { listDeadLetters } from './dead-letters.ts';

@@ -1,6 +1,6 @@
 /** SQL of containers. */
 import { z } from 'zod';
-import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute.ts';
+import { instanceTypeSchema, pullPolicySchema, statusSchema } from '../../proto/compute/endpoints.ts';
 import { isConstraint, type Queries, type Tx } from '../db.ts';
 
 const idRow = z.object({ id: z.string() });

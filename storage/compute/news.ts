@@ -1,7 +1,10 @@
-/** News of the compute service (proto/compute-news.ts): told by the database at the commit that makes them, to all nodes. */
+/**
+ * News of the compute service (proto/compute/events.ts): told by the database at the commit that makes them, to all
+ * nodes.
+ */
 import { z } from 'zod';
-import type { ComputeNews, ComputeNewsSource } from '../../proto/compute-news.ts';
-import { statusSchema } from '../../proto/compute-parts.ts';
+import type { ComputeNews, ComputeNewsSource } from '../../proto/compute/events.ts';
+import { statusSchema } from '../../proto/compute/fields.ts';
 import type { Db, Queries } from '../db.ts';
 
 const CHANNEL = 'compute';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import type { Ending, Log } from '../../proto/ports.ts';
+import type { Ending, Log } from '../../proto/ports/ports.ts';
 import { findBinaries } from './binaries.ts';
 import { clusterUser, clusterVersion, ensureCluster, socketDirectory } from './cluster.ts';
 import { serverHome } from './home.ts';

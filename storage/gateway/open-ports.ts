@@ -1,6 +1,6 @@
 /** SQL of what containers have open to the outside. */
 import { z } from 'zod';
-import { type ContainerStatus, statusSchema } from '../../proto/compute-parts.ts';
+import { type ContainerStatus, statusSchema } from '../../proto/compute/fields.ts';
 import type { Queries } from '../db.ts';
 
 const portRow = z

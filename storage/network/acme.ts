@@ -1,7 +1,7 @@
 /** SQL of accounts at certificate authorities, what they may still order, and of challenges that any gateway answers. */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
-import type { CertificatePem } from '../../proto/certificates.ts';
+import type { CertificatePem } from '../../proto/ports/acme.ts';
 import type { Queries } from '../db.ts';
 import { open, SealError, seal } from '../seal.ts';
 

@@ -1,6 +1,6 @@
 /** SQL of domain mappings. A hostname has one verified mapping at most on the whole platform, and one of each user: the table holds that under any race. */
 import { z } from 'zod';
-import { mappingStatusSchema } from '../../proto/network.ts';
+import { mappingStatusSchema } from '../../proto/network/endpoints.ts';
 import type { Queries, Tx } from '../db.ts';
 import { tellNetwork } from './news.ts';
 

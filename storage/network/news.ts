@@ -1,6 +1,8 @@
-/** News of domain mappings (proto/network-news.ts): told by the database at the commit that makes them, to all nodes. */
+/**
+ * News of domain mappings (proto/network/events.ts): told by the database at the commit that makes them, to all nodes.
+ */
 import { z } from 'zod';
-import type { NetworkNews, NetworkNewsSource } from '../../proto/network-news.ts';
+import type { NetworkNews, NetworkNewsSource } from '../../proto/network/events.ts';
 import type { Db, Queries } from '../db.ts';
 
 const CHANNEL = 'network';

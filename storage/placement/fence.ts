@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { PlacementError, type ShardLease } from '../../proto/placement.ts';
+import { PlacementError, type ShardLease } from '../../proto/ports/placement.ts';
 import type { Tx } from '../queries.ts';
 
 const row = z.object({ idle: z.string() });

@@ -9,7 +9,7 @@ import {
   type Shard,
   type ShardLease,
   type View,
-} from '../../proto/placement.ts';
+} from '../../proto/ports/placement.ts';
 import type { Db } from '../db.ts';
 
 /** A node whose lease ended so long ago is forgotten; until then `troupe nodes` shows that it is gone. */

@@ -1,5 +1,11 @@
-import { type LeaseStore, type NodeInfo, PlacementError, type Shard, type ShardLease } from '../../proto/placement.ts';
-import { type Bus, BusError, type BusMessage, type Ending, type Log } from '../../proto/ports.ts';
+import {
+  type LeaseStore,
+  type NodeInfo,
+  PlacementError,
+  type Shard,
+  type ShardLease,
+} from '../../proto/ports/placement.ts';
+import { type Bus, BusError, type BusMessage, type Ending, type Log } from '../../proto/ports/ports.ts';
 import type { Entities } from '../entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';

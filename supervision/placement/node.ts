@@ -1,5 +1,5 @@
-import type { LeaseStore, NodeInfo, Shard, ShardLease } from '../../proto/placement.ts';
-import type { Log } from '../../proto/ports.ts';
+import type { LeaseStore, NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
+import type { Log } from '../../proto/ports/ports.ts';
 import { DEFAULT_SHARDS } from './shards.ts';
 import { ClusterView, type Place } from './view.ts';
 import { pause, within } from './waiting.ts';

@@ -1,5 +1,5 @@
-import { isFenced, type PlacementError } from '../../proto/placement.ts';
-import { type Bus, BusError, type Log } from '../../proto/ports.ts';
+import { isFenced, type PlacementError } from '../../proto/ports/placement.ts';
+import { type Bus, BusError, type Log } from '../../proto/ports/ports.ts';
 import type { Entities } from '../entity-kind.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';

@@ -1,4 +1,4 @@
-import type { Known, NodeInfo, ShardState, View } from '../../proto/placement.ts';
+import type { Known, NodeInfo, ShardState, View } from '../../proto/ports/placement.ts';
 import { assign } from './shards.ts';
 
 /** Where a shard is: the node that owns it, under an epoch. */

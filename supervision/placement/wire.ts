@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
-import { NODE_FORMAT, PlacementError } from '../../proto/placement.ts';
+import { NODE_FORMAT, PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError, type ActorErrorCode } from '../errors.ts';
 import { field, type Wire } from './codec.ts';
 

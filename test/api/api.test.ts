@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { metricsDoor } from '../../cmd/observability/metrics-door.ts';
 import { type AnyEndpoint, type Call, type Caller, endpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { BodyError, type HttpReply, type HttpRequest } from '../../proto/http.ts';
+import { BodyError, type HttpReply, type HttpRequest } from '../../proto/ports/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { api, type Page } from '../../transports/api/api.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';

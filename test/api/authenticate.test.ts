@@ -3,7 +3,7 @@ import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { apiTokens, challengeTokens, sessionTokens } from '../../actors/auth/issue-tokens.ts';
-import type { TokenDirectory, TokenGrant } from '../../proto/tokens.ts';
+import type { TokenDirectory, TokenGrant } from '../../proto/auth/tokens.ts';
 import { authenticator, basic, bearer } from '../../transports/api/authenticate.ts';
 
 const SECRET = 'a secret that is long enough for HS256!';

@@ -1,14 +1,14 @@
 /** How often one user may change something. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createToken, listTokens } from '../../proto/api-tokens.ts';
-import { login, updateProfile } from '../../proto/auth.ts';
+import { createToken, listTokens } from '../../proto/auth/api-tokens.ts';
+import { login, updateProfile } from '../../proto/auth/endpoints.ts';
 import { Buckets } from '../../proto/buckets.ts';
 import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { BodyError, type HttpRequest } from '../../proto/http.ts';
-import { markRead } from '../../proto/notify.ts';
+import { markRead } from '../../proto/notify/endpoints.ts';
 import { refusals } from '../../proto/openapi.ts';
+import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { api } from '../../transports/api/api.ts';
 import { changesPerMinute } from '../../transports/api/changes.ts';

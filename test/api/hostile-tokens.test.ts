@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { SignJWT } from 'jose';
 import { apiTokens, sessionTokens } from '../../actors/auth/issue-tokens.ts';
-import type { TokenDirectory } from '../../proto/tokens.ts';
+import type { TokenDirectory } from '../../proto/auth/tokens.ts';
 import { authenticator } from '../../transports/api/authenticate.ts';
 
 const SECRET = 'a secret that is long enough for HS256!';

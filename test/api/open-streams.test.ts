@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
+import type { NeededScope, TokenDirectory, TokenGrant } from '../../proto/auth/tokens.ts';
 import type { Caller } from '../../proto/endpoint.ts';
-import type { NeededScope, TokenDirectory, TokenGrant } from '../../proto/tokens.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { FakeSocket } from '../compute/kit/fake-socket.ts';
 import { silentLog } from '../kit/database.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { authEndpoints } from '../../proto/auth.ts';
-import { computeEndpoints } from '../../proto/compute.ts';
+import { authEndpoints } from '../../proto/auth/endpoints.ts';
+import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import { router } from '../../transports/api/router.ts';
 
 const find = router([...authEndpoints, ...computeEndpoints]);

@@ -16,10 +16,10 @@ import {
   MAX_SERVICE_ACCOUNTS,
   MAX_TOKENS,
   setServiceAccountScopes,
-} from '../../proto/api-tokens.ts';
+} from '../../proto/auth/api-tokens.ts';
+import type { TokenNews } from '../../proto/auth/tokens.ts';
 import type { Caller } from '../../proto/endpoint.ts';
-import { decodeNotification, NOTIFICATIONS_STREAM } from '../../proto/notification.ts';
-import type { TokenNews } from '../../proto/tokens.ts';
+import { decodeNotification, NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { recordUses } from '../../storage/auth/api-tokens.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';

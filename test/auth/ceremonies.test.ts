@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { KeyRejected, verifyNewKey, verifyUse } from '../../actors/auth/ceremonies.ts';
-import { newCredentialSchema, signedCredentialSchema } from '../../proto/security-keys.ts';
+import { newCredentialSchema, signedCredentialSchema } from '../../proto/auth/security-keys.ts';
 import { RP_ID, SoftKey } from './kit/authenticator.ts';
 
 const party = { id: RP_ID, origins: undefined, tenants: `compute.${RP_ID}` };

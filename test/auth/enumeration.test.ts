@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { addUser } from '../../actors/auth/users.ts';
-import { changePassword, login } from '../../proto/auth.ts';
+import { changePassword, login } from '../../proto/auth/endpoints.ts';
 import { refused } from '../compute/kit/world.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { differs } from './kit/distributions.ts';

@@ -15,9 +15,9 @@ import {
   createToken,
   deleteToken,
   setServiceAccountScopes,
-} from '../../proto/api-tokens.ts';
-import { registryToken } from '../../proto/registry.ts';
-import { keyIds } from '../../proto/shared-secret.ts';
+} from '../../proto/auth/api-tokens.ts';
+import { registryToken } from '../../proto/auth/registry.ts';
+import { keyIds } from '../../proto/auth/shared-secret.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { makePublic } from '../../storage/auth/repositories.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';

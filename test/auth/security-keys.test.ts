@@ -9,8 +9,8 @@ import {
   listKeys,
   MAX_SECURITY_KEYS,
   renameKey,
-} from '../../proto/security-keys.ts';
-import { CHALLENGE_SECONDS } from '../../proto/tokens.ts';
+} from '../../proto/auth/security-keys.ts';
+import { CHALLENGE_SECONDS } from '../../proto/auth/tokens.ts';
 import { refused } from '../compute/kit/world.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { cbor, FLAGS, SoftKey, type Wrong } from './kit/authenticator.ts';

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { passwordProver } from '../../actors/auth/prove-password.ts';
 import { keyOf } from '../../actors/auth/throttle-rules.ts';
 import { addUser, setPassword } from '../../actors/auth/users.ts';
-import { changePassword } from '../../proto/auth.ts';
+import { changePassword } from '../../proto/auth/endpoints.ts';
 import { clientNetworkOf, networkOf } from '../../proto/client-network.ts';
 import { refused } from '../compute/kit/world.ts';
 import { silentLog } from '../kit/database.ts';

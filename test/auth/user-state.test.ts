@@ -5,12 +5,12 @@ import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/
 import { addUser, listUsers } from '../../actors/auth/users.ts';
 import { callersOf } from '../../cmd/node/callers.ts';
 import { Teardown } from '../../cmd/node/teardown.ts';
-import { checkToken, createToken } from '../../proto/api-tokens.ts';
-import { changePassword, session } from '../../proto/auth.ts';
+import { checkToken, createToken } from '../../proto/auth/api-tokens.ts';
+import { changePassword, session } from '../../proto/auth/endpoints.ts';
+import { registryToken } from '../../proto/auth/registry.ts';
+import { beginKeyLogin } from '../../proto/auth/security-keys.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import { registryToken } from '../../proto/registry.ts';
-import { beginKeyLogin } from '../../proto/security-keys.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { leavers, untilSessions } from '../../storage/leavers.ts';
 import { refused } from '../compute/kit/world.ts';

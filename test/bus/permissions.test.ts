@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from '@nats-io/transport-node';
-import { NOTIFICATIONS_STREAM } from '../../proto/notification.ts';
+import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import { AUTH_STREAM, NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { silentLog } from '../kit/database.ts';

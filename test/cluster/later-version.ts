@@ -2,7 +2,7 @@
  * Loaded into a process under test (`node --import`), it makes it one of a version to come: whatever it sends to other nodes has fields that
  * this version does not know, in the envelope, in the message, in an answer.
  */
-import { NODE_FORMAT } from '../../proto/placement.ts';
+import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 
 const LATER = { later: 'a field of a version to come' };
 const write = JSON.stringify.bind(JSON);

@@ -1,10 +1,10 @@
 /** What a user may have of containers, keys, hostnames and sockets holds when clients race over several processes of the services. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MAX_CONTAINERS, MAX_SSH_KEYS } from '../../proto/compute.ts';
+import { MAX_CONTAINERS, MAX_SSH_KEYS } from '../../proto/compute/endpoints.ts';
 import { newId } from '../../proto/ids.ts';
-import { MAX_MAPPINGS } from '../../proto/network.ts';
-import { MAX_SOCKETS } from '../../proto/notify.ts';
+import { MAX_MAPPINGS } from '../../proto/network/endpoints.ts';
+import { MAX_SOCKETS } from '../../proto/notify/endpoints.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
 import { publicKey } from '../compute/kit/world.ts';
 import { race, startFront } from '../kit/cluster/front.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addUser } from '../../actors/auth/users.ts';
-import { MAX_TOKENS } from '../../proto/api-tokens.ts';
+import { MAX_TOKENS } from '../../proto/auth/api-tokens.ts';
 import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
 import { race } from '../kit/cluster/front.ts';
 

@@ -4,7 +4,7 @@ import { request as httpsRequest } from 'node:https';
 import { test } from 'node:test';
 import { connect, type Msg } from '@nats-io/transport-node';
 import { z } from 'zod';
-import { keyIds } from '../../proto/shared-secret.ts';
+import { keyIds } from '../../proto/auth/shared-secret.ts';
 import { startFront } from '../kit/cluster/front.ts';
 import { GROUND_PASSWORD, GROUND_SECRET, layGround, skipWithoutServices } from '../kit/cluster/services.ts';
 import { logIn, request, troupe } from '../kit/platform.ts';

@@ -1,7 +1,7 @@
 /** Real processes of two versions side by side: what one writes the other reads, or is refused before it does harm. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { NODE_FORMAT } from '../../proto/placement.ts';
+import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
 import { startChronicle } from './chronicle.ts';
 import { addClients, Load } from './load.ts';

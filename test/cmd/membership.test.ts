@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { CliError } from '../../cmd/config/cli-error.ts';
 import { type MembershipOptions, openMembership } from '../../cmd/node/membership.ts';
 import { newId } from '../../proto/ids.ts';
-import type { NodeInfo } from '../../proto/placement.ts';
+import type { NodeInfo } from '../../proto/ports/placement.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards } from '../../storage/placement/nodes.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { drawNodes, nodesJson } from '../../cmd/cli/nodes.ts';
-import { NODE_FORMAT } from '../../proto/placement.ts';
+import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import type { NodeRow } from '../../storage/placement/nodes.ts';
 
 const node = (more: Partial<NodeRow>): NodeRow => ({

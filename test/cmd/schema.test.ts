@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { CliError } from '../../cmd/config/cli-error.ts';
 import { bringUpToDate } from '../../cmd/node/schema.ts';
-import { NODE_FORMAT } from '../../proto/placement.ts';
+import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import { migrate, migrationsDir, readMigrations, schemaVersion } from '../../storage/migrate.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { troupe } from '../kit/platform.ts';

@@ -10,9 +10,9 @@ import {
   startContainer,
   stopContainer,
   terminal,
-} from '../../proto/compute.ts';
+} from '../../proto/compute/endpoints.ts';
 import { newId } from '../../proto/ids.ts';
-import { EngineError } from '../../proto/ports.ts';
+import { EngineError } from '../../proto/ports/ports.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';

@@ -9,9 +9,9 @@ import {
   setSsh,
   startContainer,
   stopContainer,
-} from '../../proto/compute.ts';
+} from '../../proto/compute/endpoints.ts';
 import { newId } from '../../proto/ids.ts';
-import { EngineError } from '../../proto/ports.ts';
+import { EngineError } from '../../proto/ports/ports.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';

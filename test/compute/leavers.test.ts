@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/user-state.ts';
-import { createContainer, listContainers, startContainer, stopContainer } from '../../proto/compute.ts';
+import { createContainer, listContainers, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { insertUser } from '../../storage/auth/users.ts';

@@ -21,9 +21,9 @@ import {
   startContainer,
   stopContainer,
   terminal,
-} from '../../proto/compute.ts';
+} from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint, Caller, Endpoint, ReplyOf } from '../../proto/endpoint.ts';
-import { isFenced, PlacementError } from '../../proto/placement.ts';
+import { isFenced, PlacementError } from '../../proto/ports/placement.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';

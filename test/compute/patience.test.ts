@@ -1,7 +1,7 @@
 /** What takes its time by design; all at once. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { startContainer, stopContainer } from '../../proto/compute.ts';
+import { startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
 import { openWorld, refused, someone } from './kit/world.ts';

@@ -16,9 +16,9 @@ import {
   setSsh,
   startContainer,
   stopContainer,
-} from '../../proto/compute.ts';
-import type { ComputeNews } from '../../proto/compute-news.ts';
-import { EngineError } from '../../proto/ports.ts';
+} from '../../proto/compute/endpoints.ts';
+import type { ComputeNews } from '../../proto/compute/events.ts';
+import { EngineError } from '../../proto/ports/ports.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import { StorageError } from '../../storage/errors.ts';

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createSshKey, deleteSshKey, listSshKeys, startContainer, stopContainer } from '../../proto/compute.ts';
+import {
+  createSshKey,
+  deleteSshKey,
+  listSshKeys,
+  startContainer,
+  stopContainer,
+} from '../../proto/compute/endpoints.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
 import { insertKey, keysOfContainer } from '../../storage/compute/ssh-keys.ts';
 import { StorageError } from '../../storage/errors.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { Replay } from '../../actors/compute/replay.ts';
-import { MAX_TERMINAL_SESSIONS, stopContainer, terminal } from '../../proto/compute.ts';
+import { MAX_TERMINAL_SESSIONS, stopContainer, terminal } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

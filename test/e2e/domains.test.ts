@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { drawDomains } from '../../cmd/cli/domains.ts';
-import { graphSchema } from '../../proto/monitor.ts';
+import { graphSchema } from '../../proto/monitor/endpoints.ts';
 import type { Db } from '../../storage/db.ts';
 import { allMappings } from '../../storage/network/overview.ts';
 import { startBox } from '../kit/containers.ts';

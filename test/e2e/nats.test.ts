@@ -68,7 +68,7 @@ async function setting(t: TestContext, options: NatsServerOptions = {}) {
 
 /** The titles of all notifications that are in the stream, read as another program would: by the .proto file. */
 async function notifications(server: string): Promise<string[]> {
-  const layout = protobuf.parse(await readFile(join(projectRoot, 'proto/notification.proto'), 'utf8')).root;
+  const layout = protobuf.parse(await readFile(join(projectRoot, 'proto/notify/notification.proto'), 'utf8')).root;
   const type = layout.lookupType('troupe.Notification');
   const connection = await connect({ servers: server, reconnect: false });
   try {
@@ -166,7 +166,7 @@ test('dead letters are listed, shown, sent again once, and discarded', { skip },
   const { database, nats, cli } = await setting(t);
   const { natsBus } = await import('../../transports/bus/nats.ts');
   const { deadLetterSink } = await import('../../storage/bus/dead-letters.ts');
-  const { NOTIFICATIONS_STREAM, encodeNotification } = await import('../../proto/notification.ts');
+  const { NOTIFICATIONS_STREAM, encodeNotification } = await import('../../proto/notify/notification.ts');
   const deadLetters = deadLetterSink(database.db);
   const bus = natsBus({
     secret: BUS_SECRET,

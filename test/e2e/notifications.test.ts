@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { type NotificationView, notificationSchema } from '../../proto/notify.ts';
+import { type NotificationView, notificationSchema } from '../../proto/notify/endpoints.ts';
 import { publicKey } from '../compute/kit/world.ts';
 import { testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';

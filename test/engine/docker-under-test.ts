@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import type { Engine, Log } from '../../proto/ports.ts';
+import type { Engine, Log } from '../../proto/ports/ports.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { isReply } from '../../transports/engines/docker/api/errors.ts';
 import { type DockerEngineOptions, dockerEngine } from '../../transports/engines/docker/engine.ts';

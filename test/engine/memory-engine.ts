@@ -11,7 +11,7 @@ import {
   type LogOptions,
   type RegistryAuth,
   type ShellEnd,
-} from '../../proto/ports.ts';
+} from '../../proto/ports/ports.ts';
 import { parseImageReference } from '../../transports/engines/common/image-reference.ts';
 import { checkedMountPaths } from '../../transports/engines/common/mount-paths.ts';
 import { afterStamp } from '../../transports/engines/common/stamp.ts';

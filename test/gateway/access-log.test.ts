@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessLine } from '../../cmd/observability/access-log.ts';
-import type { AccessEntry } from '../../proto/gateway.ts';
+import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 
 const ENTRY: AccessEntry = {
   address: '192.0.2.1',

@@ -1,6 +1,6 @@
 /** A proxy with a response cache in front of an origin that counts what it is asked. */
 import type { Socket } from 'node:net';
-import type { ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
+import type { ProxyDecision, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { ResponseCache, type ResponseCacheOptions } from '../../transports/gateway/cache/response-cache.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { openProxy, rawClient, rawOrigin, type TestProxy } from './kit.ts';

@@ -2,7 +2,7 @@
  * Ambiguous requests through the gateway to a real server: does the server ever see a request that the gateway did not, or another one?
  * The gateway's access entries are compared with the server's own log and with what the recorder behind it took as whole requests.
  */
-import type { AccessEntry } from '../../proto/gateway.ts';
+import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { AMBIGUOUS, numbered, type Seen } from './ambiguous.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, test } from 'node:test';
 import { siteOf } from '../../proto/client-network.ts';
-import type { ProxyRequest } from '../../proto/gateway.ts';
+import type { ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { Doorkeeper } from '../../transports/gateway/ssh/doorkeeper.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';

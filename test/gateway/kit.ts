@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, connect, createServer as createRaw, type Socket } from 'node:net';
-import type { AccessEntry, ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
+import type { AccessEntry, ProxyDecision, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import type { CacheHook } from '../../transports/gateway/h1/cache-hook.ts';
 import type { ClientTimeouts } from '../../transports/gateway/h1/client-context.ts';
 import type { LoopGuard } from '../../transports/gateway/h1/loop.ts';

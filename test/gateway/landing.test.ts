@@ -5,8 +5,8 @@ import { type TestContext, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { landingPage } from '../../actors/gateway/landing.ts';
 import { Routing } from '../../actors/gateway/routing.ts';
-import type { ProxyReply, ProxyRequest } from '../../proto/gateway.ts';
-import { RouteTable } from '../../proto/routes.ts';
+import { RouteTable } from '../../proto/gateway/routes.ts';
+import type { ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { findProgram } from '../kit/require.ts';
 import { openProxy } from './kit.ts';
 

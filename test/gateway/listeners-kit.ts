@@ -1,7 +1,7 @@
 /** The gateway's listeners on free ports, with certificates of an authority of the test's own. */
 import { once } from 'node:events';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
-import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway.ts';
+import type { AccessEntry, ProxyRequest, Route } from '../../proto/gateway/traffic.ts';
 import {
   type GatewayListenerOptions,
   GatewayListeners,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { answeredBy, gatewayMetrics } from '../../cmd/observability/gateway-metrics.ts';
-import type { AccessEntry } from '../../proto/gateway.ts';
+import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 
 const entry = (more: Partial<AccessEntry>): AccessEntry => ({

@@ -6,7 +6,7 @@ import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ProxyDecision, ProxyRequest } from '../../proto/gateway.ts';
+import type { ProxyDecision, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ContainerTarget } from '../../actors/gateway/deps.ts';
 import { Routing } from '../../actors/gateway/routing.ts';
-import type { ProxyRequest } from '../../proto/gateway.ts';
-import { RouteTable, type StaticRoute } from '../../proto/routes.ts';
+import { RouteTable, type StaticRoute } from '../../proto/gateway/routes.ts';
+import type { ProxyRequest } from '../../proto/gateway/traffic.ts';
 
 const ID = 'abcdefghijk1';
 const HOST = `${ID}.compute.cloud.test`;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { BodyError, type HttpRequest } from '../../proto/http.ts';
+import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import { until } from '../kit/until.ts';
 import { type Adapter, gate, head, serve, settles, url, wire } from './client.ts';
 

@@ -1,7 +1,7 @@
 /** A server under test and the clients that talk to it, down to the byte. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import type { HttpServer, HttpServerOptions } from '../../proto/http.ts';
+import type { HttpServer, HttpServerOptions } from '../../proto/ports/http.ts';
 import { listen } from '../../transports/http/index.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';

@@ -10,7 +10,7 @@ import { sockets } from './sockets.ts';
 import { strictness } from './strictness.ts';
 import { upgrades } from './upgrades.ts';
 
-/** Everything proto/http.ts promises, on one adapter. `skip`: why it cannot run here. */
+/** Everything proto/ports/http.ts promises, on one adapter. `skip`: why it cannot run here. */
 export function conformance(adapter: Adapter, skip: string | false): void {
   describe(`HTTP server on ${adapter}`, { skip, concurrency: 4 }, () => {
     describe('requests', { concurrency: 4 }, () => requests(adapter));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { HttpServerOptions } from '../../proto/http.ts';
+import type { HttpServerOptions } from '../../proto/ports/http.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { type Adapter, head, serve, type Wire, wire } from './client.ts';

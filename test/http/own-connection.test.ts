@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { BodyError, type ByteSink, type HttpHandler, type HttpPushReply } from '../../proto/http.ts';
+import { BodyError, type ByteSink, type HttpHandler, type HttpPushReply } from '../../proto/ports/http.ts';
 import type { Timed } from '../../transports/gateway/h1/deadlines.ts';
 import { StreamWire } from '../../transports/gateway/tcp/stream-wire.ts';
 import { BODY_TIMEOUT_MS, EARLY_BODY_BYTES } from '../../transports/http/limits.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { ByteSink, ByteSource } from '../../proto/http.ts';
+import type { ByteSink, ByteSource } from '../../proto/ports/http.ts';
 import { until } from '../kit/until.ts';
 import { type Adapter, head, serve, settles, wire } from './client.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
 import { type Adapter, gate, head, serve, settles, url, wire } from './client.ts';
 
 const GET = head('GET / HTTP/1.1', 'Host: x');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { HttpReply, HttpRequest } from '../../proto/http.ts';
+import type { HttpReply, HttpRequest } from '../../proto/ports/http.ts';
 import { until } from '../kit/until.ts';
 import { type Adapter, head, serve, url, wire } from './client.ts';
 

@@ -1,7 +1,7 @@
 /** Both ends of a WebSocket under test: the client, and a record of what the server's side was told. */
 import { once } from 'node:events';
 import { type ClientOptions, WebSocket } from 'ws';
-import type { HttpServer, Socket, SocketFrame, SocketHandlers } from '../../proto/http.ts';
+import type { HttpServer, Socket, SocketFrame, SocketHandlers } from '../../proto/ports/http.ts';
 import type { Cleanup } from '../kit/temp.ts';
 
 /** Remembers all that a server tells the owner of a socket. `on*` may be replaced to act on it. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { HttpServerOptions } from '../../proto/http.ts';
+import type { HttpServerOptions } from '../../proto/ports/http.ts';
 import { failedProbes, listen } from '../../transports/http/index.ts';
 import type { Adapter } from './client.ts';
 

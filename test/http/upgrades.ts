@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { UpgradeAnswer } from '../../proto/http.ts';
+import type { UpgradeAnswer } from '../../proto/ports/http.ts';
 import { until } from '../kit/until.ts';
 import { type Adapter, gate, head, serve, wire } from './client.ts';
 import { dial, Recorder } from './socket-client.ts';

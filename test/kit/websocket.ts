@@ -1,7 +1,7 @@
 /** A WebSocket client for tests: frames wait in order until the test asks for them. */
 import type { IncomingMessage } from 'node:http';
 import WebSocket, { type ClientOptions } from 'ws';
-import type { SocketFrame } from '../../proto/http.ts';
+import type { SocketFrame } from '../../proto/ports/http.ts';
 import type { Cleanup } from './temp.ts';
 
 const WAIT_MS = 10_000;

@@ -5,7 +5,7 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { type ContainerSpec, type Engine, EngineError, type Log } from '../../proto/ports.ts';
+import { type ContainerSpec, type Engine, EngineError, type Log } from '../../proto/ports/ports.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { rejectsWith } from '../engine/conformance-kit.ts';
 import { eventually } from '../engine/eventually.ts';

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { MetricsSource } from '../../proto/metrics-source.ts';
+import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import { kubernetesMetrics } from '../../transports/engines/kubernetes/metrics.ts';
 import { silentLog } from '../engine/docker-under-test.ts';
 import { eventually } from '../engine/eventually.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { deleteContainer, startContainer, stopContainer } from '../../proto/compute.ts';
+import { deleteContainer, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { alertText, stateOfAlert } from '../../actors/monitor/alert-rules.ts';
-import type { PodSample } from '../../proto/metrics-source.ts';
+import type { PodSample } from '../../proto/ports/metrics-source.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { Lives } from '../../transports/engines/docker/stats/lives.ts';

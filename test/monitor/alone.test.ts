@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
-import { podsSchema } from '../../proto/monitor.ts';
+import { podsSchema } from '../../proto/monitor/endpoints.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import { setSetting } from '../../storage/settings.ts';
 import { jsonLines } from '../../transports/engines/common/json-lines.ts';

@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { diskPathsOf } from '../../cmd/config/disk-paths.ts';
-import type { NodeSample } from '../../proto/metrics-source.ts';
+import type { NodeSample } from '../../proto/ports/metrics-source.ts';
 import { hostMetrics } from '../../transports/clients/host/metrics.ts';
 import { skipUnless } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';

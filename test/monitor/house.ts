@@ -5,8 +5,8 @@ import { apiTokens, challengeTokens, sessionTokens } from '../../actors/auth/iss
 import { monitorNumbers } from '../../actors/monitor/deps.ts';
 import { startMonitor } from '../../actors/monitor/service.ts';
 import { newId } from '../../proto/ids.ts';
-import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/metrics-source.ts';
-import { decodeNotification, NOTIFICATIONS_STREAM, type Notification } from '../../proto/notification.ts';
+import { decodeNotification, NOTIFICATIONS_STREAM, type Notification } from '../../proto/notify/notification.ts';
+import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 import type { Scopes } from '../../proto/scopes.ts';
 import { deleteApiToken, insertApiToken } from '../../storage/auth/api-tokens.ts';
 import { insertServiceAccount, setServiceAccountScopes } from '../../storage/auth/service-accounts.ts';

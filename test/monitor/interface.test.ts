@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
-import { monitorEndpoints, nodesSchema, podsSchema } from '../../proto/monitor.ts';
+import { monitorEndpoints, nodesSchema, podsSchema } from '../../proto/monitor/endpoints.ts';
 import { loadUws } from '../../transports/http/uws-library.ts';
 import { request } from '../kit/platform.ts';
 import { skipUnless } from '../kit/require.ts';

@@ -10,7 +10,7 @@ import { connect } from '@nats-io/transport-node';
 import protobuf from 'protobufjs';
 import { z } from 'zod';
 import { nodeName } from '../../cmd/node/monitor.ts';
-import { graphSchema, nodesSchema, podMetricsSchema, podsSchema } from '../../proto/monitor.ts';
+import { graphSchema, nodesSchema, podMetricsSchema, podsSchema } from '../../proto/monitor/endpoints.ts';
 import { startBox } from '../kit/containers.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
@@ -79,7 +79,7 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
     return strictPods.parse(json).pods;
   };
   const latest = async (subject: string, type: string) => {
-    const layouts = await protobuf.load(join(projectRoot, 'proto/cluster.proto'));
+    const layouts = await protobuf.load(join(projectRoot, 'proto/monitor/cluster.proto'));
     const connection = await connect({ servers: nats.server });
     try {
       const manager = await jetstream(connection).jetstreamManager();

@@ -1,5 +1,5 @@
 /** Samples as sources give them. */
-import type { NodeSample, PodSample } from '../../proto/metrics-source.ts';
+import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 /** A machine that does well. */
 export function nodeSample(more: Partial<NodeSample> = {}): NodeSample {

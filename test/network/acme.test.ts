@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { CaError, type CertificatePem } from '../../proto/certificates.ts';
+import { CaError, type CertificatePem } from '../../proto/ports/acme.ts';
 import { acmeAuthority, checkChain } from '../../transports/clients/acme/authority.ts';
 import { retryAfter } from '../../transports/clients/acme/problems.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';

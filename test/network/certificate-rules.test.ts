@@ -8,8 +8,8 @@ import {
   retryIn,
   whatToCheck,
 } from '../../actors/network/certificate-rules.ts';
-import { CaError } from '../../proto/certificates.ts';
-import type { HostAddresses } from '../../proto/network-ports.ts';
+import { CaError } from '../../proto/ports/acme.ts';
+import type { HostAddresses } from '../../proto/ports/dns.ts';
 
 const DAY = 86_400_000;
 const at = (day: number) => new Date(Date.UTC(2026, 0, 1) + day * DAY);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { CaError, type CaOrder, type CertificateAuthority } from '../../proto/certificates.ts';
+import { CaError, type CaOrder, type CertificateAuthority } from '../../proto/ports/acme.ts';
 import { issueCertificate, makeAuthority, type Pem } from '../../transports/gateway/tls/local-ca.ts';
 import { httpOrigin } from '../gateway/kit.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { describe, test } from 'node:test';
-import type { HostAddresses } from '../../proto/network-ports.ts';
+import type { HostAddresses } from '../../proto/ports/dns.ts';
 import { httpOrigin } from '../gateway/kit.ts';
 import { says } from '../gateway/listeners-kit.ts';
 import { exchange } from '../gateway/raw-exchange.ts';

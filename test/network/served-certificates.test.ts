@@ -1,7 +1,7 @@
 /** What the gateway keeps of certificates and challenges: bounded, shared, and never older than what it was told. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { CertificatePem } from '../../proto/certificates.ts';
+import type { CertificatePem } from '../../proto/ports/acme.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 import { PendingChallenges, ServedCertificates } from '../../transports/gateway/tls/served-certificates.ts';
 

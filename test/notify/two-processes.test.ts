@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { z } from 'zod';
 import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
-import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notification.ts';
+import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { natsBus } from '../../transports/bus/nats.ts';

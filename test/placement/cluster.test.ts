@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { Refusal } from '../../proto/errors.ts';
-import type { ShardLease } from '../../proto/placement.ts';
+import type { ShardLease } from '../../proto/ports/placement.ts';
 import { fence } from '../../storage/placement/fence.ts';
 import { ActorError, type Ref, spawn, stop } from '../../supervision/index.ts';
 import { shardOf } from '../../supervision/placement/index.ts';

@@ -1,8 +1,8 @@
 /** What every lease store does: run on the one in the database and on the one in memory. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { LeaseStore, NodeInfo, ShardLease } from '../../proto/placement.ts';
-import { PlacementError } from '../../proto/placement.ts';
+import type { LeaseStore, NodeInfo, ShardLease } from '../../proto/ports/placement.ts';
+import { PlacementError } from '../../proto/ports/placement.ts';
 import { until } from '../kit/until.ts';
 
 /** A store, and what a fenced write through it does: resolves, or rejects with PlacementError `fenced`. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { z } from 'zod';
-import type { ShardLease } from '../../proto/placement.ts';
+import type { ShardLease } from '../../proto/ports/placement.ts';
 import { type Db, openDb } from '../../storage/db.ts';
 import { fence } from '../../storage/placement/fence.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';

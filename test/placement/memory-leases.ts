@@ -8,7 +8,7 @@ import {
   type ShardLease,
   type ShardState,
   type View,
-} from '../../proto/placement.ts';
+} from '../../proto/ports/placement.ts';
 
 interface Row extends ShardState {
   /** When it changed last, in changes of the store. */

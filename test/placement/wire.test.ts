@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Refusal } from '../../proto/errors.ts';
-import { PlacementError } from '../../proto/placement.ts';
+import { PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError } from '../../supervision/index.ts';
 import { FORMAT, packAnswer, readAnswer, readLetter, readQuestion } from '../../supervision/placement/wire.ts';
 

@@ -9,7 +9,7 @@ import {
   LAYOUT,
   type Notification,
   notificationEvent,
-} from '../../proto/notification.ts';
+} from '../../proto/notify/notification.ts';
 import { projectRoot } from '../kit/project.ts';
 
 const notification: Notification = {
@@ -23,7 +23,7 @@ const notification: Notification = {
 };
 
 test('the layout in code is the one in notification.proto', async () => {
-  const text = await readFile(join(projectRoot, 'proto/notification.proto'), 'utf8');
+  const text = await readFile(join(projectRoot, 'proto/notify/notification.proto'), 'utf8');
   const written = protobuf.parse(text, { keepCase: false }).root.lookup('troupe.Notification');
   const coded = protobuf.Root.fromJSON(LAYOUT).lookup('troupe.Notification');
   assert.ok(written instanceof protobuf.Type && coded instanceof protobuf.Type);

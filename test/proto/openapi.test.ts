@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { computeEndpoints } from '../../proto/compute.ts';
-import { monitorEndpoints } from '../../proto/monitor.ts';
-import { networkEndpoints } from '../../proto/network.ts';
+import { computeEndpoints } from '../../proto/compute/endpoints.ts';
+import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
+import { networkEndpoints } from '../../proto/network/endpoints.ts';
 import { openapi } from '../../proto/openapi.ts';
 
 const operation = z.object({

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { addressOf, newRouteSchema, pathOf, RouteTable, type StaticRoute, strippedTarget } from '../../proto/routes.ts';
+import {
+  addressOf,
+  newRouteSchema,
+  pathOf,
+  RouteTable,
+  type StaticRoute,
+  strippedTarget,
+} from '../../proto/gateway/routes.ts';
 
 let next = 1;
 const route = (

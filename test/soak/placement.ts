@@ -8,7 +8,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { cpus } from 'node:os';
-import type { NodeInfo, View } from '../../proto/placement.ts';
+import type { NodeInfo, View } from '../../proto/ports/placement.ts';
 import { openDb } from '../../storage/db.ts';
 import { fence } from '../../storage/placement/fence.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';

@@ -11,7 +11,7 @@ import { cpus, loadavg } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { connect } from '@nats-io/transport-node';
-import type { NodeInfo, View } from '../../proto/placement.ts';
+import type { NodeInfo, View } from '../../proto/ports/placement.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { type EntityKind, entities as entitiesOf, start, stop, stopped } from '../../supervision/index.ts';
 import { TIMINGS } from '../../supervision/placement/index.ts';

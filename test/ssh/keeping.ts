@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { after, type TestContext } from 'node:test';
-import type { Engine, KeptShell, Log, Shell, ShellKeeping } from '../../proto/ports.ts';
+import type { Engine, KeptShell, Log, Shell, ShellKeeping } from '../../proto/ports/ports.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
 import { findProgram, skipUnless } from '../kit/require.ts';
 import { tempDir } from '../kit/temp.ts';

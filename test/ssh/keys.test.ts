@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import ssh2 from 'ssh2';
-import { MAX_PUBLIC_KEY_LENGTH, PUBLIC_KEY_TYPES, parsePublicKey } from '../../proto/ssh-key.ts';
+import { MAX_PUBLIC_KEY_LENGTH, PUBLIC_KEY_TYPES, parsePublicKey } from '../../proto/compute/ssh-key.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
 import { skipWithout } from '../kit/require.ts';
 import { type Cleanup, tempDir } from '../kit/temp.ts';

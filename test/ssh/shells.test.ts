@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { after, test } from 'node:test';
-import type { Engine, Log, Shell, Shells } from '../../proto/ports.ts';
+import type { Engine, Log, Shell, Shells } from '../../proto/ports/ports.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
 import { type SshShellsOptions, sshShells } from '../../transports/ssh/shells.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

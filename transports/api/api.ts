@@ -3,6 +3,7 @@
  * and turns what comes back into a reply. Knows no endpoint by name.
  */
 import { randomBytes } from 'node:crypto';
+import type { Authenticate } from '../../proto/auth/tokens.ts';
 import type { AnyEndpoint, Call, Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import {
@@ -12,11 +13,10 @@ import {
   type HttpRequest,
   type HttpServerOptions,
   type UpgradeHandler,
-} from '../../proto/http.ts';
-import type { Log } from '../../proto/ports.ts';
+} from '../../proto/ports/http.ts';
+import type { Log } from '../../proto/ports/ports.ts';
 import { grants } from '../../proto/scopes.ts';
 import type { Service } from '../../proto/service.ts';
-import type { Authenticate } from '../../proto/tokens.ts';
 import { basic, bearer } from './authenticate.ts';
 import type { Changes } from './changes.ts';
 import type { ClientAddress } from './client-address.ts';

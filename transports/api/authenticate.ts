@@ -1,10 +1,7 @@
 /** Proves who calls from the token. The one place where tokens are verified, for HTTP and WebSocket alike. */
 import type { JWTPayload } from 'jose';
 import { LRUCache } from 'lru-cache';
-import type { Caller } from '../../proto/endpoint.ts';
-import { Refusal } from '../../proto/errors.ts';
-import type { Clock } from '../../proto/ports.ts';
-import { type SharedSecret, tokenKeyring } from '../../proto/shared-secret.ts';
+import { type SharedSecret, tokenKeyring } from '../../proto/auth/shared-secret.ts';
 import {
   API_TOKEN_PREFIX,
   type Authenticate,
@@ -15,8 +12,11 @@ import {
   sessionClaimsSchema,
   type TokenDirectory,
   type TokenNews,
-} from '../../proto/tokens.ts';
-import { verifiedClaims } from '../../proto/verify-token.ts';
+} from '../../proto/auth/tokens.ts';
+import { verifiedClaims } from '../../proto/auth/verify-token.ts';
+import type { Caller } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import type { Clock } from '../../proto/ports/ports.ts';
 
 /** Tokens kept as verified; expiry is checked again at every use. */
 const CACHE_SIZE = 10_000;

@@ -1,9 +1,9 @@
 /** Who a request comes from, when others stand before the service: the platform's own gateways, or proxies that the operator named. */
 import { isIP } from 'node:net';
-import { GATEWAY_FIELD } from '../../proto/gateway.ts';
-import type { HttpRequest } from '../../proto/http.ts';
-import type { Log } from '../../proto/ports.ts';
-import type { IsVouched } from '../../proto/vouch.ts';
+import { GATEWAY_FIELD } from '../../proto/gateway/traffic.ts';
+import type { IsVouched } from '../../proto/gateway/vouch.ts';
+import type { HttpRequest } from '../../proto/ports/http.ts';
+import type { Log } from '../../proto/ports/ports.ts';
 import { clientBehind, type IsTrusted } from '../gateway/tcp/trusted.ts';
 
 /** The address of the client of a request, in text. */

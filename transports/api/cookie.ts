@@ -1,5 +1,5 @@
 /** The token of a request that brings it in a cookie (interface section 5.2). */
-import type { HttpRequest } from '../../proto/http.ts';
+import type { HttpRequest } from '../../proto/ports/http.ts';
 
 /** Which cookie, and which pages' requests may use it. */
 export interface CookieRule {

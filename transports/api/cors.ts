@@ -1,5 +1,5 @@
 /** Lets browsers read answers from pages of other origins (the Fetch standard, "CORS protocol"). */
-import type { HttpHandler, HttpReply, HttpRequest } from '../../proto/http.ts';
+import type { HttpHandler, HttpReply, HttpRequest } from '../../proto/ports/http.ts';
 import { isOwnPage } from './origin.ts';
 
 const METHODS = 'GET, POST, DELETE';

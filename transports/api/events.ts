@@ -1,7 +1,7 @@
 /** Server-sent events: the reply of an endpoint that is a stream, ended when the token that opened it no longer opens it. */
 import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { HttpPushReply } from '../../proto/http.ts';
+import type { HttpPushReply } from '../../proto/ports/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { neededScope } from './needed-scope.ts';
 import type { OpenStreams } from './open-streams.ts';

@@ -1,5 +1,5 @@
+import type { NeededScope } from '../../proto/auth/tokens.ts';
 import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
-import type { NeededScope } from '../../proto/tokens.ts';
 
 /** The scope an API token of `caller` needs for the endpoint; undefined when none is needed. */
 export function neededScope(

@@ -2,12 +2,13 @@
  * The WebSockets and event streams that are open, by the token they were opened with: when the token is deleted or may do less, they close
  * (design.md, section 5: on every node, within a second).
  */
+
+import type { NeededScope, TokenDirectory, TokenNews, TokenWatch } from '../../proto/auth/tokens.ts';
 import type { Caller } from '../../proto/endpoint.ts';
-import type { ByteSink, ByteSource, SocketWatch, Watched } from '../../proto/http.ts';
-import type { Log } from '../../proto/ports.ts';
+import type { ByteSink, ByteSource, SocketWatch, Watched } from '../../proto/ports/http.ts';
+import type { Log } from '../../proto/ports/ports.ts';
 import { grants } from '../../proto/scopes.ts';
 import type { EventStream } from '../../proto/service.ts';
-import type { NeededScope, TokenDirectory, TokenNews, TokenWatch } from '../../proto/tokens.ts';
 import { concerns } from './authenticate.ts';
 
 /** Policy violation (RFC 6455, section 7.4.1): the same token will not be let in again. */

@@ -1,7 +1,7 @@
 /** Reads a request into a call: path parameters, query and body, each through its schema. */
 import type { z } from 'zod';
 import { type FieldError, Refusal } from '../../proto/errors.ts';
-import { BodyError, type HttpRequest } from '../../proto/http.ts';
+import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import { inWords, notValid } from '../../proto/words.ts';
 
 /** Largest body of the platform's own API (design.md, section 9). */

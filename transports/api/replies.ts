@@ -1,6 +1,6 @@
 /** Turns results and refusals into HTTP replies. The only place that knows which status a code has. */
 import { ERRORS, Refusal } from '../../proto/errors.ts';
-import type { HttpReply } from '../../proto/http.ts';
+import type { HttpReply } from '../../proto/ports/http.ts';
 
 const JSON_HEADERS: readonly (readonly [string, string])[] = [
   ['content-type', 'application/json; charset=utf-8'],

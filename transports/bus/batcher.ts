@@ -1,4 +1,4 @@
-import { BusError } from '../../proto/ports.ts';
+import { BusError } from '../../proto/ports/ports.ts';
 
 export interface BatcherLimits {
   /** Most items in one batch. */

@@ -1,5 +1,5 @@
 /** What both buses refuse, so that what runs on one runs on the other. */
-import { BusError } from '../../proto/ports.ts';
+import { BusError } from '../../proto/ports/ports.ts';
 
 /** Largest payload: a NATS server takes 1 MiB unless it is told otherwise, and an envelope has to fit in. */
 export const maxPayloadBytes = (1 << 20) - 64;

@@ -1,5 +1,5 @@
-import type { Delivery, Fetched } from '../../proto/bus-store.ts';
-import type { Log, StreamMessage } from '../../proto/ports.ts';
+import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
+import type { Log, StreamMessage } from '../../proto/ports/ports.ts';
 import { Answers } from './answers.ts';
 import { type Answer, type AnswerPaths, HandedOut } from './handed-out.ts';
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { BusError, type BusMessage, type Ending, type Log } from '../../proto/ports.ts';
+import { BusError, type BusMessage, type Ending, type Log } from '../../proto/ports/ports.ts';
 import { checkPattern, checkSubject, SubjectTree } from './subjects.ts';
 
 /** Messages that may wait for one subscriber; when it falls further behind, the newest are dropped and counted in the log. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Delivery, NewMessage, Stored, StreamStore } from '../../proto/bus-store.ts';
+import type { Delivery, NewMessage, Stored, StreamStore } from '../../proto/ports/bus-store.ts';
 import {
   type Bus,
   BusError,
@@ -10,7 +10,7 @@ import {
   type Log,
   type StreamConfig,
   type StreamMessage,
-} from '../../proto/ports.ts';
+} from '../../proto/ports/ports.ts';
 import { Batcher } from './batcher.ts';
 import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer, type DeliverySource } from './consumer.ts';

@@ -11,14 +11,14 @@
  * with AES-256-GCM (NIST SP 800-38D), as ever: it may have some of a version before.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
-import type { Clock } from '../../proto/ports.ts';
 import {
   derivedKey,
   derivedKeyring,
   KEY_ID_BYTES,
   type Keyring,
   type SharedSecret,
-} from '../../proto/shared-secret.ts';
+} from '../../proto/auth/shared-secret.ts';
+import type { Clock } from '../../proto/ports/ports.ts';
 import { type FrameCipher, type FrameLayout, NUMBER_BYTES, TAG_BYTES } from './frames.ts';
 import { OpensslFrames } from './openssl-frames.ts';
 import { ReplayWindow } from './replay-window.ts';
@@ -26,7 +26,7 @@ import { SodiumFrames } from './sodium-frames.ts';
 
 /** A message to whoever listens now; a message that a stream keeps, which may come late and again. */
 type Kind = 'core' | 'kept';
-/** Never used again: 1, core messages of format 2 (proto/placement.ts). */
+/** Never used again: 1, core messages of format 2 (proto/ports/placement.ts). */
 const KINDS: Readonly<Record<Kind, number>> = { core: 3, kept: 2 };
 
 const SENDER_BYTES = 16;

@@ -1,5 +1,5 @@
-import type { Delivery } from '../../proto/bus-store.ts';
-import type { StreamMessage } from '../../proto/ports.ts';
+import type { Delivery } from '../../proto/ports/bus-store.ts';
+import type { StreamMessage } from '../../proto/ports/ports.ts';
 
 /** How a message's answers leave. */
 export interface AnswerPaths<D extends Delivery> {

@@ -16,7 +16,7 @@ import {
   type StreamInfo,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
-import { BusError, type ConsumerConfig, type Log, type StreamConfig } from '../../proto/ports.ts';
+import { BusError, type ConsumerConfig, type Log, type StreamConfig } from '../../proto/ports/ports.ts';
 import { asBusError, messageOf } from './nats-errors.ts';
 import type { NatsLink } from './nats-link.ts';
 import { matches } from './subjects.ts';

@@ -1,5 +1,5 @@
-import type { DeadLetterSink } from '../../proto/bus-store.ts';
-import type { ConsumerConfig, Log, StreamConfig, StreamMessage } from '../../proto/ports.ts';
+import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
+import type { ConsumerConfig, Log, StreamConfig, StreamMessage } from '../../proto/ports/ports.ts';
 import { isInternal } from '../../proto/subjects.ts';
 import type { Envelopes } from './envelopes.ts';
 import type { NatsAdmin } from './nats-admin.ts';

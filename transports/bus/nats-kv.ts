@@ -8,7 +8,7 @@ import {
 } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { nanos } from '@nats-io/transport-node';
-import type { Kv } from '../../proto/ports.ts';
+import type { Kv } from '../../proto/ports/ports.ts';
 import { checkKey, checkSize } from './checks.ts';
 import { apiMs, type NatsAdmin } from './nats-admin.ts';
 import { asBusError, isNoResponders } from './nats-errors.ts';

@@ -7,7 +7,7 @@ import {
   type NatsConnection,
   type Subscription,
 } from '@nats-io/transport-node';
-import { BusError, type Log } from '../../proto/ports.ts';
+import { BusError, type Log } from '../../proto/ports/ports.ts';
 import { isRefusedLogin, messageOf } from './nats-errors.ts';
 import { SetBack } from './set-back.ts';
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { headers, type Msg } from '@nats-io/transport-node';
-import { BusError, type Log } from '../../proto/ports.ts';
+import { BusError, type Log } from '../../proto/ports/ports.ts';
 import { messageOf } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Msg } from '@nats-io/transport-node';
-import type { DeadLetterSink } from '../../proto/bus-store.ts';
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
+import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
 import {
   type Bus,
   BusError,
@@ -12,8 +13,7 @@ import {
   type Log,
   type StreamConfig,
   type StreamMessage,
-} from '../../proto/ports.ts';
-import type { SharedSecret } from '../../proto/shared-secret.ts';
+} from '../../proto/ports/ports.ts';
 import { isInternal } from '../../proto/subjects.ts';
 import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer } from './consumer.ts';

@@ -1,5 +1,5 @@
-import type { OutboxEntry, OutboxStore } from '../../proto/bus-store.ts';
-import { type Bus, BusError, type Log } from '../../proto/ports.ts';
+import type { OutboxEntry, OutboxStore } from '../../proto/ports/bus-store.ts';
+import { type Bus, BusError, type Log } from '../../proto/ports/ports.ts';
 
 const pageSize = 200;
 const lookMs = 10_000;

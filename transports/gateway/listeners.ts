@@ -4,8 +4,8 @@
  */
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway.ts';
-import type { Log } from '../../proto/ports.ts';
+import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway/traffic.ts';
+import type { Log } from '../../proto/ports/ports.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
 import type { ClientTimeouts } from './h1/client-context.ts';
 import { LoopGuard } from './h1/loop.ts';

@@ -4,7 +4,7 @@
  */
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { HttpServer, HttpServerOptions } from '../../proto/http.ts';
+import type { HttpServer, HttpServerOptions } from '../../proto/ports/http.ts';
 
 /** Bytes to send, each string in a segment of its own, and what has to come of them. */
 export interface Probe {

@@ -1,4 +1,4 @@
-import { BodyError } from '../../proto/http.ts';
+import { BodyError } from '../../proto/ports/http.ts';
 import { EARLY_BODY_BYTES, MAX_DISCARD_BYTES } from './limits.ts';
 
 const nothing = new Uint8Array(0);

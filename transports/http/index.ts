@@ -1,4 +1,4 @@
-import type { HttpServer, HttpServerOptions } from '../../proto/http.ts';
+import type { HttpServer, HttpServerOptions } from '../../proto/ports/http.ts';
 import { failedProbes } from './conformance.ts';
 import { ListenError } from './listen-error.ts';
 import { listenNode } from './node-server.ts';
@@ -21,9 +21,10 @@ export interface AdapterPlan {
 }
 
 /**
- * Opens an HTTP and WebSocket server. All adapters behave as proto/http.ts says; test/http runs one suite on each, and tells where
- * uWebSockets.js does not. Rejects with ListenError `address_unavailable`, or `adapter_unavailable` when `uws` was asked for and there is no
- * binary for this machine. `warn` is told in a sentence when the binary that is there is not one of the list: Troupe's own server takes its place.
+ * Opens an HTTP and WebSocket server. All adapters behave as proto/ports/http.ts says; test/http runs one suite on
+ * each, and tells where uWebSockets.js does not. Rejects with ListenError `address_unavailable`, or
+ * `adapter_unavailable` when `uws` was asked for and there is no binary for this machine. `warn` is told in a sentence
+ * when the binary that is there is not one of the list: Troupe's own server takes its place.
  */
 export async function listen(
   options: HttpServerOptions,

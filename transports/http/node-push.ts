@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { ByteSink, HttpPushReply } from '../../proto/http.ts';
+import type { ByteSink, HttpPushReply } from '../../proto/ports/http.ts';
 import { writeReply, writeStreamHead } from './node-reply.ts';
 import { internalError } from './reply-head.ts';
 

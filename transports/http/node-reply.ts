@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
 /** The head as node takes it: name, value, name, value. `length`: content-length, or undefined for a body of unknown length. */

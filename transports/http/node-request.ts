@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { BodyError, type HttpRequest } from '../../proto/http.ts';
+import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import { plainAddress } from '../gateway/tcp/ip-address.ts';
 import { MAX_DISCARD_BYTES } from './limits.ts';
 

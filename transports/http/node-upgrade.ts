@@ -1,6 +1,6 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { HttpAnswer } from '../../proto/http.ts';
+import type { HttpAnswer } from '../../proto/ports/http.ts';
 import { EARLY_FRAME_BYTES } from './limits.ts';
 import { writeReply } from './node-reply.ts';
 import { NodeRequest } from './node-request.ts';

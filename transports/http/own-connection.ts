@@ -3,7 +3,7 @@
  * (transports/gateway/h1), has each answered, and hands the connection on when it becomes a WebSocket. What comes ahead
  * of its turn waits, bounded, and then stays in the kernel.
  */
-import type { HttpAnswer, HttpReply, UpgradeAnswer } from '../../proto/http.ts';
+import type { HttpAnswer, HttpReply, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { BodyReader } from '../gateway/h1/body.ts';
 import { ChunkError } from '../gateway/h1/chunked.ts';
 import type { RequestHead } from '../gateway/h1/request-head.ts';

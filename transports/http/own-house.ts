@@ -1,4 +1,4 @@
-import type { HttpServerOptions, SocketHandlers } from '../../proto/http.ts';
+import type { HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
 import type { Deadlines } from '../gateway/h1/deadlines.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
 import type { WireSocket } from '../ws/wire-socket.ts';

@@ -1,5 +1,5 @@
 import { isAscii } from 'node:buffer';
-import type { ByteSink, HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { ByteSink, HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 

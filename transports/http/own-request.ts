@@ -1,4 +1,4 @@
-import { BodyError, type HttpRequest } from '../../proto/http.ts';
+import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import type { RequestHead } from '../gateway/h1/request-head.ts';
 import { type BodySource, HeldBody } from './held-body.ts';
 

@@ -4,7 +4,7 @@
  */
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/http.ts';
+import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
 import { Deadlines } from '../gateway/h1/deadlines.ts';
 import { HandleWire } from '../gateway/tcp/handle-wire.ts';
 import { takeHandles } from '../gateway/tcp/handles.ts';

@@ -1,5 +1,5 @@
 /** How a connection of Troupe's own server becomes a WebSocket. */
-import type { HttpReply, UpgradeAnswer, UpgradeHandler } from '../../proto/http.ts';
+import type { HttpReply, UpgradeAnswer, UpgradeHandler } from '../../proto/ports/http.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
 import type { ConnectionHouse } from './own-house.ts';
 import type { OwnRequest } from './own-request.ts';

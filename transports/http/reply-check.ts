@@ -1,4 +1,4 @@
-import type { HttpAnswer } from '../../proto/http.ts';
+import type { HttpAnswer } from '../../proto/ports/http.ts';
 import { checkReply, internalError } from './reply-head.ts';
 
 /** The reply, or a bare 500 in its place when it cannot be sent as it is. */

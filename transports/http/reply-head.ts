@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { HttpAnswer, HttpReply } from '../../proto/http.ts';
+import type { HttpAnswer, HttpReply } from '../../proto/ports/http.ts';
 
 /** A reply that cannot be put on the wire as asked: a bad status, header name or header value. Answered as a bare 500. */
 export class ReplyError extends Error {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { HttpReply } from '../../proto/http.ts';
+import type { HttpReply } from '../../proto/ports/http.ts';
 import { TOKEN } from '../gateway/h1/syntax.ts';
 import { plainError } from './reply-head.ts';
 

@@ -1,5 +1,5 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
 import { dropStream, soundReply } from './reply-check.ts';
 import { internalError } from './reply-head.ts';
 import { type PushOwner, UwsPush } from './uws-push.ts';

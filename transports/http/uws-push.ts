@@ -1,5 +1,5 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { ByteSink, ByteSource, HttpPushReply } from '../../proto/http.ts';
+import type { ByteSink, ByteSource, HttpPushReply } from '../../proto/ports/http.ts';
 import { writeHead } from './uws-reply.ts';
 
 /** What a pushed stream needs of its exchange, and later of its server. */

@@ -1,5 +1,5 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { HttpAnswer, HttpReply, HttpStreamReply } from '../../proto/http.ts';
+import type { HttpAnswer, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
 /** Bodies up to this many bytes are handed over at once; the library buffers what the client does not take. */

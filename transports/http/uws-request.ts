@@ -1,5 +1,5 @@
 import type { HttpResponse, HttpRequest as RawRequest } from 'uWebSockets.js';
-import type { HttpRequest } from '../../proto/http.ts';
+import type { HttpRequest } from '../../proto/ports/http.ts';
 import { parseHost } from '../gateway/h1/syntax.ts';
 import { addressText } from '../gateway/tcp/ip-address.ts';
 import { HeldBody } from './held-body.ts';

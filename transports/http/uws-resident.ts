@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type Socket as Connection, connect } from 'node:net';
-import type { SocketHandlers } from '../../proto/http.ts';
+import type { SocketHandlers } from '../../proto/ports/http.ts';
 import { UwsSocket } from './uws-socket.ts';
 
 /** How long it may take to come, ms: a client waits for it. */

@@ -1,6 +1,6 @@
 import type { HttpResponse, HttpRequest as RawRequest, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/http.ts';
+import type { HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
 import { isPromise } from './is-promise.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, METHODS, PING_MS } from './limits.ts';

@@ -1,5 +1,5 @@
 import type { WebSocket } from 'uWebSockets.js';
-import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/http.ts';
+import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
 
 /** What the library keeps with each of its sockets. */
 export interface UwsLink {

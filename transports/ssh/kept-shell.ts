@@ -4,7 +4,7 @@
  */
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
-import { EngineError, type KeptShell, type Shell, type ShellEnd, type ShellKeeping } from '../../proto/ports.ts';
+import { EngineError, type KeptShell, type Shell, type ShellEnd, type ShellKeeping } from '../../proto/ports/ports.ts';
 import { FrameReader, frame, INPUT_BYTES, lookFrame, OUTPUT_BYTES, seenFrame, sizeFrame } from './holder-frames.ts';
 import { cells, hangUp, turns } from './shell-stream.ts';
 import { signalName } from './signals.ts';

@@ -1,13 +1,13 @@
 /**
- * One shell channel of an SSH connection as a Shell (proto/ports.ts). The connection carries nothing else, so they end
- * together. What waits is bounded both ways:
+ * One shell channel of an SSH connection as a Shell (proto/ports/ports.ts). The connection carries nothing else, so
+ * they end together. What waits is bounded both ways:
  * - towards the reader by SSH's own window: ssh2 grants 2 MiB and renews it at half, so at most about 3 MiB wait here;
  *   a server that sends past its window is cut off, since ssh2 would keep whatever it sends;
  * - towards the shell by one chunk: the next is taken when the channel and the socket below it have room.
  */
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
-import { EngineError, type Shell, type ShellEnd } from '../../proto/ports.ts';
+import { EngineError, type Shell, type ShellEnd } from '../../proto/ports/ports.ts';
 import { Turns } from './read-fairness.ts';
 
 /** Past this many unread bytes the server has ignored the window it was given. */

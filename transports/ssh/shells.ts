@@ -1,6 +1,9 @@
-/** Opens shells in containers (Shells of proto/ports.ts): a login to the container's SSH server, a PTY and a shell. */
+/**
+ * Opens shells in containers (Shells of proto/ports/ports.ts): a login to the container's SSH server, a PTY and a
+ * shell.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
-import { EngineError, type Shell, type Shells } from '../../proto/ports.ts';
+import { EngineError, type Shell, type Shells } from '../../proto/ports/ports.ts';
 import { type ContainerLoginOptions, LoginLost, logInto, type Proceed } from './container-login.ts';
 import { keptShellOver } from './kept-shell.ts';
 import { openBridge } from './open-bridge.ts';

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/http.ts';
+import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
 
 /** How long the peer may take to answer a closing handshake before its connection is cut, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 5_000;

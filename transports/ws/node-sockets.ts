@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
-import type { SocketHandlers, SocketWatch } from '../../proto/http.ts';
+import type { SocketHandlers, SocketWatch } from '../../proto/ports/http.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { NodeSocket } from './node-socket.ts';
 
-/** The bounds of a server's WebSockets, as in proto/http.ts. */
+/** The bounds of a server's WebSockets, as in proto/ports/http.ts. */
 export interface SocketLimits {
   readonly maxMessageBytes: number;
   readonly maxBufferedBytes: number;

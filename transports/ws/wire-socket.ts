@@ -1,5 +1,5 @@
 /** A WebSocket on a wire: what Troupe's own server makes of a connection after 101. There are many: an idle one is this and its wire. */
-import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/http.ts';
+import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
 import type { Deadlines, Timed } from '../gateway/h1/deadlines.ts';
 import type { Wire, WireReader } from '../gateway/tcp/wire.ts';
 import { type FrameReader, type FrameSink, giveReader, takeReader } from './frame-reader.ts';

@@ -1,6 +1,6 @@
 /** Calls every endpoint of the authentication service over HTTP, rightly and wrongly, with secrets wherever one can stand. */
 import { z } from 'zod';
-import { authEndpoints } from '../../../proto/auth.ts';
+import { authEndpoints } from '../../../proto/auth/endpoints.ts';
 import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
 import { StorageError } from '../../../storage/errors.ts';
 import { api } from '../../../transports/api/api.ts';

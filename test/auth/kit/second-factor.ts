@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { z } from 'zod';
-import { login } from '../../../proto/auth.ts';
+import { login } from '../../../proto/auth/endpoints.ts';
+import { beginAddKey, beginKeyLogin, finishAddKey, finishKeyLogin } from '../../../proto/auth/security-keys.ts';
 import type { Caller, ReplyOf } from '../../../proto/endpoint.ts';
-import { beginAddKey, beginKeyLogin, finishAddKey, finishKeyLogin } from '../../../proto/security-keys.ts';
 import { readAudit } from '../../../storage/audit.ts';
 import { type NewCredentialJson, type SignedCredentialJson, SoftKey, type Wrong } from './authenticator.ts';
 import { type House, openHouse, PASSWORD } from './house.ts';

@@ -1,7 +1,7 @@
 /** Clients with open sockets, who come back whenever one ends: of notifications, of statuses, of a log. Each keeps what it saw wrong. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
-import { computeEventSchema } from '../../../proto/compute.ts';
+import { computeEventSchema } from '../../../proto/compute/endpoints.ts';
 import type { TestSocket } from '../../kit/websocket.ts';
 
 /** How a client's sockets ended, by close code; `refused` when one did not open. */

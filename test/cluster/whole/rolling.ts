@@ -4,7 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
-import { NOTIFICATIONS_STREAM, notificationEvent } from '../../../proto/notification.ts';
+import { NOTIFICATIONS_STREAM, notificationEvent } from '../../../proto/notify/notification.ts';
 import { natsBus } from '../../../transports/bus/nats.ts';
 import type { ServiceProcess } from '../../kit/cluster/services.ts';
 import { silentLog } from '../../kit/database.ts';

@@ -1,6 +1,6 @@
 /** The server's end of a WebSocket, as a transport hands it to a service, with the peer played by the test. */
 import assert from 'node:assert/strict';
-import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../../proto/http.ts';
+import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../../proto/ports/http.ts';
 import { until } from '../../kit/until.ts';
 
 export class FakeSocket implements Socket, Watched {

@@ -4,6 +4,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { z } from 'zod';
 import type { ComputeDeps } from '../../../actors/compute/deps.ts';
 import { startCompute } from '../../../actors/compute/service.ts';
+import type { TokenWatch } from '../../../proto/auth/tokens.ts';
 import {
   computeSocket,
   createContainer,
@@ -12,14 +13,13 @@ import {
   listContainers,
   logs,
   terminal,
-} from '../../../proto/compute.ts';
+} from '../../../proto/compute/endpoints.ts';
 import type { AnyEndpoint, Caller, CallOf, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
 import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
-import { decodeNotification } from '../../../proto/notification.ts';
-import type { Bus, Clock, Engine, ImageCatalog, Log } from '../../../proto/ports.ts';
+import { decodeNotification } from '../../../proto/notify/notification.ts';
+import type { Bus, Clock, Engine, ImageCatalog, Log } from '../../../proto/ports/ports.ts';
 import type { Service } from '../../../proto/service.ts';
-import type { TokenWatch } from '../../../proto/tokens.ts';
 import { streamStore } from '../../../storage/bus/store.ts';
 import { containerById } from '../../../storage/compute/containers.ts';
 import type { Db } from '../../../storage/db.ts';

@@ -1,7 +1,7 @@
 /** A TLS door that answers challenges, and nothing else. */
 import { once } from 'node:events';
 import { createSecureContext, createServer } from 'node:tls';
-import type { CertificatePem } from '../../../proto/certificates.ts';
+import type { CertificatePem } from '../../../proto/ports/acme.ts';
 import type { Cleanup } from '../../kit/temp.ts';
 
 /** Opens it on a free port; returns that. */

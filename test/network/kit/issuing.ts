@@ -1,6 +1,6 @@
 /** A database with a mapped container, a real authority that validates at its gateways, and the client of that. */
 import type { TestContext } from 'node:test';
-import type { CertificateAuthority } from '../../../proto/certificates.ts';
+import type { CertificateAuthority } from '../../../proto/ports/acme.ts';
 import { type AcmeOptions, acmeAuthority } from '../../../transports/clients/acme/authority.ts';
 import { httpOrigin } from '../../gateway/kit.ts';
 import { until } from '../../kit/until.ts';

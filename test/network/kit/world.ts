@@ -8,7 +8,7 @@ import { readEnvironment } from '../../../cmd/config/config.ts';
 import { openNetworkApi } from '../../../cmd/node/network.ts';
 import { servicePages } from '../../../cmd/observability/pages.ts';
 import { newId } from '../../../proto/ids.ts';
-import type { NetworkNews } from '../../../proto/network-news.ts';
+import type { NetworkNews } from '../../../proto/network/events.ts';
 import type { Scopes } from '../../../proto/scopes.ts';
 import { insertApiToken } from '../../../storage/auth/api-tokens.ts';
 import { tokenDirectory } from '../../../storage/auth/token-directory.ts';

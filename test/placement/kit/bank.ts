@@ -1,7 +1,7 @@
 /** A small service that lives on placement: accounts whose every write is fenced, and which tell their followers. */
 import { z } from 'zod';
 import { Refusal } from '../../../proto/errors.ts';
-import type { ShardLease } from '../../../proto/placement.ts';
+import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { Db } from '../../../storage/db.ts';
 import { fence } from '../../../storage/placement/fence.ts';
 import { dispatch, type EntityKind, type Ref, type StopReason } from '../../../supervision/index.ts';

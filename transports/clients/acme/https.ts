@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Agent, request } from 'node:https';
 import acme from 'acme-client';
-import { CaError } from '../../../proto/certificates.ts';
+import { CaError } from '../../../proto/ports/acme.ts';
 
 /** The last answer of a call. */
 export interface CaAnswer {

@@ -1,6 +1,6 @@
 /** One call of the provider's v4 API: bounded in time and size, and every way it can fail as one error. */
 import { z } from 'zod';
-import { ProviderError } from '../../../proto/network-ports.ts';
+import { ProviderError } from '../../../proto/ports/dns.ts';
 
 /** Largest answer that is read: a page of 50 zones has some 60 KB. */
 const MAX_BYTES = 2 * 1024 * 1024;

@@ -1,6 +1,6 @@
 /** Zones and records at Cloudflare, or at whatever speaks its v4 API. */
 import { z } from 'zod';
-import { type DnsProvider, ProviderError, type ProviderZone } from '../../../proto/network-ports.ts';
+import { type DnsProvider, ProviderError, type ProviderZone } from '../../../proto/ports/dns.ts';
 import { type Call, call } from './answer.ts';
 
 /** The provider's own address. */

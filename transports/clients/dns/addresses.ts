@@ -1,6 +1,6 @@
 /** Asks several resolvers where a host name leads. */
 import { Resolver } from 'node:dns/promises';
-import type { FindAddresses, HostAddresses } from '../../../proto/network-ports.ts';
+import type { FindAddresses, HostAddresses } from '../../../proto/ports/dns.ts';
 import { MAX_RESOLVERS, type ResolverOptions } from './resolvers.ts';
 
 /** More of one name are not looked at. */

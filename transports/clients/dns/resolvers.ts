@@ -1,6 +1,6 @@
 /** Asks several resolvers for the TXT records of a name, each on its own. */
 import { Resolver } from 'node:dns/promises';
-import type { TxtAnswer, TxtResolvers } from '../../../proto/network-ports.ts';
+import type { TxtAnswer, TxtResolvers } from '../../../proto/ports/dns.ts';
 
 /** Of more, only the first are asked. */
 export const MAX_RESOLVERS = 5;

@@ -1,7 +1,7 @@
 /** The file systems that hold given folders, by statfs. */
 import { stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import type { DiskSample } from '../../../proto/metrics-source.ts';
+import type { DiskSample } from '../../../proto/ports/metrics-source.ts';
 
 /** The file systems of `paths`, each once, under where it is mounted. Rejects when a path is not there. */
 export async function disksOf(paths: readonly string[]): Promise<DiskSample[]> {

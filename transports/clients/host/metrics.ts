@@ -1,7 +1,7 @@
 /** How this machine does: processors as the kernel counts them, memory by systeminformation, the file systems that hold its data by statfs. */
 import { cpus } from 'node:os';
 import { mem } from 'systeminformation';
-import type { DiskSample, MetricsSource, NodeSample } from '../../../proto/metrics-source.ts';
+import type { DiskSample, MetricsSource, NodeSample } from '../../../proto/ports/metrics-source.ts';
 import { disksOf } from './disks.ts';
 import { processorLoad } from './load.ts';
 

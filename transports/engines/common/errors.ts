@@ -1,5 +1,5 @@
 /** What was thrown while talking to an engine, as text and as EngineError. */
-import { EngineError, type EngineErrorCode } from '../../../proto/ports.ts';
+import { EngineError, type EngineErrorCode } from '../../../proto/ports/ports.ts';
 
 /** The system's error code (`ECONNREFUSED`, ...) of an unknown error, or undefined. */
 export function systemCode(error: unknown): string | undefined {

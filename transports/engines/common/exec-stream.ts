@@ -1,5 +1,5 @@
 import { Duplex } from 'node:stream';
-import { EngineError, type ShellEnd } from '../../../proto/ports.ts';
+import { EngineError, type ShellEnd } from '../../../proto/ports/ports.ts';
 
 /** What a stream asks of the process behind it. */
 export interface ExecProcess {
@@ -10,8 +10,8 @@ export interface ExecProcess {
 }
 
 /**
- * The terminal of a process over a hijacked connection, as a Shell's stream (proto/ports.ts). What waits is bounded by the socket's own
- * buffers both ways. Takes the socket over; it must have been paused.
+ * The terminal of a process over a hijacked connection, as a Shell's stream (proto/ports/ports.ts). What waits is
+ * bounded by the socket's own buffers both ways. Takes the socket over; it must have been paused.
  */
 export class ExecStream extends Duplex {
   readonly ended: Promise<ShellEnd>;

@@ -1,5 +1,5 @@
 /** What the sentence of a pull that failed means. */
-import { EngineError } from '../../../proto/ports.ts';
+import { EngineError } from '../../../proto/ports/ports.ts';
 import { cleanReason, textOf } from './errors.ts';
 import type { ImageReference } from './image-reference.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports.ts';
+import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports/ports.ts';
 import { textOf } from '../common/errors.ts';
 import { defaultSubnetPool, parsePool } from '../common/subnets.ts';
 import { DockerClient } from './api/client.ts';
@@ -43,8 +43,8 @@ const versionAnswer = z.object({
 });
 
 /**
- * `Engine` on a Docker Engine of this machine (proto/ports.ts). Does not connect yet: `check` says whether it answers. Calls
- * reject with EngineError. Throws `refused` for a host or an installation name that cannot be.
+ * `Engine` on a Docker Engine of this machine (proto/ports/ports.ts). Does not connect yet: `check` says whether it
+ * answers. Calls reject with EngineError. Throws `refused` for a host or an installation name that cannot be.
  */
 export async function dockerEngine(options: DockerEngineOptions): Promise<Engine> {
   const { log } = options;

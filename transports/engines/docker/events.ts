@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Ending, Log } from '../../../proto/ports.ts';
+import type { Ending, Log } from '../../../proto/ports/ports.ts';
 import { textOf } from '../common/errors.ts';
 import { jsonLines } from '../common/json-lines.ts';
 import type { DockerClient } from './api/client.ts';

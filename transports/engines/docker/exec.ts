@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { z } from 'zod';
-import { EngineError, type ExecOptions, type Shell } from '../../../proto/ports.ts';
+import { EngineError, type ExecOptions, type Shell } from '../../../proto/ports/ports.ts';
 import {
   cells,
   defaultCommand,

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { EngineError } from '../../../proto/ports.ts';
+import { EngineError } from '../../../proto/ports/ports.ts';
 
 /** A volume is mounted there in every container, for reading only. It holds the platform's keys (keys.ts). */
 export const keysFolder = '/etc/troupe';

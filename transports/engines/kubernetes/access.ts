@@ -1,7 +1,7 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent, type RequestOptions } from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { EngineError } from '../../../proto/ports.ts';
+import { EngineError } from '../../../proto/ports/ports.ts';
 import { textOf } from '../common/errors.ts';
 
 /** How the cluster is found: a kubeconfig file, or the service account of the pod this runs in. */

@@ -3,7 +3,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent, request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { EngineError } from '../../../proto/ports.ts';
+import { EngineError } from '../../../proto/ports/ports.ts';
 import { cleanReason, systemCode, textOf } from '../common/errors.ts';
 import { Credentials, type KubeAccess } from './access.ts';
 import { anySignal } from './any-signal.ts';

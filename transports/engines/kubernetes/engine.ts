@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports.ts';
+import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports/ports.ts';
 import { connectTcp } from '../common/dial-tcp.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
@@ -41,8 +41,9 @@ umask 077
 printf %s "$1" > /etc/troupe/.authorized_keys && mv -f /etc/troupe/.authorized_keys /etc/troupe/authorized_keys`;
 
 /**
- * `Engine` on a Kubernetes cluster (proto/ports.ts): a namespace for each container, with a pod, a claim, a secret, a service and a network
- * policy. Does not connect yet: `check` says whether the cluster answers. Throws `refused` for an installation name that cannot be.
+ * `Engine` on a Kubernetes cluster (proto/ports/ports.ts): a namespace for each container, with a pod, a claim, a
+ * secret, a service and a network policy. Does not connect yet: `check` says whether the cluster answers. Throws
+ * `refused` for an installation name that cannot be.
  */
 export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const { log } = options;

@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream';
 import { z } from 'zod';
-import { EngineError, type ExecOptions, type Shell } from '../../../proto/ports.ts';
+import { EngineError, type ExecOptions, type Shell } from '../../../proto/ports/ports.ts';
 import { cells, defaultCommand, orAborted, preamble, TERM, untilItRuns } from '../common/exec-script.ts';
 import { ExecStream } from '../common/exec-stream.ts';
 import type { KubeClient } from './client.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { MetricsSource, NodeSample, PodSample } from '../../../proto/metrics-source.ts';
-import type { Log } from '../../../proto/ports.ts';
+import type { MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
+import type { Log } from '../../../proto/ports/ports.ts';
 import { textOf } from '../common/errors.ts';
 import type { KubeAccess } from './access.ts';
 import { KubeClient } from './client.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../../../proto/ports.ts';
+import type { Log } from '../../../proto/ports/ports.ts';
 import { textOf } from '../common/errors.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels } from './naming.ts';

@@ -1,4 +1,4 @@
-import type { ContainerUsage, Log } from '../../../proto/ports.ts';
+import type { ContainerUsage, Log } from '../../../proto/ports/ports.ts';
 import { textOf } from '../common/errors.ts';
 import type { KubeClient } from './client.ts';
 import { kubeletSummary } from './kubelet-summary.ts';

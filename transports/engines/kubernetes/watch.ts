@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import type { Ending, Log } from '../../../proto/ports.ts';
+import type { Ending, Log } from '../../../proto/ports/ports.ts';
 import { textOf } from '../common/errors.ts';
 import { jsonLines } from '../common/json-lines.ts';
 import type { ClusterCache, Resource } from './cache.ts';

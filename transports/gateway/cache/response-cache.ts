@@ -1,6 +1,6 @@
 /** The gateway's response cache (interface section 4.5), as exchanges see it. docs/reference/gateway-cache.md says what it keeps. */
 import { LRUCache } from 'lru-cache';
-import type { UpstreamAddress } from '../../../proto/gateway.ts';
+import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import {
   type CacheAnswer,
   type CachedAnswer,

@@ -2,7 +2,7 @@
  * What an exchange asks of a response cache, and how it shows it what passes. The cache itself is in
  * transports/gateway/cache.
  */
-import type { UpstreamAddress } from '../../../proto/gateway.ts';
+import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 

@@ -1,5 +1,5 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
-import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest, Route } from '../../../proto/gateway.ts';
+import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest, Route } from '../../../proto/gateway/traffic.ts';
 import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';

@@ -2,7 +2,7 @@
  * One client's connection: reads requests one after the other, has each decided and forwarded, and answers them in order. What comes
  * ahead of its turn waits, bounded, and then stays in the kernel.
  */
-import type { ProxyDecision, ProxyForward, ProxyReply } from '../../../proto/gateway.ts';
+import type { ProxyDecision, ProxyForward, ProxyReply } from '../../../proto/gateway/traffic.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import { Ahead } from './ahead.ts';
 import { BodyReader } from './body.ts';

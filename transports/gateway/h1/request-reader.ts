@@ -1,5 +1,5 @@
 /** Takes a client's bytes until they are a request's head, or what to refuse them with. */
-import type { ProxyReply } from '../../../proto/gateway.ts';
+import type { ProxyReply } from '../../../proto/gateway/traffic.ts';
 import { HeadBuffer } from './head-buffer.ts';
 import { MAX_HEAD_BYTES, type RequestHead, readRequestHead } from './request-head.ts';
 

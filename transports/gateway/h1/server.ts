@@ -1,6 +1,6 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
-import type { AccessEntry, Route } from '../../../proto/gateway.ts';
+import type { AccessEntry, Route } from '../../../proto/gateway/traffic.ts';
 import type { IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import { wireOf } from '../tcp/wires.ts';

@@ -1,7 +1,7 @@
 /** Heads as they are sent on: what belongs to one connection removed, what is true about the client added. */
 import { STATUS_CODES } from 'node:http';
-import { GATEWAY_FIELD, type ProxyReply } from '../../../proto/gateway.ts';
-import type { Vouch } from '../../../proto/vouch.ts';
+import { GATEWAY_FIELD, type ProxyReply } from '../../../proto/gateway/traffic.ts';
+import type { Vouch } from '../../../proto/gateway/vouch.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 

@@ -6,8 +6,8 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import ssh2, { type Client, type Connection, type ParsedKey } from 'ssh2';
-import { EngineError, type Log } from '../../../proto/ports.ts';
-import type { SshDoor, SshQuestion } from '../../../proto/ssh-gateway.ts';
+import type { SshDoor, SshQuestion } from '../../../proto/gateway/ssh.ts';
+import { EngineError, type Log } from '../../../proto/ports/ports.ts';
 import { type ContainerLoginOptions, logInto } from '../../ssh/container-login.ts';
 import { hangUp } from '../../ssh/shell-stream.ts';
 import { signingKey } from '../../ssh/signing-key.ts';

@@ -1,8 +1,8 @@
 /** Proves who a client is (RFC 4252): a public key that may enter the container which the user name names. Nothing else is taken. */
 import { createHash } from 'node:crypto';
 import ssh2, { type AuthContext, type Connection, type PublicKeyAuthContext } from 'ssh2';
+import type { SshAnswer, SshFound, SshQuestion } from '../../../proto/gateway/ssh.ts';
 import { ID_PATTERN } from '../../../proto/ids.ts';
-import type { SshAnswer, SshFound, SshQuestion } from '../../../proto/ssh-gateway.ts';
 import { banner } from './internals.ts';
 
 /** What logging in needs of its connection. */
@@ -124,7 +124,7 @@ export function serveLogin(client: Connection, deps: LoginDeps): void {
   });
 }
 
-/** `SHA256:` and unpadded base64, as proto/ssh-key.ts makes it. */
+/** `SHA256:` and unpadded base64, as proto/compute/ssh-key.ts makes it. */
 export function fingerprintOf(blob: Buffer): string {
   return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
 }

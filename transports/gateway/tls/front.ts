@@ -4,7 +4,7 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
-import type { UpstreamAddress } from '../../../proto/gateway.ts';
+import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import { readFirstOfWire } from '../tcp/first-bytes-of-wire.ts';
 import type { Turns } from '../tcp/turns.ts';
 import { NOBODY, type Wire } from '../tcp/wire.ts';

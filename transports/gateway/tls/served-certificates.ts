@@ -1,7 +1,7 @@
 /** Certificates of mapped hostnames, ready for handshakes: read from storage when they are first asked for, the latest used kept. */
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
-import type { CertificatePem } from '../../../proto/certificates.ts';
+import type { CertificatePem } from '../../../proto/ports/acme.ts';
 import { type Certificate, certificateContext } from './front.ts';
 
 /** Ready ones kept in memory, some 50 KB each. */

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { EngineError, type Log } from '../../../../proto/ports.ts';
+import { EngineError, type Log } from '../../../../proto/ports/ports.ts';
 import { egressRules } from '../../common/egress.ts';
 import { textOf } from '../../common/errors.ts';
 import { bridgePrefix } from '../network.ts';

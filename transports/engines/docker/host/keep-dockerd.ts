@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Ending, Log } from '../../../../proto/ports.ts';
+import type { Ending, Log } from '../../../../proto/ports/ports.ts';
 import { privateDockerHost, startPrivateDockerd } from './private-dockerd.ts';
 
 /** How often it is looked after. */

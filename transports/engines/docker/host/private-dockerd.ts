@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { EngineError, type Log } from '../../../../proto/ports.ts';
+import { EngineError, type Log } from '../../../../proto/ports/ports.ts';
 import { cleanReason, textOf } from '../../common/errors.ts';
 import { DockerClient } from '../api/client.ts';
 import { findProgram, isRoot, systemPath } from '../run.ts';

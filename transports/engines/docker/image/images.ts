@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { EngineError, type EnsureImageOptions, type Log, type RegistryAuth } from '../../../../proto/ports.ts';
+import { EngineError, type EnsureImageOptions, type Log, type RegistryAuth } from '../../../../proto/ports/ports.ts';
 import { cleanReason, toEngineError } from '../../common/errors.ts';
 import { type ImageReference, parseImageReference } from '../../common/image-reference.ts';
 import { jsonLines } from '../../common/json-lines.ts';

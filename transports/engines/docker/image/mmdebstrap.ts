@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { EngineError } from '../../../../proto/ports.ts';
+import { EngineError } from '../../../../proto/ports/ports.ts';
 import { textOf, toEngineError } from '../../common/errors.ts';
 import { findProgram, isRoot, LineTail, systemPath } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';

@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
-import type { MetricsSource, PodSample } from '../../../../proto/metrics-source.ts';
-import { namespaceOf } from '../../../../proto/monitor.ts';
-import type { Log } from '../../../../proto/ports.ts';
+import { namespaceOf } from '../../../../proto/monitor/endpoints.ts';
+import type { MetricsSource, PodSample } from '../../../../proto/ports/metrics-source.ts';
+import type { Log } from '../../../../proto/ports/ports.ts';
 import { textOf } from '../../common/errors.ts';
 import { DockerClient } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';

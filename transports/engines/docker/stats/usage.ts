@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
-import type { ContainerUsage, Log } from '../../../../proto/ports.ts';
+import type { ContainerUsage, Log } from '../../../../proto/ports/ports.ts';
 import { textOf } from '../../common/errors.ts';
 import type { DockerClient } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';

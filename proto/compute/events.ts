@@ -1,6 +1,7 @@
 /** News of the compute service that other parts act on at once: who may no longer log in, and where traffic goes. */
-import type { ContainerStatus } from './compute-parts.ts';
-import type { Ending } from './ports.ts';
+
+import type { Ending } from '../ports/ports.ts';
+import type { ContainerStatus } from './fields.ts';
 
 /**
  * What changed. `key`: a user's SSH key is gone, with all it opened. `ssh`: a container's SSH was enabled or disabled. `ingress`: a

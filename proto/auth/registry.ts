@@ -1,6 +1,6 @@
 /** The token endpoint of the image registry (interface section 4.1, the registry token protocol of CNCF Distribution). */
 import { z } from 'zod';
-import { endpoint } from './endpoint.ts';
+import { endpoint } from '../endpoint.ts';
 
 /** What can be asked for on a repository, in the order of a token's lists. */
 export const REPOSITORY_ACTIONS = ['pull', 'push', 'delete'] as const;

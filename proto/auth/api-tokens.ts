@@ -1,7 +1,7 @@
 /** API tokens and service accounts: endpoints and views (interface sections 2.4, 2.5, 4.1). */
 import { z } from 'zod';
-import { endpoint } from './endpoint.ts';
-import { idSchema } from './ids.ts';
+import { endpoint } from '../endpoint.ts';
+import { idSchema } from '../ids.ts';
 
 /** Most API tokens of a user's own, service accounts of a user, and tokens of a service account. */
 export const MAX_TOKENS = 100;

@@ -1,5 +1,7 @@
 /** What can be changed about a container after its creation (interface sections 2.10 and 4.2): SSH, ingress, mounts, pull policy. */
 import { z } from 'zod';
+import { endpoint } from '../endpoint.ts';
+import { idSchema } from '../ids.ts';
 import {
   byContainer,
   common,
@@ -9,9 +11,7 @@ import {
   mountPathsSchema,
   ok,
   pullPolicySchema,
-} from './compute-parts.ts';
-import { endpoint } from './endpoint.ts';
-import { idSchema } from './ids.ts';
+} from './fields.ts';
 
 const sshSchema = z.object({ ssh_enabled: z.boolean() });
 

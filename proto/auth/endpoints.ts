@@ -1,8 +1,8 @@
 /** The authentication service's endpoints and views (interface sections 2.1, 2.3, 4.1). */
 import { z } from 'zod';
+import { endpoint } from '../endpoint.ts';
 import { apiTokenEndpoints } from './api-tokens.ts';
 import { isCommonPassword } from './common-passwords.ts';
-import { endpoint } from './endpoint.ts';
 import { registryEndpoints } from './registry.ts';
 import { securityKeyEndpoints } from './security-keys.ts';
 

@@ -1,6 +1,6 @@
 /** The notification service's endpoints and views (interface sections 2.15, 2.16, 3.3, 4.7, 8). */
 import { z } from 'zod';
-import { endpoint } from './endpoint.ts';
+import { endpoint } from '../endpoint.ts';
 
 /** Sockets of `/ws/notifications` that a user may have open (interface section 8). */
 export const MAX_SOCKETS = 5;

@@ -1,5 +1,6 @@
 /** The compute service's endpoints and views (interface sections 2.8, 2.9, 4.2, 6.2, 8). */
 import { z } from 'zod';
+import { endpoint } from '../endpoint.ts';
 import {
   byContainer,
   byUser,
@@ -15,8 +16,8 @@ import {
   ok,
   pullPolicySchema,
   statusSchema,
-} from './compute-parts.ts';
-import { listAllContainers, listImages } from './compute-platform.ts';
+} from './fields.ts';
+import { listAllContainers, listImages } from './images.ts';
 import {
   addIngress,
   deleteIngress,
@@ -26,8 +27,7 @@ import {
   setMounts,
   setPullPolicy,
   setSsh,
-} from './compute-settings.ts';
-import { endpoint } from './endpoint.ts';
+} from './settings.ts';
 
 export {
   type ContainerCreatedView,
@@ -42,8 +42,8 @@ export {
   type PullPolicy,
   pullPolicySchema,
   statusSchema,
-} from './compute-parts.ts';
-export { type AdminContainerView, type ImageView, listAllContainers, listImages } from './compute-platform.ts';
+} from './fields.ts';
+export { type AdminContainerView, type ImageView, listAllContainers, listImages } from './images.ts';
 export {
   addIngress,
   deleteIngress,
@@ -54,7 +54,7 @@ export {
   setMounts,
   setPullPolicy,
   setSsh,
-} from './compute-settings.ts';
+} from './settings.ts';
 
 /** Limits of section 8. */
 export const MAX_CONTAINERS = 3;

@@ -1,6 +1,6 @@
 /** What the endpoints of the compute service are made from: fields, limits and scopes of a container (interface sections 2.8, 3.2, 5.3). */
 import { z } from 'zod';
-import { idSchema } from './ids.ts';
+import { idSchema } from '../ids.ts';
 
 /** Instance types of 2.8: architecture and CPU cores. */
 export const INSTANCE_TYPES = {

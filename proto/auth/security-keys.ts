@@ -1,6 +1,6 @@
 /** Security keys (WebAuthn) as a second factor: endpoints and views (interface sections 2.2, 4.1). */
 import { z } from 'zod';
-import { endpoint } from './endpoint.ts';
+import { endpoint } from '../endpoint.ts';
 
 /** Most security keys of a user. */
 export const MAX_SECURITY_KEYS = 20;

@@ -1,6 +1,6 @@
 /** The cluster monitor's endpoints and views (interface sections 2.13, 2.14, 4.6, 5.4). */
 import { z } from 'zod';
-import { endpoint } from './endpoint.ts';
+import { endpoint } from '../endpoint.ts';
 
 /** Where the platform's own processes are: hidden from all but the administrator (interface section 5.4). */
 export const CORE_NAMESPACE = 'core';

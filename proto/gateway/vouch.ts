@@ -3,8 +3,8 @@
  * derived from JWT_SECRET. It is good for that request of that client for two minutes, so whoever sees one can speak for nobody else.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
-import type { Clock } from './ports.ts';
-import { derivedKeyring, type SharedSecret } from './shared-secret.ts';
+import { derivedKeyring, type SharedSecret } from '../auth/shared-secret.ts';
+import type { Clock } from '../ports/ports.ts';
 
 /** What a gateway vouches for. */
 export interface VouchedRequest {

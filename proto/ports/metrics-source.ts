@@ -26,7 +26,7 @@ export interface DiskSample {
 /** How a workload does at one moment, in the units of `NodeSample`. */
 export interface PodSample {
   readonly name: string;
-  /** `compute-<user id>-<container id>`, or the platform's own (proto/monitor.ts). */
+  /** `compute-<user id>-<container id>`, or the platform's own (proto/monitor/endpoints.ts). */
   readonly namespace: string;
   readonly node: string;
   /** Both undefined for the platform's own. */

@@ -1,8 +1,8 @@
 /** The networking API's endpoints and views (interface sections 2.6, 2.7, 4.3, 5.3 and 7). */
 import { z } from 'zod';
-import { endpoint } from './endpoint.ts';
-import { ERRORS, type Refusal } from './errors.ts';
-import { idSchema } from './ids.ts';
+import { endpoint } from '../endpoint.ts';
+import { ERRORS, type Refusal } from '../errors.ts';
+import { idSchema } from '../ids.ts';
 
 /** Owned domains and mappings that a user may have: far above what anybody needs. */
 export const MAX_OWNED_DOMAINS = 20;

@@ -1,7 +1,7 @@
 /** The messages of `cluster.metrics` and `cluster.pods`, in the protobuf layouts of cluster.proto (interface section 6.3). */
 import { randomUUID } from 'node:crypto';
 import protobuf from 'protobufjs/light.js';
-import type { NodeSample, PodSample } from './metrics-source.ts';
+import type { NodeSample, PodSample } from '../ports/metrics-source.ts';
 
 const field = (type: string, id: number) => ({ type, id });
 const many = (type: string, id: number) => ({ rule: 'repeated', type, id });

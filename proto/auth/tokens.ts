@@ -3,11 +3,11 @@
  * nothing: the kind is a claim and every reader checks it (interface section 5.1).
  */
 import { z } from 'zod';
-import type { Caller, SessionBirth } from './endpoint.ts';
-import { idSchema } from './ids.ts';
-import type { Ending } from './ports.ts';
+import type { Caller, SessionBirth } from '../endpoint.ts';
+import { idSchema } from '../ids.ts';
+import type { Ending } from '../ports/ports.ts';
+import type { Scopes } from '../scopes.ts';
 import type { CatalogAccess, RepositoryAccess } from './registry.ts';
-import type { Scopes } from './scopes.ts';
 
 /** Longest token anybody verifies; ours are below 1 KiB (hazards A08). */
 export const MAX_TOKEN_LENGTH = 4096;
