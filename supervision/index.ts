@@ -2,14 +2,15 @@
  * The actor runtime. Verbs and handler shape are nact's; the engine, the bounds, the supervisors and the entities are
  * ours. What it promises: docs/engineering/runtime-semantics.md.
  */
-export type { ChildSpec, Restart, Strategy, SupervisorSpec } from './child-spec.ts';
+
 export type { Decision, Decisions } from './decisions.ts';
-export { entities } from './entities.ts';
-export type { Entities, EntityContext, EntityKind } from './entity-kind.ts';
+export { entities } from './entity/entities.ts';
+export type { Entities, EntityContext, EntityKind } from './entity/entity-kind.ts';
 export { ActorError, type ActorErrorCode, SpawnError, type SpawnErrorCode } from './errors.ts';
 export { type AnyRef, Ref, type SystemRef } from './ref.ts';
 export { type KindNumbers, type SystemNumbers, stats, type TreeNode, tree } from './stats.ts';
-export { child, type SupervisorRef, startChild, startSupervisor } from './supervisor.ts';
+export type { ChildSpec, Restart, Strategy, SupervisorSpec } from './supervisor/child-spec.ts';
+export { child, type SupervisorRef, startChild, startSupervisor } from './supervisor/supervisor.ts';
 export { start } from './system.ts';
 export {
   type Backoff,

@@ -1,9 +1,9 @@
-import { oldestAge } from './ages.ts';
-import type { Cell } from './cell.ts';
-import { cellOf } from './context.ts';
-import { WAITING } from './flags.ts';
+import { oldestAge } from './cell/ages.ts';
+import type { Cell } from './cell/cell.ts';
+import { cellOf } from './cell/context.ts';
+import { WAITING } from './cell/flags.ts';
+import { touch } from './cell/run-queue.ts';
 import type { SystemRef } from './ref.ts';
-import { touch } from './run-queue.ts';
 
 /** Numbers of all actors of one kind. Counts are since the start of the system. */
 export interface KindNumbers {

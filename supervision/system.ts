@@ -1,8 +1,8 @@
 import type { Log } from '../proto/ports/ports.ts';
-import { Cell } from './cell.ts';
-import { DeadLetters } from './dead-letters.ts';
-import { KindStats, SystemCore } from './kind-stats.ts';
-import { joinLifecycle } from './lifecycle.ts';
+import { Cell } from './cell/cell.ts';
+import { DeadLetters } from './cell/dead-letters.ts';
+import { KindStats, SystemCore } from './cell/kind-stats.ts';
+import { joinLifecycle } from './cell/lifecycle.ts';
 import type { SystemRef } from './ref.ts';
 import type { SystemOptions } from './types.ts';
 

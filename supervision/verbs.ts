@@ -1,13 +1,13 @@
-import { Ask } from './asks.ts';
-import type { Behaviour } from './behaviour.ts';
-import type { Cell } from './cell.ts';
-import { cellOf } from './context.ts';
+import { Ask } from './cell/asks.ts';
+import type { Behaviour } from './cell/behaviour.ts';
+import type { Cell } from './cell/cell.ts';
+import { cellOf } from './cell/context.ts';
+import { ENDED, STOPPING } from './cell/flags.ts';
+import { wake } from './cell/run-queue.ts';
+import { spawnCell } from './cell/spawning.ts';
+import { endOf, requestStop } from './cell/stopping.ts';
 import { atLeast } from './errors.ts';
-import { ENDED, STOPPING } from './flags.ts';
 import type { AnyRef, Ref, SystemRef } from './ref.ts';
-import { wake } from './run-queue.ts';
-import { spawnCell } from './spawning.ts';
-import { endOf, requestStop } from './stopping.ts';
 import type { Context, SpawnOptions, StatelessOptions, StopReason } from './types.ts';
 
 const noOptions: Behaviour = Object.freeze({});

@@ -6,7 +6,7 @@ import {
   type ShardLease,
 } from '../../proto/ports/placement.ts';
 import { type Bus, BusError, type BusMessage, type Ending, type Log } from '../../proto/ports/ports.ts';
-import type { Entities } from '../entity-kind.ts';
+import type { Entities } from '../entity/entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';
 import { Answered } from './answered.ts';

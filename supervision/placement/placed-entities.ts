@@ -1,6 +1,6 @@
 import { isFenced, type PlacementError } from '../../proto/ports/placement.ts';
 import { type Bus, BusError, type Log } from '../../proto/ports/ports.ts';
-import type { Entities } from '../entity-kind.ts';
+import type { Entities } from '../entity/entity-kind.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';
 import type { Codec } from './codec.ts';

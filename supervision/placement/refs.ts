@@ -1,5 +1,5 @@
 import type { Log } from '../../proto/ports/ports.ts';
-import { Cell } from '../cell.ts';
+import { Cell } from '../cell/cell.ts';
 import { type AnyRef, Ref } from '../ref.ts';
 import { dispatch, spawn, spawnStateless, stop, stopped } from '../verbs.ts';
 import { type Codec, field, type RefsIn, type RefsOut, type Wire } from './codec.ts';

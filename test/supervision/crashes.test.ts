@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { backoffDelay, countRestart } from '../../supervision/cell/restarting.ts';
 import {
   type AnyRef,
   type CrashContext,
@@ -13,7 +14,6 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { backoffDelay, countRestart } from '../../supervision/restarting.ts';
 import { gate, rejectsWith, until, withSystem } from './helpers.ts';
 
 /** A counter that adds, crashes on demand, and says what it has. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { deadlineList } from '../../supervision/ask-deadlines.ts';
+import { deadlineList } from '../../supervision/cell/ask-deadlines.ts';
 import {
   dispatch,
   entities,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { openAsks } from '../../supervision/ask-deadlines.ts';
+import { openAsks } from '../../supervision/cell/ask-deadlines.ts';
+import { giveMailbox, takeMailbox } from '../../supervision/cell/mailbox.ts';
 import { dispatch, query, type Ref, spawn } from '../../supervision/index.ts';
-import { giveMailbox, takeMailbox } from '../../supervision/mailbox.ts';
 import { type Asking, rejectsWith, withSystem } from './helpers.ts';
 
 test('a mailbox is a queue, whatever is put in and taken out, across chunks and reuse', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { openAsks } from '../../../supervision/ask-deadlines.ts';
+import { openAsks } from '../../../supervision/cell/ask-deadlines.ts';
 import {
   ActorError,
   dispatch,

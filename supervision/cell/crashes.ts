@@ -1,14 +1,14 @@
+import type { Decision } from '../decisions.ts';
+import * as decisions from '../decisions.ts';
+import { ActorError } from '../errors.ts';
+import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
 import { isThenable } from './behaviour.ts';
 import type { Cell } from './cell.ts';
-import type { Decision } from './decisions.ts';
-import * as decisions from './decisions.ts';
-import { ActorError } from './errors.ts';
 import { ENDED, HELD, RESETTING, STATELESS, STOPPING } from './flags.ts';
 import type { Meta } from './mailbox.ts';
 import { release, requestReset, tooManyRestarts } from './restarting.ts';
 import { requestStop } from './stopping.ts';
-import type { StopReason } from './types.ts';
 
 /** A crash on its way to a decision. */
 interface Fault {

@@ -1,5 +1,5 @@
-import type { Log } from '../proto/ports/ports.ts';
-import type { DeadLetter } from './types.ts';
+import type { Log } from '../../proto/ports/ports.ts';
+import type { DeadLetter } from '../types.ts';
 
 /** Counts the messages of one system that nobody handled, and tells whoever asked to be told. */
 export class DeadLetters {

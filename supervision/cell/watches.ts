@@ -1,6 +1,6 @@
+import type { StopReason } from '../types.ts';
 import type { Cell } from './cell.ts';
 import { ENDED } from './flags.ts';
-import type { StopReason } from './types.ts';
 
 const unknownReason: StopReason = Object.freeze({ kind: 'stopped' });
 

@@ -1,6 +1,6 @@
+import { Ref } from '../ref.ts';
 import { PILE, SLOT } from './flags.ts';
 import { giveMailbox, type Mailbox, type Meta, takeMailbox } from './mailbox.ts';
-import { Ref } from './ref.ts';
 
 /** Meta of the message taken last. Not kept by each actor: whoever took the message reads it at once. */
 export const taken: { meta: Meta } = { meta: 0 };

@@ -1,7 +1,7 @@
+import { ActorError } from '../errors.ts';
+import { Ref } from '../ref.ts';
 import { type DeadlineList, deadlineList, type Waiting } from './ask-deadlines.ts';
 import type { DeadLetters } from './dead-letters.ts';
-import { ActorError } from './errors.ts';
-import { Ref } from './ref.ts';
 import { clock } from './run-queue.ts';
 
 /** The two ends of a promise, with the type of the reply forgotten: methods compare their parameters both ways. */

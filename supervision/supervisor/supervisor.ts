@@ -1,14 +1,14 @@
-import { Cell } from './cell.ts';
-import type { CellHooks } from './cell-parts.ts';
+import { Cell } from '../cell/cell.ts';
+import type { CellHooks } from '../cell/cell-parts.ts';
+import { cellOf } from '../cell/context.ts';
+import { spawnCell } from '../cell/spawning.ts';
+import { endOf } from '../cell/stopping.ts';
+import * as decisions from '../decisions.ts';
+import { ActorError, atLeast, SpawnError } from '../errors.ts';
+import type { AnyRef, Ref, SystemRef } from '../ref.ts';
+import { askCell } from '../verbs.ts';
 import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
-import { cellOf } from './context.ts';
-import * as decisions from './decisions.ts';
-import { ActorError, atLeast, SpawnError } from './errors.ts';
-import type { AnyRef, Ref, SystemRef } from './ref.ts';
-import { spawnCell } from './spawning.ts';
-import { endOf } from './stopping.ts';
 import { type Added, type SupervisorMessage, SupervisorState } from './supervisor-state.ts';
-import { askCell } from './verbs.ts';
 
 /** A supervisor: to spawn under, watch, stop, and to ask for its children by id. It takes no messages. */
 export type SupervisorRef = AnyRef;

@@ -1,6 +1,6 @@
+import { atLeast } from '../errors.ts';
+import type { Cancel } from '../types.ts';
 import type { Cell } from './cell.ts';
-import { atLeast } from './errors.ts';
-import type { Cancel } from './types.ts';
 
 const MAX_TIMER_MS = 2_147_483_647;
 

@@ -1,7 +1,8 @@
+import { ActorError } from '../errors.ts';
+import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
 import { isThenable } from './behaviour.ts';
 import type { Cell } from './cell.ts';
-import { ActorError } from './errors.ts';
 import {
   AFTER_STOP,
   AWAITING,
@@ -15,7 +16,6 @@ import {
   STOPPING,
 } from './flags.ts';
 import { cancelTimers, safeDelay } from './timers.ts';
-import type { StopReason } from './types.ts';
 import { tellWatchers, unwatchAll } from './watches.ts';
 
 const DEFAULT_SHUTDOWN_MS = 5000;

@@ -1,11 +1,11 @@
+import { ActorError } from '../errors.ts';
+import type { Backoff, Intensity } from '../types.ts';
 import { isThenable } from './behaviour.ts';
 import type { Cell } from './cell.ts';
-import { ActorError } from './errors.ts';
 import { CHILDREN_HOOK, CHILDREN_TOLD, ENDED, HELD, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';
 import { keepAwake } from './idle.ts';
 import { clock, touch } from './run-queue.ts';
 import { abandon, endGrace, quieten, requestStop, stopChildren, withGrace } from './stopping.ts';
-import type { Backoff, Intensity } from './types.ts';
 
 const DEFAULT_INTENSITY: Intensity = Object.freeze({ max: 10, withinMs: 10_000 });
 

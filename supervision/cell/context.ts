@@ -1,11 +1,11 @@
-import type { Log } from '../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/ports.ts';
+import * as decisions from '../decisions.ts';
+import { SpawnError } from '../errors.ts';
+import type { AnyRef, Ref } from '../ref.ts';
+import type { Cancel, CrashContext, StopReason } from '../types.ts';
 import { Cell } from './cell.ts';
 import { ChildrenView } from './children-view.ts';
-import * as decisions from './decisions.ts';
-import { SpawnError } from './errors.ts';
-import type { AnyRef, Ref } from './ref.ts';
 import { after, every } from './timers.ts';
-import type { Cancel, CrashContext, StopReason } from './types.ts';
 import { unwatch, watch } from './watches.ts';
 
 /** The context of a local actor: one word of memory, the rest is looked up. */

@@ -1,9 +1,9 @@
+import type { StopReason } from '../types.ts';
 import type { Cell } from './cell.ts';
 import { KEEP_AWAKE, SLEEPY, WATCH_EMPTY } from './flags.ts';
 import { ageOf, clock, touch } from './run-queue.ts';
 import { requestStop } from './stopping.ts';
 import { safeDelay } from './timers.ts';
-import type { StopReason } from './types.ts';
 
 const idle: StopReason = Object.freeze({ kind: 'idle' });
 

@@ -1,6 +1,6 @@
-import type { Decision } from './decisions.ts';
-import type { AnyRef } from './ref.ts';
-import type { Backoff, Intensity, MailboxOptions } from './types.ts';
+import type { Decision } from '../decisions.ts';
+import type { AnyRef } from '../ref.ts';
+import type { Backoff, Intensity, MailboxOptions } from '../types.ts';
 
 /**
  * The options of spawn and spawnStateless with their types forgotten. Its functions are written as methods, because

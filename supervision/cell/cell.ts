@@ -1,7 +1,8 @@
+import { ActorError } from '../errors.ts';
+import type { CrashContext, StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
 import { type Behaviour, isThenable } from './behaviour.ts';
 import { AsyncRun, type CellHooks, type Children, Rare } from './cell-parts.ts';
-import { ActorError } from './errors.ts';
 import {
   AWAITING,
   BLOCKED,
@@ -24,7 +25,6 @@ import { Inbox, taken } from './inbox.ts';
 import type { KindStats } from './kind-stats.ts';
 import type { Meta } from './mailbox.ts';
 import { clock, enqueue, type Runnable, wake } from './run-queue.ts';
-import type { CrashContext, StopReason } from './types.ts';
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
 export interface Lifecycle {

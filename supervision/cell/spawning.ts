@@ -1,7 +1,7 @@
+import { atLeast, SpawnError } from '../errors.ts';
 import type { Behaviour } from './behaviour.ts';
 import { Cell, type Handler } from './cell.ts';
 import { type CellHooks, Children } from './cell-parts.ts';
-import { atLeast, SpawnError } from './errors.ts';
 import { CHILDREN_TOLD, ENDED, STATELESS, STOPPING } from './flags.ts';
 import { stopWhenIdle } from './idle.ts';
 import { joinLifecycle } from './lifecycle.ts';

@@ -1,14 +1,14 @@
-import type { Cell } from './cell.ts';
+import type { Cell } from '../cell/cell.ts';
+import { cellOf } from '../cell/context.ts';
+import { ENDED, RESETTING, STOPPING } from '../cell/flags.ts';
+import { backoffDelay, countRestart } from '../cell/restarting.ts';
+import { endOf, kill, requestStop } from '../cell/stopping.ts';
+import { after, safeDelay } from '../cell/timers.ts';
+import { watch } from '../cell/watches.ts';
+import { ActorError, SpawnError } from '../errors.ts';
+import type { AnyRef, Ref } from '../ref.ts';
+import { isFailure, type StopReason } from '../types.ts';
 import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
-import { cellOf } from './context.ts';
-import { ActorError, SpawnError } from './errors.ts';
-import { ENDED, RESETTING, STOPPING } from './flags.ts';
-import type { AnyRef, Ref } from './ref.ts';
-import { backoffDelay, countRestart } from './restarting.ts';
-import { endOf, kill, requestStop } from './stopping.ts';
-import { after, safeDelay } from './timers.ts';
-import { isFailure, type StopReason } from './types.ts';
-import { watch } from './watches.ts';
 
 /** A child as it stands: `cell` while it is up. */
 interface Entry {

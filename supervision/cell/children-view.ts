@@ -1,5 +1,5 @@
+import type { AnyRef } from '../ref.ts';
 import type { Cell } from './cell.ts';
-import type { AnyRef } from './ref.ts';
 
 /** The living children of an actor as a map, read from its list: nothing is copied. */
 export class ChildrenView implements ReadonlyMap<string, AnyRef> {

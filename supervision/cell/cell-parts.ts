@@ -1,7 +1,7 @@
-import type { Decision } from './decisions.ts';
-import type { ActorError } from './errors.ts';
+import type { Decision } from '../decisions.ts';
+import type { ActorError } from '../errors.ts';
+import type { CrashContext, StopReason } from '../types.ts';
 import type { Meta } from './mailbox.ts';
-import type { CrashContext, StopReason } from './types.ts';
 
 /** A handler (or an initial state) whose promise is pending. When the cell no longer points at it, it was abandoned. */
 export class AsyncRun {
