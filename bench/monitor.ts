@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { sessionTokens } from '../actors/auth/issue-tokens.ts';
+import { sessionTokens } from '../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../proto/ids.ts';
 import { insertUser } from '../storage/auth/users.ts';
 import { setSetting } from '../storage/settings.ts';

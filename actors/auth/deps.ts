@@ -4,9 +4,9 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
 import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
-import type { Home } from '../home.ts';
-import type { RegistrySigner } from './registry-key.ts';
-import type { RelyingParty } from './webauthn-rules.ts';
+import type { Home } from '../service/home.ts';
+import type { RelyingParty } from './login/webauthn-rules.ts';
+import type { RegistrySigner } from './registry/registry-key.ts';
 
 export interface AuthDeps {
   readonly db: Db;

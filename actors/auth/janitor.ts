@@ -6,7 +6,7 @@ import { purgeNetworks } from '../../storage/auth/login-networks.ts';
 import { purgeSpentTokens } from '../../storage/auth/spent-tokens.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
 import type { AuthDeps } from './deps.ts';
-import { AUTH_USER } from './user.ts';
+import { AUTH_USER } from './users/user.ts';
 
 const EVERY_MS = 3_600_000;
 /** How long the audit trail is kept. */

@@ -11,17 +11,17 @@ import {
   type SystemRef,
   spawnStateless,
 } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, answer, type CallMessage, callThrough } from '../door.ts';
-import { databaseProblem, healthOf, lifeOf } from '../health.ts';
-import { startTree } from '../tree.ts';
+import { ASK_TIMEOUT, actorKey, answer, type CallMessage, callThrough } from '../service/door.ts';
+import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
+import { startTree } from '../service/tree.ts';
 import type { AuthDeps } from './deps.ts';
 import { startJanitor } from './janitor.ts';
-import { startLeavers } from './leavers.ts';
-import { loginHandlers } from './login.ts';
-import { startNews } from './news.ts';
-import { HASH_QUEUE } from './passwords.ts';
-import { passwordProver } from './prove-password.ts';
-import { AUTH_USER, type UserMessage, userKind } from './user.ts';
+import { loginHandlers } from './login/login.ts';
+import { HASH_QUEUE } from './login/passwords.ts';
+import { passwordProver } from './login/prove-password.ts';
+import { startLeavers } from './users/leavers.ts';
+import { startNews } from './users/news.ts';
+import { AUTH_USER, type UserMessage, userKind } from './users/user.ts';
 
 /** Logins worked on at once: more than hashes can wait, so that those who need none (the throttled) do not wait behind them. */
 const LOGIN_CONCURRENCY = HASH_QUEUE + 64;

@@ -3,7 +3,7 @@
 import type { TokenWatch } from '../../proto/auth/tokens.ts';
 import type { Clock, Engine, ImageCatalog, Log, RegistryAuth, Shells } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
-import type { Home } from '../home.ts';
+import type { Home } from '../service/home.ts';
 
 export interface ComputeDeps {
   readonly db: Db;

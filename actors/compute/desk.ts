@@ -2,7 +2,7 @@
 import { listAllContainers } from '../../proto/compute/endpoints.ts';
 import { allContainers } from '../../storage/compute/containers.ts';
 import { type AnyRef, type Ref, spawnStateless } from '../../supervision/index.ts';
-import { answer, type CallMessage, type Handler, handlers, on } from '../door.ts';
+import { answer, type CallMessage, type Handler, handlers, on } from '../service/door.ts';
 import type { ComputeDeps } from './deps.ts';
 import { adminView } from './views.ts';
 

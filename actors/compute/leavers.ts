@@ -10,7 +10,7 @@ import type { Service } from '../../proto/service.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
 import { type Leaver, leavers, noteStopped } from '../../storage/leavers.ts';
 import type { AnyRef } from '../../supervision/index.ts';
-import { startOnce } from '../once.ts';
+import { startOnce } from '../service/once.ts';
 import type { ComputeDeps } from './deps.ts';
 import { SERVICE } from './placed.ts';
 

@@ -6,10 +6,10 @@ import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { Ref } from '../../supervision/index.ts';
 import { field, type PlacedKind } from '../../supervision/placement/index.ts';
-import { callCodec } from '../call-codec.ts';
-import type { CallMessage } from '../door.ts';
-import { streamCodec } from '../stream-codec.ts';
-import type { StreamMessage } from '../streams.ts';
+import { callCodec } from '../service/call-codec.ts';
+import type { CallMessage } from '../service/door.ts';
+import { streamCodec } from '../service/stream-codec.ts';
+import type { StreamMessage } from '../service/streams.ts';
 
 /** The service whose nodes hold them. */
 export const SERVICE = 'compute';

@@ -10,22 +10,22 @@ import {
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
 import { type AnyRef, type Entities, entities, query, type Ref, type SystemRef } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, type CallMessage, callerOf, callOf, callThrough } from '../door.ts';
-import { databaseProblem, healthOf, lifeOf } from '../health.ts';
-import { type Connection, connect, type StreamEnd } from '../streams.ts';
-import { family, startTree } from '../tree.ts';
-import { containerKind } from './container.ts';
+import { ASK_TIMEOUT, actorKey, type CallMessage, callerOf, callOf, callThrough } from '../service/door.ts';
+import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
+import { type Connection, connect, type StreamEnd } from '../service/streams.ts';
+import { family, startTree } from '../service/tree.ts';
+import { containerKind } from './container/container.ts';
+import { type EngineHealth, startWatcher } from './container/watcher.ts';
 import type { ComputeDeps } from './deps.ts';
 import { startDesk } from './desk.ts';
 import { startLeavers } from './leavers.ts';
-import { LogSharing } from './log-sharing.ts';
-import { logConnection } from './logs.ts';
+import { logConnection } from './logs/logs.ts';
+import { LogSharing } from './logs/sharing.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER, type ContainerMail, type UserMail } from './placed.ts';
 import { SocketLimits } from './socket-limits.ts';
-import { terminalConnection } from './terminal.ts';
-import { Terminals } from './terminals.ts';
+import { terminalConnection } from './terminal/terminal.ts';
+import { Terminals } from './terminal/terminals.ts';
 import { userKind } from './user.ts';
-import { type EngineHealth, startWatcher } from './watcher.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {

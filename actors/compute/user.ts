@@ -30,9 +30,9 @@ import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../sto
 import { fenced } from '../../storage/fenced.ts';
 import { mayBegin } from '../../storage/leavers.ts';
 import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
-import { did } from '../audit.ts';
-import { answer, callerOf, handlers, on, refusalOf } from '../door.ts';
-import type { StreamMessage } from '../streams.ts';
+import { did } from '../service/audit.ts';
+import { answer, callerOf, handlers, on, refusalOf } from '../service/door.ts';
+import type { StreamMessage } from '../service/streams.ts';
 import type { ComputeDeps } from './deps.ts';
 import { listingHandler } from './desk.ts';
 import { imageProblem } from './image-rules.ts';

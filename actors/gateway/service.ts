@@ -3,8 +3,8 @@
 import type { SshDoor } from '../../proto/gateway/ssh.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
-import { lifeOf } from '../health.ts';
-import { family, startTree } from '../tree.ts';
+import { lifeOf } from '../service/health.ts';
+import { family, startTree } from '../service/tree.ts';
 import { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';

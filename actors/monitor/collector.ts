@@ -16,7 +16,7 @@ import {
 import type { PodSample } from '../../proto/ports/metrics-source.ts';
 import { type ContainerFacts, containerFacts } from '../../storage/monitor/containers.ts';
 import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
-import { answer, type CallMessage, callerOf, handlers, on } from '../door.ts';
+import { answer, type CallMessage, callerOf, handlers, on } from '../service/door.ts';
 import type { AlertsMessage } from './alerts.ts';
 import type { MonitorDeps } from './deps.ts';
 import { graphOf } from './graph.ts';

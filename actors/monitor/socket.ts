@@ -1,6 +1,6 @@
 /** One socket of `/ws/cluster-info` or `/ws/pod-metrics`: the newest snapshot as text, one on connect and one per refresh. */
 import type { Socket } from '../../proto/ports/http.ts';
-import type { Connection } from '../streams.ts';
+import type { Connection } from '../service/streams.ts';
 import type { Client, Viewer } from './hub.ts';
 
 /** How ready its reader is. */

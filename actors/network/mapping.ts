@@ -35,8 +35,8 @@ import {
 import { tellNetwork } from '../../storage/network/news.ts';
 import { append } from '../../storage/outbox.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
-import { did } from '../audit.ts';
-import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../door.ts';
+import { did } from '../service/audit.ts';
+import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../service/door.ts';
 import { makeRecord, removeRecord } from './automation.ts';
 import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
 import {

@@ -24,8 +24,8 @@ import {
   replaceZones,
 } from '../../storage/network/zones.ts';
 import type { EntityKind } from '../../supervision/index.ts';
-import { did } from '../audit.ts';
-import { answer, type CallMessage, handlers, on } from '../door.ts';
+import { did } from '../service/audit.ts';
+import { answer, type CallMessage, handlers, on } from '../service/door.ts';
 import type { NetworkDeps } from './deps.ts';
 import { openToken, sealToken } from './tokens.ts';
 import { ownedView } from './views.ts';

@@ -11,9 +11,9 @@ import {
 } from '../../proto/network/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import { ActorError, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, type CallMessage, callThrough } from '../door.ts';
-import { databaseProblem, healthOf, lifeOf } from '../health.ts';
-import { startTree } from '../tree.ts';
+import { ASK_TIMEOUT, actorKey, type CallMessage, callThrough } from '../service/door.ts';
+import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
+import { startTree } from '../service/tree.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingMessage, mappingKind } from './mapping.ts';
 import { ownerKind } from './owner.ts';

@@ -1,7 +1,7 @@
 /** What the notification service is given by the composition root. */
 import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
-import type { Home } from '../home.ts';
+import type { Home } from '../service/home.ts';
 
 export interface NotifyDeps {
   readonly db: Db;

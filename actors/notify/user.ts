@@ -27,7 +27,7 @@ import {
   markRead as setRead,
 } from '../../storage/notify/notifications.ts';
 import { type Cancel, dispatch, type EntityContext, type EntityKind } from '../../supervision/index.ts';
-import { answer, type CallMessage, handlers, on } from '../door.ts';
+import { answer, type CallMessage, handlers, on } from '../service/door.ts';
 import type { SocketNews, SocketRef } from './connection.ts';
 import type { NotifyDeps } from './deps.ts';
 import type { Frame } from './follower.ts';

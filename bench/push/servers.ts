@@ -8,8 +8,8 @@ import { notificationConnection, type SocketHouse } from '../../actors/notify/co
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { PAGE } from '../../actors/notify/reader.ts';
 import { type UserMessage, userKind } from '../../actors/notify/user.ts';
-import { connect } from '../../actors/streams.ts';
-import { family } from '../../actors/tree.ts';
+import { connect } from '../../actors/service/streams.ts';
+import { family } from '../../actors/service/tree.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import type { StreamStore } from '../../proto/ports/bus-store.ts';
 import { entities, start } from '../../supervision/index.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { startNotify } from '../../actors/notify/service.ts';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';

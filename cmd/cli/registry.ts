@@ -1,6 +1,6 @@
 /** `troupe registry visibility|repositories|certificate`: what an operator sets and needs to attach an image registry. */
-import { certificateBundle, registrySigner } from '../../actors/auth/registry-key.ts';
-import { setVisibility, type Visibility } from '../../actors/auth/repositories.ts';
+import { certificateBundle, registrySigner } from '../../actors/auth/registry/registry-key.ts';
+import { setVisibility, type Visibility } from '../../actors/auth/registry/repositories.ts';
 import { publicRepositories } from '../../storage/auth/repositories.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';

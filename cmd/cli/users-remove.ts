@@ -1,7 +1,7 @@
 /** `troupe users remove`: says what is to be done, and waits while the platform does it. */
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as pause } from 'node:timers/promises';
-import { beginRemoval, forgetUser } from '../../actors/auth/user-state.ts';
+import { beginRemoval, forgetUser } from '../../actors/auth/users/user-state.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Left } from '../../storage/leavers.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';

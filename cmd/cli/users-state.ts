@@ -1,6 +1,6 @@
 /** `troupe users disable` and `enable`: whether a user may log in. They work beside a running platform. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { disableUser, enableUser } from '../../actors/auth/user-state.ts';
+import { disableUser, enableUser } from '../../actors/auth/users/user-state.ts';
 import { untilSessions } from '../../storage/leavers.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 

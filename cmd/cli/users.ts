@@ -1,6 +1,6 @@
 /** `troupe users add|list|passwd|forget-keys`: users are made here, there is no sign-up. */
 import { readFileSync } from 'node:fs';
-import { addUser, forgetKeys, generatePassword, listUsers, setPassword } from '../../actors/auth/users.ts';
+import { addUser, forgetKeys, generatePassword, listUsers, setPassword } from '../../actors/auth/users/users.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Adds a user with the password from standard input, or a generated one, which is printed. */

@@ -1,6 +1,6 @@
 /** Everything Troupe reads from its environment, at one door. A bad value is named with what was expected. */
 import { z } from 'zod';
-import { RegistryKeyError } from '../../actors/auth/registry-key.ts';
+import { RegistryKeyError } from '../../actors/auth/registry/registry-key.ts';
 import { isCommonPassword } from '../../proto/auth/common-passwords.ts';
 import { usernameSchema } from '../../proto/auth/endpoints.ts';
 import { addressOf, targetSchema } from '../../proto/gateway/routes.ts';

@@ -1,6 +1,6 @@
 /** REGISTRY_SIGNING_KEY: the PEM itself, or the path of a file with it. */
 import { readFileSync, statSync } from 'node:fs';
-import { parseRegistryKey, type RegistryKey, RegistryKeyError } from '../../actors/auth/registry-key.ts';
+import { parseRegistryKey, type RegistryKey, RegistryKeyError } from '../../actors/auth/registry/registry-key.ts';
 
 const EXPECTED = 'must be a PEM with an EC P-256 private key, or the path of a file with one';
 /** Far more than a key with its chain takes. */

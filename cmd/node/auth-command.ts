@@ -1,6 +1,6 @@
 /** `troupe auth`: the authentication service alone. Several share the users: each user is awake in one of them. */
 import { startAuth } from '../../actors/auth/service.ts';
-import { ensureAdmin } from '../../actors/auth/users.ts';
+import { ensureAdmin } from '../../actors/auth/users/users.ts';
 import type { Service } from '../../proto/service.ts';
 import { registryOf } from './registry-of.ts';
 import { type AloneOptions, type AloneParts, runAlone } from './run-alone.ts';

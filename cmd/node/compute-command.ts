@@ -1,7 +1,7 @@
 /** `troupe compute`: the compute service alone. */
-import { type PullAuth, pullAuth } from '../../actors/auth/pull-passes.ts';
+import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-passes.ts';
 import { startCompute } from '../../actors/compute/service.ts';
-import { sshElseEngine } from '../../actors/compute/shells.ts';
+import { sshElseEngine } from '../../actors/compute/terminal/shells.ts';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import type { Engine, Log } from '../../proto/ports/ports.ts';
 import type { Service } from '../../proto/service.ts';

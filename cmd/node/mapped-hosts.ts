@@ -5,7 +5,7 @@ import type { Registry } from 'prom-client';
 import type { MappingSource } from '../../actors/gateway/deps.ts';
 import { certificateNumbers, type DnsView } from '../../actors/network/certificate-deps.ts';
 import { startCertificates } from '../../actors/network/certificates.ts';
-import { startTree } from '../../actors/tree.ts';
+import { startTree } from '../../actors/service/tree.ts';
 import type { CertificateAuthority } from '../../proto/ports/acme.ts';
 import type { Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';

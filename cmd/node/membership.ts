@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Home } from '../../actors/home.ts';
+import type { Home } from '../../actors/service/home.ts';
 import { keyIds, type SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { newId } from '../../proto/ids.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';

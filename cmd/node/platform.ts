@@ -1,13 +1,13 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
 import type { Registry } from 'prom-client';
-import { noteUse, startLastUse } from '../../actors/auth/last-use.ts';
-import { type PullAuth, pullAuth } from '../../actors/auth/pull-passes.ts';
-import { registrySigner } from '../../actors/auth/registry-key.ts';
+import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-passes.ts';
+import { registrySigner } from '../../actors/auth/registry/registry-key.ts';
 import { startAuth } from '../../actors/auth/service.ts';
-import { ensureAdmin } from '../../actors/auth/users.ts';
+import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
+import { ensureAdmin } from '../../actors/auth/users/users.ts';
 import { startCompute } from '../../actors/compute/service.ts';
-import { sshElseEngine } from '../../actors/compute/shells.ts';
+import { sshElseEngine } from '../../actors/compute/terminal/shells.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { startNotify } from '../../actors/notify/service.ts';
 import { addressOf as targetAddress } from '../../proto/gateway/routes.ts';

@@ -1,5 +1,5 @@
 /** The image registry as REGISTRY_HOST and its key name it. */
-import { registrySigner } from '../../actors/auth/registry-key.ts';
+import { registrySigner } from '../../actors/auth/registry/registry-key.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Environment } from '../config/config.ts';
 

@@ -1,5 +1,5 @@
 /** What compute is given of the image registry. */
-import { registryRights } from '../../actors/auth/registry-rights.ts';
+import { registryRights } from '../../actors/auth/registry/registry-rights.ts';
 import { registryCatalog } from '../../transports/clients/registry/catalog.ts';
 
 /** Rights to pull with, and the list of what there is; nothing without a registry. */

@@ -1,6 +1,6 @@
 /** Publishing the outbox, by one of the processes that share a database. */
-import type { Home } from '../../actors/home.ts';
-import { startOnce } from '../../actors/once.ts';
+import type { Home } from '../../actors/service/home.ts';
+import { startOnce } from '../../actors/service/once.ts';
 import type { Bus, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import { outboxStore } from '../../storage/outbox.ts';

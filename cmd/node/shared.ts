@@ -1,5 +1,5 @@
 /** What commands that run one service beside a platform share with its other processes: entities, and publishing the outbox. */
-import type { Home } from '../../actors/home.ts';
+import type { Home } from '../../actors/service/home.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus, Log } from '../../proto/ports/ports.ts';
 import type { Db, DbConnection } from '../../storage/db.ts';

@@ -1,6 +1,6 @@
 /**
  * SQL of the login throttle: failures counted under a key, in one place for all nodes. The rules are those of
- * actors/auth/throttle-rules.ts.
+ * actors/auth/login/throttle-rules.ts.
  */
 import { z } from 'zod';
 import type { Queries, Tx } from '../db.ts';

@@ -1,4 +1,7 @@
-/** SQL of the networks a user has logged in from: the throttle knows the user there (actors/auth/throttle-rules.ts). */
+/**
+ * SQL of the networks a user has logged in from: the throttle knows the user there
+ * (actors/auth/login/throttle-rules.ts).
+ */
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
 import { USER_COLUMNS, type UserRow, userRow } from './users.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
-import { apiTokens, challengeTokens, sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { apiTokens, challengeTokens, sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import type { TokenDirectory, TokenGrant } from '../../proto/auth/tokens.ts';
 import { authenticator, basic, bearer } from '../../transports/api/authenticate.ts';
 

@@ -4,7 +4,7 @@ import { createHmac, generateKeyPairSync } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { SignJWT } from 'jose';
-import { apiTokens, sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { apiTokens, sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import type { TokenDirectory } from '../../proto/auth/tokens.ts';
 import { authenticator } from '../../transports/api/authenticate.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { noteUse, startLastUse } from '../../actors/auth/last-use.ts';
-import { addUser } from '../../actors/auth/users.ts';
+import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import {
   checkToken,
   createServiceAccount,

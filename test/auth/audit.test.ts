@@ -1,7 +1,7 @@
 /** The audit trail of the authentication service: what is in it, what is not, and that it stays. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { addUser, ensureAdmin, setPassword } from '../../actors/auth/users.ts';
+import { addUser, ensureAdmin, setPassword } from '../../actors/auth/users/users.ts';
 import { openLog } from '../../cmd/observability/log.ts';
 import { createServiceAccount, setServiceAccountScopes } from '../../proto/auth/api-tokens.ts';
 import { changePassword, updateProfile } from '../../proto/auth/endpoints.ts';

@@ -1,7 +1,7 @@
 /** Whether time or words tell which users exist (A12), and what passwords and names may be made of (A11, A14). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { addUser } from '../../actors/auth/users.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import { changePassword, login } from '../../proto/auth/endpoints.ts';
 import { refused } from '../compute/kit/world.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { HashRoom } from '../../actors/auth/hash-room.ts';
-import { Turns } from '../../actors/auth/turns.ts';
+import { HashRoom } from '../../actors/auth/login/hash-room.ts';
+import { Turns } from '../../actors/auth/login/turns.ts';
 import { turns as loop, refused } from '../compute/kit/world.ts';
 
 /** Work that ends when told to, in a room; notes what began. */

@@ -1,7 +1,7 @@
 /** Passwords are hashed beside the event loop, by threads that come and go with the work. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HashThreadError, HashThreads } from '../../actors/auth/hash-threads.ts';
+import { HashThreadError, HashThreads } from '../../actors/auth/login/hash-threads.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
 

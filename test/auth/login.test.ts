@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { hash } from '@node-rs/argon2';
 import { startAuth } from '../../actors/auth/service.ts';
-import { addUser } from '../../actors/auth/users.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import { login, logout, session } from '../../proto/auth/endpoints.ts';
 import { BusError } from '../../proto/ports/ports.ts';
 import { rehash, userByName } from '../../storage/auth/users.ts';

@@ -1,7 +1,7 @@
 /** What a new password ends, and what wants the password again. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { setPassword } from '../../actors/auth/users.ts';
+import { setPassword } from '../../actors/auth/users/users.ts';
 import { callersOf } from '../../cmd/node/callers.ts';
 import { Teardown } from '../../cmd/node/teardown.ts';
 import { createToken } from '../../proto/auth/api-tokens.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { startAuth } from '../../actors/auth/service.ts';
-import { AUTH_USER } from '../../actors/auth/user.ts';
-import { addUser } from '../../actors/auth/users.ts';
+import { AUTH_USER } from '../../actors/auth/users/user.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import { createToken, listTokens, MAX_TOKENS } from '../../proto/auth/api-tokens.ts';
 import { identitySchema, login, session, updateProfile } from '../../proto/auth/endpoints.ts';
 import type { Authenticate } from '../../proto/auth/tokens.ts';

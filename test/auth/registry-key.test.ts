@@ -8,7 +8,7 @@ import {
   parseRegistryKey,
   RegistryKeyError,
   registrySigner,
-} from '../../actors/auth/registry-key.ts';
+} from '../../actors/auth/registry/registry-key.ts';
 import { testDatabase } from '../kit/database.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 

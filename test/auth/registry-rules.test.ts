@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { accessFor, askedFor, type Identity, MAX_REPOSITORIES } from '../../actors/auth/registry-rules.ts';
+import { accessFor, askedFor, type Identity, MAX_REPOSITORIES } from '../../actors/auth/registry/registry-rules.ts';
 import { REPOSITORY_ACTIONS, type RepositoryAction } from '../../proto/auth/registry.ts';
 import { isRepository } from '../../proto/repositories.ts';
 import type { Scopes } from '../../proto/scopes.ts';

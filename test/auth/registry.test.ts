@@ -6,9 +6,9 @@ import { describe, type TestContext, test } from 'node:test';
 import { decodeProtectedHeader, jwtVerify } from 'jose';
 import { z } from 'zod';
 import type { RegistryDeps } from '../../actors/auth/deps.ts';
-import { PULL_PASS_SECONDS, pullAuth } from '../../actors/auth/pull-passes.ts';
-import { keyId, parseRegistryKey, registrySigner } from '../../actors/auth/registry-key.ts';
-import { addUser } from '../../actors/auth/users.ts';
+import { PULL_PASS_SECONDS, pullAuth } from '../../actors/auth/registry/pull-passes.ts';
+import { keyId, parseRegistryKey, registrySigner } from '../../actors/auth/registry/registry-key.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import {
   createServiceAccount,
   createServiceAccountToken,

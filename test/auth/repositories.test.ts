@@ -1,8 +1,8 @@
 /** Who may pull a repository, as an operator sets it (design.md, section 9). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setVisibility } from '../../actors/auth/repositories.ts';
-import { addUser } from '../../actors/auth/users.ts';
+import { setVisibility } from '../../actors/auth/registry/repositories.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { publicAmong, publicRepositories } from '../../storage/auth/repositories.ts';
 import type { Db } from '../../storage/db.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { KeyProblem } from '../../actors/auth/ceremonies.ts';
-import { addUser } from '../../actors/auth/users.ts';
+import type { KeyProblem } from '../../actors/auth/login/ceremonies.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import {
   beginAddKey,
   deleteKey,

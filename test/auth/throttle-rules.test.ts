@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { BUDGETS, type Count, charged, type Kind, refunded, waitFor } from '../../actors/auth/throttle-rules.ts';
+import { BUDGETS, type Count, charged, type Kind, refunded, waitFor } from '../../actors/auth/login/throttle-rules.ts';
 
 const NOTHING: Count = { failures: 0, lastAt: 0, blockedUntil: 0 };
 const DAY = 86_400;

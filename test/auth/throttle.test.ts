@@ -1,9 +1,9 @@
 /** The login throttle through the service: who waits, who does not, and that it cannot be turned against a user (A13). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { passwordProver } from '../../actors/auth/prove-password.ts';
-import { keyOf } from '../../actors/auth/throttle-rules.ts';
-import { addUser, setPassword } from '../../actors/auth/users.ts';
+import { passwordProver } from '../../actors/auth/login/prove-password.ts';
+import { keyOf } from '../../actors/auth/login/throttle-rules.ts';
+import { addUser, setPassword } from '../../actors/auth/users/users.ts';
 import { changePassword } from '../../proto/auth/endpoints.ts';
 import { clientNetworkOf, networkOf } from '../../proto/client-network.ts';
 import { refused } from '../compute/kit/world.ts';

@@ -1,8 +1,8 @@
 /** Users who are disabled, enabled and removed by the operator, as those meet it who hold their passwords, keys and tokens. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/user-state.ts';
-import { addUser, listUsers } from '../../actors/auth/users.ts';
+import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
+import { addUser, listUsers } from '../../actors/auth/users/users.ts';
 import { callersOf } from '../../cmd/node/callers.ts';
 import { Teardown } from '../../cmd/node/teardown.ts';
 import { checkToken, createToken } from '../../proto/auth/api-tokens.ts';

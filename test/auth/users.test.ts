@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, mock, test } from 'node:test';
-import { addUser, ensureAdmin, generatePassword, listUsers, setPassword } from '../../actors/auth/users.ts';
+import { addUser, ensureAdmin, generatePassword, listUsers, setPassword } from '../../actors/auth/users/users.ts';
 import { changePassword, listSessions, session, updateProfile, userChanged } from '../../proto/auth/endpoints.ts';
 import { recordLogin } from '../../storage/auth/sessions.ts';
 import { StorageError } from '../../storage/errors.ts';

@@ -1,7 +1,7 @@
 /** Clients of a cluster: users whose display names are written and read all the time, with everything that was answered. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
-import { addUser } from '../../actors/auth/users.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import type { Db } from '../../storage/db.ts';
 import { type Front, type FrontReply, type FrontRequest, NoAnswer, type Target } from '../kit/cluster/front.ts';
 import type { Chronicle } from './chronicle.ts';

@@ -1,7 +1,7 @@
 /** What a user may have, and how often somebody may guess, holds when clients race over all processes at once. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addUser } from '../../actors/auth/users.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import { MAX_TOKENS } from '../../proto/auth/api-tokens.ts';
 import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
 import { race } from '../kit/cluster/front.ts';

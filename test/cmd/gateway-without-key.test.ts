@@ -7,7 +7,7 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
-import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { platformKeys, sshHostKeys } from '../../cmd/config/platform-keys.ts';
 import { newId } from '../../proto/ids.ts';
 import { insertUser } from '../../storage/auth/users.ts';

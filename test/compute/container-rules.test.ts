@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { afterFailure, crashDelay, driftOf, exitReason, nextStep } from '../../actors/compute/container-rules.ts';
+import { afterFailure, crashDelay, driftOf, exitReason, nextStep } from '../../actors/compute/container/rules.ts';
 import { type ContainerState, EngineError } from '../../proto/ports/ports.ts';
 
 const actual = (phase: ContainerState['phase'], address: string | null = null): ContainerState => ({

@@ -1,7 +1,7 @@
 /** What becomes of the containers of users who are disabled or removed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/user-state.ts';
+import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
 import { createContainer, listContainers, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { readAudit } from '../../storage/audit.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { LogCursor, normalStamp } from '../../actors/compute/log-cursor.ts';
+import { LogCursor, normalStamp } from '../../actors/compute/logs/cursor.ts';
 
 const BASE = 1_790_000_000n * 1_000_000_000n;
 

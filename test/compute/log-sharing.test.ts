@@ -1,8 +1,8 @@
 /** Readers of one log share one stream of the engine's, and each has every line once and in order, however it reads. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { LogRing } from '../../actors/compute/log-ring.ts';
-import { LogSharing, type LogStart } from '../../actors/compute/log-sharing.ts';
+import { LogRing } from '../../actors/compute/logs/ring.ts';
+import { LogSharing, type LogStart } from '../../actors/compute/logs/sharing.ts';
 import { EngineError, type LogOptions } from '../../proto/ports/ports.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import type { Cleanup } from '../kit/temp.ts';

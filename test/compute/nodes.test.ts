@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { COMPUTE_CONTAINER, COMPUTE_USER } from '../../actors/compute/placed.ts';
 import { startCompute } from '../../actors/compute/service.ts';
-import type { Home } from '../../actors/home.ts';
+import type { Home } from '../../actors/service/home.ts';
 import {
   addIngress,
   computeSocket,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, type TestContext, test } from 'node:test';
-import { sshElseEngine } from '../../actors/compute/shells.ts';
+import { sshElseEngine } from '../../actors/compute/terminal/shells.ts';
 import { EngineError, type Shells } from '../../proto/ports/ports.ts';
 import { silentLog } from '../engine/docker-under-test.ts';
 import { type MemoryEngine, type MemoryEngineOptions, memoryEngine } from '../engine/memory-engine.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { Replay } from '../../actors/compute/replay.ts';
+import { Replay } from '../../actors/compute/terminal/replay.ts';
 import { MAX_TERMINAL_SESSIONS, stopContainer, terminal } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';

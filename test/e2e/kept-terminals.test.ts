@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { addUser } from '../../actors/auth/users.ts';
+import { addUser } from '../../actors/auth/users/users.ts';
 import { type Box, startBox } from '../kit/containers.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { docker, perlImage, skipWithoutDocker } from '../kit/docker.ts';

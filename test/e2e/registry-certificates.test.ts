@@ -9,8 +9,8 @@ import {
   parseRegistryKey,
   type RegistryKey,
   registrySigner,
-} from '../../actors/auth/registry-key.ts';
-import { registryTokens } from '../../actors/auth/registry-tokens.ts';
+} from '../../actors/auth/registry/registry-key.ts';
+import { registryTokens } from '../../actors/auth/registry/registry-tokens.ts';
 import { testDatabase } from '../kit/database.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { type RunningRegistry, startRegistry } from '../kit/registry.ts';

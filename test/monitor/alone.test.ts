@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
 import { podsSchema } from '../../proto/monitor/endpoints.ts';
 import { insertUser } from '../../storage/auth/users.ts';

@@ -1,7 +1,7 @@
 /** The real monitor on a real database and the embedded bus, behind a real listener; what it measures is the test's own. */
 import assert from 'node:assert/strict';
 import { z } from 'zod';
-import { apiTokens, challengeTokens, sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { apiTokens, challengeTokens, sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { monitorNumbers } from '../../actors/monitor/deps.ts';
 import { startMonitor } from '../../actors/monitor/service.ts';
 import { newId } from '../../proto/ids.ts';

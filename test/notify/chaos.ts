@@ -9,7 +9,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
 import { encodeNotification, NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import type { Bus } from '../../proto/ports/ports.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { challengeTokens } from '../../actors/auth/issue-tokens.ts';
+import { challengeTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { muteSchema } from '../../proto/notify/endpoints.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { request } from '../kit/platform.ts';

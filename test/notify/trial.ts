@@ -1,7 +1,7 @@
 /** A database, a bus on NATS, people and a service's process: what trials of the notification service begin with. */
 import { join } from 'node:path';
 import { z } from 'zod';
-import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
 import type { Bus } from '../../proto/ports/ports.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { sessionTokens } from '../../actors/auth/issue-tokens.ts';
+import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
 import { insertUser } from '../../storage/auth/users.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { callCodec, outcomeCodec } from '../../actors/call-codec.ts';
-import { answer, type CallMessage, handlers, type Outcome, on, refusalOf } from '../../actors/door.ts';
+import { callCodec, outcomeCodec } from '../../actors/service/call-codec.ts';
+import { answer, type CallMessage, handlers, type Outcome, on, refusalOf } from '../../actors/service/door.ts';
 import { computeEndpoints, createContainer, deleteIngress, logs } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';

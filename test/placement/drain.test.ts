@@ -1,7 +1,7 @@
 /** Nodes that an operator asks to give their entities away, and work that one node does at a time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startOnce } from '../../actors/once.ts';
+import { startOnce } from '../../actors/service/once.ts';
 import { askDrain, listNodes } from '../../storage/placement/nodes.ts';
 import { type Ref, stop, stopped } from '../../supervision/index.ts';
 import { silentLog } from '../kit/database.ts';

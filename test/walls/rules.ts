@@ -47,6 +47,9 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
   'transports/engines': { common: [], docker: ['common'], kubernetes: ['common'] },
 };
 
+/** How a service is built: all services use it, and it knows none of them. */
+const SERVICE_KIT = 'actors/service';
+
 interface LibraryRule {
   readonly library: RegExp;
   /** Folders that may import it; test and bench always may. */
@@ -80,8 +83,11 @@ const LIBRARIES: readonly LibraryRule[] = [
 /** Where the environment is read. */
 const ENVIRONMENT_FOLDERS = ['cmd', 'test', 'bench', 'scripts'];
 
-/** A path's folder within a room: `auth` of `actors/auth/user.ts`, undefined for a file at the top of the room. */
+/**
+ * A path's folder within a room: `auth` of `actors/auth/users/user.ts`, undefined for a file at the top of the room.
+ */
 function serviceOf(path: string): string | undefined {
+  if (isIn(path, [SERVICE_KIT])) return undefined;
   const parts = path.split('/');
   return parts.length > 2 ? parts[1] : undefined;
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { RegistryDeps } from '../../../actors/auth/deps.ts';
 import { startAuth } from '../../../actors/auth/service.ts';
-import { addUser } from '../../../actors/auth/users.ts';
+import { addUser } from '../../../actors/auth/users/users.ts';
 import { type Identity, identitySchema, login } from '../../../proto/auth/endpoints.ts';
 import type { TokenNews } from '../../../proto/auth/tokens.ts';
 import type { Caller, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { z } from 'zod';
-import { apiTokens, sessionTokens } from '../../../actors/auth/issue-tokens.ts';
+import { apiTokens, sessionTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
 import { readEnvironment } from '../../../cmd/config/config.ts';
 import { openNetworkApi } from '../../../cmd/node/network.ts';
 import { servicePages } from '../../../cmd/observability/pages.ts';

@@ -1,7 +1,7 @@
 /** The real notification service on a real database and the embedded bus, behind a real listener. */
 import assert from 'node:assert/strict';
 import { z } from 'zod';
-import { sessionTokens } from '../../../actors/auth/issue-tokens.ts';
+import { sessionTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
 import { type NotifyNumbers, notifyNumbers } from '../../../actors/notify/deps.ts';
 import { startNotify } from '../../../actors/notify/service.ts';
 import { newId } from '../../../proto/ids.ts';

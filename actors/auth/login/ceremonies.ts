@@ -1,0 +1,166 @@
+/**
+ * The two WebAuthn ceremonies: what a browser brings back is verified here (WebAuthn Level 3, sections 7.1 and 7.2), by the
+ * library and by what the library leaves open.
+ */
+import { verifyAuthenticationResponse, verifyRegistrationResponse } from '@simplewebauthn/server';
+import { decodeAttestationObject, isoBase64URL } from '@simplewebauthn/server/helpers';
+import { z } from 'zod';
+import type { NewCredential, SignedCredential } from '../../../proto/auth/security-keys.ts';
+import { isUsableKey } from './cose-keys.ts';
+import { ALGORITHMS, acceptsOrigin, counterAdvances, type RelyingParty } from './webauthn-rules.ts';
+
+/** Why a key was not accepted; `verification`: the library says no, `cause` why. */
+export type KeyProblem =
+  | 'malformed'
+  | 'unknown_key'
+  | 'origin'
+  | 'attestation'
+  | 'public_key'
+  | 'user_handle'
+  | 'signature'
+  | 'counter'
+  | 'verification';
+
+/** What a browser brought does not prove what it should. */
+export class KeyRejected extends Error {
+  readonly code: KeyProblem;
+
+  constructor(code: KeyProblem, cause?: unknown) {
+    super(`the security key was not accepted: ${code}`, cause === undefined ? undefined : { cause });
+    this.name = 'KeyRejected';
+    this.code = code;
+  }
+}
+
+/** A key that was just made, as it is kept. */
+export interface MadeKey {
+  /** Credential id, base64url. */
+  readonly id: string;
+  /** COSE_Key. */
+  readonly publicKey: Uint8Array;
+  readonly counter: number;
+  /** Whether the authenticator checked who the person is (PIN, fingerprint), not only that there is one. */
+  readonly userVerified: boolean;
+}
+
+/** What is known of a key that is to be used. */
+export interface KnownKey extends MadeKey {
+  readonly userId: string;
+}
+
+/** Verifies a new key. Rejects with KeyRejected. */
+export async function verifyNewKey(
+  credential: NewCredential,
+  challenge: string,
+  party: RelyingParty,
+): Promise<MadeKey> {
+  const { id, response } = credential;
+  const origin = acceptedOrigin(credential, party);
+  checkAttestation(response.attestationObject);
+  const { verified, registrationInfo } = await verification(() =>
+    verifyRegistrationResponse({
+      response: {
+        ...{ id, rawId: id, type: 'public-key', clientExtensionResults: {} },
+        response: { clientDataJSON: response.clientDataJSON, attestationObject: response.attestationObject },
+      },
+      ...{ expectedChallenge: challenge, expectedOrigin: origin, expectedRPID: party.id },
+      requireUserVerification: false,
+      supportedAlgorithmIDs: [...ALGORITHMS],
+    }),
+  );
+  if (!verified) throw new KeyRejected('attestation');
+  const { credential: made, userVerified } = registrationInfo;
+  if (made.id !== id) throw new KeyRejected('malformed');
+  if (!isUsableKey(made.publicKey)) throw new KeyRejected('public_key');
+  return { id, publicKey: made.publicKey, counter: made.counter, userVerified };
+}
+
+/**
+ * Verifies a use of a key and returns its new counter, which must still be stored with compare-and-set. A key that was made with a check
+ * of the user must be used with one. Rejects with KeyRejected.
+ */
+export async function verifyUse(
+  credential: SignedCredential,
+  challenge: string,
+  party: RelyingParty,
+  key: KnownKey,
+): Promise<number> {
+  const { id, response } = credential;
+  const origin = acceptedOrigin(credential, party);
+  const { userHandle } = response;
+  if (userHandle && userHandle !== userHandleOf(key.userId)) throw new KeyRejected('user_handle');
+  const { verified, authenticationInfo } = await verification(() =>
+    verifyAuthenticationResponse({
+      response: {
+        ...{ id, rawId: id, type: 'public-key', clientExtensionResults: {} },
+        response: {
+          clientDataJSON: response.clientDataJSON,
+          authenticatorData: response.authenticatorData,
+          signature: response.signature,
+        },
+      },
+      ...{ expectedChallenge: challenge, expectedOrigin: origin, expectedRPID: party.id },
+      // The counter is judged below, once the signature says that it is the key's own.
+      credential: { id: key.id, publicKey: new Uint8Array(key.publicKey), counter: 0 },
+      requireUserVerification: key.userVerified,
+    }),
+  );
+  if (!verified) throw new KeyRejected('signature');
+  if (!counterAdvances(key.counter, authenticationInfo.newCounter)) throw new KeyRejected('counter');
+  return authenticationInfo.newCounter;
+}
+
+/** The user id as authenticators keep it (`user.id`, base64url). */
+export function userHandleOf(userId: string): string {
+  return Buffer.from(userId, 'utf8').toString('base64url');
+}
+
+const clientDataSchema = z.object({
+  origin: z.string(),
+  crossOrigin: z.boolean().optional(),
+  topOrigin: z.never().optional(),
+});
+
+/** The page's origin. A page inside a page of somebody else's is not accepted: who clicks there may not see what for. */
+function acceptedOrigin(
+  { id, rawId, response }: { id: string; rawId?: string | undefined; response: { clientDataJSON: string } },
+  party: RelyingParty,
+): string {
+  if (rawId !== undefined && rawId !== id) throw new KeyRejected('malformed');
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(Buffer.from(response.clientDataJSON, 'base64url').toString('utf8'));
+  } catch (cause) {
+    throw new KeyRejected('malformed', cause);
+  }
+  const clientData = clientDataSchema.safeParse(parsed);
+  if (!clientData.success) throw new KeyRejected('malformed');
+  const { origin, crossOrigin } = clientData.data;
+  if (crossOrigin === true || !acceptsOrigin(party, origin)) throw new KeyRejected('origin');
+  return origin;
+}
+
+/**
+ * We ask for no attestation, so browsers send none, or one that the key itself signed. Certificates would prove nothing to us, who
+ * trust no maker's root, and following them would let strangers choose addresses for this server to fetch.
+ */
+function checkAttestation(attestationObject: string): void {
+  let plain: boolean;
+  try {
+    const attestation = decodeAttestationObject(isoBase64URL.toBuffer(attestationObject));
+    const format = attestation.get('fmt');
+    plain = format === 'none' || (format === 'packed' && attestation.get('attStmt').get('x5c') === undefined);
+  } catch (cause) {
+    throw new KeyRejected('malformed', cause);
+  }
+  if (!plain) throw new KeyRejected('attestation');
+}
+
+/** The library throws plain errors for whatever it does not accept, and for bytes that it cannot read. */
+async function verification<T>(verify: () => Promise<T>): Promise<T> {
+  try {
+    return await verify();
+  } catch (cause) {
+    throw new KeyRejected('verification', cause);
+  }
+}

@@ -1,0 +1,41 @@
+/** The login desk: stateless, since everything it must remember (attempts, sessions) is counted in SQL for all nodes. */
+import { checkToken } from '../../../proto/auth/api-tokens.ts';
+import { login, logout } from '../../../proto/auth/endpoints.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import { livingApiToken } from '../../../storage/auth/api-tokens.ts';
+import { handlers, on } from '../../service/door.ts';
+import type { AuthDeps } from '../deps.ts';
+import { registryHandlers } from '../registry/registry.ts';
+import { challengeTokens } from '../tokens/issue-tokens.ts';
+import { keyLoginHandlers } from './key-login.ts';
+import { loginSessions } from './login-sessions.ts';
+import type { PasswordProver } from './prove-password.ts';
+
+/** The desk's handlers. */
+export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: PasswordProver) {
+  const enter = loginSessions(deps);
+  const challenge = challengeTokens(deps.jwtSecret, deps.clock);
+  return handlers(
+    on(login, (_desk: undefined, { body, address, requestId }) =>
+      proveAndEnter({ ...body, address, requestId, purpose: 'login' }, async ({ user, hasSecurityKeys, charge }) => {
+        if (hasSecurityKeys) {
+          await charge.succeeded();
+          const { id, username, sessionsEpoch } = user;
+          deps.log.info({ username, userId: id, address }, 'second factor asked for');
+          return { requires_2fa: true as const, challenge_token: await challenge({ id, username, sessionsEpoch }) };
+        }
+        const { forgets: forgives } = charge;
+        if (forgives === undefined) await charge.succeeded();
+        return enter(user, { address, requestId }, { factor: 'password' }, forgives === undefined ? {} : { forgives });
+      }),
+    ),
+    ...keyLoginHandlers(deps),
+    on(logout, () => ({ status: 'ok' as const })),
+    on(checkToken, async (_desk: undefined, { params }) => {
+      const token = await livingApiToken(deps.db, params.id);
+      if (token === undefined) throw new Refusal('not_found', { message: 'There is no valid token with this id.' });
+      return { status: 'valid' as const, ...(token.serviceAccountId === null ? {} : { scopes: token.scopes }) };
+    }),
+    ...registryHandlers(deps, prove),
+  );
+}

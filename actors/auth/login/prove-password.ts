@@ -1,0 +1,159 @@
+/** Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is given. */
+import { usernameSchema } from '../../../proto/auth/endpoints.ts';
+import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import { userAtNetwork } from '../../../storage/auth/login-networks.ts';
+import { rehash, type UserRow } from '../../../storage/auth/users.ts';
+import type { AuthDeps } from '../deps.ts';
+import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, verifyPassword } from './passwords.ts';
+import { RefusalAudit } from './refusal-audit.ts';
+import { type Charge, Throttle } from './throttle.ts';
+import { keyOf } from './throttle-rules.ts';
+import { Turns } from './turns.ts';
+
+/** Passwords of one network that are worked on or wait at once: no network fills the desk, whatever it waits for. */
+const MAX_PER_NETWORK = HASH_QUEUE / 2;
+
+/** What somebody claims, and from where. */
+export interface Claim {
+  readonly username: string;
+  readonly password: string;
+  readonly address: string;
+  readonly requestId: string;
+  /** What for: the noun of `<noun>.refused` in the audit trail. */
+  readonly purpose: 'login' | 'password' | 'registry_token' | 'security_key';
+  /** There is no place for a second factor: of a user who has one the right password proves as little as a wrong one, and nothing tells them apart. */
+  readonly isWhole?: true;
+}
+
+/**
+ * The user whose password it is; an old hash is replaced then. Refuses `invalid_credentials` (the same, and as slow, for an
+ * unknown user), `forbidden` (theirs, but they are disabled), `too_many_attempts` and `overloaded`.
+ */
+export type ProvePassword = (claim: Claim) => Promise<UserRow>;
+
+/** Told only to whoever has proven who they are. */
+export function accountDisabled(): Refusal {
+  return new Refusal('forbidden', { message: 'This account is disabled: ask whoever runs the platform.' });
+}
+
+/** A password that was right, before the failures counted against it are forgotten. */
+export interface Proof {
+  readonly user: UserRow;
+  readonly hasSecurityKeys: boolean;
+  readonly charge: Pick<Charge, 'succeeded' | 'forgets'>;
+}
+
+/** What proves passwords. */
+export interface PasswordProver {
+  readonly prove: ProvePassword;
+  /**
+   * Proves one, then runs `enter`, which settles the charge: a login forgets and records in one statement. Resolves to what `enter`
+   * does; refuses like `prove`. The next claim of this name from there waits until it ends.
+   */
+  readonly proveAndEnter: <T>(claim: Claim, enter: (proof: Proof) => Promise<T>) => Promise<T>;
+}
+
+/** Makes the one that proves passwords. There is one in a service: what it remembers bounds the work of this node. */
+export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): PasswordProver {
+  const { db, log, clock } = deps;
+  const throttle = new Throttle(deps);
+  const turns = new Turns();
+  /** How many each network has here. */
+  const here = new Map<string, number>();
+  // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.
+  const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
+
+  const refuse = async (
+    claim: Claim,
+    user: UserRow | undefined,
+    charge: Charge,
+    detail?: Readonly<Record<string, unknown>>,
+  ): Promise<never> => {
+    const { purpose, address, requestId } = claim;
+    // What was typed where the name belongs may be a password: only names of users are written down.
+    const entry = { userId: null, username: user?.username ?? '', address, requestId };
+    log.info({ username: entry.username, address, purpose }, 'password refused');
+    const target = { action: `${purpose}.refused`, target: user?.id ?? '' };
+    await refusals.write({ ...entry, ...target, ...(detail === undefined ? {} : { detail }) });
+    for (const counted of charge.crossed) {
+      // Of a network or site it is nobody's name.
+      const places = clientNetworkOf(address);
+      const isPlace = counted === 'network' || counted === 'site';
+      const who = isPlace ? { username: '', target: places[counted] } : { target: user?.id ?? '' };
+      await blocks.write({ ...entry, ...who, action: 'login.blocked', detail: { counted } });
+    }
+    throw new Refusal('invalid_credentials');
+  };
+
+  /** Whoever could not be served now is served at the next login. */
+  const renewHash = async (user: UserRow, password: string, network: string): Promise<void> => {
+    try {
+      await rehash(db, user.id, user.passwordHash, await hashPassword(password, network));
+    } catch (error) {
+      log.warn({ userId: user.id, err: error }, 'an old password hash could not be replaced');
+    }
+  };
+
+  const prove = async (claim: Claim, username: string, from: ClientNetwork): Promise<Proof> => {
+    const { network } = from;
+    throttle.look(username, from);
+    // Before anything is counted: who is not looked at is no failure.
+    if (hashesOverloaded(network)) throw new Refusal('overloaded');
+    const pair = keyOf('pair', username, from);
+    const found = username === '' ? undefined : await userAtNetwork(db, username, network, pair);
+    const { known, counted } = found ?? { known: false, counted: false };
+    const charge = await throttle.charge({ username, from, known, counted });
+    const { password } = claim;
+    const user = found?.user;
+    let right: boolean;
+    try {
+      right =
+        user === undefined
+          ? await verifyNobody(password, network)
+          : await verifyPassword(user.passwordHash, password, network);
+    } catch (error) {
+      await charge.undone();
+      throw error;
+    }
+    if (user === undefined || !right) return refuse(claim, user, charge);
+    if (claim.isWhole && found?.hasSecurityKeys !== false)
+      return refuse(claim, user, charge, { reason: 'second_factor' });
+    if (user.disabledAt !== null) {
+      await charge.succeeded();
+      const { purpose, address, requestId } = claim;
+      const entry = { userId: null, username: user.username, address, requestId, target: user.id };
+      await refusals.write({ ...entry, action: `${purpose}.refused`, detail: { reason: 'disabled' } });
+      throw accountDisabled();
+    }
+    if (needsRehash(user.passwordHash)) await renewHash(user, password, network);
+    return { user, hasSecurityKeys: found?.hasSecurityKeys ?? true, charge };
+  };
+
+  const proveAndEnter: PasswordProver['proveAndEnter'] = async (claim, enter) => {
+    // A name nobody can have is counted under one name, whatever was typed.
+    const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
+    const from = clientNetworkOf(claim.address);
+    const { network } = from;
+    const count = here.get(network) ?? 0;
+    if (count >= MAX_PER_NETWORK) throw new Refusal('overloaded');
+    here.set(network, count + 1);
+    try {
+      // One after the other: right passwords sent at once do not count against each other while they are looked at.
+      return await turns.run(keyOf('pair', username, from), async () => enter(await prove(claim, username, from)));
+    } finally {
+      const left = (here.get(network) ?? 1) - 1;
+      if (left > 0) here.set(network, left);
+      else here.delete(network);
+    }
+  };
+
+  return {
+    proveAndEnter,
+    prove: (claim) =>
+      proveAndEnter(claim, async ({ user, charge }) => {
+        await charge.succeeded();
+        return user;
+      }),
+  };
+}

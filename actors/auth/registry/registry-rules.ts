@@ -1,0 +1,93 @@
+/**
+ * Who may do what with which repository of the image registry, decided without looking anywhere (interface section 4.1, "Registry
+ * token rules"; design.md, section 9). What may not be had is left out; nothing here refuses.
+ *
+ *   | identity      | pull public | own repositories     | `library/*`                   |
+ *   |---------------|-------------|----------------------|-------------------------------|
+ *   | anybody       | yes         |                      | pull                          |
+ *   | user          | yes         | pull, push, delete   | pull; the admin push, delete  |
+ *   | API token     | yes         | as its scopes say    | pull                          |
+ *   | pull pass     | of the one repository it names: pull                              |
+ */
+import { REPOSITORY_ACTIONS, type RepositoryAccess, type RepositoryAction } from '../../../proto/auth/registry.ts';
+import { isRepository } from '../../../proto/repositories.ts';
+import { grants, type Scopes } from '../../../proto/scopes.ts';
+
+/** Most repositories that one token speaks of; the rest are left out. */
+export const MAX_REPOSITORIES = 100;
+
+/** Public to pull; pushed by the administrator. Nobody's own, even if a user has that name. */
+const LIBRARY = 'library';
+
+/** What is asked for: repository -> actions. */
+export type Asked = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
+
+/** Who asks. `token`: an API token of the user, or of a service account of the user. `pull`: a node that pulls for the user. */
+export type Identity =
+  | { readonly kind: 'anonymous' }
+  | { readonly kind: 'user'; readonly username: string; readonly isAdmin: boolean }
+  | { readonly kind: 'token'; readonly username: string; readonly userId: string; readonly scopes: Scopes }
+  | { readonly kind: 'pull'; readonly username: string; readonly repository: string };
+
+/**
+ * Reads OCI scopes, separated by spaces: `repository:<name>:<action>,<action>`, where `*` stands for all actions. Scopes of other
+ * types or classes, of names that no repository can have, and unknown actions are passed over; what comes twice counts once.
+ */
+export function askedFor(scope: string): Asked {
+  const asked = new Map<string, Set<RepositoryAction>>();
+  for (const one of scope.split(' ')) {
+    const [type, name = '', list = '', ...more] = one.split(':');
+    if (type !== 'repository' || more.length > 0 || !isRepository(name)) continue;
+    const actions = list.split(',').flatMap(actionsOf);
+    const known = asked.get(name);
+    if (known !== undefined) for (const action of actions) known.add(action);
+    else if (actions.length > 0 && asked.size < MAX_REPOSITORIES) asked.set(name, new Set(actions));
+  }
+  return asked;
+}
+
+function actionsOf(word: string): readonly RepositoryAction[] {
+  return word === '*' ? REPOSITORY_ACTIONS : REPOSITORY_ACTIONS.filter((action) => action === word);
+}
+
+/** What is granted of what is asked. `isPublic` knows the repositories that were made public. */
+export function accessFor(who: Identity, asked: Asked, isPublic: (name: string) => boolean): RepositoryAccess[] {
+  const access: RepositoryAccess[] = [];
+  for (const [name, wanted] of asked) {
+    const actions = REPOSITORY_ACTIONS.filter(
+      (action) => wanted.has(action) && mayDo(who, name, action, () => isPublic(name)),
+    );
+    if (actions.length > 0) access.push({ type: 'repository', name, actions });
+  }
+  return access;
+}
+
+function mayDo(who: Identity, name: string, action: RepositoryAction, isPublic: () => boolean): boolean {
+  if (who.kind === 'pull' && (action !== 'pull' || name !== who.repository)) return false;
+  const owner = ownerOf(name);
+  if (owner === LIBRARY) return action === 'pull' || (who.kind === 'user' && who.isAdmin);
+  if (action === 'pull' && owner !== undefined && isPublic()) return true;
+  if (who.kind === 'anonymous' || who.username !== owner) return false;
+  return who.kind !== 'token' || scopeKeys(who, name).some((key) => grants(who.scopes, key, action));
+}
+
+/** Whose repository it is: the first part of the name. Undefined for a name of one part, which is nobody's and not served. */
+export function ownerOf(name: string): string | undefined {
+  const slash = name.indexOf('/');
+  return slash < 0 ? undefined : name.slice(0, slash);
+}
+
+/** Whether it is one of everybody's, which cannot be made private. */
+export function isLibrary(name: string): boolean {
+  return ownerOf(name) === LIBRARY;
+}
+
+/**
+ * The scope keys that name a repository of the user's own. A key may leave out `<username>/`, so that what follows
+ * `storage.<uid>.registry.` names one repository: the full name if it begins with `<username>/`, else the rest of one.
+ */
+function scopeKeys({ username, userId }: { username: string; userId: string }, name: string): string[] {
+  const own = `${username}/`;
+  const rest = name.slice(own.length);
+  return [name, ...(rest.startsWith(own) ? [] : [rest])].map((repo) => `storage.${userId}.registry.${repo}`);
+}

@@ -1,0 +1,116 @@
+/** The registry's token endpoint: who asks, what they may do, and the token that says so (interface section 4.1). */
+
+import { registryToken } from '../../../proto/auth/registry.ts';
+import { API_TOKEN_PREFIX, REGISTRY_TOKEN_SECONDS } from '../../../proto/auth/tokens.ts';
+import type { CallOf, ReplyOf } from '../../../proto/endpoint.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import { publicAmong } from '../../../storage/auth/repositories.ts';
+import { userById } from '../../../storage/auth/users.ts';
+import { type Handler, on } from '../../service/door.ts';
+import type { AuthDeps } from '../deps.ts';
+import type { ProvePassword } from '../login/prove-password.ts';
+import { pullPasses } from './pull-passes.ts';
+import { accessFor, askedFor, type Identity } from './registry-rules.ts';
+import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
+
+/** The handlers. */
+export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): readonly Handler<undefined>[] {
+  const { db, clock, jwtSecret, registry = {} } = deps;
+  const issue = registryTokens({
+    clock,
+    jwtSecret,
+    issuer: registry.issuer ?? DEFAULT_ISSUER,
+    signer: registry.signer,
+  });
+  const identify = identifier(deps, together(provePassword));
+
+  return [
+    on(registryToken, async (_desk: undefined, call) => {
+      const { service, scope } = call.query;
+      if (registry.service !== undefined && service !== registry.service) {
+        const message = `service must be ${registry.service}: that is the registry of this platform`;
+        throw new Refusal('invalid_request', { message, fields: [{ path: 'service', message }] });
+      }
+      const who = await identify(call);
+      const asked = askedFor(scope);
+      const open = await publicAmong(db, [...asked.keys()]);
+      const { token, issuedAt } = await issue({
+        subject: who.kind === 'anonymous' ? '' : who.username,
+        service,
+        access: accessFor(who, asked, (name) => open.has(name)),
+      });
+      return {
+        token,
+        expires_in: REGISTRY_TOKEN_SECONDS,
+        issued_at: issuedAt.toISOString(),
+      } satisfies ReplyOf<typeof registryToken>;
+    }),
+  ];
+}
+
+/** Makes the function that says who calls. It refuses as a login does. */
+function identifier(deps: AuthDeps, provePassword: ProvePassword) {
+  const passes = pullPasses(deps);
+  return async ({ basic, address, requestId }: CallOf<typeof registryToken>): Promise<Identity> => {
+    if (basic === undefined) return { kind: 'anonymous' };
+    // Before anything is counted: nobody guesses a token, so others' failures need not stop who has one.
+    const holder = (await holderOf(deps, basic)) ?? (await pullerOf(deps, passes, basic));
+    if (holder !== undefined) return holder;
+    const claim = { ...basic, address, requestId, purpose: 'registry_token', isWhole: true } as const;
+    const { username } = await provePassword(claim).catch((error: unknown) => {
+      if (!(error instanceof Refusal) || error.code !== 'invalid_credentials') throw error;
+      // The same for all: who has only the password is not told that it is right.
+      throw new Refusal('invalid_credentials', {
+        message:
+          'The username or the password is wrong. An account with a security key needs an API token of a service account as the password.',
+      });
+    });
+    return { kind: 'user', username, isAdmin: username === deps.adminUsername };
+  };
+}
+
+/**
+ * Who gave an API token as the password, under the name of its service account, or, when it has none, of its user. Undefined for
+ * anything else, which may still be a password.
+ */
+async function holderOf(
+  { authenticate }: AuthDeps,
+  { username, password }: { readonly username: string; readonly password: string },
+): Promise<Identity | undefined> {
+  // The name of a service account may hold the colon that ends a name in Basic credentials; a token holds none.
+  const given = `${username}:${password}`;
+  const end = given.lastIndexOf(`:${API_TOKEN_PREFIX}`);
+  if (end < 0) return undefined;
+  const caller = await authenticate(given.slice(end + 1));
+  if (caller?.kind !== 'api_token') return undefined;
+  if (given.slice(0, end) !== (caller.serviceAccount?.name ?? caller.username)) return undefined;
+  return { kind: 'token', username: caller.username, userId: caller.userId, scopes: caller.scopes ?? {} };
+}
+
+/** Who gave a pass as the password, under the name of its user. Undefined for anything else, and for a user who is gone. */
+async function pullerOf(
+  { db }: AuthDeps,
+  passes: ReturnType<typeof pullPasses>,
+  { username, password }: { readonly username: string; readonly password: string },
+): Promise<Identity | undefined> {
+  const pass = await passes.open(password);
+  if (pass === undefined) return undefined;
+  const user = await userById(db, pass.userId);
+  return user?.username === username ? { kind: 'pull', username, repository: pass.repository } : undefined;
+}
+
+/**
+ * Makes equal claims at the same time share one proof. Clients ask for several tokens at once with one password, and each
+ * would count as an attempt until the first was found right.
+ */
+function together(prove: ProvePassword): ProvePassword {
+  const running = new Map<string, ReturnType<ProvePassword>>();
+  return (claim) => {
+    const key = JSON.stringify([claim.username, claim.password, claim.address]);
+    const present = running.get(key);
+    if (present !== undefined) return present;
+    const proof = prove(claim).finally(() => running.delete(key));
+    running.set(key, proof);
+    return proof;
+  };
+}

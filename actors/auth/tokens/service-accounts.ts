@@ -1,0 +1,105 @@
+/** The service accounts of a user: what the user's actor answers about them. */
+import {
+  createServiceAccount,
+  deleteServiceAccount,
+  getServiceAccount,
+  listServiceAccounts,
+  MAX_SERVICE_ACCOUNTS,
+  type ServiceAccountView,
+  setServiceAccountScopes,
+} from '../../../proto/auth/api-tokens.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import { newId } from '../../../proto/ids.ts';
+import { notificationEvent } from '../../../proto/notify/notification.ts';
+import { audit } from '../../../storage/audit.ts';
+import {
+  deleteServiceAccount as deleteRow,
+  insertServiceAccount,
+  listServiceAccounts as rowsOf,
+  type ServiceAccountRow,
+  serviceAccount,
+  setServiceAccountScopes as setScopes,
+} from '../../../storage/auth/service-accounts.ts';
+import { holdUser } from '../../../storage/auth/users.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { append } from '../../../storage/outbox.ts';
+import { did } from '../../service/audit.ts';
+import { callerOf, type Handler, on } from '../../service/door.ts';
+import type { Leased } from '../../service/home.ts';
+import type { AuthDeps } from '../deps.ts';
+import { acceptScopes } from './api-token-rules.ts';
+import { noAccount, unixSeconds, writable } from './api-tokens.ts';
+
+/** Where the console shows them. */
+const LINK = '/settings/service-accounts';
+
+/** The handlers. */
+export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): readonly Handler<Leased>[] {
+  const news = (userId: string, title: string, message: string) =>
+    notificationEvent('auth', clock.now(), { userId, title, message, link: LINK, category: 'auth', scope: '' });
+
+  return [
+    on(createServiceAccount, async ({ lease }: Leased, call) => {
+      const { userId } = callerOf(call);
+      const scopes = acceptScopes(call.body.scopes, userId);
+      const account = { id: newId(), userId, name: call.body.name, scopes, max: MAX_SERVICE_ACCOUNTS };
+      return fenced(db, lease, async (tx) => {
+        if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
+        const row = await insertServiceAccount(tx, account);
+        if (row === undefined) {
+          throw new Refusal('limit_reached', {
+            message: `You can have at most ${MAX_SERVICE_ACCOUNTS} service accounts: delete one first.`,
+          });
+        }
+        await audit(tx, did(call, 'service_account.create', row.id, { name: row.name, scopes }));
+        await append(tx, news(userId, 'Service account created', `The service account "${row.name}" was created.`));
+        return view(row);
+      });
+    }),
+
+    on(listServiceAccounts, async (_: Leased, call) => (await rowsOf(db, callerOf(call).userId)).map(view)),
+
+    on(getServiceAccount, async (_: Leased, call) => {
+      const row = await serviceAccount(db, callerOf(call).userId, call.params.id);
+      if (row === undefined) throw noAccount();
+      return view(row);
+    }),
+
+    on(setServiceAccountScopes, async ({ lease }: Leased, call) => {
+      const { userId } = callerOf(call);
+      const scopes = acceptScopes(call.body.scopes, userId);
+      await fenced(db, lease, async (tx) => {
+        const changed = await setScopes(tx, userId, call.params.id, scopes);
+        if (changed === undefined) throw noAccount();
+        if (changed) await audit(tx, did(call, 'service_account.set_scopes', call.params.id, { scopes }));
+      });
+      tokensChanged({ kind: 'account', id: call.params.id });
+      return { status: 'ok' as const };
+    }),
+
+    on(deleteServiceAccount, async ({ lease }: Leased, call) => {
+      const { userId } = callerOf(call);
+      await fenced(db, lease, async (tx) => {
+        const name = await deleteRow(tx, userId, call.params.id);
+        if (name === undefined) throw noAccount();
+        await audit(tx, did(call, 'service_account.delete', call.params.id, { name }));
+        await append(
+          tx,
+          news(userId, 'Service account deleted', `The service account "${name}" and its tokens are gone.`),
+        );
+      });
+      tokensChanged({ kind: 'account', id: call.params.id });
+      return { status: 'ok' as const };
+    }),
+  ];
+}
+
+function view(row: ServiceAccountRow): ServiceAccountView {
+  return {
+    id: row.id,
+    name: row.name,
+    scopes: writable(row.scopes),
+    token_count: row.tokenCount,
+    created_at: unixSeconds(row.createdAt),
+  };
+}

@@ -1,0 +1,23 @@
+/** Ends the removal of users: one whose containers and mappings are gone is forgotten. One node does it at a time. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { leavers } from '../../../storage/leavers.ts';
+import type { AnyRef } from '../../../supervision/index.ts';
+import { startOnce } from '../../service/once.ts';
+import type { AuthDeps } from '../deps.ts';
+import { AUTH_USER } from './user.ts';
+import { forgetUser } from './user-state.ts';
+
+const EVERY_MS = 1000;
+
+/** Starts it under `parent`. */
+export function startLeavers(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
+  return startOnce(parent, {
+    ...{ service: AUTH_USER.service, name: 'leavers', home, log },
+    work: async (signal) => {
+      while (!signal.aborted) {
+        for (const { id, leaving } of await leavers(db)) if (leaving === 'remove') await forgetUser(db, id);
+        await pause(EVERY_MS, undefined, { signal }).catch(() => undefined);
+      }
+    },
+  });
+}

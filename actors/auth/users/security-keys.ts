@@ -1,0 +1,150 @@
+/** The security keys of a user: what the user's actor answers about them. Having one turns the second factor on. */
+
+import {
+  beginAddKey,
+  deleteKey,
+  finishAddKey,
+  listKeys,
+  MAX_SECURITY_KEYS,
+  renameKey,
+} from '../../../proto/auth/security-keys.ts';
+import { ERRORS, Refusal } from '../../../proto/errors.ts';
+import { audit } from '../../../storage/audit.ts';
+import {
+  countSecurityKeys,
+  deleteSecurityKey,
+  insertSecurityKey,
+  listSecurityKeys,
+  renameSecurityKey,
+} from '../../../storage/auth/security-keys.ts';
+import { spendToken } from '../../../storage/auth/spent-tokens.ts';
+import { holdUser, userById } from '../../../storage/auth/users.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { did } from '../../service/audit.ts';
+import { callerOf, type Handler, on } from '../../service/door.ts';
+import type { Leased } from '../../service/home.ts';
+import type { AuthDeps } from '../deps.ts';
+import { KeyRejected, userHandleOf, verifyNewKey } from '../login/ceremonies.ts';
+import { freshProof } from '../login/fresh-proof.ts';
+import type { ProvePassword } from '../login/prove-password.ts';
+import { ALGORITHMS, authenticatorType, knownTransports } from '../login/webauthn-rules.ts';
+import { webauthnStates } from '../login/webauthn-states.ts';
+import { unixSeconds } from '../tokens/api-tokens.ts';
+
+/** How browsers name us. */
+const RP_NAME = 'Troupe';
+
+/** The handlers. */
+export function securityKeyHandlers(
+  { db, log, jwtSecret, clock, relyingParty }: AuthDeps,
+  provePassword: ProvePassword,
+): readonly Handler<Leased>[] {
+  const proven = freshProof({ clock, provePassword });
+  const states = webauthnStates(jwtSecret, relyingParty.id, clock);
+
+  return [
+    on(listKeys, async (_: Leased, call) => ({
+      keys: (await listSecurityKeys(db, callerOf(call).userId)).map((row) => ({
+        id: row.id,
+        name: row.name,
+        authenticator_type: row.authenticatorType,
+        created_at: unixSeconds(row.createdAt),
+      })),
+    })),
+
+    on(beginAddKey, async (_: Leased, call) => {
+      const { userId } = callerOf(call);
+      const user = await userById(db, userId);
+      if (user === undefined) throw new Refusal('unauthorized');
+      if ((await countSecurityKeys(db, userId)) >= MAX_SECURITY_KEYS) throw tooMany();
+      const { state, challenge } = await states.issue('add', userId);
+      return {
+        options: {
+          challenge,
+          rp: { name: RP_NAME, id: relyingParty.id },
+          user: { id: userHandleOf(userId), name: user.username, displayName: user.displayName },
+          pubKeyCredParams: ALGORITHMS.map((alg) => ({ type: 'public-key' as const, alg })),
+          timeout: 60_000 as const,
+        },
+        state,
+      };
+    }),
+
+    on(finishAddKey, async ({ lease }: Leased, call) => {
+      const { userId } = callerOf(call);
+      const { state: given, credential, name, password } = call.body;
+      // Before the state is spent: who has to prove more sends the same once more.
+      await proven(call, password);
+      const state = await states.open(given, 'add');
+      // Somebody else's state is not spent: it is still good for them.
+      if (state === undefined || state.userId !== userId) throw notVerified();
+      const made = await verifyNewKey(credential, state.challenge, relyingParty).catch((error: unknown) => {
+        if (!(error instanceof KeyRejected)) throw error;
+        return error;
+      });
+      // The state is spent whatever is refused, so refusals do not roll back; a fenced write does, and the owner begins anew.
+      const refusal = await fenced(db, lease, async (tx): Promise<Refusal | undefined> => {
+        if (!(await spendToken(tx, state.challenge, state.expiresAt))) return notVerified();
+        if (made instanceof KeyRejected) return notVerified(made);
+        if (!(await holdUser(tx, userId))) return new Refusal('unauthorized');
+        if ((await countSecurityKeys(tx, userId)) >= MAX_SECURITY_KEYS) return tooMany();
+        const key = {
+          ...{ ...made, name },
+          transports: knownTransports(credential.response.transports),
+          authenticatorType: authenticatorType(credential.authenticatorAttachment),
+        };
+        if (!(await insertSecurityKey(tx, userId, key))) {
+          return new Refusal('conflict', { message: 'This security key is registered already.' });
+        }
+        const { userVerified: user_verified, authenticatorType: authenticator_type } = key;
+        await audit(tx, did(call, 'security_key.add', key.id, { name, authenticator_type, user_verified }));
+        return undefined;
+      });
+      if (refusal !== undefined) {
+        if (made instanceof KeyRejected) {
+          log.info({ userId, address: call.address, reason: made.code, err: made }, 'new security key refused');
+        }
+        throw refusal;
+      }
+      log.info({ userId, address: call.address }, 'security key added');
+      return undefined;
+    }),
+
+    on(deleteKey, async ({ lease }: Leased, call) => {
+      const { userId } = callerOf(call);
+      await proven(call, call.body.password);
+      await fenced(db, lease, async (tx) => {
+        const name = await deleteSecurityKey(tx, userId, call.body.id);
+        if (name === undefined) throw noKey();
+        await audit(tx, did(call, 'security_key.delete', call.body.id, { name }));
+      });
+      log.info({ userId, address: call.address }, 'security key deleted');
+      return undefined;
+    }),
+
+    on(renameKey, async ({ lease }: Leased, call) => {
+      const { id, name } = call.body;
+      await fenced(db, lease, async (tx) => {
+        const renamed = await renameSecurityKey(tx, callerOf(call).userId, id, name);
+        if (renamed === undefined) throw noKey();
+        if (renamed) await audit(tx, did(call, 'security_key.rename', id, { name }));
+      });
+      return undefined;
+    }),
+  ];
+}
+
+/** Not a 401: the caller is logged in, and a client would throw its token away. */
+function notVerified(cause?: unknown): Refusal {
+  return new Refusal('invalid_request', { message: ERRORS.invalid_credential.text, cause });
+}
+
+function noKey(): Refusal {
+  return new Refusal('not_found', { message: 'You have no security key with this id.' });
+}
+
+function tooMany(): Refusal {
+  return new Refusal('limit_reached', {
+    message: `You can have at most ${MAX_SECURITY_KEYS} security keys: delete one first.`,
+  });
+}

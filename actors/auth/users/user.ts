@@ -1,0 +1,147 @@
+/**
+ * The actor of one user (kind `auth/user`, key: user id). It keeps the row in memory, so that asking who is logged in costs
+ * no query; whoever changes the row elsewhere says so with the event `userChanged`.
+ *
+ *   asleep -- first message --> awake (row read) -- idle --> asleep
+ *                                 | changed: row read again; gone: asleep, and asking finds nobody
+ */
+import { authEndpoints, changePassword, listSessions, session, updateProfile } from '../../../proto/auth/endpoints.ts';
+import { networkOf } from '../../../proto/client-network.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import type { ShardLease } from '../../../proto/ports/placement.ts';
+import { audit } from '../../../storage/audit.ts';
+import { forgetNetworks } from '../../../storage/auth/login-networks.ts';
+import { endSessions, listSessions as sessionsOf } from '../../../storage/auth/sessions.ts';
+import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../../storage/auth/users.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { dispatch, type EntityKind } from '../../../supervision/index.ts';
+import { field, type PlacedKind } from '../../../supervision/placement/index.ts';
+import { did } from '../../service/audit.ts';
+import { callCodec } from '../../service/call-codec.ts';
+import { answer, type CallMessage, callerOf, handlers, on } from '../../service/door.ts';
+import type { AuthDeps } from '../deps.ts';
+import { hashPassword } from '../login/passwords.ts';
+import type { ProvePassword } from '../login/prove-password.ts';
+import { apiTokenHandlers } from '../tokens/api-tokens.ts';
+import { serviceAccountHandlers } from '../tokens/service-accounts.ts';
+import { securityKeyHandlers } from './security-keys.ts';
+
+/** What the actor keeps. */
+interface UserState {
+  /** From before the row was read: what it may write by. */
+  readonly lease: ShardLease;
+  row: UserRow;
+  /** The row was deleted: whoever still asks is told so. */
+  gone: boolean;
+}
+
+/** What it understands. */
+export type UserMessage = CallMessage | { readonly type: 'changed' };
+
+const calls = callCodec(authEndpoints.filter(({ actor }) => actor.kind === 'auth/user'));
+
+/** Users, wherever they are awake. */
+export const AUTH_USER: PlacedKind<UserMessage> = {
+  kind: 'auth/user',
+  service: 'auth',
+  codec: {
+    encode: (message, refs) => (message.type === 'call' ? calls.encode(message, refs) : { type: message.type }),
+    decode: (wire, refs) => (field(wire, 'type') === 'changed' ? { type: 'changed' } : calls.decode(wire, refs)),
+  },
+};
+
+const SLEEP_AFTER_MS = 60_000;
+
+/** The kind, for the service's tree. */
+export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKind<UserMessage, UserState> {
+  const { db } = deps;
+
+  const table = handlers<UserState>(
+    on(session, (state: UserState, call) => ({
+      username: state.row.username,
+      display_name: state.row.displayName,
+      user_id: state.row.id,
+      is_admin: callerOf(call).isAdmin,
+    })),
+    on(updateProfile, async (state: UserState, call) => {
+      const { display_name } = call.body;
+      state.row = await fenced(db, state.lease, async (tx) => {
+        const row = await setDisplayName(tx, state.row.id, display_name);
+        // As it was: nothing to write down.
+        if (row === undefined) return present(await userById(tx, state.row.id));
+        await audit(tx, did(call, 'profile.update', row.id, { display_name }));
+        return row;
+      });
+      return { username: state.row.username, display_name: state.row.displayName, user_id: state.row.id };
+    }),
+    on(changePassword, async (state: UserState, call) => {
+      const { body, address, requestId } = call;
+      const { id, username } = state.row;
+      if (body.new_password.toLowerCase() === username)
+        throw new Refusal('invalid_request', { message: 'The new password must not be the username.' });
+      const proven = await provePassword({
+        ...{ username, password: body.current_password, address, requestId, purpose: 'password' },
+      }).catch(async (error: unknown) => {
+        if (!(error instanceof Refusal) || error.code !== 'invalid_credentials') throw error;
+        present(await userById(db, id));
+        throw new Refusal('wrong_password');
+      });
+      // The name was given to somebody new meanwhile.
+      if (proven.id !== id) throw new Refusal('unauthorized');
+      const passwordHash = await hashPassword(body.new_password, networkOf(address));
+      state.row = await fenced(db, state.lease, async (tx) => {
+        await audit(tx, did(call, 'password.change', id));
+        await forgetNetworks(tx, id, networkOf(address));
+        await endSessions(tx, id, callerOf(call).tokenId);
+        return present(await setPasswordHash(tx, id, passwordHash));
+      });
+      deps.tokensChanged({ kind: 'user', id });
+      deps.log.info({ userId: state.row.id, address }, 'password changed');
+      return undefined;
+    }),
+    on(listSessions, async (state: UserState, call) =>
+      (await sessionsOf(db, state.row.id)).map((record) => ({
+        id: record.id,
+        ip_address: record.ipAddress,
+        created_at: Math.floor(record.createdAt.getTime() / 1000),
+        is_current: record.tokenId === callerOf(call).tokenId,
+      })),
+    ),
+    ...apiTokenHandlers(deps),
+    ...serviceAccountHandlers(deps),
+    ...securityKeyHandlers(deps, provePassword),
+  );
+
+  return {
+    kind: AUTH_USER.kind,
+    sleepAfterMs: SLEEP_AFTER_MS,
+    activate: async (id) => {
+      const lease = deps.home.lease(AUTH_USER, id);
+      const row = await userById(db, id);
+      return row === undefined ? undefined : { lease, row, gone: false };
+    },
+    handle: (state, message, ctx) => {
+      if (message.type === 'call') {
+        if (state.gone) {
+          dispatch(message.replyTo, { refused: new Refusal('unauthorized') });
+          return state;
+        }
+        const answered = answer(table, state, message);
+        return answered === undefined ? state : answered.then(() => state);
+      }
+      return userById(db, state.row.id).then((row) => {
+        if (row !== undefined) state.row = row;
+        else {
+          state.gone = true;
+          ctx.sleep();
+        }
+        return state;
+      });
+    },
+  };
+}
+
+function present(row: UserRow | undefined): UserRow {
+  if (row === undefined) throw new Refusal('unauthorized');
+  return row;
+}

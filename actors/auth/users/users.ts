@@ -1,0 +1,130 @@
+/** What operators do with users from the command line. Each change tells the running platform through the outbox. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { passwordSchema, userChanged, usernameSchema } from '../../../proto/auth/endpoints.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import { newId } from '../../../proto/ids.ts';
+import { audit } from '../../../storage/audit.ts';
+import { forgetNetworks } from '../../../storage/auth/login-networks.ts';
+import { deleteSecurityKeys } from '../../../storage/auth/security-keys.ts';
+import { endSessions } from '../../../storage/auth/sessions.ts';
+import {
+  insertUser,
+  listUsers as rows,
+  setPasswordHash,
+  type UserRow,
+  userByName,
+} from '../../../storage/auth/users.ts';
+import type { Db } from '../../../storage/db.ts';
+import { append } from '../../../storage/outbox.ts';
+import { hashPassword } from '../login/passwords.ts';
+
+/** Who acts at the command line, in the audit trail. No user can have the name. */
+export const OPERATOR = 'operator';
+
+/** A password for a person to copy: 20 characters, about 117 bits, none that look alike. */
+export function generatePassword(): string {
+  const alphabet = 'ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789';
+  let password = '';
+  while (password.length < 20) {
+    for (const byte of randomBytes(32)) {
+      if (byte < 256 - (256 % alphabet.length) && password.length < 20) password += alphabet[byte % alphabet.length];
+    }
+  }
+  return password;
+}
+
+/** Adds a user. Refuses `invalid_request` (name or password) and `conflict` (name taken). */
+export async function addUser(db: Db, username: string, password: string): Promise<{ id: string; username: string }> {
+  accept(usernameSchema.safeParse(username), 'username');
+  if (username === OPERATOR)
+    throw new Refusal('invalid_request', { message: `The username must not be "${OPERATOR}".` });
+  acceptPassword(password, username);
+  const id = newId();
+  const passwordHash = await hashPassword(password);
+  await db.tx(async (tx) => {
+    const added = await insertUser(tx, { id, username, passwordHash });
+    if (!added) throw new Refusal('conflict', { message: `There is a user ${username} already.` });
+    await audit(tx, { userId: null, username: OPERATOR, action: 'user.add', target: id, detail: { username } });
+  });
+  return { id, username };
+}
+
+/** Sets a user's password, and ends their sessions. Returns how many of these there were. Refuses `invalid_request` and `not_found`. */
+export async function setPassword(db: Db, username: string, password: string): Promise<number> {
+  acceptPassword(password, username);
+  const passwordHash = await hashPassword(password);
+  return db.tx(async (tx) => {
+    const user = await userByName(tx, username);
+    if (user === undefined) throw noUser(username);
+    await setPasswordHash(tx, user.id, passwordHash);
+    await forgetNetworks(tx, user.id, null);
+    const ended = await endSessions(tx, user.id, null);
+    await audit(tx, {
+      userId: null,
+      username: OPERATOR,
+      action: 'user.password',
+      target: user.id,
+      detail: { username },
+    });
+    await append(tx, { msgId: randomUUID(), subject: userChanged.subject(user.id), data: new Uint8Array() });
+    return ended;
+  });
+}
+
+/** Deletes all security keys of somebody who lost them: the password alone opens again. Returns how many went. Refuses `not_found`. */
+export async function forgetKeys(db: Db, username: string): Promise<number> {
+  return db.tx(async (tx) => {
+    const user = await userByName(tx, username);
+    if (user === undefined) throw noUser(username);
+    const keys = await deleteSecurityKeys(tx, user.id);
+    await audit(tx, {
+      ...{ userId: null, username: 'operator', action: 'security_key.forget', target: username },
+      detail: { keys },
+    });
+    return keys;
+  });
+}
+
+/** All users, by name. */
+export async function listUsers(db: Db): Promise<Omit<UserRow, 'passwordHash'>[]> {
+  return (await rows(db)).map(({ passwordHash: _, ...user }) => user);
+}
+
+/** Makes the first administrator when there is none. Returns the password if it was generated here. */
+export async function ensureAdmin(
+  db: Db,
+  username: string,
+  password: string | undefined,
+): Promise<{ created: boolean; generated: string | null }> {
+  if ((await userByName(db, username)) !== undefined) return { created: false, generated: null };
+  const chosen = password ?? generatePassword();
+  try {
+    await addUser(db, username, chosen);
+  } catch (error) {
+    // Another process made it between our look and our write.
+    if (error instanceof Refusal && error.code === 'conflict') return { created: false, generated: null };
+    throw error;
+  }
+  return { created: true, generated: password === undefined ? chosen : null };
+}
+
+/** The refusal for a name that nobody has. */
+export function noUser(username: string): Refusal {
+  return new Refusal('not_found', { message: `There is no user ${username}.` });
+}
+
+function acceptPassword(password: string, username: string): void {
+  accept(passwordSchema.safeParse(password), 'password');
+  if (password.toLowerCase() === username)
+    throw new Refusal('invalid_request', { message: 'The password must not be the username.' });
+}
+
+function accept(
+  result: { success: boolean; error?: { issues: readonly { message: string }[] } | undefined },
+  what: string,
+): void {
+  if (!result.success)
+    throw new Refusal('invalid_request', {
+      message: `The ${what} ${result.error?.issues[0]?.message ?? 'is not valid'}.`,
+    });
+}

@@ -1,0 +1,180 @@
+/**
+ * The actor of one container (kind `compute/container`, key: container id): a reconciler. Rows say what is wanted, the engine
+ * says what is; a message only says "look". Work on the engine runs beside the mailbox, one piece at a time, so that
+ * requests are answered meanwhile.
+ *
+ *   pending --engine accepted--> initializing --ready--> running --crash--> initializing
+ *      |             |                |                     |
+ *      +-------------+----------------+------- stop --------+--> stopped --start--> pending
+ *      +-- cannot be done, 10 min, 5 crashes --> failed --start--> pending
+ *      any -- delete --> (hidden) -- engine has nothing left --> row forgotten, asleep
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  deleteContainer,
+  getContainer,
+  logs,
+  startContainer,
+  stopContainer,
+  terminal,
+} from '../../../proto/compute/endpoints.ts';
+import type { Call } from '../../../proto/endpoint.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import { audit } from '../../../storage/audit.ts';
+import { type ContainerRow, containerById, type Desired, setDesired } from '../../../storage/compute/containers.ts';
+import { tellCompute } from '../../../storage/compute/news.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { mayBegin } from '../../../storage/leavers.ts';
+import { append } from '../../../storage/outbox.ts';
+import { dispatch, type EntityKind, type Ref } from '../../../supervision/index.ts';
+import { did } from '../../service/audit.ts';
+import { answer, handlers, on } from '../../service/door.ts';
+import type { StreamMessage } from '../../service/streams.ts';
+import type { ComputeDeps } from '../deps.ts';
+import { COMPUTE_CONTAINER } from '../placed.ts';
+import { containerView, createdView } from '../views.ts';
+import { ingressHandlers } from './ingress.ts';
+import { stoppedNotice } from './notices.ts';
+import { farewell, reconciler } from './reconciler.ts';
+import { whyNotRunning } from './rules.ts';
+import { settingsHandlers } from './settings.ts';
+import {
+  type ContainerActorState,
+  type ContainerContext,
+  type ContainerMessage,
+  freshState,
+  type Job,
+  type Own,
+  own,
+} from './state.ts';
+import type { EngineHealth } from './watcher.ts';
+
+const SLEEP_AFTER_MS = 60_000;
+/** How long a container that goes to another node waits for its work to end. */
+const LET_GO_MS = 1000;
+
+/** The kind, for the service's tree. `onStatus` hears of every change of status after it is written. */
+export function containerKind(
+  deps: ComputeDeps,
+  onStatus: (row: ContainerRow) => void,
+  health: EngineHealth,
+): EntityKind<ContainerMessage, ContainerActorState> {
+  const { db, clock } = deps;
+  const reconcile = reconciler(deps, onStatus, health);
+
+  /** Writes what the user wants, with the trail and the news of it, and sets off. */
+  async function want({ state, ctx }: Own, call: Call, desired: Desired, discard = false): Promise<void> {
+    const { id } = state.row;
+    const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
+    const written = await fenced(db, state.lease, async (tx) => {
+      if (desired === 'running' && !(await mayBegin(tx, state.row.userId))) throw new Refusal('unauthorized');
+      const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard });
+      if (row === undefined) throw new Refusal('not_found');
+      await audit(tx, did(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));
+      if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
+      await tellCompute(
+        tx,
+        desired === 'running'
+          ? { kind: 'status', containerId: id, status: row.status }
+          : { kind: desired === 'deleted' ? 'gone' : 'stopped', containerId: id },
+      );
+      return row;
+    });
+    await reconcile.want(state, ctx, written);
+  }
+
+  const table = handlers<Own>(
+    on(getContainer, ({ state }: Own, call) => containerView(withProgress(own(state, call), state.progress), deps)),
+    on(startContainer, async ({ state, ctx }: Own, call) => {
+      const { status } = own(state, call);
+      if (status !== 'stopped' && status !== 'failed') {
+        throw new Refusal('conflict', {
+          message: `The container is ${status}: only a stopped or failed one can be started.`,
+        });
+      }
+      await want({ state, ctx }, call, 'running', call.query.discard === 'true');
+      return createdView(state.row, deps.domain);
+    }),
+    on(stopContainer, async ({ state, ctx }: Own, call) => {
+      const { status } = own(state, call);
+      if (status === 'stopped' || status === 'failed') {
+        throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
+      }
+      await want({ state, ctx }, call, 'stopped');
+      return createdView(state.row, deps.domain);
+    }),
+    on(deleteContainer, async ({ state, ctx }: Own, call) => {
+      own(state, call);
+      await want({ state, ctx }, call, 'deleted');
+      return { status: 'ok' as const };
+    }),
+    ...settingsHandlers(deps, reconcile),
+    ...ingressHandlers(deps),
+    on(terminal, ({ state }: Own, call) => mustRun(own(state, call))),
+    on(logs, ({ state }: Own, call) => mustRun(own(state, call))),
+  );
+
+  return {
+    kind: COMPUTE_CONTAINER.kind,
+    sleepAfterMs: SLEEP_AFTER_MS,
+    activate: async (id) => {
+      const lease = deps.home.lease(COMPUTE_CONTAINER, id);
+      const row = await containerById(deps.db, id);
+      return row === undefined ? undefined : freshState(lease, row);
+    },
+    onSleep: ({ job }) => letGo(job),
+    handle: async (state, message, ctx) => {
+      switch (message.type) {
+        case 'call':
+          await answer(table, { state, ctx }, message);
+          break;
+        case 'look':
+          await reconcile.look(state, ctx);
+          break;
+        case 'rested':
+          await reconcile.rested(state, ctx);
+          break;
+        case 'report':
+          await reconcile.report(state, ctx, message.job, message.report);
+          break;
+        case 'attach':
+          attach(state, ctx, message.stream);
+          break;
+        case 'detached':
+          state.streams.delete(message.stream);
+          break;
+      }
+      ctx.keepAwake(state.job !== undefined || state.timer !== undefined || state.streams.size > 0);
+      return state;
+    },
+  };
+}
+
+/** A start that waits for its image says how far that is. */
+function withProgress(row: ContainerRow, progress: string | undefined): ContainerRow {
+  return row.status === 'pending' && progress !== undefined ? { ...row, statusReason: progress } : row;
+}
+
+function mustRun(row: ContainerRow): undefined {
+  if (row.status !== 'running') throw new Refusal('not_running', { message: whyNotRunning(row.status) });
+}
+
+/** Ends work whose container goes to another node, so that two do not work on it at once. What takes too long is idempotent. */
+async function letGo(job: Job | undefined): Promise<void> {
+  if (job === undefined) return;
+  job.abort.abort(new Error('another node looks after the container'));
+  const waiting = new AbortController();
+  await Promise.race([job.done, delay(LET_GO_MS, undefined, { signal: waiting.signal }).catch(() => {})]);
+  waiting.abort();
+}
+
+function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<StreamMessage>): void {
+  if (state.row.status !== 'running') {
+    // It stopped between the permission and the connection.
+    dispatch(stream, { type: 'close', ...farewell(state.row.status) });
+    return;
+  }
+  dispatch(stream, { type: 'attached', by: ctx.self });
+  state.streams.add(stream);
+  ctx.watch(stream, () => ({ type: 'detached', stream }));
+}

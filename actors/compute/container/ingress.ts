@@ -1,0 +1,64 @@
+/** Ingress rules of a container: what its actor answers about them. The gateway reads the rules themselves. */
+import { addIngress, deleteIngress, type IngressView, listIngress } from '../../../proto/compute/endpoints.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import { audit } from '../../../storage/audit.ts';
+import { deleteRule, type IngressRow, insertRule, listRules } from '../../../storage/compute/ingress.ts';
+import { tellCompute } from '../../../storage/compute/news.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { did } from '../../service/audit.ts';
+import { type Handler, on } from '../../service/door.ts';
+import type { ComputeDeps } from '../deps.ts';
+import { type ContainerActorState, type Own, own } from './state.ts';
+
+const HTTP = 80;
+const HTTPS = 443;
+
+/** The handlers. */
+export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly Handler<Own>[] {
+  return [
+    on(listIngress, async ({ state }: Own, call) => ({ rules: (await listRules(db, own(state, call).id)).map(view) })),
+
+    on(addIngress, async ({ state }: Own, call) => {
+      const { id } = own(state, call);
+      const { port, target_port } = call.body;
+      // 80 and 443 are what the world calls the gateway's ports for HTTP and HTTPS.
+      if (port !== HTTP && port !== HTTPS && takenPorts.includes(port)) {
+        throw new Refusal('conflict', { message: `Port ${port} is used by the platform itself: choose another one.` });
+      }
+      const rule = await fenced(db, state.lease, async (tx) => {
+        const row = await insertRule(tx, id, { port, targetPort: target_port });
+        if (row === undefined) throw new Refusal('not_found');
+        if (row === 'duplicate') {
+          throw new Refusal('conflict', { message: `Port ${port} has a rule already: remove it first.` });
+        }
+        await audit(tx, did(call, 'container.ingress.add', id, { port, target_port }));
+        await tellCompute(tx, { kind: 'ingress', containerId: id });
+        return row;
+      });
+      if (port === HTTPS) noteHttps(state, true);
+      return view(rule);
+    }),
+
+    on(deleteIngress, async ({ state }: Own, call) => {
+      const { id } = own(state, call);
+      const { port } = call.params;
+      await fenced(db, state.lease, async (tx) => {
+        if (!(await deleteRule(tx, id, port))) {
+          throw new Refusal('not_found', { message: `There is no rule for port ${port}.` });
+        }
+        await audit(tx, did(call, 'container.ingress.remove', id, { port }));
+        await tellCompute(tx, { kind: 'ingress', containerId: id });
+      });
+      if (port === HTTPS) noteHttps(state, false);
+      return { status: 'ok' as const };
+    }),
+  ];
+}
+
+function noteHttps(state: ContainerActorState, httpsEnabled: boolean): void {
+  state.row = { ...state.row, httpsEnabled };
+}
+
+function view({ id, port, targetPort, createdAt }: IngressRow): IngressView {
+  return { id, port, target_port: targetPort, created_at: Math.floor(createdAt.getTime() / 1000) };
+}

@@ -1,0 +1,26 @@
+/** What users are told of their containers: the notifications of interface section 6.1, category `compute`. */
+import { notificationEvent } from '../../../proto/notify/notification.ts';
+import type { ContainerRow } from '../../../storage/compute/containers.ts';
+
+type Named = Pick<ContainerRow, 'id' | 'userId' | 'name'>;
+
+/** It runs, as was asked for. `now`: Unix ms. */
+export function startedNotice(row: Named, now: number) {
+  return notice(row, now, 'Container started', `"${row.name}" is running.`);
+}
+
+/** It does not run any more. `why` completes "name: ...". */
+export function stoppedNotice(row: Named, now: number, why: string) {
+  return notice(row, now, 'Container stopped', `"${row.name}": ${why}.`);
+}
+
+function notice({ id, userId }: Named, now: number, title: string, message: string) {
+  return notificationEvent('compute', now, {
+    userId,
+    title,
+    message,
+    link: `/containers/${id}`,
+    category: 'compute',
+    scope: '',
+  });
+}

@@ -1,0 +1,141 @@
+/** What the container's actor decides, as pure functions of desired and actual state. */
+
+import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
+import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/ports.ts';
+import type { ContainerOutline, ContainerRow } from '../../../storage/compute/containers.ts';
+
+/** Longest time from "start" to "running" (design.md, section 9). */
+export const INITIALIZING_LIMIT_MS = 10 * 60_000;
+/** Crashes without a minute of running in between, before the container counts as failed. */
+export const MAX_CRASHES = 5;
+/** A container that ran this long has recovered: its crashes are forgotten. */
+export const RECOVERED_AFTER_MS = 60_000;
+/** An image whose SSH server is not started is running when its workload has stood this long. */
+export const WORKLOAD_READY_MS = 15_000;
+/** A container that stood this long without a word from its sshd is started anew: its network may not have come about. */
+export const SILENT_LIMIT_MS = 45_000;
+/** How often that is tried for one start. */
+export const MAX_SILENT_RESTARTS = 3;
+/** Seconds a workload has between SIGTERM and SIGKILL. */
+export const STOP_GRACE_SECONDS = 10;
+
+/**
+ * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run. `resume`: it was
+ * frozen. `adjust`: its limits are others. `keys`: others may log in. `settled`: nothing differs.
+ */
+export type Step = 'launch' | 'probe' | 'restart' | 'resume' | 'adjust' | 'keys' | 'stop' | 'remove' | 'settled';
+
+/** The next step from what is wanted to what is. What differs as `tolerated` says (`driftOf`) could not be mended before. */
+export function nextStep(row: ContainerOutline, actual: ContainerState | undefined, tolerated?: string): Step {
+  if (row.desired === 'deleted') return 'remove';
+  const runs = actual?.phase === 'running';
+  if (row.desired === 'stopped' || row.status === 'failed') return runs ? 'stop' : 'settled';
+  if (actual === undefined || !runs) return 'launch';
+  if (row.restart) return 'restart';
+  const drift = driftOf(row, actual);
+  if (drift !== undefined && drift !== tolerated) return hasMounts(row, actual) ? 'adjust' : 'restart';
+  if (actual.paused === true) return 'resume';
+  if (row.keysApplied < row.keysRevision) return 'keys';
+  if (row.status !== 'running') return 'probe';
+  if (row.address === actual.address && row.externalAddress === (actual.externalAddress ?? null)) return 'settled';
+  // Without an address it was taken from its network, and finds back when it is started.
+  return actual.address === null ? 'restart' : 'probe';
+}
+
+/** In which way a running container is not as its row says: a text that changes when either does; undefined when it fits. */
+export function driftOf(
+  row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'mountPaths'>,
+  actual: ContainerState,
+): string | undefined {
+  const wanted = { cpus: INSTANCE_TYPES[row.instanceType].cpus, memoryMb: row.memoryMb };
+  const { limits = wanted } = actual;
+  const fits = limits.cpus === wanted.cpus && limits.memoryMb === wanted.memoryMb && hasMounts(row, actual);
+  return fits ? undefined : JSON.stringify([row.mountPaths, actual.mountPaths, wanted, limits]);
+}
+
+function hasMounts({ mountPaths }: Pick<ContainerOutline, 'mountPaths'>, actual: ContainerState): boolean {
+  const mounted = actual.mountPaths ?? mountPaths;
+  return mounted.length === mountPaths.length && mountPaths.every((path) => mounted.includes(path));
+}
+
+/** The engine's form of a row. CPU follows the instance type; a single machine runs every type on its own architecture. */
+export function specOf(
+  row: ContainerRow,
+  given: { image: string; hostname: string; authorizedKeys: readonly string[] },
+): ContainerSpec {
+  return {
+    id: row.id,
+    userId: row.userId,
+    hostname: given.hostname,
+    image: given.image,
+    cpus: INSTANCE_TYPES[row.instanceType].cpus,
+    architecture: INSTANCE_TYPES[row.instanceType].architecture,
+    memoryMb: row.memoryMb,
+    storageGb: row.storageGb,
+    mountPaths: row.mountPaths,
+    dataPaths: row.dataPaths,
+    authorizedKeys: given.authorizedKeys,
+  };
+}
+
+/** Why an ended workload ended, for its user. */
+export function exitReason(actual: ContainerState): string {
+  if (actual.oomKilled) return 'it ran out of memory';
+  return actual.exitCode === null ? 'it ended' : `it ended with exit code ${actual.exitCode}`;
+}
+
+/** What a failed step means: try again after a delay, or fail for good with a reason. */
+export function afterFailure(error: EngineError | undefined, failures: number): { retryMs: number; reason?: string } {
+  const isFinal = error?.code === 'image_not_found' || error?.code === 'refused' || error?.code === 'data_gone';
+  if (isFinal) return { retryMs: 30_000, reason: error.message };
+  const delay = Math.min(30_000, 500 * 2 ** Math.min(failures, 10));
+  return { retryMs: delay };
+}
+
+/** How long to wait before the start after the nth crash in a row, ms. */
+export function crashDelay(crashes: number): number {
+  return Math.min(30_000, 500 * 2 ** Math.min(crashes, 10));
+}
+
+/** Most characters of a workload's last lines. */
+const MAX_LAST_WORDS = 500;
+
+/** Lines of a log in one line, without their stamps, escape sequences and control characters, at most 500 characters: the end counts. */
+export function inOneLine(lines: readonly string[]): string {
+  const text = lines
+    .map((line) => line.slice(line.indexOf(' ') + 1))
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences of terminals (ECMA-48) begin with one.
+    .map((line) => line.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*|.)/gu, ''))
+    .map((line) => line.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim())
+    .filter((line) => line !== '')
+    .join(' | ');
+  const chars = [...text];
+  return chars.length > MAX_LAST_WORDS ? `\u2026${chars.slice(1 - MAX_LAST_WORDS).join('')}` : text;
+}
+
+/** Why it cannot be reached by a terminal or for its log now, and what to do. */
+export function whyNotRunning(status: ContainerRow['status']): string {
+  switch (status) {
+    case 'pending':
+      return 'The container is pending: it is about to be started. Wait until it runs.';
+    case 'initializing':
+      return 'The container is initializing: it was started. Wait until it runs.';
+    case 'failed':
+      return 'The container has failed: its "status_reason" says why. Start it when that is mended.';
+    default:
+      return `The container is ${status}: start it first.`;
+  }
+}
+
+const NEXT_TRY = ' The next try is at ';
+
+/** What stands in the way of a start, and when it is tried again (Unix ms). */
+export function triedAgain(problem: string, at: number): string {
+  const sentence = /[.!?]$/.test(problem) ? problem : `${problem}.`;
+  return `${sentence}${NEXT_TRY}${new Date(at).toISOString().slice(11, 19)} UTC.`;
+}
+
+/** The same without the time, for a start that is given up. */
+export function withoutNextTry(reason: string | null): string | null {
+  return reason === null ? null : (reason.split(NEXT_TRY)[0] ?? reason);
+}

@@ -1,0 +1,116 @@
+/** What can be changed about a container after its creation: SSH access, mounts, pull policy. */
+import {
+  getMounts,
+  getSsh,
+  MAX_MOUNT_CHANGES,
+  setMounts,
+  setPullPolicy,
+  setSsh,
+} from '../../../proto/compute/endpoints.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import type { ShardLease } from '../../../proto/ports/placement.ts';
+import { audit } from '../../../storage/audit.ts';
+import {
+  type ContainerRow,
+  setMountPaths,
+  setPullPolicy as setPolicy,
+  setSshEnabled,
+} from '../../../storage/compute/containers.ts';
+import { tellCompute } from '../../../storage/compute/news.ts';
+import type { Tx } from '../../../storage/db.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { did } from '../../service/audit.ts';
+import { type Handler, on } from '../../service/door.ts';
+import type { ComputeDeps } from '../deps.ts';
+import type { reconciler } from './reconciler.ts';
+import { type Own, own } from './state.ts';
+
+/** Between two restarts of one container by other mount paths: each copies its files. */
+const MOUNTS_PAUSE_MS = 10_000;
+
+/** The handlers. What was asked for and is so already changes nothing, except that mounts set anew restart what runs (3.2). */
+export function settingsHandlers(
+  { db, clock, engine }: ComputeDeps,
+  reconcile: ReturnType<typeof reconciler>,
+): readonly Handler<Own>[] {
+  /** Writes in one transaction; the container may be going meanwhile. */
+  const write = (lease: ShardLease, work: (tx: Tx) => Promise<ContainerRow | undefined>): Promise<ContainerRow> =>
+    fenced(db, lease, async (tx) => {
+      const row = await work(tx);
+      if (row === undefined) throw new Refusal('not_found');
+      return row;
+    });
+
+  /** Refuses what would lose files, restart the container too often, or pile up too many copies of its files. */
+  function mayMount(row: ContainerRow, wanted: readonly string[], discard: boolean): void {
+    const { status, mountPaths } = row;
+    if (status !== 'stopped' && status !== 'failed' && !engine.keepsFiles && !discard) {
+      const added = wanted.filter((path) => !mountPaths.includes(path));
+      const there = added.length === 0 ? '' : `, what it has at ${added.join(' and ')} included`;
+      throw new Refusal('discards_files', {
+        message: `The container is restarted for this, and loses all files outside ${mountPaths.join(' and ')}${there}: send "discard": true if that is meant.`,
+      });
+    }
+    const changes = wanted.length !== mountPaths.length || wanted.some((path) => !mountPaths.includes(path));
+    if (changes && row.mountChanges >= MAX_MOUNT_CHANGES) {
+      throw new Refusal('limit_reached', {
+        message: `The mount paths of this container were changed ${MAX_MOUNT_CHANGES} times, which is the limit: create another container.`,
+      });
+    }
+    const waitMs = (row.mountsSetAt?.getTime() ?? 0) + MOUNTS_PAUSE_MS - clock.now();
+    if (status === 'running' && waitMs > 0) {
+      const retryAfter = Math.ceil(waitMs / 1000);
+      throw new Refusal('too_many_changes', {
+        message: `The container was restarted for other mount paths a moment ago: try again in ${retryAfter} s.`,
+        retryAfter,
+      });
+    }
+  }
+
+  return [
+    on(getSsh, ({ state }: Own, call) => ({ ssh_enabled: own(state, call).sshEnabled })),
+
+    on(setSsh, async ({ state, ctx }: Own, call) => {
+      const { id, sshEnabled } = own(state, call);
+      const { ssh_enabled } = call.body;
+      if (ssh_enabled === sshEnabled) return { ssh_enabled };
+      const written = await write(state.lease, async (tx) => {
+        const row = await setSshEnabled(tx, id, ssh_enabled);
+        await audit(tx, did(call, 'container.ssh', id, { ssh_enabled }));
+        await tellCompute(tx, { kind: 'ssh', containerId: id });
+        return row;
+      });
+      await reconcile.changed(state, ctx, written);
+      return { ssh_enabled };
+    }),
+
+    on(getMounts, ({ state }: Own, call) => ({ mount_paths: own(state, call).mountPaths })),
+
+    on(setMounts, async ({ state, ctx }: Own, call) => {
+      const { id, status } = own(state, call);
+      const { mount_paths, discard } = call.body;
+      const restarted = status === 'running';
+      mayMount(state.row, mount_paths, discard);
+      const written = await write(state.lease, async (tx) => {
+        const row = await setMountPaths(tx, id, mount_paths, restarted);
+        await audit(tx, did(call, 'container.mounts', id, { mount_paths, restarted }));
+        return row;
+      });
+      await reconcile.changed(state, ctx, written);
+      return { mount_paths, restarted };
+    }),
+
+    on(setPullPolicy, async ({ state, ctx }: Own, call) => {
+      const { id, pullPolicy } = own(state, call);
+      const { pull_policy } = call.body;
+      if (pull_policy === pullPolicy) return { pull_policy };
+      const written = await write(state.lease, async (tx) => {
+        const row = await setPolicy(tx, id, pull_policy);
+        await audit(tx, did(call, 'container.pull_policy', id, { pull_policy }));
+        return row;
+      });
+      await reconcile.changed(state, ctx, written);
+      return { pull_policy };
+    }),
+  ];
+}

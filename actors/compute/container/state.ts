@@ -1,0 +1,105 @@
+/** What the container's actor is told and what it keeps. */
+import type { Call } from '../../../proto/endpoint.ts';
+import { Refusal } from '../../../proto/errors.ts';
+import type { ShardLease } from '../../../proto/ports/placement.ts';
+import type { ContainerRow } from '../../../storage/compute/containers.ts';
+import type { EntityContext, Ref } from '../../../supervision/index.ts';
+import { callerOf } from '../../service/door.ts';
+import type { StreamMessage } from '../../service/streams.ts';
+import type { ContainerMail } from '../placed.ts';
+import type { Report, Work } from './work.ts';
+
+/** What the actor understands. */
+export type ContainerMessage =
+  | ContainerMail
+  /** The pause after a crash is over. */
+  | { readonly type: 'rested' }
+  /** From the work beside the mailbox. */
+  | { readonly type: 'report'; readonly job: Job; readonly report: Report }
+  /** A terminal is gone. */
+  | { readonly type: 'detached'; readonly stream: Ref<StreamMessage> };
+
+/** Work under way. */
+export interface Job {
+  readonly what: Work;
+  /** The row it was begun with. */
+  readonly row: ContainerRow;
+  readonly abort: AbortController;
+  /** Resolves when it has ended, whatever it came to. */
+  done: Promise<void>;
+}
+
+/** What the actor keeps of its container. */
+export interface ContainerActorState {
+  /** From before the row was read: what it may write by. */
+  readonly lease: ShardLease;
+  row: ContainerRow;
+  job: Job | undefined;
+  /** Somebody said "look" while work was under way. */
+  lookAgain: boolean;
+  /** Cancels the timer of the next look. */
+  timer: (() => void) | undefined;
+  /** In the pause after a crash: no look shortens it, only a new wish. */
+  resting: boolean;
+  /** Crashes without recovery in between. */
+  crashes: number;
+  /** The start whose end was counted as a crash, so that one end counts once: its Unix ms. */
+  countedStart: number | undefined;
+  /** The engine's connection (EngineHealth) at which it was last seen to start or run. */
+  connection: number | undefined;
+  /** Work that mends a difference was begun: is it gone? */
+  mending: boolean;
+  /** A difference that could not be mended, as `driftOf` says it. */
+  tolerated: string | undefined;
+  /** How often it was started anew because it said nothing, since it was last wanted to run. */
+  silentRestarts: number;
+  /** Failed pieces of work in a row. */
+  failures: number;
+  /** What the last of them said, for a start that never comes about. */
+  problem: string | undefined;
+  /** How far the image of a start under way is; its row has it as of a few seconds ago. */
+  progress: string | undefined;
+  /** When that was written, Unix ms. */
+  progressNotedAt: number;
+  /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
+  readonly streams: Set<Ref<StreamMessage>>;
+}
+
+export type ContainerContext = EntityContext<ContainerMessage>;
+
+/** What handlers of its calls get. */
+export interface Own {
+  readonly state: ContainerActorState;
+  readonly ctx: ContainerContext;
+}
+
+/** The row, if it is the caller's. Somebody else's container is answered like none at all, to the letter. */
+export function own(state: ContainerActorState, call: Call): ContainerRow {
+  if (state.row.userId !== callerOf(call).userId || state.row.desired === 'deleted') {
+    throw new Refusal('not_found');
+  }
+  return state.row;
+}
+
+/** The state of an actor that just woke up. */
+export function freshState(lease: ShardLease, row: ContainerRow): ContainerActorState {
+  return {
+    lease,
+    row,
+    job: undefined,
+    lookAgain: false,
+    timer: undefined,
+    resting: false,
+    crashes: 0,
+    countedStart: undefined,
+    connection: undefined,
+    mending: false,
+    tolerated: undefined,
+    silentRestarts: 0,
+    failures: 0,
+    problem: undefined,
+    progress: undefined,
+    progressNotedAt: 0,
+    streams: new Set(),
+  };
+}

@@ -1,0 +1,265 @@
+/** The pieces of work on the engine, run beside the mailbox of the container's actor. Each is safe to repeat. */
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { PlacementError, type ShardLease } from '../../../proto/ports/placement.ts';
+import { type ContainerState, type Engine, EngineError, type EnsureImageOptions } from '../../../proto/ports/ports.ts';
+import { type ContainerRow, containerById, noteKeysApplied } from '../../../storage/compute/containers.ts';
+import { keysOfContainer } from '../../../storage/compute/ssh-keys.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import type { ComputeDeps } from '../deps.ts';
+import { COMPUTE_CONTAINER } from '../placed.ts';
+import { hostnameOf } from '../views.ts';
+import { inOneLine, MAX_CRASHES, STOP_GRACE_SECONDS, type Step, specOf, WORKLOAD_READY_MS } from './rules.ts';
+
+/** A piece of work: a step, or a first look at what there is. */
+export type Work = Exclude<Step, 'settled'> | 'observe';
+
+/** What work tells the actor. All but `accepted` and `progress` end it. */
+export type Report =
+  | { readonly type: 'accepted' }
+  /** How far the image is, for its owner. */
+  | { readonly type: 'progress'; readonly line: string }
+  /** What there is, and what the row says by now. */
+  | {
+      readonly type: 'observed';
+      readonly actual: ContainerState | undefined;
+      readonly row: ContainerRow | undefined;
+      /** Of a workload that has crashed too often: what it said last. */
+      readonly lastWords?: string;
+    }
+  /** `keysRevision`: the keys it was told. */
+  | { readonly type: 'started' | 'keyed'; readonly keysRevision: number }
+  | { readonly type: 'ready'; readonly address: string | null; readonly externalAddress: string | null }
+  /** `startedAt`, `upForMs`: of the start that was probed. */
+  | { readonly type: 'not-ready'; readonly startedAt: number | null; readonly upForMs: number }
+  | { readonly type: 'done' }
+  | { readonly type: 'removed' }
+  | { readonly type: 'failed'; readonly error: unknown };
+
+/** How long SSH may take to greet once it took the connection. */
+const PROBE_TIMEOUT_MS = 2000;
+/** One probe asks again and again for so long, less and less often. */
+const PROBE_FOR_MS = 1000;
+const FIRST_PAUSE_MS = 10;
+const LONGEST_PAUSE_MS = 200;
+/** What a workload without an SSH server must outlast to be running. */
+const WORKLOAD_STANDS_MS = 500;
+/** Lines of a workload that ended which its user is shown, and how long they may take to come. */
+const LAST_LINES = 5;
+const LAST_WORDS_MS = 3000;
+
+type OwnEngine = Pick<
+  Engine,
+  'create' | 'start' | 'stop' | 'remove' | 'renewKeys' | 'inspect' | 'ensureImage' | 'baseImage'
+>;
+
+/**
+ * The engine, whose changes throw PlacementError `fenced` once another node may look after the container. It cannot check that itself: a
+ * process that was frozen must find out before it goes on with what it was about to do.
+ */
+function ownEngine({ engine, home }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
+  const fence = () => {
+    if (home.lease(COMPUTE_CONTAINER, id).epoch !== lease.epoch)
+      throw new PlacementError('fenced', `container ${id} was with another node meanwhile`);
+  };
+  const ours = <A extends unknown[], R>(change: (...args: A) => Promise<R>) => {
+    return async (...args: A): Promise<R> => {
+      fence();
+      return change.apply(engine, args);
+    };
+  };
+  return {
+    // It may copy for half an hour before it removes what it copied.
+    create: ours((spec) => engine.create(spec, fence)),
+    start: ours(engine.start),
+    stop: ours(engine.stop),
+    remove: ours(engine.remove),
+    renewKeys: ours(engine.renewKeys),
+    inspect: engine.inspect.bind(engine),
+    ensureImage: engine.ensureImage.bind(engine),
+    baseImage: engine.baseImage,
+  };
+}
+
+/** Does one piece of work and returns its last report. Rejects with EngineError, StorageError, PlacementError `fenced` or the signal's reason. */
+export async function work(
+  deps: ComputeDeps,
+  { row, lease, crashes }: { readonly row: ContainerRow; readonly lease: ShardLease; readonly crashes: number },
+  what: Work,
+  signal: AbortSignal,
+  progress: (report: Report) => void,
+): Promise<Report> {
+  const { db } = deps;
+  const engine = ownEngine(deps, row, lease);
+  switch (what) {
+    case 'observe': {
+      const [actual, now] = await Promise.all([engine.inspect(row.id), containerById(db, row.id)]);
+      const isLast = crashes >= MAX_CRASHES && actual?.phase === 'exited' && now?.desired === 'running';
+      if (!isLast) return { type: 'observed', actual, row: now };
+      return { type: 'observed', actual, row: now, lastWords: await lastWords(deps.engine, row.id, signal) };
+    }
+    case 'launch':
+      return launch(deps, engine, row, signal, progress);
+    case 'probe':
+      return probe(deps, row, signal);
+    case 'resume': {
+      const { keys } = await keysOf(deps, row);
+      await engine.start(row.id, keys);
+      return { type: 'done' };
+    }
+    case 'adjust': {
+      const { keys } = await keysOf(deps, row);
+      await engine.create(spec(deps, row, keys));
+      return { type: 'done' };
+    }
+    case 'keys': {
+      const { keys, revision } = await keysOf(deps, row);
+      await engine.renewKeys(row.id, keys);
+      await fenced(db, lease, (tx) => noteKeysApplied(tx, row.id, revision));
+      return { type: 'keyed', keysRevision: revision };
+    }
+    case 'restart':
+    case 'stop':
+      await engine.stop(row.id, STOP_GRACE_SECONDS);
+      return { type: 'done' };
+    case 'remove':
+      await engine.remove(row.id);
+      return { type: 'removed' };
+  }
+}
+
+/** Who may log in: the platform, and the user's keys while SSH is enabled. */
+async function keysOf({ db, platformKey }: ComputeDeps, { id }: ContainerRow) {
+  const { keys, revision } = await keysOfContainer(db, id);
+  return { keys: [platformKey, ...keys], revision };
+}
+
+const imageOf = (deps: ComputeDeps, row: ContainerRow) => row.image ?? deps.defaultImage;
+
+function spec(deps: ComputeDeps, row: ContainerRow, authorizedKeys: readonly string[]) {
+  return specOf(row, { image: imageOf(deps, row), hostname: hostnameOf(row.id, deps.domain), authorizedKeys });
+}
+
+async function launch(
+  deps: ComputeDeps,
+  engine: OwnEngine,
+  row: ContainerRow,
+  signal: AbortSignal,
+  progress: (report: Report) => void,
+): Promise<Report> {
+  const { log } = deps;
+  const image = imageOf(deps, row);
+  const pullsAlways = row.pullPolicy === 'Always' && image !== engine.baseImage;
+  const auth = authFor(deps, row, image);
+  await engine.ensureImage(image, {
+    always: pullsAlways,
+    signal,
+    onProgress: (line) => {
+      log.debug({ containerId: row.id, image }, line);
+      progress({ type: 'progress', line });
+    },
+    ...(auth === undefined ? {} : { auth }),
+  });
+  signal.throwIfAborted();
+  const { keys, revision } = await keysOf(deps, row);
+  const wanted = spec(deps, row, keys);
+  await engine.create(pullsAlways ? { ...wanted, followImage: true } : wanted);
+  progress({ type: 'accepted' });
+  signal.throwIfAborted();
+  await engine.start(row.id, keys);
+  // Written with the next status: until then nothing is lost but a repetition.
+  return { type: 'started', keysRevision: revision };
+}
+
+/** Credentials are shown to the platform's own registry only. */
+function authFor(
+  { registryAuth, registryHost }: ComputeDeps,
+  { userId }: ContainerRow,
+  image: string,
+): EnsureImageOptions['auth'] | undefined {
+  if (registryAuth === undefined || registryHost === undefined || !image.startsWith(`${registryHost}/`))
+    return undefined;
+  return () => registryAuth({ userId, image });
+}
+
+/** What a workload said last, fit for a line; empty when there is nothing to be had soon. */
+async function lastWords(engine: Pick<Engine, 'logs'>, id: string, signal: AbortSignal): Promise<string> {
+  const lines: string[] = [];
+  try {
+    const soon = AbortSignal.any([signal, AbortSignal.timeout(LAST_WORDS_MS)]);
+    for await (const batch of engine.logs(id, { tail: LAST_LINES, follow: false, signal: soon })) lines.push(...batch);
+  } catch (error) {
+    if (!(error instanceof EngineError)) signal.throwIfAborted();
+  }
+  return inOneLine(lines.slice(-LAST_LINES));
+}
+
+/** Running means that its SSH port greets, or, for an image that has no SSH server, that its workload stands. */
+async function probe(deps: ComputeDeps, row: ContainerRow, signal: AbortSignal): Promise<Report> {
+  const { engine, clock } = deps;
+  const until = performance.now() + PROBE_FOR_MS;
+  let pause = FIRST_PAUSE_MS;
+  let expectsSsh: boolean | undefined;
+  for (;;) {
+    const answer = await greeting(deps, row, signal);
+    if (answer === 'gone') return { type: 'done' };
+    if (answer === 'none') expectsSsh ??= await hasSshServer(deps, row);
+    // What fails at once should not be told to run; half a second tells.
+    if (expectsSsh === false) {
+      await delay(WORKLOAD_STANDS_MS, undefined, { signal });
+      break;
+    }
+    if (answer === 'ssh') {
+      const { address, externalAddress = null } = (await engine.inspect(row.id)) ?? { address: null };
+      if (address !== null) return { type: 'ready', address, externalAddress };
+    }
+    if (performance.now() > until) break;
+    await delay(pause, undefined, { signal });
+    pause = Math.min(LONGEST_PAUSE_MS, pause * 1.3);
+  }
+  const actual = await engine.inspect(row.id);
+  if (actual?.phase !== 'running') return { type: 'done' };
+  const { startedAt, address, externalAddress = null } = actual;
+  if (expectsSsh === false) return { type: 'ready', address, externalAddress };
+  const upForMs = startedAt === null ? 0 : clock.now() - startedAt;
+  if (row.image !== null && upForMs >= WORKLOAD_READY_MS) return { type: 'ready', address, externalAddress };
+  return { type: 'not-ready', startedAt, upForMs };
+}
+
+/** Whether SSH is to be waited for. The base image has a server, and others are looked into. */
+async function hasSshServer(deps: ComputeDeps, row: ContainerRow): Promise<boolean> {
+  const { engine } = deps;
+  if (imageOf(deps, row) === engine.baseImage) return true;
+  try {
+    return await engine.hasSshServer(row.id);
+  } catch (error) {
+    // The next look at the container says what is wrong.
+    if (error instanceof EngineError && error.code !== 'unavailable') return true;
+    throw error;
+  }
+}
+
+/** Whether SSH greets. Rejects only when the engine is away or `signal` aborts. */
+async function greeting(
+  { engine }: ComputeDeps,
+  { id }: ContainerRow,
+  signal: AbortSignal,
+): Promise<'ssh' | 'none' | 'gone'> {
+  try {
+    const connection = await engine.dial(id, 22, { timeoutMs: PROBE_TIMEOUT_MS, signal });
+    try {
+      const timeout = AbortSignal.any([signal, AbortSignal.timeout(PROBE_TIMEOUT_MS)]);
+      const [said] = await once(connection, 'data', { signal: timeout });
+      return String(said).startsWith('SSH-') ? 'ssh' : 'none';
+    } finally {
+      // It may still fail while it closes; nobody waits for it any more.
+      connection.on('error', () => {});
+      connection.destroy();
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof EngineError)) return 'none';
+    if (error.code === 'unavailable') throw error;
+    return error.code === 'no_listener' ? 'none' : 'gone';
+  }
+}

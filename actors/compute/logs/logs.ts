@@ -1,0 +1,75 @@
+/** A container's log: one line a message, at the pace of the reader. What its end means: docs/reference/streams.md. */
+import { DEFAULT_LOG_TAIL } from '../../../proto/compute/endpoints.ts';
+import type { Socket } from '../../../proto/ports/http.ts';
+import { EngineError } from '../../../proto/ports/ports.ts';
+import { dispatch, type Ref } from '../../../supervision/index.ts';
+import type { Connection, StreamEnd, StreamMessage } from '../../service/streams.ts';
+import type { ComputeDeps } from '../deps.ts';
+import type { LogSharing } from './sharing.ts';
+
+/** What a reader asked for. */
+export interface LogRequest {
+  readonly tail?: number | undefined;
+  /** Stamp of the last line that the reader has. */
+  readonly since?: string | undefined;
+}
+
+/**
+ * The log of one container: the newest `tail` lines (all, with `since`), then what comes. `whatEnded` says what became of the
+ * container once the engine has no more of its log; it may reject.
+ */
+export function logConnection(
+  deps: Pick<ComputeDeps, 'log'>,
+  sharing: LogSharing,
+  containerId: string,
+  request: LogRequest,
+  whatEnded: () => Promise<StreamEnd>,
+): Connection {
+  let drained: (() => void) | undefined;
+
+  async function follow(socket: Socket, signal: AbortSignal): Promise<StreamEnd> {
+    // Once for the whole stream: a reader who stalls often must not leave a listener each time.
+    signal.addEventListener('abort', () => drained?.(), { once: true });
+    const { since } = request;
+    const tail = request.tail ?? (since === undefined ? DEFAULT_LOG_TAIL : Number.POSITIVE_INFINITY);
+    for await (const lines of sharing.read(containerId, { tail, since }, signal)) {
+      for (let at = 0; at < lines.length; ) {
+        const ready = socket.batch(() => {
+          at = sendFrom(socket, lines, at);
+        });
+        if (ready) continue;
+        // The engine keeps the rest until the reader is ready for it.
+        await new Promise<void>((resolve) => {
+          drained = resolve;
+          if (signal.aborted) resolve();
+        });
+        if (signal.aborted) return { code: 1000, reason: 'closed' };
+      }
+    }
+    return whatEnded();
+  }
+
+  return {
+    open(socket: Socket, self: Ref<StreamMessage>, { signal }) {
+      void follow(socket, signal)
+        .catch((error: unknown) => {
+          if (!signal.aborted) deps.log.warn({ containerId, err: error }, 'log stream failed');
+          return error instanceof EngineError && error.code === 'unavailable'
+            ? { code: 1013, reason: 'engine not available, try again' }
+            : { code: 1011, reason: 'the log could not be read' };
+        })
+        .then(({ code, reason }) => {
+          if (!signal.aborted) dispatch(self, { type: 'close', code, reason });
+        });
+    },
+    drain() {
+      drained?.();
+    },
+  };
+}
+
+/** Sends lines until the socket asks for a pause. Returns where to go on. */
+function sendFrom(socket: Socket, lines: readonly string[], from: number): number {
+  for (let at = from; at < lines.length; at++) if (!socket.send(lines[at] ?? '')) return at + 1;
+  return lines.length;
+}

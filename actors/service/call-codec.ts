@@ -1,0 +1,97 @@
+/** How a call reaches an entity on another node, and how its outcome comes back. */
+import { z } from 'zod';
+import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
+import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
+import { type Codec, type RefsIn, type RefsOut, toWire, type Wire } from '../../supervision/placement/index.ts';
+import type { CallMessage, Outcome } from './door.ts';
+
+const callerSchema = z
+  .object({
+    kind: z.enum(['session', 'api_token', 'challenge']),
+    userId: z.string(),
+    username: z.string(),
+    isAdmin: z.boolean(),
+    tokenId: z.string(),
+    expiresAt: z.number(),
+    session: z.object({ issuedAt: z.number(), epoch: z.number() }).readonly().exactOptional(),
+    scopes: z.record(z.string(), z.array(z.string())).exactOptional(),
+    serviceAccount: z.object({ id: z.string(), name: z.string() }).nullable().exactOptional(),
+  })
+  .readonly();
+
+const callSchema = z.object({
+  endpoint: z.string(),
+  caller: callerSchema.optional(),
+  params: z.record(z.string(), z.unknown()).optional(),
+  query: z.record(z.string(), z.unknown()).optional(),
+  body: z.unknown().optional(),
+  basic: z.object({ username: z.string(), password: z.string() }).optional(),
+  address: z.string(),
+  requestId: z.string(),
+  replyTo: z.unknown().optional(),
+});
+
+const codeSchema = z.custom<ErrorCode>((value) => typeof value === 'string' && Object.hasOwn(ERRORS, value));
+const refusalSchema = z.object({
+  code: codeSchema,
+  message: z.string(),
+  fields: z.array(z.object({ path: z.string(), message: z.string() })).exactOptional(),
+  retryAfter: z.number().exactOptional(),
+});
+const outcomeSchema = z.object({ refused: refusalSchema.optional(), ok: z.unknown().optional() });
+
+/** The codec of outcomes. What caused a refusal stays where it happened. */
+export const outcomeCodec: Codec<Outcome> = {
+  encode(outcome) {
+    if (!('refused' in outcome)) return { ok: outcome.ok === undefined ? undefined : toWire(outcome.ok) };
+    const { code, message, fields, retryAfter } = outcome.refused;
+    return { refused: { code, message, fields: fields?.map((field) => ({ ...field })), retryAfter } };
+  },
+  decode(wire) {
+    const { refused, ok } = outcomeSchema.parse(wire);
+    if (refused === undefined) return { ok };
+    const { code, ...detail } = refused;
+    return { refused: new Refusal(code, detail) };
+  },
+};
+
+/**
+ * The codec of calls of these endpoints. What arrives goes through the endpoint's schemas once more: a node of the version before may
+ * have sent it, which knew neither new fields nor their defaults.
+ */
+export function callCodec(endpoints: readonly AnyEndpoint[]): Codec<CallMessage> {
+  const known = new Map(endpoints.map((endpoint) => [endpoint.name, endpoint]));
+  return {
+    encode({ endpoint, call, replyTo }: CallMessage, refs: RefsOut): Wire {
+      const { caller, params, query, body, basic, address, requestId } = call;
+      return {
+        ...{ type: 'call', endpoint: endpoint.name, address, requestId },
+        ...{ caller: part(caller), params: part(params), query: part(query), body: part(body), basic: part(basic) },
+        replyTo: refs.out(replyTo, outcomeCodec),
+      };
+    },
+    decode(wire: unknown, refs: RefsIn): CallMessage {
+      const given = callSchema.parse(wire);
+      const endpoint = known.get(given.endpoint);
+      if (endpoint === undefined) throw new TypeError(`a call of ${given.endpoint}, which is not known here`);
+      const { caller, basic, address, requestId } = given;
+      const call: Call = {
+        ...{ caller, address, requestId },
+        ...(basic === undefined ? {} : { basic }),
+        params: endpoint.params === undefined ? given.params : endpoint.params.parse(written(given.params)),
+        query: endpoint.query === undefined ? given.query : endpoint.query.parse(written(given.query)),
+        body: endpoint.body === undefined ? undefined : endpoint.body.parse(given.body),
+      };
+      return { type: 'call', endpoint, call, replyTo: refs.in(given.replyTo, outcomeCodec) };
+    },
+  };
+}
+
+function part(value: unknown): Wire | undefined {
+  return value === undefined ? undefined : toWire(value);
+}
+
+/** Path and query as they were written in the URL, which is what their schemas read. */
+function written(values: Readonly<Record<string, unknown>> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, String(value)]));
+}

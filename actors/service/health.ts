@@ -1,0 +1,29 @@
+/** What services say of the parts they need. */
+import type { Health } from '../../proto/service.ts';
+import type { Db } from '../../storage/db.ts';
+import { type AnyRef, stopped } from '../../supervision/index.ts';
+
+/** A sentence when the database does not answer, else undefined. */
+export async function databaseProblem(db: Db): Promise<string | undefined> {
+  try {
+    await db.ping();
+    return undefined;
+  } catch (error) {
+    return `database: ${error instanceof Error ? error.message : 'it does not answer'}`;
+  }
+}
+
+/** Well when there is no problem among those given. */
+export function healthOf(...problems: readonly (string | undefined)[]): Health {
+  const present = problems.filter((problem) => problem !== undefined);
+  return { ok: present.length === 0, problems: present };
+}
+
+/** A sentence once the supervisor of a service has ended, for good; undefined while it lives. */
+export function lifeOf(supervisor: AnyRef): () => string | undefined {
+  let problem: string | undefined;
+  void stopped(supervisor).then((reason) => {
+    problem = `the service has stopped (${reason.kind})`;
+  });
+  return () => problem;
+}

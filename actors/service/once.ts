@@ -1,0 +1,101 @@
+/**
+ * Work that one node of the cluster does at a time: an entity that works while it is awake. It wakes on the node that takes its shard, and lets
+ * go of the work before the shard is handed over.
+ *
+ *   asleep -- its node has the shard --> working -- the shard goes to another node --> asleep
+ *                                           |-- the work failed: again, after a pause
+ */
+import type { Log } from '../../proto/ports/ports.ts';
+import {
+  type AnyRef,
+  dispatch,
+  type Entities,
+  type EntityKind,
+  entities,
+  type SystemRef,
+  spawn,
+} from '../../supervision/index.ts';
+import { jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts';
+import type { Home } from './home.ts';
+
+/** What the entity is told. Nobody tells it from elsewhere. */
+type Message = 'wake' | { readonly failed: unknown };
+
+/** A piece of work. */
+export interface OnceOptions {
+  /** The role of the nodes that can do it. */
+  readonly service: string;
+  readonly name: string;
+  readonly home: Home;
+  readonly log: Log;
+  /** Does it until the signal aborts. A rejection, or an end before that, is logged, and it is begun again after a pause. */
+  readonly work: (signal: AbortSignal) => Promise<void>;
+}
+
+interface State {
+  readonly end: AbortController;
+  readonly done: Promise<void>;
+}
+
+/** How often a node looks whether it is the one, besides when it takes shards: after too many failures in a row. */
+const LOOK_EVERY_MS = 5000;
+/** A pause between failures: as long as it is the same, doing it again at once would not help. */
+const BACKOFF = { minMs: 500, maxMs: 30_000 };
+
+/** Starts it under `parent`, before the node joins; ends with the actor that is returned. */
+export function startOnce(parent: AnyRef | SystemRef, options: OnceOptions): AnyRef {
+  const { service, name, home, log, work } = options;
+  const placed: PlacedKind<'wake'> = {
+    kind: `${service}/${name}`,
+    service,
+    codec: jsonCodec(() => 'wake'),
+  };
+  const kind: EntityKind<Message, State> = {
+    kind: placed.kind,
+    sleepAfterMs: LOOK_EVERY_MS,
+    backoff: BACKOFF,
+    activate: (id, ctx) => {
+      home.lease(placed, id);
+      const end = new AbortController();
+      ctx.keepAwake(true);
+      log.info({ work: placed.kind }, 'this node does it now');
+      const failed = (error: unknown) => {
+        if (!end.signal.aborted) dispatch(ctx.self, { failed: error });
+      };
+      const done = work(AbortSignal.any([end.signal, ctx.signal])).then(
+        () => failed(new Error(`${placed.kind} ended`)),
+        failed,
+      );
+      return { end, done };
+    },
+    handle: (state, message, ctx) => {
+      ctx.keepAwake(true);
+      if (message === 'wake') return state;
+      throw message.failed;
+    },
+    onSleep: async ({ end, done }) => {
+      end.abort();
+      await done;
+    },
+  };
+  let doors: Entities<'wake'> | undefined;
+  return spawn<() => void, 'look'>(
+    parent,
+    (close) => {
+      if (home.holds(placed, name)) doors?.tell(name, 'wake');
+      return close;
+    },
+    {
+      name: `${service}-${name}`,
+      kind: 'once',
+      initialStateFunc: (ctx) => {
+        doors = home.place(placed, entities(ctx.self, kind));
+        ctx.every(LOOK_EVERY_MS, 'look');
+        const look = () => dispatch(ctx.self, 'look');
+        look();
+        return home.onAcquired(service, look);
+      },
+      afterStop: (close: (() => void) | undefined) => close?.(),
+    },
+  );
+}

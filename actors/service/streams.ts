@@ -1,0 +1,259 @@
+/**
+ * What connections are told, and the frame they share: the actor of a connection hears control messages (open, close, the
+ * token's end), while bytes go past it, straight between the socket and what it shows.
+ */
+import type { Socket, SocketFrame, SocketHandlers } from '../../proto/ports/http.ts';
+import {
+  ActorError,
+  type AnyRef,
+  type Context,
+  dispatch,
+  type Ref,
+  type SpawnOptions,
+  spawn,
+  stop,
+} from '../../supervision/index.ts';
+import { join, leave, NEVER, nextAttach, soonAttach, type Timed, tickIn } from './stream-clock.ts';
+
+/** What the actor of a connection understands; `News` is what only its kind does. */
+export type StreamMessage<News = never> =
+  /** Close the socket, with a close code (RFC 6455, section 7.4) that says whether to come back: 1012 and 1013 do. */
+  | { readonly type: 'close'; readonly code: number; readonly reason: string }
+  /** The socket is gone. */
+  | { readonly type: 'gone' }
+  /** Send this text. */
+  | { readonly type: 'send'; readonly text: string }
+  /** The connection could not begin. */
+  | { readonly type: 'failed'; readonly error: unknown }
+  /** Time to say again that we are here. */
+  | { readonly type: 'attach' }
+  /** That actor knows us. When it ends, because it moves to another node or its node died, it is time to say so again. */
+  | { readonly type: 'attached'; readonly by: AnyRef }
+  /** For the connection itself. */
+  | { readonly type: 'news'; readonly news: News };
+
+/** How a stream ends: a close code of docs/reference/streams.md and its reason. */
+export interface StreamEnd {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** What one kind of connection does with its socket. All of it ends when the signal of `life` aborts, and then `ended` is called. */
+export interface Connection<News = never> {
+  /** The socket is open; `self` is this connection's actor. The signal is made when it is first asked for. */
+  open(socket: Socket, self: Ref<StreamMessage<News>>, life: { readonly signal: AbortSignal }): void;
+  binary?(data: Uint8Array): void;
+  text?(data: string): void;
+  drain?(): void;
+  /** The socket is gone, whoever closed it; 1006 when the connection was lost. */
+  closed?(code: number): void;
+  /** Asked at the start and every 20 s, for connections that subscribe to an actor. */
+  attach?(self: Ref<StreamMessage<News>>): void;
+  /** Whoever it attaches to says `attached` each time: without that word it is repeated soon. */
+  readonly isAnswered?: true;
+  news?(news: News): void;
+  /** Its actor has ended. */
+  ended?(): void;
+}
+
+/** Unasked text or binary frames: closed with 1003, "cannot accept" (RFC 6455, section 7.4.1). */
+const UNSUPPORTED = 1003;
+const POLICY = 1008;
+const RESTART = 1012;
+/** Most bytes of a reason in a close frame (RFC 6455, section 5.5). */
+const MAX_REASON_BYTES = 123;
+
+const expired = { type: 'close', code: POLICY, reason: 'token expired' } as const;
+const attach = { type: 'attach' } as const;
+const gone = { type: 'gone' } as const;
+const again = () => attach;
+
+/** Makes the handlers of a socket: its actor is spawned under `parent` when the socket opens. */
+export function connect<News = never>(
+  parent: AnyRef,
+  kind: string,
+  expiresInMs: number,
+  connection: Connection<News>,
+): SocketHandlers {
+  return new Stream(kinOf(parent, kind), expiresInMs, connection);
+}
+
+/** Where actors of one kind of connection are spawned: the same for all of them. */
+interface Kin {
+  readonly parent: AnyRef;
+  readonly kind: string;
+}
+
+const kins = new WeakMap<AnyRef, Map<string, Kin>>();
+
+function kinOf(parent: AnyRef, kind: string): Kin {
+  let kinds = kins.get(parent);
+  if (kinds === undefined) {
+    kinds = new Map();
+    kins.set(parent, kinds);
+  }
+  let kin = kinds.get(kind);
+  if (kin === undefined) {
+    kin = { parent, kind };
+    kinds.set(kind, kin);
+  }
+  return kin;
+}
+
+/** The signals of the few streams that asked for one. */
+const controllers = new WeakMap<object, AbortController>();
+
+/**
+ * One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before it is needed, nothing
+ * that is the same for all. (A private method with `#` would take a word of each.)
+ */
+class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, StreamMessage<News>> {
+  // The stream is also its actor's options, and its state: most of what an object would cost that only says so.
+  private readonly kin: Kin;
+  place = -1;
+  readonly endsAt: number;
+  attachAt = NEVER;
+  private readonly connection: Connection<News>;
+  private socket: Socket | undefined = undefined;
+  private self: Ref<StreamMessage<News>> | undefined = undefined;
+
+  constructor(kin: Kin, expiresInMs: number, connection: Connection<News>) {
+    this.kin = kin;
+    this.endsAt = tickIn(expiresInMs);
+    this.connection = connection;
+  }
+
+  get kind(): string {
+    return this.kin.kind;
+  }
+
+  get initialState(): this {
+    return this;
+  }
+
+  get signal(): AbortSignal {
+    let controller = controllers.get(this);
+    if (controller === undefined) {
+      controller = new AbortController();
+      controllers.set(this, controller);
+    }
+    return controller.signal;
+  }
+
+  open(socket: Socket): void {
+    this.socket = socket;
+    let self: Ref<StreamMessage<News>>;
+    try {
+      self = spawn<Stream<News>, StreamMessage<News>>(this.kin.parent, handle, this);
+    } catch (error) {
+      // The service began to stop while the upgrade was under way.
+      if (!(error instanceof ActorError)) throw error;
+      socket.close(RESTART, 'service restarts');
+      return;
+    }
+    this.self = self;
+    if (this.connection.attach !== undefined) this.attachAt = nextAttach();
+    join(this);
+    try {
+      this.connection.open(socket, self, this);
+      this.attachTo(self);
+    } catch (error) {
+      dispatch(self, { type: 'failed', error });
+    }
+  }
+
+  message(frame: SocketFrame): void {
+    const connection = this.connection;
+    if ('text' in frame) {
+      if (connection.text === undefined) this.socket?.close(UNSUPPORTED, 'this stream takes no text frames');
+      else connection.text(frame.text);
+    } else if (connection.binary === undefined) this.socket?.close(UNSUPPORTED, 'this stream takes no binary frames');
+    else connection.binary(frame.binary);
+  }
+
+  drain(): void {
+    this.connection.drain?.();
+  }
+
+  close(code: number): void {
+    this.connection.closed?.(code);
+    if (this.self !== undefined) dispatch(this.self, gone);
+  }
+
+  expired(): void {
+    if (this.self !== undefined) dispatch(this.self, expired);
+  }
+
+  attach(): void {
+    if (this.self !== undefined) dispatch(this.self, attach);
+  }
+
+  /** What its actor was told. */
+  take(message: StreamMessage<News>, ctx: Context<StreamMessage<News>>): void {
+    switch (message.type) {
+      case 'news':
+        this.connection.news?.(message.news);
+        return;
+      case 'close':
+        this.socket?.close(message.code, clip(message.reason));
+        this.stopActor();
+        return;
+      case 'gone':
+        this.stopActor();
+        return;
+      case 'send':
+        this.socket?.send(message.text);
+        return;
+      case 'attach':
+        if (this.self !== undefined) this.attachTo(this.self);
+        return;
+      case 'attached':
+        this.attachAt = nextAttach();
+        ctx.watch(message.by, again);
+        return;
+      case 'failed':
+        throw message.error;
+    }
+  }
+
+  private attachTo(self: Ref<StreamMessage<News>>): void {
+    if (this.connection.isAnswered === true) this.attachAt = soonAttach();
+    this.connection.attach?.(self);
+  }
+
+  /** Called without `this`, as options are. */
+  afterStop(stream: Stream<News>): void {
+    stream.over();
+  }
+
+  /** The actor has ended: the service stops, or it failed, and the client should come back; or the socket is gone. */
+  private over(): void {
+    leave(this);
+    this.socket?.close(RESTART, 'service restarts');
+    controllers.get(this)?.abort();
+    this.connection.ended?.();
+  }
+
+  private stopActor(): void {
+    if (this.self !== undefined) stop(this.self);
+  }
+}
+
+function handle<News>(
+  stream: Stream<News>,
+  message: StreamMessage<News>,
+  ctx: Context<StreamMessage<News>>,
+): Stream<News> {
+  stream.take(message, ctx);
+  return stream;
+}
+
+/** As much of a reason as fits into a close frame, in whole characters. */
+function clip(reason: string): string {
+  const bytes = Buffer.from(reason, 'utf8');
+  if (bytes.byteLength <= MAX_REASON_BYTES) return reason;
+  return bytes
+    .subarray(0, MAX_REASON_BYTES)
+    .toString('utf8')
+    .replace(/\uFFFD+$/, '');
+}
