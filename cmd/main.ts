@@ -148,8 +148,16 @@ program
       const proxyProtocol = options.proxyProtocol === true;
       const [accessLog, asJson] = [options.accessLog === true, options.json === true];
       await runGateway({
-        ...{ ...options, domain, tlsCert, tlsKey, fallback, routesFile, accessLog, json: asJson },
-        ...{ trustedProxies, proxyProtocol },
+        ...options,
+        domain,
+        tlsCert,
+        tlsKey,
+        fallback,
+        routesFile,
+        accessLog,
+        json: asJson,
+        trustedProxies,
+        proxyProtocol,
       });
     },
   );

@@ -28,10 +28,9 @@ export function prefixOf(path: string): string {
 }
 
 const prefixes: ReadonlySet<string> = new Set(
-  [
-    ...[...authEndpoints, ...computeEndpoints, ...monitorEndpoints, ...networkEndpoints, ...notifyEndpoints],
-    listActors,
-  ].map(({ path }) => prefixOf(path)),
+  [...authEndpoints, ...computeEndpoints, ...monitorEndpoints, ...networkEndpoints, ...notifyEndpoints, listActors].map(
+    ({ path }) => prefixOf(path),
+  ),
 );
 
 /** Whether a path is one at which a service of the platform answers. */

@@ -40,7 +40,10 @@ export function startLeavers(parent: AnyRef, { db, home, log }: ComputeDeps, ask
   };
 
   return startOnce(parent, {
-    ...{ service: SERVICE, name: 'leavers', home, log },
+    service: SERVICE,
+    name: 'leavers',
+    home,
+    log,
     work: async (signal) => {
       while (!signal.aborted) {
         for (const leaver of await leavers(db)) {

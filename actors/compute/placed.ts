@@ -34,7 +34,9 @@ export type ContainerMail =
 
 const endpointsOf = (kind: string) => computeEndpoints.filter((endpoint: AnyEndpoint) => endpoint.actor.kind === kind);
 const statusNews = z.object({
-  ...{ id: z.string(), status: statusSchema, address: z.string().nullable() },
+  id: z.string(),
+  status: statusSchema,
+  address: z.string().nullable(),
   // Nodes of a version before Kubernetes do not say it.
   externalAddress: z.string().nullable().default(null),
 });

@@ -52,7 +52,9 @@ const POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
   'img-src data:',
-  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
 ].join('; ');
 
 const HEADERS = [

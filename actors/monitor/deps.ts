@@ -50,7 +50,16 @@ export interface MonitorNumbers {
 /** Numbers that begin at zero. */
 export function monitorNumbers(): MonitorNumbers {
   return {
-    ...{ refreshes: 0, failures: 0, streams: 0, sockets: 0, pushed: 0, skipped: 0 },
-    ...{ published: 0, dropped: 0, alerts: 0, nodesAt: 0, podsAt: 0 },
+    refreshes: 0,
+    failures: 0,
+    streams: 0,
+    sockets: 0,
+    pushed: 0,
+    skipped: 0,
+    published: 0,
+    dropped: 0,
+    alerts: 0,
+    nodesAt: 0,
+    podsAt: 0,
   };
 }

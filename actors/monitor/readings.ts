@@ -15,7 +15,11 @@ export class Readings {
 
   constructor(sources: readonly MetricsSource[]) {
     this.#readings = sources.map((source) => ({
-      ...{ source, sample: undefined, at: 0, isBusy: false, problem: undefined },
+      source,
+      sample: undefined,
+      at: 0,
+      isBusy: false,
+      problem: undefined,
     }));
   }
 

@@ -41,7 +41,10 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
   let collector: Ref<CollectorMessage> | undefined;
   let connections: AnyRef | undefined;
   const parts: CollectorParts = {
-    ...{ hub, readings, publisher, facts: new Map() },
+    hub,
+    readings,
+    publisher,
+    facts: new Map(),
     onSnapshot: (snapshot) => {
       if (alerts !== undefined) dispatch(alerts, snapshot);
     },

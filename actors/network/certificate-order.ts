@@ -143,7 +143,10 @@ async function issue(
   const { hostname } = lease;
   try {
     return await authority.issue({
-      ...{ account, hostname, key, signal },
+      account,
+      hostname,
+      key,
+      signal,
       orderUrl: lease.key === undefined ? undefined : lease.orderUrl,
       onOrder: async (url) => {
         if (!(await noteOrder(db, lease, sealKey, { url, key }))) throw new LostOrder();

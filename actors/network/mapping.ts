@@ -130,7 +130,10 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
         await append(tx, noticeOf(loser, now, `${loser.hostname} is somebody else's`, LOST));
       if (outcome === 'taken') return outcome;
       await audit(tx, {
-        ...{ userId: row.userId, username: 'platform', action: 'mapping.verified', target: row.id },
+        userId: row.userId,
+        username: 'platform',
+        action: 'mapping.verified',
+        target: row.id,
         detail: { domain: row.hostname, by },
       });
       return outcome;
@@ -166,7 +169,10 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
     await db.tx(async (tx) => {
       if ((await lapseMapping(tx, row.id, why)) === undefined) return;
       await audit(tx, {
-        ...{ userId: row.userId, username: 'platform', action: 'mapping.lapsed', target: row.id },
+        userId: row.userId,
+        username: 'platform',
+        action: 'mapping.lapsed',
+        target: row.id,
         detail: { domain: row.hostname },
       });
       await append(
@@ -192,7 +198,8 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
     }
     const checks = row.checks + 1;
     await noteCheck(db, row.id, {
-      ...{ detail: seen.detail, checks },
+      detail: seen.detail,
+      checks,
       nextCheckAt: new Date(nextCheck(now, checks, row.pendingSince.getTime())),
     });
   };
@@ -248,7 +255,8 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
       if (seen.kind === 'taken') throw taken();
       // Whoever asks has just changed something: back to the first pace.
       await noteCheck(db, id, {
-        ...{ detail: seen.detail, checks: 0 },
+        detail: seen.detail,
+        checks: 0,
         nextCheckAt: new Date(nextCheck(clock.now(), 0, row.pendingSince.getTime())),
       });
       return { status: 'pending', detail: seen.detail };

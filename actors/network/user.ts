@@ -48,7 +48,12 @@ export function userKind(deps: NetworkDeps): EntityKind<CallMessage, UserState> 
         const inserted = await insertMapping(
           tx,
           {
-            ...{ id: newId(), userId, hostname, containerId, targetPort, zone },
+            id: newId(),
+            userId,
+            hostname,
+            containerId,
+            targetPort,
+            zone,
             verifyToken: `svc-verify-${randomBytes(24).toString('base64url')}`,
           },
           { now: new Date(now), nextCheckAt: new Date(nextCheck(now, 0, now)), limit: MAX_MAPPINGS },

@@ -129,7 +129,8 @@ export const SEATS: PlacedKind<SeatsMail> = {
   codec: {
     encode: ({ room, opened }, refs) => ({ type: 'present', room: refs.out(room, roomCodec), opened }),
     decode: (wire, refs): SeatsMail => ({
-      ...{ type: 'present', opened: openedTimes.parse(field(wire, 'opened')) },
+      type: 'present',
+      opened: openedTimes.parse(field(wire, 'opened')),
       room: refs.in(field(wire, 'room'), roomCodec),
     }),
   },

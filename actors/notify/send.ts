@@ -53,7 +53,9 @@ export async function sendNotice(
     for (let at = 0; at < events.length; at += STEP) await appendAll(tx, events.slice(at, at + STEP));
     const { title, category } = parsed.data;
     await audit(tx, {
-      ...{ userId: null, username: OPERATOR, action: 'notification.send' },
+      userId: null,
+      username: OPERATOR,
+      action: 'notification.send',
       target: to === 'everybody' ? '' : (userIds[0] ?? ''),
       detail: { title, category, users: userIds.length },
     });

@@ -27,7 +27,9 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
   const kind = userKind(deps, tellSeats);
   const reader = notificationReader(deps.db);
   const house: SocketHouse = {
-    ...{ deps, reader, present: new Map<string, number>() },
+    deps,
+    reader,
+    present: new Map<string, number>(),
     attach: (userId, socket) => users?.tell(userId, { type: 'attach', socket }),
     detach: (userId, socket) => users?.tell(userId, { type: 'detached', socket }),
   };

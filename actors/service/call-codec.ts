@@ -65,8 +65,15 @@ export function callCodec(endpoints: readonly AnyEndpoint[]): Codec<CallMessage>
     encode({ endpoint, call, replyTo }: CallMessage, refs: RefsOut): Wire {
       const { caller, params, query, body, basic, address, requestId } = call;
       return {
-        ...{ type: 'call', endpoint: endpoint.name, address, requestId },
-        ...{ caller: part(caller), params: part(params), query: part(query), body: part(body), basic: part(basic) },
+        type: 'call',
+        endpoint: endpoint.name,
+        address,
+        requestId,
+        caller: part(caller),
+        params: part(params),
+        query: part(query),
+        body: part(body),
+        basic: part(basic),
         replyTo: refs.out(replyTo, outcomeCodec),
       };
     },
@@ -76,7 +83,9 @@ export function callCodec(endpoints: readonly AnyEndpoint[]): Codec<CallMessage>
       if (endpoint === undefined) throw new TypeError(`a call of ${given.endpoint}, which is not known here`);
       const { caller, basic, address, requestId } = given;
       const call: Call = {
-        ...{ caller, address, requestId },
+        caller,
+        address,
+        requestId,
         ...(basic === undefined ? {} : { basic }),
         params: endpoint.params === undefined ? given.params : endpoint.params.parse(written(given.params)),
         query: endpoint.query === undefined ? given.query : endpoint.query.parse(written(given.query)),

@@ -104,7 +104,13 @@ function idOf(text: string): number {
 /** What there is to say without the content, as JSON names it. */
 function headOf({ id, stream, durable, seq, subject, deliveries, reason, ...rest }: DeadLetter) {
   return {
-    ...{ id, stream, consumer: durable, seq, subject, deliveries, reason },
+    id,
+    stream,
+    consumer: durable,
+    seq,
+    subject,
+    deliveries,
+    reason,
     message_id: rest.msgId ?? null,
     stored_at: new Date(rest.storedAt).toISOString(),
     given_up_at: new Date(rest.at).toISOString(),

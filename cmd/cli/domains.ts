@@ -27,7 +27,10 @@ export function domainsJson(mappings: readonly MappingOverview[]) {
 export function drawDomains(mappings: readonly MappingOverview[], now: Date): string {
   if (mappings.length === 0) return 'No hostname is mapped.';
   const rows = mappings.map(({ hostname, status, username, containerId, targetPort, certifiedUntil }) => [
-    ...[hostname, status, username || '-', `${containerId}:${targetPort}`],
+    hostname,
+    status,
+    username || '-',
+    `${containerId}:${targetPort}`,
     certifiedUntil === undefined
       ? '-'
       : `${certifiedUntil > now ? 'until' : 'over since'} ${certifiedUntil.toISOString().slice(0, 10)}`,

@@ -16,7 +16,14 @@ async function open(parts: AloneParts): Promise<Service> {
   if (environment.ADMIN_PASSWORD !== undefined)
     await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
   return startAuth(parts.system, {
-    ...{ db, bus, home, log, clock, jwtSecret, authenticate, tokensChanged },
+    db,
+    bus,
+    home,
+    log,
+    clock,
+    jwtSecret,
+    authenticate,
+    tokensChanged,
     adminUsername: environment.ADMIN_USERNAME,
     registry: await registryOf(environment, db),
     sessionTtlSeconds: environment.SESSION_TTL,

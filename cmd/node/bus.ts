@@ -48,7 +48,12 @@ export function openBus({ environment, db, name, secret, clock, log }: BusOption
   const replicas = environment.NATS_REPLICAS;
   const deadLetters = deadLetterSink(db);
   const bus = natsBus({
-    ...{ address, name, secret, deadLetters, log, clock },
+    address,
+    name,
+    secret,
+    deadLetters,
+    log,
+    clock,
     ...(replicas === undefined ? {} : { replicas }),
   });
   return {

@@ -36,7 +36,15 @@ async function open(parts: AloneParts): Promise<Service> {
   const registry = await registryOf(environment, db);
   const credentials = { jwtSecret, adminUsername: environment.ADMIN_USERNAME, registry };
   return startCompute(parts.system, {
-    ...{ db, home, engine, shells: sshElseEngine(ssh, engine, log), tokens: streams, log, clock, domain, registryHost },
+    db,
+    home,
+    engine,
+    shells: sshElseEngine(ssh, engine, log),
+    tokens: streams,
+    log,
+    clock,
+    domain,
+    registryHost,
     ...partsOfRegistry({ db, clock, ...credentials }, registryHost),
     defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
     platformKey: keys.publicKey,
@@ -54,7 +62,9 @@ async function engineOf(
   const { COMPUTE_ENGINE, CONTAINER_SUBNETS: subnetPool, EGRESS_ALLOW: egressAllow } = environment;
   if (COMPUTE_ENGINE === 'kubernetes')
     return openKubernetes(environment, {
-      ...{ installation, log, pullAuth: pulls },
+      installation,
+      log,
+      pullAuth: pulls,
       onProgress: (line) => log.info({}, line),
     });
   const host = await findDocker(environment);

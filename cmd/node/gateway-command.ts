@@ -86,14 +86,12 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
     // It connects while the gateway serves already; /readyz tells when it does not.
     const { bus, problem: busProblem } = openBus({
-      ...{
-        environment,
-        db,
-        log,
-        name: `troupe gateway ${installation ?? ''}`.trim(),
-        secret: jwtSecret,
-        clock: sharedClock,
-      },
+      environment,
+      db,
+      log,
+      name: `troupe gateway ${installation ?? ''}`.trim(),
+      secret: jwtSecret,
+      clock: sharedClock,
     });
     teardown.add('bus', () => bus.close());
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
@@ -118,23 +116,43 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const { registry: processRegistry, onReply } = metrics;
     shipped.metrics(processRegistry);
     const mapped = await openMappedHosts({
-      ...{ system, db, sealKey: encryptionKey, authority: authorityOf(environment), log, registry: processRegistry },
+      system,
+      db,
+      sealKey: encryptionKey,
+      authority: authorityOf(environment),
+      log,
+      registry: processRegistry,
       dns: dnsOf(environment, domain),
     });
     teardown.add('mapped hosts', () => mapped.close());
     const clock = { now: Date.now };
     const callers = callersOf({
-      ...{ db, secret: jwtSecret, clock, log, teardown },
+      db,
+      secret: jwtSecret,
+      clock,
+      log,
+      teardown,
       changesAMinute: environment.CHANGES_PER_MINUTE,
     });
     const isVouched = vouchReader(jwtSecret, sharedClock);
     const network = await openNetworkApi({
       clientAddress: clientAddress({
-        ...{ isVouched, isTrusted: proxies?.isTrusted, log },
+        isVouched,
+        isTrusted: proxies?.isTrusted,
+        log,
         hostsOfOthers: hostsOfOthers('net', domain),
       }),
-      ...{ system, db, log, environment, domain, installation, encryptionKey, ...callers },
-      ...{ clock, port: options.netPort, onReply: onReply('network') },
+      system,
+      db,
+      log,
+      environment,
+      domain,
+      installation,
+      encryptionKey,
+      ...callers,
+      clock,
+      port: options.netPort,
+      onReply: onReply('network'),
       pages: (service) => servicePages(service, processRegistry, environment),
     });
     teardown.add('network listener', () => network.server.close(DRAIN_MS));
@@ -145,7 +163,16 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       mapped,
       installation,
       fileRoutes: [...fileRoutes, ...ownRoutes.map((route) => ({ ...route, managed: true }))],
-      ...{ system, db, engine, log, domain, certificate, sshKeys, fallback, proxies, busProblem },
+      system,
+      db,
+      engine,
+      log,
+      domain,
+      certificate,
+      sshKeys,
+      fallback,
+      proxies,
+      busProblem,
       host: options.listen,
       ports: { http: options.httpPort, https: options.httpsPort, ssh: options.sshPort },
       accessLog: options.accessLog ? plainLines() : undefined,

@@ -149,7 +149,14 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     gateway = await startGateway(
       system,
       {
-        ...{ db, log, domain, ownRoutes: options.ownRoutes, fileRoutes, fallback, busProblem, ports: listeners.ports },
+        db,
+        log,
+        domain,
+        ownRoutes: options.ownRoutes,
+        fileRoutes,
+        fallback,
+        busProblem,
+        ports: listeners.ports,
         containers: containerTargets(db, engine),
         mappings: options.mapped?.mappings,
         computeNews: computeNews(db),

@@ -79,13 +79,23 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
       await stopped(system);
     });
     const { authenticate, streams } = callersOf({
-      ...{ db, secret, clock, log, teardown },
+      db,
+      secret,
+      clock,
+      log,
+      teardown,
       changesAMinute: environment.CHANGES_PER_MINUTE,
     });
     const metrics = processMetrics(system);
     shipped.metrics(metrics.registry);
     const monitor = await openMonitor({
-      ...{ system, db, bus: opened.bus, log, clock, refreshMs, registry: metrics.registry },
+      system,
+      db,
+      bus: opened.bus,
+      log,
+      clock,
+      refreshMs,
+      registry: metrics.registry,
       diskPaths: await diskPathsOf({ environment, dataDir: undefined, dockerHost: host }),
       adminUsername: environment.ADMIN_USERNAME,
       containers:
@@ -103,8 +113,15 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
     teardown.add('sources', () => monitor.close());
     const shared = await openShared({
       secret,
-      ...{ database: { connectionString }, db, bus: opened.bus, system, log, teardown, isLeaving: told.received },
-      ...{ isShared: environment.NATS_URL !== undefined, roles: [] },
+      database: { connectionString },
+      db,
+      bus: opened.bus,
+      system,
+      log,
+      teardown,
+      isLeaving: told.received,
+      isShared: environment.NATS_URL !== undefined,
+      roles: [],
     });
     await shared.join();
     const service = withGoodbye(monitor.service, told.received);

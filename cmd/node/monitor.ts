@@ -57,10 +57,21 @@ export async function openMonitor(parts: MonitorParts): Promise<{ service: Monit
   const numbers = monitorNumbers();
   monitorMetrics(parts.registry, numbers, sources);
   const service = await startMonitor(system, {
-    ...{ db, bus, log, clock, sources, refreshMs, numbers, adminUsername: parts.adminUsername },
+    db,
+    bus,
+    log,
+    clock,
+    sources,
+    refreshMs,
+    numbers,
+    adminUsername: parts.adminUsername,
     own: ownProcess({ name: parts.processName, namespace: CORE_NAMESPACE, node }),
     graph: graphOfProcess({
-      ...{ db, system, services: graph.services, hasGateway: graph.hasGateway, bus: graph.bus },
+      db,
+      system,
+      services: graph.services,
+      hasGateway: graph.hasGateway,
+      bus: graph.bus,
       ...(graph.requests === undefined ? {} : { requests: graph.requests }),
       mappings: () => allMappings(db, MAX_MAPPINGS_DRAWN),
       engine: {

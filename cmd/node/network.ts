@@ -64,7 +64,10 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
   const log = options.log.child({ service: 'network' });
   const providerUrl = environment.DNS_PROVIDER_URL;
   const service = await startNetwork(system, {
-    ...{ db, log, clock, installation: options.installation },
+    db,
+    log,
+    clock,
+    installation: options.installation,
     resolvers: txtResolvers({ servers: environment.DNS_RESOLVERS ?? [] }),
     integration:
       encryptionKey === undefined
@@ -81,7 +84,12 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
   });
   const isOwnPage = dashboardPages(domain);
   const { onRequest, onUpgrade, onFault } = api({
-    ...{ service, authenticate, streams, domain, log, plainText },
+    service,
+    authenticate,
+    streams,
+    domain,
+    log,
+    plainText,
     pages: options.pages(service),
     cookie: { name: 'token', isOwnPage },
     onReply: options.onReply,

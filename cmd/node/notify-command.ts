@@ -64,14 +64,25 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
       await stopped(system);
     });
     const { authenticate, streams, changes } = callersOf({
-      ...{ db, secret, clock, log, teardown },
+      db,
+      secret,
+      clock,
+      log,
+      teardown,
       changesAMinute: environment.CHANGES_PER_MINUTE,
     });
     const numbers = notifyNumbers();
     const shared = await openShared({
       secret,
-      ...{ database: { connectionString }, db, bus, system, log, teardown, isLeaving: told.received },
-      ...{ isShared: environment.NATS_URL !== undefined, roles: ['notify'] },
+      database: { connectionString },
+      db,
+      bus,
+      system,
+      log,
+      teardown,
+      isLeaving: told.received,
+      isShared: environment.NATS_URL !== undefined,
+      roles: ['notify'],
     });
     const { home } = shared;
     const service = withGoodbye(

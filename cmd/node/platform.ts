@@ -139,7 +139,12 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       problem: busProblem,
       ready: busReady,
     } = openBus({
-      ...{ environment, db, log, name: `troupe ${installation}`, secret: secrets.jwtSecret, clock: sharedClock },
+      environment,
+      db,
+      log,
+      name: `troupe ${installation}`,
+      secret: secrets.jwtSecret,
+      clock: sharedClock,
     });
     teardown.add('bus', () => bus.close());
     await busReady(onProgress, options.isLeaving ?? (() => false));
@@ -165,14 +170,25 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     });
     const lastUse = startLastUse(system, { db, log });
     const { authenticate, streams, changes, tokensChanged } = callersOf({
-      ...{ db, secret: secrets.jwtSecret, clock, log, teardown },
+      db,
+      secret: secrets.jwtSecret,
+      clock,
+      log,
+      teardown,
       changesAMinute: environment.CHANGES_PER_MINUTE,
       onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
     });
 
     const membership = await openMembership({
-      ...{ database: options.database, nodeFile: options.nodeFile, system, bus, log, onProgress },
-      ...{ isShared: environment.NATS_URL !== undefined, isLeaving: options.isLeaving, secret: secrets.jwtSecret },
+      database: options.database,
+      nodeFile: options.nodeFile,
+      system,
+      bus,
+      log,
+      onProgress,
+      isShared: environment.NATS_URL !== undefined,
+      isLeaving: options.isLeaving,
+      secret: secrets.jwtSecret,
     });
     teardown.add('membership', () => membership.leave());
 
@@ -230,7 +246,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const isVouched = vouchReader(secrets.jwtSecret, sharedClock);
     const addressOf = (name: ServiceName) =>
       clientAddress({
-        ...{ isVouched, isTrusted: options.proxies?.isTrusted, log },
+        isVouched,
+        isTrusted: options.proxies?.isTrusted,
+        log,
         hostsOfOthers: hostsOfOthers(name, options.domain),
       });
     const metrics = processMetrics(system);
@@ -239,7 +257,12 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     auditMetrics(metrics.registry, db);
     const running: { service: Service; target: string }[] = [];
     const monitor = await openMonitor({
-      ...{ system, db, bus, clock, log: log.child({ service: 'monitor' }), registry: metrics.registry },
+      system,
+      db,
+      bus,
+      clock,
+      log: log.child({ service: 'monitor' }),
+      registry: metrics.registry,
       containers: options.metrics?.(installation),
       diskPaths: options.diskPaths ?? ['/'],
       adminUsername: environment.ADMIN_USERNAME,
@@ -287,8 +310,19 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
 
     const { domain, host } = options;
     const network = await openNetworkApi({
-      ...{ system, db, log, clock, environment, domain, installation, authenticate, streams, changes },
-      ...{ encryptionKey: secrets.encryptionKey, port: options.ports.net, clientAddress: addressOf('net') },
+      system,
+      db,
+      log,
+      clock,
+      environment,
+      domain,
+      installation,
+      authenticate,
+      streams,
+      changes,
+      encryptionKey: secrets.encryptionKey,
+      port: options.ports.net,
+      clientAddress: addressOf('net'),
       pages: (service) => servicePages(service, metrics.registry, environment),
       onReply: metrics.onReply('network'),
     });
@@ -312,19 +346,34 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await installServiceRoutes(db, membership.id, domain, outside);
     const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: keys.privateKey };
     const mapped = await openMappedHosts({
-      ...{ system, db, sealKey: secrets.encryptionKey, authority: authorityOf(environment) },
+      system,
+      db,
+      sealKey: secrets.encryptionKey,
+      authority: authorityOf(environment),
       dns: dnsOf(environment, domain),
-      ...{ log: log.child({ service: 'network' }), registry: metrics.registry },
+      log: log.child({ service: 'network' }),
+      registry: metrics.registry,
     });
     teardown.add('mapped hosts', () => mapped.close());
     const gateway = await openGateway({
       sshKeys,
       mapped,
       installation,
-      ...{ system, db, engine, domain, host, ports: options.ports, certificate: options.certificate },
+      system,
+      db,
+      engine,
+      domain,
+      host,
+      ports: options.ports,
+      certificate: options.certificate,
       ownRoutes: serviceRoutes(domain, routed),
-      ...{ fileRoutes: [], fallback: undefined, accessLog: options.accessLog, proxies: options.proxies },
-      ...{ isCaching: options.isCaching, processRegistry: metrics.registry, busProblem },
+      fileRoutes: [],
+      fallback: undefined,
+      accessLog: options.accessLog,
+      proxies: options.proxies,
+      isCaching: options.isCaching,
+      processRegistry: metrics.registry,
+      busProblem,
       pipelined: environment.PIPELINED_ORIGINS,
       sharedOrigins: environment.CACHE_SHARED_ORIGINS,
       vouch: voucher(secrets.jwtSecret, sharedClock),

@@ -88,7 +88,11 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     teardown.add('shared clock', async () => sharedClock.close());
     await bringUpToDate(db, log);
     const opened = openBus({
-      ...{ environment, db, log, name: `troupe ${name}`, secret: jwtSecret },
+      environment,
+      db,
+      log,
+      name: `troupe ${name}`,
+      secret: jwtSecret,
       clock: sharedClock,
     });
     const { bus } = opened;
@@ -105,12 +109,24 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     const lastUse = startLastUse(system, { db, log });
     const onUse = (tokenId: string, at: number) => noteUse(lastUse, tokenId, at);
     const callers = callersOf({
-      ...{ db, secret: jwtSecret, clock, log, teardown, onUse },
+      db,
+      secret: jwtSecret,
+      clock,
+      log,
+      teardown,
+      onUse,
       changesAMinute: environment.CHANGES_PER_MINUTE,
     });
     const membership = await openMembership({
-      ...{ database: { connectionString }, system, bus, log, onProgress, isLeaving: told.received },
-      ...{ isShared: environment.NATS_URL !== undefined, roles: [name, 'outbox'], secret: jwtSecret },
+      database: { connectionString },
+      system,
+      bus,
+      log,
+      onProgress,
+      isLeaving: told.received,
+      isShared: environment.NATS_URL !== undefined,
+      roles: [name, 'outbox'],
+      secret: jwtSecret,
     });
     teardown.add('membership', () => membership.leave());
     const { home } = membership;
@@ -126,19 +142,19 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     shipped.metrics(metrics.registry);
     if (name === 'auth') auditMetrics(metrics.registry, db);
     const handlers = api({
-      ...{
-        service,
-        authenticate: callers.authenticate,
-        streams: callers.streams,
-        changes: callers.changes,
-        domain,
-        log,
-      },
-      ...{ pages: servicePages(service, metrics.registry, environment), onReply: metrics.onReply(service.name) },
+      service,
+      authenticate: callers.authenticate,
+      streams: callers.streams,
+      changes: callers.changes,
+      domain,
+      log,
+      pages: servicePages(service, metrics.registry, environment),
+      onReply: metrics.onReply(service.name),
       clientAddress: clientAddress({
         isVouched: vouchReader(jwtSecret, sharedClock),
         hostsOfOthers: hostsOfOthers(name, domain),
-        ...{ isTrusted: proxies?.isTrusted, log },
+        isTrusted: proxies?.isTrusted,
+        log,
       }),
     });
     const server = await listen({ ...address, ...handlers }, environment.HTTP_ADAPTER, (line) => log.warn({}, line));

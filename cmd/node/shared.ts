@@ -57,7 +57,15 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
   }
   const onProgress = (line: string) => log.warn({}, line);
   const membership = await openMembership({
-    ...{ database, system, bus, isShared, secret, log, onProgress, isLeaving, roles: [...roles, 'outbox'] },
+    database,
+    system,
+    bus,
+    isShared,
+    secret,
+    log,
+    onProgress,
+    isLeaving,
+    roles: [...roles, 'outbox'],
   });
   teardown.add('membership', () => membership.leave());
   const { home } = membership;

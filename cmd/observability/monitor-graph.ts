@@ -53,13 +53,17 @@ async function servicesOf(parts: GraphParts): Promise<Part> {
   const edges: Graph['edges'] = names.flatMap(({ name }) => [
     { from: `service:${name}`, to: 'storage:postgresql', kind: 'sql' },
     {
-      ...{ from: `service:${name}`, to: `bus:${bus.kind}`, kind: 'messages' },
+      from: `service:${name}`,
+      to: `bus:${bus.kind}`,
+      kind: 'messages',
       ...(name === 'monitor' ? { traffic: { unit: 'messages', total: parts.published() } } : {}),
     },
     ...(WITH_ENGINE.includes(name)
       ? [
           {
-            ...{ from: `service:${name}`, to: `engine:${engine.kind}`, kind: 'api' },
+            from: `service:${name}`,
+            to: `engine:${engine.kind}`,
+            kind: 'api',
             ...(name === 'monitor' ? { traffic: { unit: 'calls', total: engine.calls() } } : {}),
           },
         ]
@@ -83,7 +87,8 @@ async function storedOf(parts: GraphParts): Promise<Part> {
   return {
     nodes: [
       ...platform.map(({ id, leaseMs, draining }) => ({
-        ...{ id: `node:${id}`, kind: 'node' },
+        id: `node:${id}`,
+        kind: 'node',
         status: leaseMs <= 0 ? 'gone' : draining ? 'draining' : 'serving',
       })),
       ...routes.map(({ id }) => ({ id: `route:${id}`, kind: 'route', status: 'ok' })),
@@ -105,7 +110,9 @@ async function storedOf(parts: GraphParts): Promise<Part> {
             ? []
             : [
                 {
-                  ...{ from: `route:${id}`, to: `service:${name}`, kind: 'http' },
+                  from: `route:${id}`,
+                  to: `service:${name}`,
+                  kind: 'http',
                   ...(total === undefined ? {} : { traffic: { unit: 'requests', total } }),
                 },
               ]),

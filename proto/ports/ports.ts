@@ -330,8 +330,13 @@ export interface Engine {
 
 /** Where images have their SSH server. */
 export const SSH_SERVERS: readonly string[] = [
-  ...['/usr/sbin/sshd', '/usr/local/sbin/sshd', '/usr/bin/sshd', '/sbin/sshd'],
-  ...['/usr/sbin/dropbear', '/usr/local/sbin/dropbear', '/usr/bin/dropbear'],
+  '/usr/sbin/sshd',
+  '/usr/local/sbin/sshd',
+  '/usr/bin/sshd',
+  '/sbin/sshd',
+  '/usr/sbin/dropbear',
+  '/usr/local/sbin/dropbear',
+  '/usr/bin/dropbear',
 ];
 
 /** Images that users have beside the built-in one. */

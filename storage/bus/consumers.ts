@@ -57,7 +57,11 @@ const deliveryRow = z
   })
   .transform(
     ({ seq, subject, data, attempts, msg_id, at }): Delivery => ({
-      ...{ seq, subject, data, deliveryCount: attempts, storedAt: at.getTime() },
+      seq,
+      subject,
+      data,
+      deliveryCount: attempts,
+      storedAt: at.getTime(),
       msgId: msg_id ?? undefined,
     }),
   );

@@ -240,7 +240,13 @@ export function setStatus(
        announce = announce and not $5, keys_applied = greatest(keys_applied, $7), external_address = $8
      where id = $1 and desired <> 'deleted' and status = $6 returning ${COLUMNS}`,
     [
-      ...[id, change.status, change.reason, change.address, change.announced, change.from, change.keysApplied],
+      id,
+      change.status,
+      change.reason,
+      change.address,
+      change.announced,
+      change.from,
+      change.keysApplied,
       change.externalAddress,
     ],
   );

@@ -133,8 +133,17 @@ export async function insertMapping(
      values ($1, $2, $3, $4, $5, 'pending', $6, $7, $8, $9, $10, $11, $7)
      on conflict (domain, user_id) do nothing returning ${COLUMNS}`,
     [
-      ...[mapping.id, mapping.userId, hostname, mapping.containerId, mapping.targetPort, mapping.verifyToken],
-      ...[now, nextCheckAt, zone === undefined ? null : 'wanted', zone?.ownedDomainId ?? null, zone?.zoneId ?? null],
+      mapping.id,
+      mapping.userId,
+      hostname,
+      mapping.containerId,
+      mapping.targetPort,
+      mapping.verifyToken,
+      now,
+      nextCheckAt,
+      zone === undefined ? null : 'wanted',
+      zone?.ownedDomainId ?? null,
+      zone?.zoneId ?? null,
     ],
   );
   return row ?? 'taken';

@@ -28,12 +28,10 @@ export interface Arrivals {
 }
 
 const storedRow = z.object({
-  ...{
-    stored_at: z.date(),
-    stored_places: z.array(z.number()),
-    stored_ids: z.array(z.number()),
-    heads: z.array(z.number()),
-  },
+  stored_at: z.date(),
+  stored_places: z.array(z.number()),
+  stored_ids: z.array(z.number()),
+  heads: z.array(z.number()),
 });
 const otherRow = z.object({ place: z.number(), is_user: z.boolean(), is_muted: z.boolean() });
 

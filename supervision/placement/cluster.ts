@@ -83,7 +83,9 @@ export class Cluster implements Post {
     this.refs = new RefExchange({ parent: this.#home, self: self.id, log, send: this.send.bind(this) });
     this.#echoMs = 2 * (timings?.beatMs ?? 1500);
     this.node = new PlacementNode({
-      ...{ self, store, log },
+      self,
+      store,
+      log,
       ...(shards === undefined ? {} : { shards }),
       ...(timings === undefined ? {} : { timings }),
       isWell: () => this.#isWell(),

@@ -99,7 +99,15 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
     // First what must not be lost: when the server does not hear of it, the message comes again and is given up again.
     await deadLetters.add(
       items.map(({ delivery: { seq, storedAt, subject, data, msgId, deliveryCount }, reason }) => ({
-        ...{ stream, durable: config.durable, seq, storedAt, subject, data, msgId, deliveries: deliveryCount, reason },
+        stream,
+        durable: config.durable,
+        seq,
+        storedAt,
+        subject,
+        data,
+        msgId,
+        deliveries: deliveryCount,
+        reason,
       })),
     );
     await this.#answer(

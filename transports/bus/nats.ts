@@ -245,8 +245,14 @@ class NatsBusOnLink implements NatsBus {
     const log = this.#log.child({ stream, durable: config.durable });
     let consumer: Consumer<NatsDelivery> | undefined;
     const source = new NatsSource({
-      ...{ link: this.#link, admin: this.#admin, deadLetters: this.#options.deadLetters, stream, config, log },
-      ...{ envelopes: this.#envelopes, refusals: this.#refusals },
+      link: this.#link,
+      admin: this.#admin,
+      deadLetters: this.#options.deadLetters,
+      stream,
+      config,
+      log,
+      envelopes: this.#envelopes,
+      refusals: this.#refusals,
       onNews: () => consumer?.wake(),
     });
     try {
@@ -258,7 +264,14 @@ class NatsBusOnLink implements NatsBus {
     }
     const { durable, ackWaitMs, batchesAtOnce } = config;
     consumer = new Consumer<NatsDelivery>({
-      ...{ source, stream, durable, ackWaitMs, batchesAtOnce, handler, log: this.#log, lookMs },
+      source,
+      stream,
+      durable,
+      ackWaitMs,
+      batchesAtOnce,
+      handler,
+      log: this.#log,
+      lookMs,
     });
     const begun = consumer;
     this.#consumers.add(begun);

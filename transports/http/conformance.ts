@@ -78,14 +78,17 @@ async function failureOf(probe: Probe, listen: Listen, patienceMs: number): Prom
   let isHiddenAsked = false;
   let isHeard = false;
   const server = await listen({
-    ...{ host: '127.0.0.1', port: 0 },
+    host: '127.0.0.1',
+    port: 0,
     onRequest: ({ path, query }) => {
       isHiddenAsked ||= path === HIDDEN;
       return { status: 200, headers: [], body: `${path} ${query.length}` };
     },
     onUpgrade: () => ({
       accept: {
-        ...{ open: () => undefined, drain: () => undefined, close: () => undefined },
+        open: () => undefined,
+        drain: () => undefined,
+        close: () => undefined,
         message: () => {
           isHeard = true;
         },

@@ -60,10 +60,15 @@ export async function verifyNewKey(
   const { verified, registrationInfo } = await verification(() =>
     verifyRegistrationResponse({
       response: {
-        ...{ id, rawId: id, type: 'public-key', clientExtensionResults: {} },
+        id,
+        rawId: id,
+        type: 'public-key',
+        clientExtensionResults: {},
         response: { clientDataJSON: response.clientDataJSON, attestationObject: response.attestationObject },
       },
-      ...{ expectedChallenge: challenge, expectedOrigin: origin, expectedRPID: party.id },
+      expectedChallenge: challenge,
+      expectedOrigin: origin,
+      expectedRPID: party.id,
       requireUserVerification: false,
       supportedAlgorithmIDs: [...ALGORITHMS],
     }),
@@ -92,14 +97,19 @@ export async function verifyUse(
   const { verified, authenticationInfo } = await verification(() =>
     verifyAuthenticationResponse({
       response: {
-        ...{ id, rawId: id, type: 'public-key', clientExtensionResults: {} },
+        id,
+        rawId: id,
+        type: 'public-key',
+        clientExtensionResults: {},
         response: {
           clientDataJSON: response.clientDataJSON,
           authenticatorData: response.authenticatorData,
           signature: response.signature,
         },
       },
-      ...{ expectedChallenge: challenge, expectedOrigin: origin, expectedRPID: party.id },
+      expectedChallenge: challenge,
+      expectedOrigin: origin,
+      expectedRPID: party.id,
       // The counter is judged below, once the signature says that it is the key's own.
       credential: { id: key.id, publicKey: new Uint8Array(key.publicKey), counter: 0 },
       requireUserVerification: key.userVerified,

@@ -29,7 +29,14 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
     const isAdmin = username === adminUsername;
     const { token, tokenId, expiresAt } = await issue({ id: userId, username, isAdmin, sessionsEpoch });
     const login = {
-      ...{ tokenId, userId, username, address, network: networkOf(address), expiresAt, requestId, forgives },
+      tokenId,
+      userId,
+      username,
+      address,
+      network: networkOf(address),
+      expiresAt,
+      requestId,
+      forgives,
       detail: factor,
     };
     if (first === undefined) await recordLogin(db, login);

@@ -12,7 +12,10 @@ const EVERY_MS = 1000;
 /** Starts it under `parent`. */
 export function startLeavers(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
   return startOnce(parent, {
-    ...{ service: AUTH_USER.service, name: 'leavers', home, log },
+    service: AUTH_USER.service,
+    name: 'leavers',
+    home,
+    log,
     work: async (signal) => {
       while (!signal.aborted) {
         for (const { id, leaving } of await leavers(db)) if (leaving === 'remove') await forgetUser(db, id);

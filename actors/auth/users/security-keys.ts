@@ -89,7 +89,8 @@ export function securityKeyHandlers(
         if (!(await holdUser(tx, userId))) return new Refusal('unauthorized');
         if ((await countSecurityKeys(tx, userId)) >= MAX_SECURITY_KEYS) return tooMany();
         const key = {
-          ...{ ...made, name },
+          ...made,
+          name,
           transports: knownTransports(credential.response.transports),
           authenticatorType: authenticatorType(credential.authenticatorAttachment),
         };

@@ -80,7 +80,11 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       if (body.new_password.toLowerCase() === username)
         throw new Refusal('invalid_request', { message: 'The new password must not be the username.' });
       const proven = await provePassword({
-        ...{ username, password: body.current_password, address, requestId, purpose: 'password' },
+        username,
+        password: body.current_password,
+        address,
+        requestId,
+        purpose: 'password',
       }).catch(async (error: unknown) => {
         if (!(error instanceof Refusal) || error.code !== 'invalid_credentials') throw error;
         present(await userById(db, id));

@@ -78,7 +78,10 @@ export async function forgetKeys(db: Db, username: string): Promise<number> {
     if (user === undefined) throw noUser(username);
     const keys = await deleteSecurityKeys(tx, user.id);
     await audit(tx, {
-      ...{ userId: null, username: 'operator', action: 'security_key.forget', target: username },
+      userId: null,
+      username: 'operator',
+      action: 'security_key.forget',
+      target: username,
       detail: { keys },
     });
     return keys;

@@ -20,7 +20,11 @@ export function ownProcess(options: { readonly name: string; readonly namespace:
         cpuCapacityMillis: cpus().length * 1000,
         memoryBytes: process.memoryUsage.rss(),
         memoryCapacityBytes: totalmem(),
-        ...{ diskBytes: 0, diskCapacityBytes: 0, restarts: 0, crashedAt: [], oomKills: 0 },
+        diskBytes: 0,
+        diskCapacityBytes: 0,
+        restarts: 0,
+        crashedAt: [],
+        oomKills: 0,
       },
     ];
   };

@@ -82,8 +82,13 @@ const emptyPod = {
   metadata: { name: '', namespace: '', uid: '', resourceVersion: '', labels: {}, annotations: {} },
   spec: { nodeName: '' },
   status: {
-    ...{ phase: '', reason: '', message: '', podIP: '' },
-    ...{ conditions: [], initContainerStatuses: [], containerStatuses: [] },
+    phase: '',
+    reason: '',
+    message: '',
+    podIP: '',
+    conditions: [],
+    initContainerStatuses: [],
+    containerStatuses: [],
   },
 };
 

@@ -106,13 +106,19 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
         const wanted = specOf(pod?.metadata.annotations[specAnnotation]);
         return [
           {
-            ...{ name: id, namespace, node: pod?.spec.nodeName ?? '', userId, containerId: id },
+            name: id,
+            namespace,
+            node: pod?.spec.nodeName ?? '',
+            userId,
+            containerId: id,
             cpuMillis: used?.cpuMillis ?? 0,
             cpuCapacityMillis: Math.round((wanted?.cpus ?? 0) * 1000),
             memoryBytes: used?.memoryBytes ?? 0,
             memoryCapacityBytes: (wanted?.memoryMb ?? 0) * 2 ** 20,
             diskBytes: measured.diskBytes ?? 0,
-            ...{ restarts: life.restarts, crashedAt: life.crashedAt, oomKills: life.oomKills },
+            restarts: life.restarts,
+            crashedAt: life.crashedAt,
+            oomKills: life.oomKills,
             ...(life.oomAt === undefined ? {} : { oomAt: life.oomAt }),
           },
         ];

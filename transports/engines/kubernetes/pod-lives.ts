@@ -52,7 +52,10 @@ export class PodLives {
   async ready(signal: AbortSignal): Promise<void> {
     this.#first ??= new Promise((resolve) => {
       this.#running = watchResource(this.#client, {
-        ...{ path: '/api/v1/pods', selector: this.#naming.selector(), log: this.#log, times: this.#times },
+        path: '/api/v1/pods',
+        selector: this.#naming.selector(),
+        log: this.#log,
+        times: this.#times,
         signal: this.#stop.signal,
         listed: (items) => this.#all(items),
         sees: () => {
@@ -126,9 +129,17 @@ export class PodLives {
 
   #born(id: string, pod: PodView): PodLife {
     const life: PodLife = {
-      ...{ id, userId: pod.metadata.labels[labels.user] ?? '', namespace: pod.metadata.namespace },
-      ...{ pod: undefined, uid: pod.metadata.uid, isCounted: false, hasCrashed: false },
-      ...{ restarts: 0, crashedAt: [], oomKills: 0, oomAt: undefined },
+      id,
+      userId: pod.metadata.labels[labels.user] ?? '',
+      namespace: pod.metadata.namespace,
+      pod: undefined,
+      uid: pod.metadata.uid,
+      isCounted: false,
+      hasCrashed: false,
+      restarts: 0,
+      crashedAt: [],
+      oomKills: 0,
+      oomAt: undefined,
     };
     this.#lives.set(id, life);
     return life;

@@ -48,7 +48,11 @@ export function watchCluster(
   const running = Promise.all(
     resources.map((resource) =>
       watchResource(client, {
-        ...{ path: `/api/v1/${resource}`, selector: naming.selector(), log, times, signal: stop.signal },
+        path: `/api/v1/${resource}`,
+        selector: naming.selector(),
+        log,
+        times,
+        signal: stop.signal,
         listed: (items) => cache.listed(resource, items),
         sees: () => {
           cache.stands(resource, true);

@@ -101,7 +101,13 @@ export class Collector implements CacheSink {
     const whole = body.length === this.#length ? body : copyOf(body.subarray(0, this.#length));
     const entry = new Entry(
       {
-        ...{ host, path, variant, reason: this.#reason, fields: this.#fields, body: whole, now: this.#began },
+        host,
+        path,
+        variant,
+        reason: this.#reason,
+        fields: this.#fields,
+        body: whole,
+        now: this.#began,
         ...times,
       },
       () => this.#shared.clock(),

@@ -122,9 +122,15 @@ export class ResponseCache implements CacheHook {
 
   numbers(): CacheNumbers {
     return {
-      ...{ hits: this.#hits, misses: this.#misses, waited: this.#waited, bypasses: this.#bypasses },
-      ...{ stored: this.#stored, evictions: this.#store.evictions, bytesSent: this.#bytesSent },
-      ...{ bytes: this.#store.bytes + this.#collectingBytes, entries: this.#store.entries },
+      hits: this.#hits,
+      misses: this.#misses,
+      waited: this.#waited,
+      bypasses: this.#bypasses,
+      stored: this.#stored,
+      evictions: this.#store.evictions,
+      bytesSent: this.#bytesSent,
+      bytes: this.#store.bytes + this.#collectingBytes,
+      entries: this.#store.entries,
     };
   }
 
@@ -188,7 +194,12 @@ export class ResponseCache implements CacheHook {
       return {
         kind: 'forward',
         sink: new Collector(question, this.#shared, {
-          ...{ begun, done: keep, passed, failed: nothing, aborted: nothing, paused: nothing },
+          begun,
+          done: keep,
+          passed,
+          failed: nothing,
+          aborted: nothing,
+          paused: nothing,
         }),
       };
     }

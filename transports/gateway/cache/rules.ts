@@ -69,17 +69,44 @@ const KEYED = ['accept', 'accept-language', 'accept-encoding'] as const;
  * makes of a field that the key does not know would be given to everybody (hazard K04).
  */
 const HARMLESS = new Set([
-  ...['host', 'connection', 'keep-alive', 'proxy-connection', 'cache-control', 'pragma', 'cookie'],
-  ...['user-agent', 'referer', 'upgrade-insecure-requests', 'dnt', 'sec-gpc', 'priority', 'te'],
-  ...['sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-user', 'sec-fetch-dest'],
-  ...['sec-ch-ua', 'sec-ch-ua-mobile', 'sec-ch-ua-platform'],
+  'host',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'cache-control',
+  'pragma',
+  'cookie',
+  'user-agent',
+  'referer',
+  'upgrade-insecure-requests',
+  'dnt',
+  'sec-gpc',
+  'priority',
+  'te',
+  'sec-fetch-site',
+  'sec-fetch-mode',
+  'sec-fetch-user',
+  'sec-fetch-dest',
+  'sec-ch-ua',
+  'sec-ch-ua-mobile',
+  'sec-ch-ua-platform',
 ]);
 
 /** Those of them that an origin sees, and may answer by: part of what is kept for one client alone. */
 const SEEN = new Set([
-  ...['user-agent', 'referer', 'upgrade-insecure-requests', 'dnt', 'sec-gpc', 'priority'],
-  ...['sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-user', 'sec-fetch-dest'],
-  ...['sec-ch-ua', 'sec-ch-ua-mobile', 'sec-ch-ua-platform'],
+  'user-agent',
+  'referer',
+  'upgrade-insecure-requests',
+  'dnt',
+  'sec-gpc',
+  'priority',
+  'sec-fetch-site',
+  'sec-fetch-mode',
+  'sec-fetch-user',
+  'sec-fetch-dest',
+  'sec-ch-ua',
+  'sec-ch-ua-mobile',
+  'sec-ch-ua-platform',
 ]);
 
 /** A client's word in these is dropped before the origin sees it (transports/gateway/h1/write-heads.ts). */
@@ -174,8 +201,16 @@ export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll 
   const variant = `${isEncrypted ? 's' : ''}:${head.port ?? ''} ${origin.host}:${origin.port}${target}\n${codings}\n${language}\n${accept}`;
   const own = `${variant}\n${address}\n${seen}`;
   return {
-    ...{ host: head.host, path: head.target, variant, own, isForAll },
-    ...{ isPersonal, reads, maxAge, minFresh, ifNoneMatch },
+    host: head.host,
+    path: head.target,
+    variant,
+    own,
+    isForAll,
+    isPersonal,
+    reads,
+    maxAge,
+    minFresh,
+    ifNoneMatch,
   };
 }
 

@@ -77,7 +77,15 @@ export class HttpProxy {
     if (context === undefined) {
       const { route, upstreams, cache, timeouts, onAccess, onSwitch, isTrusted, loop } = this.#options;
       context = {
-        ...{ route, upstreams, cache, onSwitch, port, isEncrypted, isTrusted, loop, deadlines: this.#deadlines },
+        route,
+        upstreams,
+        cache,
+        onSwitch,
+        port,
+        isEncrypted,
+        isTrusted,
+        loop,
+        deadlines: this.#deadlines,
         timeouts: { ...CLIENT_TIMEOUTS, ...timeouts },
         onAccess: onAccess ?? (() => {}),
         onDone: (connection) => {

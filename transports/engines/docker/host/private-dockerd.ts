@@ -216,11 +216,16 @@ function launch(
   const log = openSync(files.logFile, 'a', 0o600);
   const logStart = fstatSync(log).size;
   const args = [
-    ...['--config-file', files.configFile],
-    ...['--host', `unix://${files.socket}`],
-    ...['--data-root', files.dataRoot],
-    ...['--exec-root', files.execRoot],
-    ...['--pidfile', files.pidFile],
+    '--config-file',
+    files.configFile,
+    '--host',
+    `unix://${files.socket}`,
+    '--data-root',
+    files.dataRoot,
+    '--exec-root',
+    files.execRoot,
+    '--pidfile',
+    files.pidFile,
   ];
   try {
     const child = spawn(program, args, {

@@ -89,7 +89,11 @@ export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
         // It comes with its first real numbers, a second after its start: a zero would be one that nobody measured.
         if (numbers === undefined) continue;
         pods.push({
-          ...{ name: id, namespace: namespaceOf(userId, id), node: options.node, userId, containerId: id },
+          name: id,
+          namespace: namespaceOf(userId, id),
+          node: options.node,
+          userId,
+          containerId: id,
           ...numbers,
           diskBytes: disk.bytesOf(id),
           restarts: life?.restarts ?? 0,
