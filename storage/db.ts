@@ -51,8 +51,8 @@ export interface Db extends Queries {
   close(): Promise<void>;
 }
 
-const maxAttempts = 6;
-const maxWaiting = 5000;
+const MAX_ATTEMPTS = 6;
+const MAX_WAITING = 5000;
 
 /** Opens a pool. Connects lazily: an absent server shows as `unavailable` on the first use, and is tried again on the next. */
 export function openDb(connection: DbConnection, options: DbOptions): Db {
@@ -137,21 +137,21 @@ class PoolDb implements Db {
 
   async #retried<T>(work: () => Promise<T>): Promise<T> {
     // Every connection may hold an outdated plan, and each refuses once.
-    const attempts = maxAttempts + this.#pool.options.max;
+    const attempts = MAX_ATTEMPTS + this.#pool.options.max;
     for (let attempt = 1; ; attempt++) {
       try {
         return await work();
       } catch (error) {
         if (!(error instanceof StorageError) || error.code !== 'conflict') throw error;
-        if (attempt >= (isStalePlan(error) ? attempts : maxAttempts)) throw error;
-        await sleep(Math.random() * 10 * 2 ** Math.min(attempt, maxAttempts));
+        if (attempt >= (isStalePlan(error) ? attempts : MAX_ATTEMPTS)) throw error;
+        await sleep(Math.random() * 10 * 2 ** Math.min(attempt, MAX_ATTEMPTS));
       }
     }
   }
 
   #use<T>(work: (queries: ConnectionQueries) => Promise<T>, timeoutMs?: number): Promise<T> {
     if (this.#closing !== undefined) return Promise.reject(closed());
-    if (this.#pool.waitingCount >= maxWaiting) {
+    if (this.#pool.waitingCount >= MAX_WAITING) {
       return Promise.reject(new StorageError('unavailable', 'Too many statements wait for the database.'));
     }
     const running = this.#withClient(work, timeoutMs).finally(() => this.#running.delete(running));

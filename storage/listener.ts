@@ -2,9 +2,9 @@ import pg from 'pg';
 import type { Ending, Log } from '../proto/ports/ports.ts';
 import { StorageError } from './errors.ts';
 
-const channelName = /^[a-z_][a-z0-9_]{0,62}$/;
-const pingMs = 30_000;
-const maxBackoffMs = 5000;
+const CHANNEL_NAME = /^[a-z_][a-z0-9_]{0,62}$/;
+const PING_MS = 30_000;
+const MAX_BACKOFF_MS = 5000;
 
 type Handler = (payload: string) => void;
 
@@ -29,7 +29,7 @@ export class Listener {
   }
 
   listen(channel: string, handler: Handler): Ending {
-    if (!channelName.test(channel)) throw new StorageError('internal', `Not a channel name: ${channel}`);
+    if (!CHANNEL_NAME.test(channel)) throw new StorageError('internal', `Not a channel name: ${channel}`);
     // The same function may be given twice; each subscription is its own.
     const own: Handler = (payload) => handler(payload);
     const handlers = this.#handlers.get(channel);
@@ -76,7 +76,7 @@ export class Listener {
         this.#last = Promise.resolve();
         for (const channel of this.#handlers.keys()) this.#send(`listen ${channel}`, () => this.#deliver(channel, ''));
         failures = 0;
-        const alive = setInterval(() => this.#send('select 1'), pingMs);
+        const alive = setInterval(() => this.#send('select 1'), PING_MS);
         alive.unref();
         await this.#until(lost);
         clearInterval(alive);
@@ -89,7 +89,7 @@ export class Listener {
       }
       if (this.#closed) break;
       failures += 1;
-      await this.#pause(Math.min(maxBackoffMs, 50 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2));
+      await this.#pause(Math.min(MAX_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2));
     }
   }
 

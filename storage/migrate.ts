@@ -30,11 +30,11 @@ export interface Migration {
 }
 
 // Any number that no other advisory lock of ours uses.
-const lockKey = 7_274_001;
+const LOCK_KEY = 7_274_001;
 // Rewriting a large table takes longer than any statement of a request may.
-const timeoutMs = 30 * 60_000;
-const fileName = /^(\d{4})-[a-z0-9-]+\.sql$/;
-const transactionControl = /^\s*(begin|start\s+transaction|commit|rollback|end)\b[^;]*;/im;
+const TIMEOUT_MS = 30 * 60_000;
+const FILE_NAME = /^(\d{4})-[a-z0-9-]+\.sql$/;
+const TRANSACTION_CONTROL = /^\s*(begin|start\s+transaction|commit|rollback|end)\b[^;]*;/im;
 
 /** Where the migrations of this build are: beside this file, or, for the compiled one in dist/, beside its source. */
 export const migrationsDir: URL =
@@ -48,13 +48,13 @@ export async function readMigrations(dir: string | URL = migrationsDir): Promise
   const names = (await readdir(path)).filter((name) => name.endsWith('.sql')).sort();
   return Promise.all(
     names.map(async (file, index) => {
-      const id = Number(fileName.exec(file)?.[1]);
+      const id = Number(FILE_NAME.exec(file)?.[1]);
       if (id !== index + 1) {
         throw new MigrationError('bad_file', `Migration ${file}: expected a name like ${expectedName(index + 1)}.`);
       }
       const sql = await readFile(join(path, file), 'utf8');
       // plpgsql bodies have their own begin and end, so look outside of dollar quotes only.
-      if (transactionControl.test(sql.replace(/\$(\w*)\$[\s\S]*?\$\1\$/g, ''))) {
+      if (TRANSACTION_CONTROL.test(sql.replace(/\$(\w*)\$[\s\S]*?\$\1\$/g, ''))) {
         throw new MigrationError('bad_file', `Migration ${file}: it runs in one transaction and must not end it.`);
       }
       return { id, name: file.slice(0, -4), sql, checksum: createHash('sha256').update(sql).digest('hex') };
@@ -71,7 +71,7 @@ export async function migrate(db: Db, dir: string | URL, log: Log): Promise<stri
   const migrations = await readMigrations(dir);
   const applied: string[] = [];
   for (;;) {
-    const next = await db.tx((tx) => applyNext(tx, migrations), { timeoutMs });
+    const next = await db.tx((tx) => applyNext(tx, migrations), { timeoutMs: TIMEOUT_MS });
     if (next === undefined) break;
     log.debug({ migration: next }, 'migration applied');
     applied.push(next);
@@ -84,7 +84,7 @@ export async function migrate(db: Db, dir: string | URL, log: Log): Promise<stri
 const appliedRow = z.object({ id: z.number(), name: z.string(), checksum: z.string() });
 
 async function applyNext(tx: Tx, migrations: readonly Migration[]): Promise<string | undefined> {
-  await tx.run('select pg_advisory_xact_lock($1)', [lockKey]);
+  await tx.run('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
   await tx.script(`create table if not exists migrations (
     id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now())`);
   const done = await tx.many(appliedRow, 'select id, name, checksum from migrations order by id');

@@ -4,7 +4,7 @@ import { asBus } from './bus/errors.ts';
 import type { Db } from './db.ts';
 import type { Queries } from './queries.ts';
 
-const channel = 'outbox';
+const CHANNEL = 'outbox';
 
 /** An event to publish. `msgId` names it for ever. */
 export interface OutboxEvent {
@@ -31,7 +31,7 @@ export async function appendAll(tx: Queries, events: readonly OutboxEvent[]): Pr
        order by place
        on conflict (msg_id) do nothing
      )
-     select pg_notify('${channel}', '')`,
+     select pg_notify('${CHANNEL}', '')`,
     [
       events.map(({ msgId }) => msgId),
       events.map(({ subject }) => subject),
@@ -58,6 +58,6 @@ export function outboxStore(db: Db): OutboxStore {
       asBus(async () => {
         await db.run('delete from outbox where id = any($1::bigint[])', [ids]);
       }),
-    onWrite: (handler) => db.listen(channel, () => handler()),
+    onWrite: (handler) => db.listen(CHANNEL, () => handler()),
   };
 }

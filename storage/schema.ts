@@ -5,7 +5,7 @@ const line = z.object({ line: z.string() });
 const column = z.object({ relation: z.string(), line: z.string() });
 
 // Extensions and system schemas are not ours; everything below reads from `public`.
-const ours = "'public'::regnamespace";
+const OURS = "'public'::regnamespace";
 
 /**
  * The schema of a database as SQL text, in an order that does not depend on history: what storage/schema.sql holds, so that a
@@ -15,27 +15,27 @@ export async function describeSchema(db: Db): Promise<string> {
   const lines = async (text: string): Promise<string[]> => (await db.many(line, text)).map((row) => row.line);
   const types = await lines(
     `select format('create type %I as enum (%s);', typname, string_agg(quote_literal(enumlabel), ', ' order by enumsortorder)) as line
-     from pg_type join pg_enum on enumtypid = pg_type.oid where typnamespace = ${ours} group by typname order by typname`,
+     from pg_type join pg_enum on enumtypid = pg_type.oid where typnamespace = ${OURS} group by typname order by typname`,
   );
   const sequences = await lines(
     `select format('create sequence %I;', relname) as line from pg_class
-     where relkind = 'S' and relnamespace = ${ours}
+     where relkind = 'S' and relnamespace = ${OURS}
        and not exists (select from pg_depend where objid = pg_class.oid and deptype in ('a', 'i')) order by relname`,
   );
   const tables = await describeTables(db);
   const indexes = await lines(
     `select pg_get_indexdef(indexrelid) || ';' as line from pg_index join pg_class on pg_class.oid = indexrelid
-     where relnamespace = ${ours} and not exists (select from pg_constraint where conindid = indexrelid) order by relname`,
+     where relnamespace = ${OURS} and not exists (select from pg_constraint where conindid = indexrelid) order by relname`,
   );
   const functions = await lines(
-    `select pg_get_functiondef(oid) || ';' as line from pg_proc where pronamespace = ${ours} and prokind in ('f', 'p') order by 1`,
+    `select pg_get_functiondef(oid) || ';' as line from pg_proc where pronamespace = ${OURS} and prokind in ('f', 'p') order by 1`,
   );
   const views = await lines(
     `select format(E'create view %I as\\n%s', viewname, definition) as line from pg_views where schemaname = 'public' order by 1`,
   );
   const triggers = await lines(
     `select pg_get_triggerdef(pg_trigger.oid) || ';' as line from pg_trigger join pg_class on pg_class.oid = tgrelid
-     where relnamespace = ${ours} and not tgisinternal order by 1`,
+     where relnamespace = ${OURS} and not tgisinternal order by 1`,
   );
   const parts = [types, sequences, tables, indexes, functions, views, triggers].flat();
   return `-- The sum of storage/migrations. Made by test/storage/schema.test.ts with TROUPE_UPDATE_SCHEMA=1.\n\n${parts.join('\n\n')}\n`;
@@ -52,13 +52,13 @@ async function describeTables(db: Db): Promise<string[]> {
           else ' default ' || pg_get_expr(adbin, adrelid) end as line
      from pg_class join pg_attribute on attrelid = pg_class.oid and attnum > 0 and not attisdropped
      left join pg_attrdef on adrelid = pg_class.oid and adnum = attnum
-     where relkind in ('r', 'p') and relnamespace = ${ours} order by relname, attnum`,
+     where relkind in ('r', 'p') and relnamespace = ${OURS} order by relname, attnum`,
   );
   const constraints = await db.many(
     column,
     `select relname as relation, format('constraint %I %s', conname, pg_get_constraintdef(pg_constraint.oid)) as line
      from pg_constraint join pg_class on pg_class.oid = conrelid
-     where relnamespace = ${ours} and contype <> 'n' order by relname, contype = 'p' desc, conname`,
+     where relnamespace = ${OURS} and contype <> 'n' order by relname, contype = 'p' desc, conname`,
   );
   const tables = new Map<string, string[]>();
   for (const { relation, line } of [...columns, ...constraints]) {

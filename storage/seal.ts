@@ -10,11 +10,11 @@ export class SealError extends Error {
   }
 }
 
-const cipherName = 'aes-256-gcm';
-const version = 1;
+const CIPHER_NAME = 'aes-256-gcm';
+const VERSION = 1;
 // NIST SP 800-38D: a 96-bit nonce, here random (at most 2^32 seals under one key), and the full 128-bit tag.
-const nonceBytes = 12;
-const tagBytes = 16;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
 
 /** The key from ENCRYPTION_KEY: 32 bytes as base64, base64url or hex. Throws SealError `bad_key`. */
 export function parseSealKey(text: string): KeyObject {
@@ -32,21 +32,23 @@ export function parseSealKey(text: string): KeyObject {
  * and nowhere else. Layout: version (1 byte), nonce (12), tag (16), ciphertext.
  */
 export function seal(key: KeyObject, context: string, plaintext: Uint8Array): Buffer {
-  const nonce = randomBytes(nonceBytes);
-  const cipher = createCipheriv(cipherName, key, nonce, { authTagLength: tagBytes });
-  cipher.setAAD(Buffer.from(`${version}:${context}`));
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER_NAME, key, nonce, { authTagLength: TAG_BYTES });
+  cipher.setAAD(Buffer.from(`${VERSION}:${context}`));
   const body = Buffer.concat([cipher.update(plaintext), cipher.final()]);
-  return Buffer.concat([Buffer.of(version), nonce, cipher.getAuthTag(), body]);
+  return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), body]);
 }
 
 /** Opens what `seal` made. Throws SealError `cannot_open` when a bit changed, or the key or the context is another. */
 export function open(key: KeyObject, context: string, sealed: Uint8Array): Buffer {
-  const head = 1 + nonceBytes + tagBytes;
-  if (sealed.length < head || sealed[0] !== version) throw new SealError('cannot_open', 'Not a sealed value.');
+  const head = 1 + NONCE_BYTES + TAG_BYTES;
+  if (sealed.length < head || sealed[0] !== VERSION) throw new SealError('cannot_open', 'Not a sealed value.');
   try {
-    const decipher = createDecipheriv(cipherName, key, sealed.subarray(1, 1 + nonceBytes), { authTagLength: tagBytes });
-    decipher.setAAD(Buffer.from(`${version}:${context}`));
-    decipher.setAuthTag(sealed.subarray(1 + nonceBytes, head));
+    const decipher = createDecipheriv(CIPHER_NAME, key, sealed.subarray(1, 1 + NONCE_BYTES), {
+      authTagLength: TAG_BYTES,
+    });
+    decipher.setAAD(Buffer.from(`${VERSION}:${context}`));
+    decipher.setAuthTag(sealed.subarray(1 + NONCE_BYTES, head));
     return Buffer.concat([decipher.update(sealed.subarray(head)), decipher.final()]);
   } catch (cause) {
     throw new SealError('cannot_open', 'The sealed value does not open: wrong key, wrong place, or damaged.', {

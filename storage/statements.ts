@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { checkParameters } from './values.ts';
 
 /** Enough for every statement written in this room; texts beyond it are sent unnamed, so no server fills with plans. */
-const maxNamed = 1000;
+const MAX_NAMED = 1000;
 
 /** Gives each distinct statement text a stable name, so that a connection parses and plans it once. */
 export class Statements {
@@ -17,7 +17,7 @@ export class Statements {
 
   #nameOf(text: string): string | undefined {
     const known = this.#names.get(text);
-    if (known !== undefined || this.#names.size >= maxNamed) return known;
+    if (known !== undefined || this.#names.size >= MAX_NAMED) return known;
     const name = `t${createHash('sha256').update(text).digest('base64url').slice(0, 22)}`;
     this.#names.set(text, name);
     return name;

@@ -1,9 +1,9 @@
 import pg from 'pg';
 import { StorageError } from './errors.ts';
 
-const int8 = 20;
-const int8Array: number = 1016;
-const date = 1082;
+const INT8 = 20;
+const INT8_ARRAY: number = 1016;
+const DATE = 1082;
 
 /** Refuses what a JavaScript number cannot hold exactly. */
 function safeInteger(text: string): number {
@@ -14,15 +14,15 @@ function safeInteger(text: string): number {
 
 // A calendar date has no time zone; a Date would move it by the host's.
 const parsers = new Map<number, (text: string) => unknown>([
-  [int8, safeInteger],
+  [INT8, safeInteger],
   [
-    int8Array,
+    INT8_ARRAY,
     (text) => {
-      const items: unknown = pg.types.getTypeParser(int8Array)(text);
+      const items: unknown = pg.types.getTypeParser(INT8_ARRAY)(text);
       return Array.isArray(items) ? items.map((item) => (typeof item === 'string' ? safeInteger(item) : item)) : items;
     },
   ],
-  [date, (text) => text],
+  [DATE, (text) => text],
 ]);
 
 /** How values arrive from the server; set per client, so that other users of `pg` in the process are left alone. */

@@ -1,6 +1,6 @@
 /** Reads NATS_URL as NATS's own tools take it. */
 
-const defaultPort = 4222;
+const DEFAULT_PORT = 4222;
 
 /** One URL of NATS_URL. */
 export interface NatsUrl {
@@ -32,7 +32,7 @@ function parseNatsUrl(text: string): NatsUrl | undefined {
   const [user, password] = [decoded(url.username), decoded(url.password)];
   if (user === undefined || password === undefined) return undefined;
   // 80 is what URL leaves out for http.
-  const port = url.port === '' ? (/:80$/.test(rest.replace(/\/$/, '')) ? 80 : defaultPort) : Number(url.port);
+  const port = url.port === '' ? (/:80$/.test(rest.replace(/\/$/, '')) ? 80 : DEFAULT_PORT) : Number(url.port);
   const credentials = user === '' ? {} : password === '' ? { token: user } : { user, password };
   return { server: `${url.hostname}:${port}`, tls: scheme === 'tls', ...credentials };
 }

@@ -11,7 +11,7 @@ import { kubernetesMetrics } from '../../transports/engines/kubernetes/metrics.t
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 
-const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
+const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
  * Makes the engine of COMPUTE_ENGINE=kubernetes, once the cluster has answered. Throws CliError when nothing says which cluster, or which
@@ -33,7 +33,7 @@ export async function openKubernetes(
       'COMPUTE_ENGINE=kubernetes needs DEFAULT_IMAGE: the image containers start from, in a registry the nodes reach (docs/reference/kubernetes.md).',
     );
   }
-  const namespaceFile = join(serviceAccount, 'namespace');
+  const namespaceFile = join(SERVICE_ACCOUNT, 'namespace');
   const platformNamespace =
     environment.KUBERNETES_NAMESPACE ??
     (existsSync(namespaceFile) ? readFileSync(namespaceFile, 'utf8').trim() : undefined);
@@ -79,7 +79,7 @@ function accessOf({ KUBECONFIG }: Environment): KubeAccess {
     if (!existsSync(given)) throw new CliError(`KUBECONFIG is ${given}, which is not there.`);
     return { kubeconfig: given };
   }
-  if (existsSync(join(serviceAccount, 'token'))) return { inCluster: true };
+  if (existsSync(join(SERVICE_ACCOUNT, 'token'))) return { inCluster: true };
   const usual = join(homedir(), '.kube/config');
   if (existsSync(usual)) return { kubeconfig: usual };
   throw new CliError(

@@ -10,9 +10,9 @@ const msRow = z.object({ ms: z.number().nullable() });
 const countRow = z.object({ count: z.number() });
 
 /** Most payload bytes handed out at once (one message may be larger). */
-const maxFetchBytes = 8 << 20;
+const MAX_FETCH_BYTES = 8 << 20;
 /** Messages looked at in one fetch when few match the filter. */
-const maxScan = 5000;
+const MAX_SCAN = 5000;
 
 /** Creates the consumer, beginning with the oldest message, or changes its limits; its position stays. */
 export async function ensureConsumer(db: Db, stream: string, consumer: StoredConsumer): Promise<void> {
@@ -124,7 +124,7 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
        where out.stream = $1 and durable = $2 and due <= now()
        order by out.seq limit $3
      ) as candidates where before < $4`,
-    [stream, durable, consumer.max_ack_pending, maxFetchBytes],
+    [stream, durable, consumer.max_ack_pending, MAX_FETCH_BYTES],
   );
   // Mostly nothing is: looking for it must not cost more when much is out.
   if (due.length === 0) return { deliveries: [], full: false };
@@ -140,7 +140,7 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
     [stream, durable, due.map(({ seq }) => seq), consumer.ack_wait_ms, due[0]?.seq, due.at(-1)?.seq],
   );
   const bytes = deliveries.reduce((sum, { data }) => sum + data.byteLength, 0);
-  return { deliveries, full: bytes >= maxFetchBytes };
+  return { deliveries, full: bytes >= MAX_FETCH_BYTES };
 }
 
 const scanned = z.object({ seq: z.number(), hit: z.boolean() });
@@ -155,14 +155,14 @@ async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Con
   // An acknowledgement makes room, and wakes the consumer.
   if (room <= 0) return { deliveries: [], more: false };
   const regex = subjectRegex(consumer.filter ?? undefined);
-  const limit = regex === undefined ? room : Math.max(room, maxScan);
+  const limit = regex === undefined ? room : Math.max(room, MAX_SCAN);
   const rows = await tx.many(
     scanned,
     `select seq, hit from (
        select seq, coalesce(subject ~ $4, true) as hit, sum(size) over (order by seq) - size as before
        from bus_messages where stream = $1 and seq >= $2 order by seq limit $3
      ) as upcoming where before < $5 order by seq`,
-    [stream, consumer.next_seq, limit, regex ?? null, maxFetchBytes],
+    [stream, consumer.next_seq, limit, regex ?? null, MAX_FETCH_BYTES],
   );
   const taken = rows.filter(({ hit }) => hit).slice(0, room);
   const hits = rows.reduce((count, { hit }) => count + (hit ? 1 : 0), 0);

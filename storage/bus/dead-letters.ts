@@ -28,7 +28,7 @@ const letterRow = z
       replayedAt: replayed_at?.getTime(),
     }),
   );
-const columns = 'id, stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason, at, replayed_at';
+const COLUMNS = 'id, stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason, at, replayed_at';
 
 /** A reason as it is kept: it may quote a message, and what cannot be stored must not keep the message from being given up. */
 export function storableReason(reason: string): string {
@@ -41,7 +41,7 @@ export function deadLetterSink(db: Db): DeadLetterSink {
 }
 
 /** Most dead letters kept of one stream; the oldest go first. */
-export const keptDeadLetters = 10_000;
+export const KEPT_DEAD_LETTERS = 10_000;
 
 async function addDeadLetters(db: Db, letters: readonly NewDeadLetter[]): Promise<void> {
   await db.run(
@@ -67,7 +67,7 @@ async function addDeadLetters(db: Db, letters: readonly NewDeadLetter[]): Promis
        select surplus.id from unnest($1::text[]) as of (stream) cross join lateral (
          select id from bus_dead_letters where stream = of.stream order by id desc offset $2
        ) as surplus)`,
-    [[...new Set(letters.map(({ stream }) => stream))], keptDeadLetters],
+    [[...new Set(letters.map(({ stream }) => stream))], KEPT_DEAD_LETTERS],
   );
 }
 
@@ -75,14 +75,14 @@ async function addDeadLetters(db: Db, letters: readonly NewDeadLetter[]): Promis
 export function listDeadLetters(db: Db, stream: string | undefined, limit: number): Promise<DeadLetter[]> {
   return db.many(
     letterRow,
-    `select ${columns} from bus_dead_letters where $1::text is null or stream = $1 order by id desc limit $2`,
+    `select ${COLUMNS} from bus_dead_letters where $1::text is null or stream = $1 order by id desc limit $2`,
     [stream ?? null, limit],
   );
 }
 
 /** One dead letter; undefined when there is none of this id. */
 export function findDeadLetter(db: Db, id: number): Promise<DeadLetter | undefined> {
-  return db.one(letterRow, `select ${columns} from bus_dead_letters where id = $1`, [id]);
+  return db.one(letterRow, `select ${COLUMNS} from bus_dead_letters where id = $1`, [id]);
 }
 
 /** Which dead letters: those of the ids, or all of a stream, or all. */

@@ -8,7 +8,7 @@ const entryRow = z.object({ key: z.string(), value: z.instanceof(Buffer), revisi
 const revisionRow = z.object({ revision: z.number() });
 const keyRow = z.object({ key: z.string() });
 
-const expiry = "clock_timestamp() + $4 * interval '1 millisecond'";
+const EXPIRY = "clock_timestamp() + $4 * interval '1 millisecond'";
 
 /** Buckets in the database. The server's clock decides on expiry, so all processes agree. */
 export function kvStore(db: Db): KvStore {
@@ -26,7 +26,7 @@ export function kvStore(db: Db): KvStore {
     create: (bucket, key, value, ttlMs) =>
       write(
         `insert into bus_kv as old (bucket, key, value, revision, expires_at)
-         values ($1, $2, $3, nextval('bus_kv_revisions'), ${expiry})
+         values ($1, $2, $3, nextval('bus_kv_revisions'), ${EXPIRY})
          on conflict (bucket, key) do update
            set value = excluded.value, revision = excluded.revision, expires_at = excluded.expires_at
            where old.expires_at <= clock_timestamp()
@@ -35,7 +35,7 @@ export function kvStore(db: Db): KvStore {
       ),
     update: (bucket, key, value, revision, ttlMs) =>
       write(
-        `update bus_kv set value = $3, revision = nextval('bus_kv_revisions'), expires_at = ${expiry}
+        `update bus_kv set value = $3, revision = nextval('bus_kv_revisions'), expires_at = ${EXPIRY}
          where bucket = $1 and key = $2 and revision = $5 and expires_at > clock_timestamp()
          returning revision`,
         [bucket, key, asBuffer(value), ttlMs, revision],
@@ -43,7 +43,7 @@ export function kvStore(db: Db): KvStore {
     put: async (bucket, key, value, ttlMs) =>
       (await write(
         `insert into bus_kv (bucket, key, value, revision, expires_at)
-         values ($1, $2, $3, nextval('bus_kv_revisions'), ${expiry})
+         values ($1, $2, $3, nextval('bus_kv_revisions'), ${EXPIRY})
          on conflict (bucket, key) do update
            set value = excluded.value, revision = nextval('bus_kv_revisions'), expires_at = excluded.expires_at
          returning revision`,

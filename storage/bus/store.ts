@@ -4,7 +4,7 @@ import * as consumers from './consumers.ts';
 import { listDeadLetters } from './dead-letters.ts';
 import { asBus } from './errors.ts';
 import { kvStore } from './kv.ts';
-import { append, appendChannel, ensureStream, listStreams } from './streams.ts';
+import { APPEND_CHANNEL, append, ensureStream, listStreams } from './streams.ts';
 import { trim } from './trim.ts';
 
 /** Streams, consumers and buckets of the embedded bus in `db`. Closing `db` is the caller's. */
@@ -19,7 +19,7 @@ export function streamStore(db: Db): StreamStore {
     nak: (stream, durable, items) => asBus(() => consumers.nak(db, stream, durable, items)),
     term: (stream, durable, items) => asBus(() => consumers.term(db, stream, durable, items)),
     deadLetters: (stream, limit) => asBus(() => listDeadLetters(db, stream, limit)),
-    onAppend: (handler) => db.listen(appendChannel, handler),
+    onAppend: (handler) => db.listen(APPEND_CHANNEL, handler),
     trim: () => asBus(() => trim(db)),
     kv: kvStore(db),
   };

@@ -5,7 +5,7 @@ import type { Db, Tx } from '../db.ts';
 import { noStream } from './errors.ts';
 
 /** Channel on which appends are announced; the payload is the stream's name. */
-export const appendChannel = 'bus_append';
+export const APPEND_CHANNEL = 'bus_append';
 
 /** Creates the stream or changes its configuration; its messages stay. */
 export async function ensureStream(db: Db, config: StreamConfig): Promise<void> {
@@ -119,7 +119,7 @@ async function insert(tx: Tx, stream: string, fresh: readonly (NewMessage & { se
      ), counted as (
        update bus_streams set last_seq = last_seq + $6, messages = messages + $6, bytes = bytes + $7 where name = $1
      )
-     select pg_notify('${appendChannel}', $1)`,
+     select pg_notify('${APPEND_CHANNEL}', $1)`,
     [
       stream,
       fresh.map(({ seq }) => seq),

@@ -1,8 +1,8 @@
 import type { Db } from '../db.ts';
-import { keptDeadLetters } from './dead-letters.ts';
+import { KEPT_DEAD_LETTERS } from './dead-letters.ts';
 
 /** Rows removed in one step, so that no transaction runs long. */
-const step = 5000;
+const STEP = 5000;
 
 /** Removes expired messages, message ids, entries and surplus dead letters, one step of each. True when more remain. */
 export async function trim(db: Db): Promise<boolean> {
@@ -12,20 +12,20 @@ export async function trim(db: Db): Promise<boolean> {
       `delete from bus_message_ids where ctid in (
          select old.ctid from bus_message_ids as old join bus_streams on name = stream
          where old.at < now() - duplicate_window_ms * interval '1 millisecond' limit $1)`,
-      [step],
+      [STEP],
     ),
     await db.run(
       'delete from bus_kv where ctid in (select ctid from bus_kv where expires_at <= clock_timestamp() limit $1)',
-      [step],
+      [STEP],
     ),
     await db.run(
       `delete from bus_dead_letters where id in (
          select id from (select id, row_number() over (partition by stream order by id desc) as place from bus_dead_letters) as all_letters
          where place > $1 limit $2)`,
-      [keptDeadLetters, step],
+      [KEPT_DEAD_LETTERS, STEP],
     ),
   ];
-  return counts.some((count) => count >= step);
+  return counts.some((count) => count >= STEP);
 }
 
 async function dropExpiredMessages(db: Db): Promise<number> {
@@ -47,7 +47,7 @@ async function dropExpiredMessages(db: Db): Promise<number> {
          where name = gone.stream
        )
        select from doomed`,
-      [step],
+      [STEP],
     );
   });
 }

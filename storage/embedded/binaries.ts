@@ -15,7 +15,7 @@ export interface Binaries {
 }
 
 /** Where Debian and Ubuntu put theirs, a directory for each major version. */
-const systemDir = '/usr/lib/postgresql';
+const SYSTEM_DIR = '/usr/lib/postgresql';
 const run = promisify(execFile);
 
 /**
@@ -64,8 +64,8 @@ async function majorOf(bin: string, user: ServerUser | undefined): Promise<numbe
 }
 
 async function systemBins(): Promise<string[]> {
-  const versions = await readdir(systemDir).catch(() => []);
-  return versions.sort((a, b) => Number(b) - Number(a)).map((version) => join(systemDir, version, 'bin'));
+  const versions = await readdir(SYSTEM_DIR).catch(() => []);
+  return versions.sort((a, b) => Number(b) - Number(a)).map((version) => join(SYSTEM_DIR, version, 'bin'));
 }
 
 /** Where npm put the optional package for this machine; undefined when it is not installed. */

@@ -11,11 +11,11 @@ import { isRunning } from './processes.ts';
 import { makePrivate, type ServerUser } from './user.ts';
 
 /** Owner of everything in a server of our own. */
-export const clusterUser = 'troupe';
+export const CLUSTER_USER = 'troupe';
 const run = promisify(execFile);
-const unfinishedName = /^postgres\.init-(\d+)-/;
+const UNFINISHED_NAME = /^postgres\.init-(\d+)-/;
 /** sun_path holds 108 bytes with the closing NUL (unix(7)). */
-const maxSocketPath = 107;
+const MAX_SOCKET_PATH = 107;
 
 /** Major version that made the cluster in `dir`; undefined when there is no cluster yet. */
 export async function clusterVersion(dir: string): Promise<number | undefined> {
@@ -61,7 +61,7 @@ export async function ensureCluster(options: {
         '-D',
         unfinished,
         '-U',
-        clusterUser,
+        CLUSTER_USER,
         '--auth-local=trust',
         '--auth-host=reject',
         '--encoding=UTF8',
@@ -83,7 +83,7 @@ export async function ensureCluster(options: {
 /** Leftovers of processes that are gone. */
 async function removeUnfinished(home: string): Promise<void> {
   for (const name of await readdir(home)) {
-    const pid = unfinishedName.exec(name)?.[1];
+    const pid = UNFINISHED_NAME.exec(name)?.[1];
     if (pid !== undefined && !isRunning(Number(pid))) await rm(join(home, name), { recursive: true, force: true });
   }
 }
@@ -111,7 +111,7 @@ async function syncDirectory(dir: string): Promise<void> {
 export async function socketDirectory(home: string, user: ServerUser | undefined): Promise<string> {
   const name = '.s.PGSQL.5432';
   const wanted = join(home, 'postgres-socket');
-  const fits = Buffer.byteLength(join(wanted, name)) <= maxSocketPath;
+  const fits = Buffer.byteLength(join(wanted, name)) <= MAX_SOCKET_PATH;
   const hash = createHash('sha256')
     .update(await realpath(home))
     .digest('hex')

@@ -1,10 +1,10 @@
 /** Looks for the server of a data folder, changing nothing. */
 import { readFile, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { clusterUser, clusterVersion } from './cluster.ts';
+import { CLUSTER_USER, clusterVersion } from './cluster.ts';
 import { ELSEWHERE } from './home.ts';
 import { findPostmaster } from './postmaster.ts';
-import { database, type EmbeddedConnection } from './server.ts';
+import { DATABASE, type EmbeddedConnection } from './server.ts';
 
 /** What is there of a database: the version that made it, and where its server takes connections while one runs. */
 export interface FoundEmbedded {
@@ -23,5 +23,5 @@ export async function findEmbedded(dataDir: string): Promise<FoundEmbedded | und
   const running = await findPostmaster(dir);
   if (running === undefined) return { major, connection: undefined };
   const { socketDir, port } = running;
-  return { major, connection: { socketDir, port, user: clusterUser, database } };
+  return { major, connection: { socketDir, port, user: CLUSTER_USER, database: DATABASE } };
 }

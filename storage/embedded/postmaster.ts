@@ -27,8 +27,8 @@ export interface PostmasterOptions {
   readonly settings: Readonly<Record<string, string>>;
 }
 
-const port = 5432;
-const maxLogRead = 16 << 20;
+const PORT = 5432;
+const MAX_LOG_READ = 16 << 20;
 
 async function readPidFile(dir: string): Promise<(Postmaster & { ready: boolean }) | undefined> {
   const text = await readFile(join(dir, 'postmaster.pid'), 'utf8').catch(() => undefined);
@@ -91,7 +91,7 @@ async function lastWords({ dir, startLog }: PostmasterOptions, since: number): P
     const file = join(dir, 'log', name);
     const { mtimeMs, size } = await stat(file);
     // A file may hold a day's lines; those of this start are at its end.
-    if (mtimeMs >= since - 1000 && size < maxLogRead) texts.push((await readFile(file, 'utf8')).slice(-2000));
+    if (mtimeMs >= since - 1000 && size < MAX_LOG_READ) texts.push((await readFile(file, 'utf8')).slice(-2000));
   }
   return texts
     .join('\n')
@@ -106,7 +106,7 @@ function spawnPostmaster({ dir, socketDir, binaries, user, startLog, settings }:
     listen_addresses: '',
     unix_socket_directories: socketDir,
     unix_socket_permissions: '0700',
-    port: String(port),
+    port: String(PORT),
     max_connections: '200',
     fsync: 'on',
     timezone: 'UTC',

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Ending, Log } from '../../proto/ports/ports.ts';
 import { findBinaries } from './binaries.ts';
-import { clusterUser, clusterVersion, ensureCluster, socketDirectory } from './cluster.ts';
+import { CLUSTER_USER, clusterVersion, ensureCluster, socketDirectory } from './cluster.ts';
 import { serverHome } from './home.ts';
 import {
   findPostmaster,
@@ -71,10 +71,10 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
 }
 
 /** The one database of a server. */
-export const database = 'troupe';
-const watchMs = 200;
-const stopGraceMs = 30_000;
-const maxBackoffMs = 10_000;
+export const DATABASE = 'troupe';
+const WATCH_MS = 200;
+const STOP_GRACE_MS = 30_000;
+const MAX_BACKOFF_MS = 10_000;
 
 class Server implements EmbeddedServer {
   readonly #log: Log;
@@ -102,7 +102,7 @@ class Server implements EmbeddedServer {
 
   get connection(): EmbeddedConnection {
     const { socketDir, port } = this.#postmaster ?? { socketDir: this.#options.socketDir, port: 5432 };
-    return { socketDir, port, user: clusterUser, database };
+    return { socketDir, port, user: CLUSTER_USER, database: DATABASE };
   }
 
   async begin(): Promise<void> {
@@ -137,7 +137,7 @@ class Server implements EmbeddedServer {
       // Given up before the server ends: whoever sees it end then knows that this was on purpose.
       await release(this.#ownerFile, this.#identity);
       if (running === undefined || used) return false;
-      await stopPostmaster(running, this.#options.dir, stopGraceMs);
+      await stopPostmaster(running, this.#options.dir, STOP_GRACE_MS);
       return true;
     });
   }
@@ -154,7 +154,7 @@ class Server implements EmbeddedServer {
   async #watch(): Promise<void> {
     let failures = 0;
     let upSince = Date.now();
-    while (await this.#pause(watchMs)) {
+    while (await this.#pause(WATCH_MS)) {
       if (this.#postmaster !== undefined && runsIn(this.#postmaster.pid, this.#options.dir)) {
         if (Date.now() - upSince > 60_000) failures = 0;
         continue;
@@ -172,7 +172,7 @@ class Server implements EmbeddedServer {
         this.#postmaster = await findPostmaster(this.#options.dir);
         continue;
       }
-      if (failures > 0 && !(await this.#pause(Math.min(maxBackoffMs, 100 * 2 ** failures)))) return;
+      if (failures > 0 && !(await this.#pause(Math.min(MAX_BACKOFF_MS, 100 * 2 ** failures)))) return;
       failures = Math.min(failures + 1, 10);
       try {
         await this.#ensureRunning();
@@ -216,9 +216,9 @@ async function withClient<T>(
 
 async function createDatabase(connection: EmbeddedConnection): Promise<void> {
   await withClient(connection, 'postgres', async (client) => {
-    const { rowCount } = await client.query('select from pg_database where datname = $1', [database]);
+    const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE]);
     if (rowCount === 1) return;
-    await client.query(`create database ${database}`).catch((error: unknown) => {
+    await client.query(`create database ${DATABASE}`).catch((error: unknown) => {
       // 42P04, or 23505 when the two ran at the very same time: another starter made it.
       const raced = error instanceof pg.DatabaseError && (error.code === '42P04' || error.code === '23505');
       if (!raced) throw error;

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { startPrivateDockerd, stopPrivateDockerd } from '../../transports/engines/docker/host/dockerd.ts';
 import { dockerdFiles, isAlive } from '../../transports/engines/docker/host/dockerd-files.ts';
 import { shimsOf } from '../../transports/engines/docker/host/dockerd-leftovers.ts';
-import { bridgePrefix } from '../../transports/engines/docker/network.ts';
+import { BRIDGE_PREFIX } from '../../transports/engines/docker/network.ts';
 import { runProgram } from '../../transports/engines/docker/run.ts';
 import { silentLog } from '../kit/database.ts';
 import { type Cleanup, tempDir } from '../kit/temp.ts';
@@ -83,7 +83,7 @@ function withProcesses(execRoot: string): string[] {
 /** A bridge outlives its dockerd, and one that dockerd was killed over is in no list: the file that dockerd keeps them in knows all. */
 async function removeBridges(folder: string): Promise<void> {
   const names = readdirSync(folder).flatMap(
-    (file) => readFileSync(join(folder, file), 'latin1').match(new RegExp(`${bridgePrefix}[0-9a-f]{12}`, 'g')) ?? [],
+    (file) => readFileSync(join(folder, file), 'latin1').match(new RegExp(`${BRIDGE_PREFIX}[0-9a-f]{12}`, 'g')) ?? [],
   );
   for (const name of new Set(names)) await runProgram('ip', ['link', 'delete', name]);
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { EngineError } from '../../proto/ports/ports.ts';
-import { LineAssembler, maxLineBytes } from '../../transports/engines/common/log-lines.ts';
+import { LineAssembler, MAX_LINE_BYTES } from '../../transports/engines/common/log-lines.ts';
 import { FrameDemuxer } from '../../transports/engines/docker/api/demux.ts';
 
 const stamp = '2024-05-06T07:08:09.123456789Z';
@@ -119,9 +119,9 @@ describe('docker log stream', () => {
   });
 
   it('splits a line past the bound at a character, and holds no more than that', () => {
-    const text = `${'x'.repeat(maxLineBytes - 1)}€${'y'.repeat(10)}`;
+    const text = `${'x'.repeat(MAX_LINE_BYTES - 1)}€${'y'.repeat(10)}`;
     const lines = linesOf([entry(`${text}\nnext\n`)]);
-    assert.equal(lines[0], `${stamp} ${'x'.repeat(maxLineBytes - 1)}`);
+    assert.equal(lines[0], `${stamp} ${'x'.repeat(MAX_LINE_BYTES - 1)}`);
     assert.equal(lines[1], `${stamp} €${'y'.repeat(10)}`);
     assert.equal(lines.length, 3);
     const endless = linesOf(

@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import { PlacementError } from '../../proto/ports/placement.ts';
 import type { ContainerSpec } from '../../proto/ports/ports.ts';
-import { defaultSubnetPool, parsePool } from '../../transports/engines/common/subnets.ts';
+import { DEFAULT_SUBNET_POOL, parsePool } from '../../transports/engines/common/subnets.ts';
 import { type CallOptions, DockerClient, type StreamOptions } from '../../transports/engines/docker/api/client.ts';
 import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts';
 import { Containers } from '../../transports/engines/docker/containers.ts';
@@ -164,7 +164,7 @@ describe('a docker container whose mount paths change', { skip: dockerSkip() }, 
       await says(id, 'mkdir -p /new; for p in /root/ /old/ /new/ /opt-; do echo $p >$p"f"; done');
       await under.engine.stop(id, 0);
       const client = new DyingClient(under.host, changes);
-      const networks = new ContainerNetworks(client, naming, parsePool(defaultSubnetPool));
+      const networks = new ContainerNetworks(client, naming, parsePool(DEFAULT_SUBNET_POOL));
       const dying = new Containers({ client, naming, networks, baseImage: under.image });
       const wanted = spec(id, ['/root', '/new']);
       await dying.create(wanted).then(
@@ -192,7 +192,7 @@ describe('a docker container whose mount paths change', { skip: dockerSkip() }, 
   it('is let be by an owner that lost it to another node on the way, who goes on from what is there', async () => {
     const naming = namingOf(under.installation);
     const client = new WatchedClient(under.host);
-    const networks = new ContainerNetworks(under.client, naming, parsePool(defaultSubnetPool));
+    const networks = new ContainerNetworks(under.client, naming, parsePool(DEFAULT_SUBNET_POOL));
     const frozen = new Containers({ client, naming, networks, baseImage: under.image });
     let reached = 0;
     for (let asked = 1; reached === 0; asked++) {
@@ -229,7 +229,7 @@ describe('a docker container whose mount paths change', { skip: dockerSkip() }, 
     await under.engine.stop('failing', 0);
     const naming = namingOf(under.installation);
     const client = new FailingClient(under.host);
-    const networks = new ContainerNetworks(client, naming, parsePool(defaultSubnetPool));
+    const networks = new ContainerNetworks(client, naming, parsePool(DEFAULT_SUBNET_POOL));
     const failing = new Containers({ client, naming, networks, baseImage: under.image });
     await failing.create(spec('failing', ['/srv']));
     const { Id } = await view('failing');

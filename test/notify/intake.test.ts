@@ -9,7 +9,7 @@ import { encodeNotification, type Notification } from '../../proto/notify/notifi
 import type { Bus, StreamMessage } from '../../proto/ports/ports.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { StorageError } from '../../storage/db.ts';
-import { maxPayloadBytes } from '../../transports/bus/checks.ts';
+import { MAX_PAYLOAD_BYTES } from '../../transports/bus/checks.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';
 import { type House, nextOf, openHouse, type Person, sample } from './kit/house.ts';
@@ -108,7 +108,7 @@ test('M03, M10: poison becomes a dead letter at once, with the reason, and holds
   const poison: [string, Uint8Array, RegExp][] = [
     [`notify.${ann.id}`, Buffer.from('{"title":"json"}'), /not a notification|user_id/],
     [`notify.${ann.id}`, new Uint8Array(), /user_id/],
-    [`notify.${ann.id}`, Buffer.alloc(maxPayloadBytes, 0xff), /not a notification/],
+    [`notify.${ann.id}`, Buffer.alloc(MAX_PAYLOAD_BYTES, 0xff), /not a notification/],
     [`notify.${ann.id}`, encoded(bob), /different users/],
     [`notify.${ann.id}.more`, encoded(ann), /different users/],
     ['notify.all', encoded({ ...ann, id: 'all' }), /no id of a user/],

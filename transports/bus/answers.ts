@@ -1,5 +1,5 @@
 /** Most answers sent in one go. */
-const maxItems = 1000;
+const MAX_ITEMS = 1000;
 
 interface Batch<I> {
   readonly items: I[];
@@ -24,7 +24,7 @@ export class Answers<I> {
   /** Resolves once the answer cannot be forgotten; rejects with what `send` rejects with. */
   add(item: I): Promise<void> {
     let batch = this.#waiting.at(-1);
-    if (batch === undefined || batch.items.length >= maxItems) {
+    if (batch === undefined || batch.items.length >= MAX_ITEMS) {
       batch = newBatch();
       this.#waiting.push(batch);
     }

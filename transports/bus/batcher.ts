@@ -17,7 +17,7 @@ interface Waiting<I, O> {
 }
 
 // What an entry costs besides its payload, so that empty payloads are bounded too.
-const overheadBytes = 128;
+const OVERHEAD_BYTES = 128;
 
 /**
  * Joins what is asked for at the same time: one batch runs, what comes meanwhile makes the next. No timer: a lone item
@@ -36,7 +36,7 @@ export class Batcher<I, O> {
   }
 
   add(item: I, payloadBytes = 0): Promise<O> {
-    const bytes = payloadBytes + overheadBytes;
+    const bytes = payloadBytes + OVERHEAD_BYTES;
     if (this.#waitingBytes + bytes > this.#limits.waitingBytes) {
       return Promise.reject(new BusError('unavailable', 'Too much waits to be stored.'));
     }

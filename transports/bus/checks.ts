@@ -2,36 +2,36 @@
 import { BusError } from '../../proto/ports/ports.ts';
 
 /** Largest payload: a NATS server takes 1 MiB unless it is told otherwise, and an envelope has to fit in. */
-export const maxPayloadBytes = (1 << 20) - 64;
+export const MAX_PAYLOAD_BYTES = (1 << 20) - 64;
 
-const name = /^[A-Za-z0-9_-]{1,200}$/;
+const NAME = /^[A-Za-z0-9_-]{1,200}$/;
 // A message id travels in a header line.
-const messageId = /^(?! )[^\0\r\n]{1,1024}(?<! )$/;
+const MESSAGE_ID = /^(?! )[^\0\r\n]{1,1024}(?<! )$/;
 // What NATS takes for a key.
-const key = /^[-/_=.a-zA-Z0-9]{1,512}$/;
+const KEY = /^[-/_=.a-zA-Z0-9]{1,512}$/;
 
 /** Throws BusError `too_large` for a payload, or a value in a bucket, that is more than a message may carry. */
 export function checkSize(data: Uint8Array): void {
-  if (data.byteLength > maxPayloadBytes) {
-    throw new BusError('too_large', `A message has at most ${maxPayloadBytes} bytes.`);
+  if (data.byteLength > MAX_PAYLOAD_BYTES) {
+    throw new BusError('too_large', `A message has at most ${MAX_PAYLOAD_BYTES} bytes.`);
   }
 }
 
 /** Throws TypeError unless `text` can name a stream, a consumer or a bucket. */
 export function checkName(text: string): void {
-  if (!name.test(text)) throw new TypeError(`Not a name: ${JSON.stringify(text.slice(0, 100))}`);
+  if (!NAME.test(text)) throw new TypeError(`Not a name: ${JSON.stringify(text.slice(0, 100))}`);
 }
 
 /** Throws TypeError unless `text` can be a message id. */
 export function checkMessageId(text: string): void {
-  if (!messageId.test(text)) {
+  if (!MESSAGE_ID.test(text)) {
     throw new TypeError('A message id is one line of 1 to 1,024 characters without a space at its ends.');
   }
 }
 
 /** Throws TypeError unless `text` can be a key in a bucket. */
 export function checkKey(text: string): void {
-  if (!key.test(text) || text.startsWith('.') || text.endsWith('.') || text.includes('..')) {
+  if (!KEY.test(text) || text.startsWith('.') || text.endsWith('.') || text.includes('..')) {
     throw new TypeError(`Not a key: ${JSON.stringify(text.slice(0, 100))}`);
   }
 }

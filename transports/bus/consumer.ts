@@ -4,12 +4,12 @@ import { Answers } from './answers.ts';
 import { type Answer, type AnswerPaths, HandedOut } from './handed-out.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
-const firstDelayMs = 250;
-const maxDelayMs = 30_000;
+const FIRST_DELAY_MS = 250;
+const MAX_DELAY_MS = 30_000;
 /** Handlers that neither resolve nor reject; when so many hang, the consumer takes no more. */
-const maxHanging = 8;
+const MAX_HANGING = 8;
 /** Of a handler that takes several batches at once: most payload bytes that it has. One batch may have more. */
-const maxBytesAtOnce = 8 << 20;
+const MAX_BYTES_AT_ONCE = 8 << 20;
 
 /** Where a consumer's messages come from and its answers go: the store, or a broker. */
 export interface DeliverySource<D extends Delivery> {
@@ -124,9 +124,9 @@ export class Consumer<D extends Delivery = Delivery> {
     for (;;) {
       const inTime = [...this.#handling.values()].filter(({ isLate }) => !isLate);
       const bytes = inTime.reduce((sum, batch) => sum + batch.bytes, 0);
-      const isFull = inTime.length >= batchesAtOnce || bytes >= maxBytesAtOnce;
+      const isFull = inTime.length >= batchesAtOnce || bytes >= MAX_BYTES_AT_ONCE;
       const hanging = this.#handling.size - inTime.length;
-      if (!isFull && (hanging < maxHanging || this.#closed)) return;
+      if (!isFull && (hanging < MAX_HANGING || this.#closed)) return;
       if (await this.#untilDone(Promise.race(this.#handling.keys()))) continue;
       for (const batch of inTime) batch.isLate = true;
       if (inTime.length > 0) this.#log.warn({ batches: inTime.length }, 'a handler takes longer than the ack wait');
@@ -138,7 +138,7 @@ export class Consumer<D extends Delivery = Delivery> {
       await this.#options.handler(messages);
     } catch (error) {
       this.#log.warn({ error: messageOf(error), messages: messages.length }, 'a handler failed; redelivering');
-      await this.#giveBack(deliveries, settled, (count) => Math.min(maxDelayMs, firstDelayMs * 2 ** (count - 1)));
+      await this.#giveBack(deliveries, settled, (count) => Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (count - 1)));
     }
   }
 

@@ -3,9 +3,9 @@ import { BusError, type BusMessage, type Ending, type Log } from '../../proto/po
 import { checkPattern, checkSubject, SubjectTree } from './subjects.ts';
 
 /** Messages that may wait for one subscriber; when it falls further behind, the newest are dropped and counted in the log. */
-const maxPending = 65_536;
+const MAX_PENDING = 65_536;
 /** Messages handled before others get their turn. */
-const slice = 256;
+const SLICE = 256;
 
 /** Publish, subscribe and request within this process: at most once, each subscriber in the order of publishing. */
 export class Core {
@@ -132,7 +132,7 @@ class Subscription {
   }
 
   push(message: BusMessage): void {
-    if (this.#pending.length >= maxPending) {
+    if (this.#pending.length >= MAX_PENDING) {
       this.#dropped += 1;
       return;
     }
@@ -155,7 +155,7 @@ class Subscription {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      const batch = this.#pending.splice(0, slice);
+      const batch = this.#pending.splice(0, SLICE);
       for (const message of batch) {
         if (this.ended) return;
         this.#handle(message);

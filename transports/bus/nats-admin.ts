@@ -22,16 +22,16 @@ import type { NatsLink } from './nats-link.ts';
 import { matches } from './subjects.ts';
 
 /** How long to wait for the connection, and then for an answer of the server's API, ms. */
-export const apiMs = 5000;
+export const API_MS = 5000;
 
 /** Name of the server's error for a stream that exists with other settings (nats-server's errors.json). */
-const streamExists = 10058;
+const STREAM_EXISTS = 10058;
 
 /**
  * How long what was lost is left alone before it is made again, ms. A server tells that it deletes something while it still removes the
  * files: made again too early they get mixed up (seen with 2.9: "directory not empty", and a consumer that delivers nothing).
  */
-const settleMs = 500;
+const SETTLE_MS = 500;
 
 /** What a stream or bucket must be; the rest is the operator's. */
 type Wanted = Partial<NatsStreamConfig> & Pick<NatsStreamConfig, 'name' | 'subjects'>;
@@ -84,7 +84,7 @@ export class NatsAdmin {
         orUndefined(JetStreamApiCodes.ConsumerNotFound, manager.consumers.info(stream, config.durable));
       let found = await find();
       if (found === undefined && wasThere) {
-        await sleep(settleMs);
+        await sleep(SETTLE_MS);
         found = await find();
       }
       const settings = {
@@ -115,7 +115,7 @@ export class NatsAdmin {
       subjects.some((pattern) => matches(pattern, subject)),
     );
     if (ours !== undefined) {
-      await this.#restore(ours, settleMs);
+      await this.#restore(ours, SETTLE_MS);
       return true;
     }
     return this.#call('find a stream', async (manager) => {
@@ -146,7 +146,7 @@ export class NatsAdmin {
     const found = await orUndefined(JetStreamApiCodes.StreamNotFound, manager.streams.info(stream));
     if (found !== undefined) return String(found.created);
     if (known === undefined) throw new BusError('no_stream', `There is no stream ${stream}.`);
-    return String((await this.#restore(known, settleMs)).created);
+    return String((await this.#restore(known, SETTLE_MS)).created);
   }
 
   /** One at a time for each stream, however many ask. */
@@ -176,7 +176,7 @@ export class NatsAdmin {
         }
         this.#log.info({ stream: wanted.name }, 'making a stream');
         // Another process may make it at the same time, from another version with other settings.
-        const made = await orUndefined(streamExists, manager.streams.add(settings));
+        const made = await orUndefined(STREAM_EXISTS, manager.streams.add(settings));
         if (made !== undefined) return made;
       }
     });
@@ -184,8 +184,8 @@ export class NatsAdmin {
 
   async #call<T>(doing: string, work: (manager: JetStreamManager) => Promise<T>): Promise<T> {
     try {
-      const connection = await this.#link.wait(apiMs);
-      return await work(await jetstreamManager(connection, { checkAPI: false, timeout: apiMs }));
+      const connection = await this.#link.wait(API_MS);
+      return await work(await jetstreamManager(connection, { checkAPI: false, timeout: API_MS }));
     } catch (error) {
       this.#link.check();
       const known = asBusError(error, doing);

@@ -10,12 +10,12 @@ import { type KV, Kvm } from '@nats-io/kv';
 import { nanos } from '@nats-io/transport-node';
 import type { Kv } from '../../proto/ports/ports.ts';
 import { checkKey, checkSize } from './checks.ts';
-import { apiMs, type NatsAdmin } from './nats-admin.ts';
+import { API_MS, type NatsAdmin } from './nats-admin.ts';
 import { asBusError, isNoResponders } from './nats-errors.ts';
 import type { NatsLink } from './nats-link.ts';
 
 /** Window in which the server knows repeated writes; not longer than entries live. */
-const maxDuplicateMs = 120_000;
+const MAX_DUPLICATE_MS = 120_000;
 
 /**
  * A bucket as NATS keeps them: a stream of one message a key, whose age is the time to live. (Per-entry times to live need server 2.11;
@@ -31,7 +31,7 @@ export async function natsBucket(link: NatsLink, admin: NatsAdmin, bucket: strin
       discard: DiscardPolicy.New,
       max_msgs_per_subject: 1,
       max_age: nanos(ttlMs),
-      duplicate_window: nanos(Math.min(maxDuplicateMs, ttlMs)),
+      duplicate_window: nanos(Math.min(MAX_DUPLICATE_MS, ttlMs)),
       allow_rollup_hdrs: true,
       deny_delete: true,
       // Answers come from the stream's leader: another server's could be old.
@@ -43,7 +43,7 @@ export async function natsBucket(link: NatsLink, admin: NatsAdmin, bucket: strin
   const run = async <T>(work: (kv: KV) => Promise<T>): Promise<T> => {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const js = jetstream(await link.wait(apiMs), { timeout: apiMs });
+        const js = jetstream(await link.wait(API_MS), { timeout: API_MS });
         return await work(await new Kvm(js).open(bucket, { allow_direct: false }));
       } catch (error) {
         link.check();

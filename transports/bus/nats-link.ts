@@ -25,13 +25,13 @@ export interface NatsAddress {
 }
 
 /** First and longest pause between two attempts to connect; each is drawn from half to one and a half of it. */
-const firstPauseMs = 200;
-const maxPauseMs = 5000;
-const connectTimeoutMs = 5000;
+const FIRST_PAUSE_MS = 200;
+const MAX_PAUSE_MS = 5000;
+const CONNECT_TIMEOUT_MS = 5000;
 /** A server that answers no ping for two of these counts as gone. */
-const pingMs = 10_000;
+const PING_MS = 10_000;
 /** Servers of a cluster, with those that the client hears of. */
-const maxServers = 9;
+const MAX_SERVERS = 9;
 
 export interface LinkSubscription {
   /** No message is handed out from here on. */
@@ -63,7 +63,7 @@ export class NatsLink {
   #up = false;
   #problem: { readonly text: string; readonly refused: boolean } | undefined;
   #downSince = performance.now();
-  readonly #setBack = new SetBack(maxServers);
+  readonly #setBack = new SetBack(MAX_SERVERS);
 
   constructor(address: NatsAddress, name: string, log: Log) {
     this.#address = address;
@@ -258,8 +258,8 @@ export class NatsLink {
     return {
       name,
       noRandomize: true,
-      timeout: connectTimeoutMs,
-      pingInterval: pingMs,
+      timeout: CONNECT_TIMEOUT_MS,
+      pingInterval: PING_MS,
       maxPingOut: 2,
       maxReconnectAttempts: -1,
       // A wrong password may be put right on the server: it does not end the reconnecting.
@@ -281,5 +281,5 @@ export class NatsLink {
 
 /** Grows with `failures`, jittered so that many clients do not come back together. */
 function pause(failures: number): number {
-  return Math.min(maxPauseMs, firstPauseMs * 2 ** failures) * (0.5 + Math.random());
+  return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures) * (0.5 + Math.random());
 }

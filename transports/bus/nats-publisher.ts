@@ -5,16 +5,16 @@ import { messageOf } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
 
 /** Most messages and bytes sent and not yet acknowledged, and most bytes that wait to be sent. */
-const maxFlying = 8192;
-const maxFlyingBytes = 8 << 20;
-const maxWaitingBytes = 64 << 20;
+const MAX_FLYING = 8192;
+const MAX_FLYING_BYTES = 8 << 20;
+const MAX_WAITING_BYTES = 64 << 20;
 /** What a message costs besides its payload, so that empty ones are bounded too. */
-const overheadBytes = 128;
+const OVERHEAD_BYTES = 128;
 /** An acknowledgement that did not come within this time is asked for by sending again, under the same id. */
-const ackMs = 5000;
-const noAnswer = 'no acknowledgement came';
-const tickMs = 100;
-const maxRetryMs = 2000;
+const ACK_MS = 5000;
+const NO_ANSWER = 'no acknowledgement came';
+const TICK_MS = 100;
+const MAX_RETRY_MS = 2000;
 
 /** Where a message is; `duplicate` when it was stored before under the same id. */
 export interface Acknowledged {
@@ -90,8 +90,8 @@ export class NatsPublisher {
   }
 
   publish(subject: string, data: Uint8Array, msgId: string | undefined): Promise<Acknowledged> {
-    const bytes = data.byteLength + overheadBytes;
-    if (this.#waitingBytes + this.#flyingBytes + bytes > maxWaitingBytes) {
+    const bytes = data.byteLength + OVERHEAD_BYTES;
+    if (this.#waitingBytes + this.#flyingBytes + bytes > MAX_WAITING_BYTES) {
       return Promise.reject(new BusError('unavailable', 'Too much waits to be published.'));
     }
     return new Promise((resolve, reject) => {
@@ -107,11 +107,11 @@ export class NatsPublisher {
         reject,
         attempts: 0,
         due: 0,
-        problem: noAnswer,
+        problem: NO_ANSWER,
       });
       this.#waitingBytes += bytes;
       this.#schedule();
-      this.#timer ??= setInterval(() => this.#tick(), tickMs);
+      this.#timer ??= setInterval(() => this.#tick(), TICK_MS);
     });
   }
 
@@ -144,7 +144,7 @@ export class NatsPublisher {
   #pump(): void {
     if (!this.#link.isUp) return;
     while (this.#first < this.#waiting.length) {
-      if (this.#flying.size >= maxFlying || this.#flyingBytes >= maxFlyingBytes) break;
+      if (this.#flying.size >= MAX_FLYING || this.#flyingBytes >= MAX_FLYING_BYTES) break;
       const entry = this.#waiting[this.#first];
       if (entry === undefined) break;
       this.#first += 1;
@@ -165,7 +165,7 @@ export class NatsPublisher {
 
   #send(number: number, entry: Entry): void {
     entry.attempts += 1;
-    entry.due = performance.now() + ackMs;
+    entry.due = performance.now() + ACK_MS;
     try {
       const reply = `${this.#inbox}.${number}`;
       this.#header.text = `NATS/1.0\r\nNats-Msg-Id: ${entry.msgId}\r\n\r\n`;
@@ -228,7 +228,7 @@ export class NatsPublisher {
       if (now >= entry.deadline) this.#giveUp(number, entry);
       else if (now >= entry.due && this.#link.isUp) {
         // Somebody may listen on the subject although no stream does: then nothing tells that none took it.
-        if (entry.problem === noAnswer && entry.attempts > 0) this.#look(number, entry);
+        if (entry.problem === NO_ANSWER && entry.attempts > 0) this.#look(number, entry);
         else this.#send(number, entry);
       }
     }
@@ -281,21 +281,21 @@ export class NatsPublisher {
 }
 
 function retryMs(attempts: number): number {
-  return Math.min(maxRetryMs, 50 * 2 ** attempts);
+  return Math.min(MAX_RETRY_MS, 50 * 2 ** attempts);
 }
 
 type Ack =
   | Acknowledged
   | { readonly error: { readonly text: string; readonly passing: boolean; readonly tooLarge: boolean } };
 
-const stored = /^\{"stream":"[\w-]+", ?"seq":([1-9]\d*)\}$/;
+const STORED = /^\{"stream":"[\w-]+", ?"seq":([1-9]\d*)\}$/;
 
 /** JetStream's answer to a publish; undefined for what is none. */
 function readAck(message: Msg): Ack | undefined {
   const { buffer, byteOffset, byteLength } = message.data;
   const answer = Buffer.from(buffer, byteOffset, byteLength).toString('latin1');
   // Nearly all are `{"stream":"NAME","seq":1}`: a tenth of the work of parsing them.
-  const plain = stored.exec(answer)?.[1];
+  const plain = STORED.exec(answer)?.[1];
   if (plain !== undefined) return { seq: Number(plain), duplicate: false };
   let value: unknown;
   try {

@@ -12,12 +12,12 @@ import type { LinkSubscription, NatsLink } from './nats-link.ts';
 import type { Refusals } from './refusals.ts';
 
 /** Most payload bytes asked for at once. */
-const maxPullBytes = 8 << 20;
+const MAX_PULL_BYTES = 8 << 20;
 /** How long a pull stays open, and how often the server says that it still is, ms. */
-const pullMs = 30_000;
-const heartbeatMs = 5000;
+const PULL_MS = 30_000;
+const HEARTBEAT_MS = 5000;
 /** How long answers wait for the connection, and for the server to have them, ms. */
-const answerMs = 10_000;
+const ANSWER_MS = 10_000;
 
 /** Encoded once: it is sent for every message. */
 const ACK = Buffer.from('+ACK');
@@ -75,7 +75,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
   }
 
   async fetch(): Promise<Fetched<NatsDelivery>> {
-    if (this.#expected > 0 && performance.now() - this.#heardAt > 2 * heartbeatMs + 1000) this.#distrust();
+    if (this.#expected > 0 && performance.now() - this.#heardAt > 2 * HEARTBEAT_MS + 1000) this.#distrust();
     if (this.#doubted && this.#options.link.isUp) await this.#check();
     const deliveries = this.#take();
     this.#ask();
@@ -170,9 +170,9 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
     this.#heardAt = performance.now();
     const request = {
       batch: room,
-      max_bytes: maxPullBytes,
-      expires: pullMs * 1e6,
-      idle_heartbeat: heartbeatMs * 1e6,
+      max_bytes: MAX_PULL_BYTES,
+      expires: PULL_MS * 1e6,
+      idle_heartbeat: HEARTBEAT_MS * 1e6,
     };
     try {
       link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${config.durable}`, JSON.stringify(request), {
@@ -246,7 +246,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
     answer: (delivery: NatsDelivery) => Uint8Array | string,
   ): Promise<void> {
     const { link } = this.#options;
-    const deadline = performance.now() + answerMs;
+    const deadline = performance.now() + ANSWER_MS;
     for (;;) {
       try {
         const connection = await link.wait(Math.max(0, deadline - performance.now()));

@@ -69,11 +69,11 @@ export function natsBus(options: NatsBusOptions): NatsBus {
 }
 
 /** Longest pause of a consumer between two looks. */
-const lookMs = 5000;
+const LOOK_MS = 5000;
 /** How long the end of a subscription waits for what is on its way to it. */
-const drainMs = 3000;
+const DRAIN_MS = 3000;
 /** How long closing waits for acknowledgements that are under way. */
-const closeMs = 5000;
+const CLOSE_MS = 5000;
 
 class NatsBusOnLink implements NatsBus {
   readonly #options: NatsBusOptions;
@@ -156,7 +156,7 @@ class NatsBusOnLink implements NatsBus {
     return {
       close: async () => {
         if (options.drains === true && this.#link.isUp)
-          await Promise.race([subscription.drain(), sleep(drainMs, undefined, { ref: false })]);
+          await Promise.race([subscription.drain(), sleep(DRAIN_MS, undefined, { ref: false })]);
         subscription.end();
       },
     };
@@ -230,7 +230,7 @@ class NatsBusOnLink implements NatsBus {
       const closed = new BusError('closed', 'The bus is closed.');
       this.#requests.close(closed);
       await Promise.all([...this.#consumers].map((consumer) => consumer.close()));
-      if (this.#link.isUp) await Promise.race([this.#publisher.idle(), sleep(closeMs, undefined, { ref: false })]);
+      if (this.#link.isUp) await Promise.race([this.#publisher.idle(), sleep(CLOSE_MS, undefined, { ref: false })]);
       this.#publisher.close();
       await this.#link.close();
     })();
@@ -271,7 +271,7 @@ class NatsBusOnLink implements NatsBus {
       batchesAtOnce,
       handler,
       log: this.#log,
-      lookMs,
+      lookMs: LOOK_MS,
     });
     const begun = consumer;
     this.#consumers.add(begun);

@@ -1,9 +1,9 @@
 import type { OutboxEntry, OutboxStore } from '../../proto/ports/bus-store.ts';
 import { type Bus, BusError, type Log } from '../../proto/ports/ports.ts';
 
-const pageSize = 200;
-const lookMs = 10_000;
-const maxBackoffMs = 10_000;
+const PAGE_SIZE = 200;
+const LOOK_MS = 10_000;
+const MAX_BACKOFF_MS = 10_000;
 
 /**
  * Publishes what transactions left in the outbox, oldest first, each event under its id, and removes it once the stream has
@@ -30,8 +30,8 @@ export async function relayOutbox(options: {
         log.warn({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot publish the outbox');
       }
       failures = complete ? 0 : failures + 1;
-      if (complete) await news.wait(lookMs, true);
-      else await news.wait(Math.min(maxBackoffMs, 100 * 2 ** Math.min(failures, 10)), false);
+      if (complete) await news.wait(LOOK_MS, true);
+      else await news.wait(Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)), false);
     }
   } finally {
     await listening.close();
@@ -48,7 +48,7 @@ async function publishAll(
   let complete = true;
   let after = 0;
   while (!signal.aborted) {
-    const page = await store.take(pageSize, after);
+    const page = await store.take(PAGE_SIZE, after);
     const last = page.at(-1);
     if (last === undefined) return complete;
     after = last.id;

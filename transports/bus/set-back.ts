@@ -1,5 +1,5 @@
 /** How much earlier than expected the wall clock has to be to count as set back, ms: more than it is slewed or read late. */
-const noticeable = 500;
+const NOTICEABLE = 500;
 
 /**
  * Tells when the wall clock was set back. The client of NATS waits for a time of that clock before it tries a server again: after one hour
@@ -18,7 +18,7 @@ export class SetBack {
   /** Whether it was, since the last question. */
   ask(): boolean {
     const ahead = aheadOfUptime();
-    if (ahead < this.#ahead - noticeable) this.#left = this.#times;
+    if (ahead < this.#ahead - NOTICEABLE) this.#left = this.#times;
     this.#ahead = ahead;
     if (this.#left === 0) return false;
     this.#left -= 1;

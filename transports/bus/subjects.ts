@@ -3,14 +3,14 @@
  * "Subject-Based Messaging").
  */
 
-const token = /^[^\s.*>\0]+$/;
+const TOKEN = /^[^\s.*>\0]+$/;
 // One pass for each message that is sent: tokens and dots.
-const subjectPattern = /^[^\s.*>\0]+(?:\.[^\s.*>\0]+)*$/;
-const maxSubjectBytes = 1024;
+const SUBJECT_PATTERN = /^[^\s.*>\0]+(?:\.[^\s.*>\0]+)*$/;
+const MAX_SUBJECT_BYTES = 1024;
 
 /** Throws a TypeError unless `subject` may be published to: no wildcards, no empty token, no blank. */
 export function checkSubject(subject: string): void {
-  if (subject.length > maxSubjectBytes || !subjectPattern.test(subject)) {
+  if (subject.length > MAX_SUBJECT_BYTES || !SUBJECT_PATTERN.test(subject)) {
     throw new TypeError(`Not a subject: ${JSON.stringify(subject.slice(0, 100))}`);
   }
 }
@@ -19,9 +19,9 @@ export function checkSubject(subject: string): void {
 export function checkPattern(pattern: string): void {
   const parts = pattern.split('.');
   const fine = parts.every(
-    (part, index) => part === '*' || (part === '>' && index === parts.length - 1) || token.test(part),
+    (part, index) => part === '*' || (part === '>' && index === parts.length - 1) || TOKEN.test(part),
   );
-  if (!fine || pattern.length > maxSubjectBytes) {
+  if (!fine || pattern.length > MAX_SUBJECT_BYTES) {
     throw new TypeError(`Not a subject pattern: ${JSON.stringify(pattern.slice(0, 100))}`);
   }
 }

@@ -7,7 +7,7 @@ const metadataNetworks = ['169.254.0.0/16', '100.100.100.200/32', '168.63.129.16
 const privateNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'];
 
 /** Most networks in a list. */
-const maxNetworks = 64;
+const MAX_NETWORKS = 64;
 
 /**
  * Reads networks that containers may reach though they are closed by default: `a.b.c.d/n` or addresses, separated by commas. Undefined
@@ -22,7 +22,7 @@ export function parseEgress(text: string): readonly string[] | undefined {
       ? `${address}/${Number(bits)}`
       : undefined;
   });
-  if (networks.length > maxNetworks || networks.includes(undefined)) return undefined;
+  if (networks.length > MAX_NETWORKS || networks.includes(undefined)) return undefined;
   return [...new Set(networks.filter((network) => network !== undefined))].sort();
 }
 

@@ -6,11 +6,11 @@ import { cleanReason } from './errors.ts';
 /** Names of terminal types (terminfo(5)). */
 export const TERM = /^[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}$/;
 /** Largest terminal, each way. */
-const maxCells = 1000;
+const MAX_CELLS = 1000;
 /** How long the first sign of the shell may take, in milliseconds. */
-const startMs = 15_000;
+const START_MS = 15_000;
 /** What a command that cannot be started may say, in bytes. */
-const maxFailureBytes = 4096;
+const MAX_FAILURE_BYTES = 4096;
 
 /** The login shell of root where it is bash, else `sh`, which every image with a shell has. */
 export const defaultCommand = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l'];
@@ -19,9 +19,9 @@ export const defaultCommand = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && e
  * Runs before the command: gives the terminal its size, so that the command never sees another, and says the process's number in the
  * container between two control characters, because Docker has no way to end what it started but a signal from inside.
  */
-export const preamble = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "\\001%d\\002" "$$"; exec "$@"';
-const preambleStart = '\u0001';
-const preambleEnd = '\u0002';
+export const PREAMBLE = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "\\001%d\\002" "$$"; exec "$@"';
+const PREAMBLE_START = '\u0001';
+const PREAMBLE_END = '\u0002';
 
 /** `promise`, unless `signal` aborts first. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -60,13 +60,13 @@ export function untilItRuns(socket: Duplex): Promise<number> {
     const onData = (chunk: Buffer): void => {
       head = Buffer.concat([head, chunk]);
       const text = head.toString('latin1');
-      const end = text.indexOf(preambleEnd);
-      const pid = text.startsWith(preambleStart) && end !== -1 ? Number(text.slice(1, end)) : Number.NaN;
+      const end = text.indexOf(PREAMBLE_END);
+      const pid = text.startsWith(PREAMBLE_START) && end !== -1 ? Number(text.slice(1, end)) : Number.NaN;
       if (Number.isInteger(pid)) {
         settle();
         if (head.length > end + 1) socket.unshift(head.subarray(end + 1));
         resolve(pid);
-      } else if (head.length > maxFailureBytes) onEnd();
+      } else if (head.length > MAX_FAILURE_BYTES) onEnd();
     };
     const onEnd = (): void => {
       const said = head.toString('utf8');
@@ -78,12 +78,12 @@ export function untilItRuns(socket: Duplex): Promise<number> {
     const onError = (cause: Error): void => {
       fail(new EngineError('unavailable', 'The connection to the container was lost.', { cause }));
     };
-    const timer = setTimeout(() => fail(new EngineError('unavailable', 'The shell did not start in time.')), startMs);
+    const timer = setTimeout(() => fail(new EngineError('unavailable', 'The shell did not start in time.')), START_MS);
     socket.on('data', onData).on('end', onEnd).on('error', onError);
   });
 }
 
 /** Whole numbers a terminal can have. */
 export function cells(count: number): number {
-  return Number.isNaN(count) ? 1 : Math.min(maxCells, Math.max(1, Math.trunc(count)));
+  return Number.isNaN(count) ? 1 : Math.min(MAX_CELLS, Math.max(1, Math.trunc(count)));
 }

@@ -9,8 +9,8 @@ export interface ImageReference {
   readonly full: string;
 }
 
-const component = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
-const host = /^(?:localhost|[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?$/;
+const COMPONENT = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
+const HOST = /^(?:localhost|[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?$/;
 
 /**
  * Reads an image reference by the grammar of the distribution project (reference.go): registry, path, tag, digest. A name without
@@ -32,8 +32,8 @@ export function parseImageReference(text: string): ImageReference {
   const good =
     text.length <= 512 &&
     more.length === 0 &&
-    host.test(registry) &&
-    path.every((part) => component.test(part)) &&
+    HOST.test(registry) &&
+    path.every((part) => COMPONENT.test(part)) &&
     path.join('/').length <= 255 &&
     /^[\w][\w.-]{0,127}$/.test(tag) &&
     (digest === undefined || /^sha256:[0-9a-f]{64}$/.test(digest));

@@ -1,9 +1,9 @@
 /** Longest text of one line, in bytes; a longer one goes on in another line with the same stamp. */
-export const maxLineBytes = 64 * 1024;
+export const MAX_LINE_BYTES = 64 * 1024;
 
-const newline = 0x0a;
-const stampPattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
-const longestStamp = 40;
+const NEWLINE = 0x0a;
+const STAMP_PATTERN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+const LONGEST_STAMP = 40;
 
 /**
  * Makes lines of a log whose entries start with a stamp and a space (`timestamps=1`). An entry without a newline at its end is
@@ -31,7 +31,7 @@ export class LineAssembler {
         rest = this.#takeStamp(this.#head.length === 0 ? rest : Buffer.concat([this.#head, rest]));
         continue;
       }
-      const end = rest.indexOf(newline);
+      const end = rest.indexOf(NEWLINE);
       this.#append(end === -1 ? rest : rest.subarray(0, end), emit);
       if (end === -1) return;
       this.#finish(emit);
@@ -52,14 +52,14 @@ export class LineAssembler {
 
   /** Reads the stamp at the beginning of `bytes` and returns what follows it; keeps them while it is not yet whole. */
   #takeStamp(bytes: Buffer): Buffer {
-    const space = bytes.subarray(0, longestStamp).indexOf(0x20);
-    if (space === -1 && bytes.length < longestStamp && !bytes.includes(newline)) {
+    const space = bytes.subarray(0, LONGEST_STAMP).indexOf(0x20);
+    if (space === -1 && bytes.length < LONGEST_STAMP && !bytes.includes(NEWLINE)) {
       this.#head = bytes;
       return Buffer.alloc(0);
     }
     this.#head = undefined;
     const stamp = space === -1 ? '' : bytes.toString('latin1', 0, space);
-    const real = stampPattern.test(stamp);
+    const real = STAMP_PATTERN.test(stamp);
     if (!this.#open) this.#stamp = real ? stamp : this.#stamp;
     this.#open = true;
     return real ? bytes.subarray(space + 1) : bytes;
@@ -68,8 +68,8 @@ export class LineAssembler {
   #append(data: Buffer, emit: (line: string) => void): void {
     this.#open = true;
     let rest = data;
-    while (this.#size + rest.length > maxLineBytes) {
-      const cut = characterStart(rest, maxLineBytes - this.#size);
+    while (this.#size + rest.length > MAX_LINE_BYTES) {
+      const cut = characterStart(rest, MAX_LINE_BYTES - this.#size);
       this.#parts.push(rest.subarray(0, cut));
       rest = rest.subarray(cut);
       this.#flush(emit);

@@ -1,7 +1,7 @@
 /** The SSH sessions in a container, and the keys that may open them. */
 
 /** Where the images' sshd looks for the platform's keys (deploy/base-image). */
-export const authorizedKeysPath = '/etc/troupe/authorized_keys';
+export const AUTHORIZED_KEYS_PATH = '/etc/troupe/authorized_keys';
 
 /**
  * Run in the container by any POSIX shell: hangs up every SSH session whose key does not stand in the file, and every login that is
@@ -17,7 +17,7 @@ look() {
     [ -n "$file" ] || continue
     key=$(sed -n 's/^publickey //p' "$file" 2>/dev/null)
     [ -n "$key" ] || continue
-    grep -qF -- "$key" ${authorizedKeysPath} && return 0
+    grep -qF -- "$key" ${AUTHORIZED_KEYS_PATH} && return 0
     told=1
   done
   return $told

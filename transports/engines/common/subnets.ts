@@ -8,10 +8,10 @@ export interface AddressRange {
 }
 
 /** Where containers' subnets are taken from unless told otherwise. */
-export const defaultSubnetPool = '10.192.0.0/10';
+export const DEFAULT_SUBNET_POOL = '10.192.0.0/10';
 
 /** Each container's subnet has eight addresses: the bridge's, the container's, and some that Docker may not have given back yet. */
-const subnetSize = 8;
+const SUBNET_SIZE = 8;
 
 /**
  * Reads `a.b.c.d/n` with n from 8 to 29. Throws EngineError `refused` when it is none, is not a network's own address, or lies outside
@@ -25,7 +25,7 @@ export function parsePool(text: string): AddressRange {
   const isNetwork = first !== undefined && bits >= 8 && bits <= 29 && first % size === 0;
   const range = { first: first ?? 0, last: (first ?? 0) + size - 1 };
   if (!isNetwork || !privateRanges.some((own) => own.first <= range.first && range.last <= own.last)) {
-    throw new EngineError('refused', `"${text}" is no pool of subnets: expected one such as ${defaultSubnetPool}.`);
+    throw new EngineError('refused', `"${text}" is no pool of subnets: expected one such as ${DEFAULT_SUBNET_POOL}.`);
   }
   return range;
 }
@@ -49,12 +49,12 @@ export function* freeSubnets(
   seed: string,
   taken: readonly AddressRange[],
 ): Generator<string, undefined> {
-  const count = Math.floor((pool.last - pool.first + 1) / subnetSize);
+  const count = Math.floor((pool.last - pool.first + 1) / SUBNET_SIZE);
   const start = createHash('sha256').update(seed).digest().readUInt32BE(0) % count;
   const near = taken.filter((range) => range.first <= pool.last && range.last >= pool.first);
   for (let i = 0; i < count; i += 1) {
-    const first = pool.first + ((start + i) % count) * subnetSize;
-    const last = first + subnetSize - 1;
+    const first = pool.first + ((start + i) % count) * SUBNET_SIZE;
+    const last = first + SUBNET_SIZE - 1;
     if (!near.some((range) => range.first <= last && range.last >= first)) yield `${addressText(first)}/29`;
   }
   return undefined;

@@ -5,10 +5,10 @@ import { isReply } from './api/errors.ts';
 import type { Calls } from './api/fenced-client.ts';
 import { type ContainerView, containerView } from './container-view.ts';
 import { tar } from './image/tar.ts';
-import { keysFolder, labels, type Naming } from './naming.ts';
+import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 
 /** Copies of files take as long as they are large, in milliseconds. */
-const copyMs = 30 * 60_000;
+const COPY_MS = 30 * 60_000;
 const imageView = z.object({ Id: z.string(), Size: z.number().default(0) });
 const imageList = z.array(z.object({ Id: z.string(), RepoTags: z.array(z.string()).nullable().default(null) }));
 const volumeView = z.object({ Labels: z.record(z.string(), z.string()).nullable().default(null) });
@@ -72,7 +72,7 @@ export async function carryOver(work: CarryOver): Promise<void> {
       ...(origin === undefined ? {} : { Image: origin.image }),
       Labels: { ...own, ...origin?.labels, [labels.filledFrom]: filledFrom },
     },
-    timeoutMs: copyMs,
+    timeoutMs: COPY_MS,
   });
   if (work.sameImage) {
     const mounted = new Set((await viewOf(client, next))?.Mounts.map(({ Destination }) => Destination));
@@ -144,7 +144,7 @@ const viewOf = (client: Calls, name: string): Promise<ContainerView | undefined>
 function mountsOf(naming: Naming, id: string, view: ContainerView): { own: string[]; others: string[] } {
   const prefix = `${naming.container(id)}-`;
   const isOwn = (name: string | undefined): boolean => name?.startsWith(prefix) === true;
-  const volumes = view.Mounts.filter(({ Type, Destination }) => Type === 'volume' && Destination !== keysFolder);
+  const volumes = view.Mounts.filter(({ Type, Destination }) => Type === 'volume' && Destination !== KEYS_FOLDER);
   return {
     own: volumes.filter(({ Name }) => isOwn(Name)).map(({ Destination }) => Destination),
     others: volumes.filter(({ Name }) => !isOwn(Name)).map(({ Destination }) => Destination),
@@ -180,7 +180,7 @@ async function commit({ client, naming, old, spec }: CarryOver): Promise<{ image
   const { Id } = await client.json('POST', '/commit', created, {
     query: { container: old.Id, repo, tag, pause: false },
     body: {},
-    timeoutMs: copyMs,
+    timeoutMs: COPY_MS,
   });
   const known = old.Config.Labels ?? {};
   const grown = (await view(Id)).Size - (await view(old.Image)).Size;
@@ -232,7 +232,7 @@ async function copyPath(client: Calls, from: string, to: string, path: string): 
   const put = await client.stream('PUT', `/containers/${to}/archive`, {
     query: { path: parent === '' ? '/' : parent },
     body: archive,
-    headTimeoutMs: copyMs,
+    headTimeoutMs: COPY_MS,
   });
   put.resume();
 }
@@ -243,7 +243,7 @@ async function clearFolder(client: Calls, container: string, path: string): Prom
     query: { path: '/' },
     raw: tar([{ kind: 'file', path: path.slice(1), mode: 0o644, data: new Uint8Array() }]),
     contentType: 'application/x-tar',
-    timeoutMs: copyMs,
+    timeoutMs: COPY_MS,
   });
 }
 

@@ -2,7 +2,7 @@ import type { ContainerSpec } from '../../../proto/ports/ports.ts';
 import { keptCapabilities } from '../common/capabilities.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
-import { keysFolder, labels, type Naming, noHealthcheck } from './naming.ts';
+import { KEYS_FOLDER, labels, type Naming, noHealthcheck } from './naming.ts';
 
 /** The limits of a container in Docker's units. */
 export interface DockerLimits {
@@ -15,14 +15,14 @@ export interface DockerLimits {
 }
 
 /** Processes and threads a container may have. */
-const maxProcesses = 2048;
+const MAX_PROCESSES = 2048;
 /** Files a process may have open, and no core files: they would fill the disk of everybody. */
 const fileLimits = [
   { Name: 'nofile', Soft: 16_384, Hard: 16_384 },
   { Name: 'core', Soft: 0, Hard: 0 },
 ];
 /** When the machine runs out of memory, containers end before the platform does (0 is a process like any other, 1000 goes first). */
-const oomScore = 500;
+const OOM_SCORE = 500;
 /** What Docker keeps of a container's output: three files of 10 MB. */
 const logLimits = { 'max-size': '10m', 'max-file': '3' };
 
@@ -35,7 +35,7 @@ export function limitsOf(spec: ContainerSpec, machineCpus: number): DockerLimits
     Memory: memory,
     // Memory and swap together: the same figure means no swap.
     MemorySwap: memory,
-    PidsLimit: maxProcesses,
+    PidsLimit: MAX_PROCESSES,
   };
 }
 
@@ -79,7 +79,7 @@ export function containerConfig(
       IpcMode: 'private',
       CgroupnsMode: 'private',
       Ulimits: fileLimits,
-      OomScoreAdj: oomScore,
+      OomScoreAdj: OOM_SCORE,
       LogConfig: { Type: 'json-file', Config: logLimits },
       Mounts: [
         ...paths.map(volume),
@@ -87,7 +87,7 @@ export function containerConfig(
           .filter((path) => !paths.includes(path))
           .map((Target) => ({ Type: 'volume', Target, VolumeOptions: { NoCopy: true } })),
         // Not even the container's root can write there: it would need the right to mount.
-        { ...volume(keysFolder), ReadOnly: true },
+        { ...volume(KEYS_FOLDER), ReadOnly: true },
       ],
     },
   };

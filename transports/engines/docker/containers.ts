@@ -13,7 +13,7 @@ import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
 import { isBuiltIn } from './image/base-image.ts';
 import { removeHelpers, writeAuthorizedKeys } from './keys.ts';
-import { keysFolder, labels, type Naming } from './naming.ts';
+import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
 import { removeVolumes } from './volumes.ts';
 
@@ -22,7 +22,7 @@ const imageView = z.object({ Id: z.string() });
 const machineInfo = z.object({ NCPU: z.number().positive() });
 
 /** Most containers asked about at the same time. */
-const inspectionsAtOnce = 8;
+const INSPECTIONS_AT_ONCE = 8;
 
 /** What `Containers` works with. */
 export interface ContainersOptions {
@@ -273,7 +273,7 @@ export class Containers {
         if (state !== undefined) states.push(state);
       }
     };
-    await Promise.all(Array.from({ length: inspectionsAtOnce }, walk));
+    await Promise.all(Array.from({ length: INSPECTIONS_AT_ONCE }, walk));
     return states;
   }
 
@@ -350,7 +350,7 @@ export class Containers {
   #sameMounts(view: ContainerView, spec: ContainerSpec): boolean {
     const wanted = checkedMountPaths(spec.mountPaths).map((path) => this.#naming.volume(spec.id, path));
     const prefix = `${this.#naming.container(spec.id)}-`;
-    const mounted = view.Mounts.filter((mount) => mount.Destination !== keysFolder)
+    const mounted = view.Mounts.filter((mount) => mount.Destination !== KEYS_FOLDER)
       .map((mount) => mount.Name ?? '')
       .filter((name) => name.startsWith(prefix));
     return wanted.length === mounted.length && wanted.every((name) => mounted.includes(name));

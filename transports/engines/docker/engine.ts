@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports/ports.ts';
 import { textOf } from '../common/errors.ts';
-import { defaultSubnetPool, parsePool } from '../common/subnets.ts';
+import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
 import { DockerClient } from './api/client.ts';
 import { Containers } from './containers.ts';
 import { dialContainer } from './dial.ts';
@@ -54,7 +54,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const containers = new Containers({
     client,
     naming,
-    networks: new ContainerNetworks(client, naming, parsePool(options.subnetPool ?? defaultSubnetPool)),
+    networks: new ContainerNetworks(client, naming, parsePool(options.subnetPool ?? DEFAULT_SUBNET_POOL)),
     firewall: new HostFirewall(
       log,
       { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },

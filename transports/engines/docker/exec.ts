@@ -7,7 +7,7 @@ import {
   isNoShell,
   noShell,
   orAborted,
-  preamble,
+  PREAMBLE,
   TERM,
   untilItRuns,
 } from '../common/exec-script.ts';
@@ -86,7 +86,7 @@ async function createExec(client: DockerClient, dockerId: string, options: ExecO
     Cmd: [
       '/bin/sh',
       '-c',
-      preamble,
+      PREAMBLE,
       'sh',
       String(cells(options.cols)),
       String(cells(options.rows)),

@@ -4,7 +4,7 @@ import { isReply } from './api/errors.ts';
 import { type ContainerView, foundIn, listedContainer } from './container-view.ts';
 import { createHelper } from './image/helper-image.ts';
 import { tar } from './image/tar.ts';
-import { keysFolder, labels, type Naming } from './naming.ts';
+import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 
 /**
  * Replaces a container's authorized keys, running or not. Owner and modes are what sshd's StrictModes asks for (sshd_config(5)).
@@ -19,12 +19,12 @@ export async function writeAuthorizedKeys(
   authorizedKeys: readonly string[],
 ): Promise<void> {
   const archive = keysArchive(authorizedKeys);
-  const volume = view.Mounts.find((mount) => mount.Destination === keysFolder && !mount.RW)?.Name;
+  const volume = view.Mounts.find((mount) => mount.Destination === KEYS_FOLDER && !mount.RW)?.Name;
   // Made by a version without the volume: the folder is the container's own.
   if (volume === undefined) return put(client, view.Id, archive);
   // Its label says whose it is, should dockerd be killed before it goes.
   const Id = await createHelper(client, naming.helper(naming.idOf(view.Config.Labels) || 'keys'), {
-    Mounts: [{ Type: 'volume', Source: volume, Target: keysFolder, VolumeOptions: { NoCopy: true } }],
+    Mounts: [{ Type: 'volume', Source: volume, Target: KEYS_FOLDER, VolumeOptions: { NoCopy: true } }],
   });
   try {
     await put(client, Id, archive);

@@ -8,11 +8,11 @@ import { FrameDemuxer } from './api/demux.ts';
 import type { Containers } from './containers.ts';
 
 /** Most lines and most lines' characters in one batch. */
-const batchLines = 1000;
-const batchCharacters = 256 * 1024;
+const BATCH_LINES = 1000;
+const BATCH_CHARACTERS = 256 * 1024;
 
 /** Most old lines a reader may ask for by number. */
-const maxTail = 100_000;
+const MAX_TAIL = 100_000;
 
 /**
  * `Engine.logs` on Docker. The reader's pace is the stream's pace: while it works on a batch, nothing more is read. Ends
@@ -49,7 +49,7 @@ export async function* readLogs(
 
 function checkedTail(tail: number): number | 'all' {
   if (tail === Number.POSITIVE_INFINITY) return 'all';
-  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(maxTail, Math.floor(tail)));
+  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(MAX_TAIL, Math.floor(tail)));
 }
 
 /** Lines of a container without a terminal: two outputs in frames, each frame one entry. */
@@ -100,12 +100,12 @@ class Batch {
   }
 
   get full(): boolean {
-    return this.#lines.length >= batchLines || this.#characters >= batchCharacters;
+    return this.#lines.length >= BATCH_LINES || this.#characters >= BATCH_CHARACTERS;
   }
 
   /** At most `batchLines` lines; the rest stays. */
   take(): string[] {
-    const lines = this.#lines.splice(0, batchLines);
+    const lines = this.#lines.splice(0, BATCH_LINES);
     this.#characters = this.#lines.reduce((sum, line) => sum + line.length, 0);
     return lines;
   }

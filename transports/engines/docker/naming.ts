@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { EngineError } from '../../../proto/ports/ports.ts';
 
 /** A volume is mounted there in every container, for reading only. It holds the platform's keys (keys.ts). */
-export const keysFolder = '/etc/troupe';
+export const KEYS_FOLDER = '/etc/troupe';
 
 /** No health checks, whatever the image asks for: the engine runs them outside the container's share of the processors. */
 export const noHealthcheck = { Test: ['NONE'] } as const;
@@ -91,7 +91,7 @@ export function namingOf(installation: string): Naming {
     containerOf: ({ labels: found, names, mounts = [] }) => {
       const id = idOf(found);
       if (id === undefined || !isId(id) || found?.[labels.helper]) return undefined;
-      const isOurs = names.includes(`/${prefix}-${id}`) || mounts.some(({ Name }) => Name === volume(id, keysFolder));
+      const isOurs = names.includes(`/${prefix}-${id}`) || mounts.some(({ Name }) => Name === volume(id, KEYS_FOLDER));
       return isOurs ? id : undefined;
     },
     isHelper: ({ labels: found, names, mounts = [] }) =>

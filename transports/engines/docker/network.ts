@@ -9,16 +9,16 @@ import { isReply } from './api/errors.ts';
 import { labels, type Naming } from './naming.ts';
 
 /** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */
-export const bridgePrefix = 'trp';
+export const BRIDGE_PREFIX = 'trp';
 
 /** The option of Docker's bridge driver that says how the bridge is called. */
-const bridgeOption = 'com.docker.network.bridge.name';
+const BRIDGE_OPTION = 'com.docker.network.bridge.name';
 
 /** How many subnets, and how many names of a bridge, are tried when others have them. */
-const subnetsTried = 64;
+const SUBNETS_TRIED = 64;
 
 /** A network without its container is swept when it is this old, in milliseconds: another process may be about to use it. */
-const orphanAgeMs = 60_000;
+const ORPHAN_AGE_MS = 60_000;
 
 const networkView = z.object({ Options: z.record(z.string(), z.string()).nullable().default(null) });
 const networkList = z.array(
@@ -58,7 +58,7 @@ export class ContainerNetworks {
   /** The name of the bridge on Docker's machine: at most 15 characters (IFNAMSIZ). `attempt`: another one when the first is taken. */
   bridge(id: string, attempt = 0): string {
     const seed = attempt === 0 ? this.#naming.network(id) : `${this.#naming.network(id)}#${attempt}`;
-    return `${bridgePrefix}${createHash('sha256').update(seed).digest('hex').slice(0, 12)}`;
+    return `${BRIDGE_PREFIX}${createHash('sha256').update(seed).digest('hex').slice(0, 12)}`;
   }
 
   /**
@@ -91,7 +91,7 @@ export class ContainerNetworks {
    * Removes this installation's networks whose container is gone: a platform that dies between two calls leaves them. `exists` says
    * whether there is a container.
    */
-  async sweep(exists: (id: string) => Promise<boolean>, olderThanMs = orphanAgeMs): Promise<void> {
+  async sweep(exists: (id: string) => Promise<boolean>, olderThanMs = ORPHAN_AGE_MS): Promise<void> {
     for (const network of await this.#list(this.#naming.filters())) {
       const id = this.#naming.idOf(network.Labels);
       const age = Date.now() - Date.parse(network.Created);
@@ -106,14 +106,14 @@ export class ContainerNetworks {
   /** The bridge of one network of this installation, if it has any. */
   async anyBridge(): Promise<string | undefined> {
     const all = await this.#list(this.#naming.filters());
-    return all.map((network) => network.Options?.[bridgeOption]).find((bridge) => bridge !== undefined);
+    return all.map((network) => network.Options?.[BRIDGE_OPTION]).find((bridge) => bridge !== undefined);
   }
 
   /** The bridge of a container's network; undefined when there is no such network. */
   async #present(id: string): Promise<string | undefined> {
     try {
       const { Options } = await this.#client.json('GET', `/networks/${this.#naming.network(id)}`, networkView);
-      return Options?.[bridgeOption] ?? this.bridge(id);
+      return Options?.[BRIDGE_OPTION] ?? this.bridge(id);
     } catch (error) {
       if (isReply(error, 404)) return undefined;
       throw error;
@@ -127,7 +127,7 @@ export class ContainerNetworks {
     let taken = routes();
     let refusal: unknown;
     const tried: AddressRange[] = [];
-    for (let tries = 1; tries <= subnetsTried; tries += 1) {
+    for (let tries = 1; tries <= SUBNETS_TRIED; tries += 1) {
       const subnet = freeSubnets(this.#pool, this.#naming.network(id), [...taken, ...tried]).next().value;
       if (subnet === undefined) break;
       try {
@@ -159,7 +159,7 @@ export class ContainerNetworks {
       EnableIPv6: false,
       Labels: { [labels.installation]: this.#naming.installation, [labels.container]: id },
       Options: {
-        [bridgeOption]: bridge,
+        [BRIDGE_OPTION]: bridge,
         'com.docker.network.bridge.enable_icc': 'false',
       },
       IPAM: { Config: [{ Subnet: subnet }] },

@@ -1,4 +1,4 @@
-import { defaultSubnetPool, parsePool } from '../common/subnets.ts';
+import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
 import { DockerClient } from './api/client.ts';
 import { Containers } from './containers.ts';
 import { namingOf } from './naming.ts';
@@ -13,7 +13,7 @@ export async function removeInstallation(host: string, installation: string): Pr
   const naming = namingOf(installation);
   const client = new DockerClient(host);
   try {
-    const networks = new ContainerNetworks(client, naming, parsePool(defaultSubnetPool));
+    const networks = new ContainerNetworks(client, naming, parsePool(DEFAULT_SUBNET_POOL));
     const containers = new Containers({ client, naming, networks, baseImage: 'scratch' });
     for (const { id } of await containers.list()) await containers.remove(id, false);
     await removeVolumes(client, naming);

@@ -3,12 +3,11 @@ import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 
 /** Where system programs are looked for; programs we start get this and no other PATH. */
-export const systemPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+export const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** The path of an executable program of the system, or undefined. */
 export function findProgram(name: string): string | undefined {
-  return systemPath
-    .split(':')
+  return SYSTEM_PATH.split(':')
     .map((folder) => join(folder, name))
     .find((path) => {
       try {
@@ -71,7 +70,7 @@ export function runProgram(
 ): Promise<Outcome> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
-      env: { PATH: systemPath, LC_ALL: 'C.UTF-8', ...options.env },
+      env: { PATH: SYSTEM_PATH, LC_ALL: 'C.UTF-8', ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });

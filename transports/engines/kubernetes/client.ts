@@ -11,7 +11,7 @@ import { isReply, KubeReplyError } from './errors.ts';
 import { Gate } from './gate.ts';
 
 /** The name under which this platform's fields are owned (server-side apply). */
-export const fieldManager = 'troupe';
+export const FIELD_MANAGER = 'troupe';
 
 /** What a call takes. Times in milliseconds. */
 export interface KubeCall {
@@ -33,14 +33,14 @@ export const kubeStatus = z.object({
   details: z.object({ retryAfterSeconds: z.number().optional() }).nullish(),
 });
 
-const maxBodyBytes = 128 * 1024 * 1024;
+const MAX_BODY_BYTES = 128 * 1024 * 1024;
 /** So long after it was out of reach the server may not know all roles yet: a right that it misses is asked for again. */
-const settleMs = 30_000;
+const SETTLE_MS = 30_000;
 /** Longest wait that a Retry-After is given. */
-const longestWaitMs = 30_000;
-const maxTries = 6;
+const LONGEST_WAIT_MS = 30_000;
+const MAX_TRIES = 6;
 /** Calls under way at a time: a server that is asked thousands of things at once answers none in time. Streams are not counted. */
-const mostCalls = 24;
+const MOST_CALLS = 24;
 
 /**
  * A small client of the Kubernetes API: every call may be repeated (reads, server-side apply, creations by name, deletions), and is, when
@@ -54,7 +54,7 @@ export class KubeClient {
   readonly #closing = new AbortController();
   /** When the server was last out of reach. */
   #awayAt = Number.NEGATIVE_INFINITY;
-  readonly #gate = new Gate(mostCalls);
+  readonly #gate = new Gate(MOST_CALLS);
 
   constructor(access: KubeAccess) {
     this.#credentials = new Credentials(access);
@@ -87,7 +87,7 @@ export class KubeClient {
   /** Server-side apply: makes the object, or brings our fields of it to this. */
   apply<T>(path: string, body: object, schema: z.ZodType<T>): Promise<T> {
     return this.json('PATCH', path, schema, {
-      query: { fieldManager, force: true },
+      query: { fieldManager: FIELD_MANAGER, force: true },
       body,
       contentType: 'application/apply-patch+yaml',
     });
@@ -122,7 +122,7 @@ export class KubeClient {
         }
         const wait = waitBefore(error, tries);
         // Controllers get to it in their own time.
-        const mayGoOn = tries < maxTries || (error instanceof KubeReplyError && error.isTooEarly);
+        const mayGoOn = tries < MAX_TRIES || (error instanceof KubeReplyError && error.isTooEarly);
         if (wait === undefined || !mayGoOn || performance.now() + wait > deadline) throw toError(error);
         await delay(wait);
       } finally {
@@ -209,7 +209,7 @@ export class KubeClient {
     const said = parsed.success ? parsed.data : { reason: '', message: '', details: undefined };
     const seconds = Number.isFinite(retryAfter) ? retryAfter : said.details?.retryAfterSeconds;
     const wait = seconds === undefined ? undefined : seconds * 1000;
-    const afterTrouble = performance.now() - this.#awayAt < settleMs;
+    const afterTrouble = performance.now() - this.#awayAt < SETTLE_MS;
     throw new KubeReplyError(status, said.reason, said.message, wait, afterTrouble);
   }
 }
@@ -219,8 +219,8 @@ function waitBefore(error: unknown, tries: number): number | undefined {
   const backoff = Math.min(2000, 100 * 2 ** tries) * (0.5 + Math.random() / 2);
   if (error instanceof KubeReplyError) {
     // Not all who were told the same at the same moment.
-    if (error.status === 429) return Math.min(longestWaitMs, (error.retryAfterMs ?? 0) + backoff * Math.random());
-    if (error.status >= 500) return Math.min(longestWaitMs, error.retryAfterMs ?? backoff);
+    if (error.status === 429) return Math.min(LONGEST_WAIT_MS, (error.retryAfterMs ?? 0) + backoff * Math.random());
+    if (error.status >= 500) return Math.min(LONGEST_WAIT_MS, error.retryAfterMs ?? backoff);
     if (error.isTooEarly) return backoff;
     // Changed, or made, by another call meanwhile.
     const isRace = error.status === 409 && /^(Conflict|AlreadyExists)$/.test(error.reason);
@@ -248,7 +248,7 @@ async function readText(response: IncomingMessage): Promise<string> {
   for await (const chunk of response) {
     if (!(chunk instanceof Uint8Array)) continue;
     size += chunk.length;
-    if (size > maxBodyBytes) throw new EngineError('unavailable', 'The Kubernetes API server answered too much.');
+    if (size > MAX_BODY_BYTES) throw new EngineError('unavailable', 'The Kubernetes API server answered too much.');
     parts.push(Buffer.from(chunk));
   }
   return Buffer.concat(parts).toString('utf8');

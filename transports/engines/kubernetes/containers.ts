@@ -26,7 +26,7 @@ import {
   secretManifest,
   surroundings,
 } from './manifests.ts';
-import { type KubeNaming, keysAnnotation, labels, names, runAnnotation, specAnnotation } from './naming.ts';
+import { KEYS_ANNOTATION, type KubeNaming, labels, names, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
 import {
   externalAddressOf,
   hasEnded,
@@ -50,12 +50,12 @@ const claimView = z.object({
 const anything = z.unknown();
 
 /** How long namespaces and pods may take to go, and pods to start, ms. */
-const goneMs = 90_000;
-const startMs = 4 * 60_000;
+const GONE_MS = 90_000;
+const START_MS = 4 * 60_000;
 /** A claim is bound, room is made, and a registry answers again, after a moment. */
-const passingMs = 8_000;
+const PASSING_MS = 8_000;
 /** Containers that are written at a time: the rest waits, so that those which were begun get done. */
-const mostWritten = 12;
+const MOST_WRITTEN = 12;
 /** One that was made is started before the next is made. */
 const urgent = { isUrgent: true };
 
@@ -75,7 +75,7 @@ export class KubeContainers {
   readonly #settings: ClusterSettings;
   readonly #options: ContainersOptions;
   readonly #namespaces: NamespaceFinder;
-  readonly #writes = new Gate(mostWritten);
+  readonly #writes = new Gate(MOST_WRITTEN);
 
   constructor(client: KubeClient, naming: KubeNaming, options: ContainersOptions = {}) {
     this.#client = client;
@@ -89,13 +89,13 @@ export class KubeContainers {
   async create(spec: ContainerSpec): Promise<void> {
     const kept = keptSpec(spec);
     const namespace = this.#naming.namespace(spec.userId, spec.id);
-    const deadline = Date.now() + goneMs;
+    const deadline = Date.now() + GONE_MS;
     for (let wait = 100; ; wait = Math.min(1000, wait * 1.5)) {
       const written = await this.#writes.run(() => this.#write(namespace, spec, kept));
       if (written !== 'going') {
         const { pod } = written;
         if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
-        if (pod.metadata.annotations[specAnnotation] !== JSON.stringify(kept)) await this.#deletePod(namespace);
+        if (pod.metadata.annotations[SPEC_ANNOTATION] !== JSON.stringify(kept)) await this.#deletePod(namespace);
         return;
       }
       if (Date.now() > deadline) {
@@ -160,7 +160,7 @@ export class KubeContainers {
     const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
     const keys = keysHash(authorizedKeys);
     if (before !== undefined && !isGoing && workloadOf(before)?.state.running !== undefined) {
-      if (before.metadata.annotations[keysAnnotation] !== keys)
+      if (before.metadata.annotations[KEYS_ANNOTATION] !== keys)
         await this.#renewKeys(before.metadata, keys, () => renew(found));
       if (found.run !== 'running') await this.#note(namespace, 'running');
       return;
@@ -178,8 +178,8 @@ export class KubeContainers {
   /** Writes keys into a pod that runs. Whoever comes in between knows that nothing is known of them. */
   async #renewKeys(pod: PodView['metadata'], keys: string, renew: () => Promise<boolean>): Promise<void> {
     const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}`;
-    await this.#annotate(path, { [keysAnnotation]: null }, pod.uid);
-    if (await renew()) await this.#annotate(path, { [keysAnnotation]: keys }, pod.uid);
+    await this.#annotate(path, { [KEYS_ANNOTATION]: null }, pod.uid);
+    if (await renew()) await this.#annotate(path, { [KEYS_ANNOTATION]: keys }, pod.uid);
   }
 
   /** Writes what the node pulls the image with. Resolves with whether there is such a thing. */
@@ -230,9 +230,9 @@ export class KubeContainers {
       // Between two tries a kubelet says only that it waits.
       if (now === undefined) problem = undefined;
       else if (!now.isVague || problem === undefined) problem = now.error;
-      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > passingMs)) throw problem;
+      if (problem !== undefined && (problem.code !== 'unavailable' || Date.now() - begun > PASSING_MS)) throw problem;
       if (hasEnded(pod)) return;
-      if (Date.now() - begun > startMs) throw new EngineError('unavailable', 'The container is not started yet.');
+      if (Date.now() - begun > START_MS) throw new EngineError('unavailable', 'The container is not started yet.');
     }
   }
 
@@ -262,7 +262,7 @@ export class KubeContainers {
   /** Writes down how far a container is, where it is read when there is no pod. */
   #note(namespace: string, run: Run | null): Promise<void> {
     return this.#annotate(`/api/v1/namespaces/${namespace}`, {
-      [runAnnotation]: run === null ? null : JSON.stringify(run),
+      [RUN_ANNOTATION]: run === null ? null : JSON.stringify(run),
     });
   }
 
@@ -350,7 +350,7 @@ export class KubeContainers {
     // It ran, and nobody here ended it: somebody removed its pod.
     if (pod === undefined && found.run === 'running') return undefined;
     // A pod that runs may be of an earlier wish.
-    const annotated = parseJson(pod?.metadata.annotations[specAnnotation], keptSpecView);
+    const annotated = parseJson(pod?.metadata.annotations[SPEC_ANNOTATION], keptSpecView);
     const state = stateOf(found.id, annotated ?? found.spec, pod, found.run === 'running' ? undefined : found.run);
     return state.phase === 'running' ? { ...state, externalAddress: externalAddressOf(service) } : state;
   }
@@ -379,7 +379,7 @@ export class KubeContainers {
       this.#delete(path, { gracePeriodSeconds, preconditions: { uid } });
     // No grace at all would take the pod from the books while it still runs.
     await ask(Math.max(1, Math.round(graceSeconds)));
-    const deadline = Date.now() + graceSeconds * 1000 + goneMs;
+    const deadline = Date.now() + graceSeconds * 1000 + GONE_MS;
     const follower = this.#follow(last);
     for (;;) {
       const now = await follower.next();

@@ -36,7 +36,7 @@ export interface KubernetesEngineOptions {
 const versionAnswer = z.object({ gitVersion: z.string() });
 
 /** Writes the keys anew in a running container, whole or not at all. */
-const renewScript = `
+const RENEW_SCRIPT = `
 umask 077
 printf %s "$1" > /etc/troupe/.authorized_keys && mv -f /etc/troupe/.authorized_keys /etc/troupe/authorized_keys`;
 
@@ -61,7 +61,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   /** Resolves with whether they are written. */
   const writeKeys = async (found: Found, keys: readonly string[]): Promise<boolean> => {
     try {
-      await runCommand(client, found.namespace, ['/bin/sh', '-c', renewScript, 'sh', keysText(keys)]);
+      await runCommand(client, found.namespace, ['/bin/sh', '-c', RENEW_SCRIPT, 'sh', keysText(keys)]);
       return true;
     } catch (error) {
       // It ended meanwhile: the next start brings them.

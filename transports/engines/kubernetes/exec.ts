@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream';
 import { z } from 'zod';
 import { EngineError, type ExecOptions, type Shell } from '../../../proto/ports/ports.ts';
-import { cells, defaultCommand, orAborted, preamble, TERM, untilItRuns } from '../common/exec-script.ts';
+import { cells, defaultCommand, orAborted, PREAMBLE, TERM, untilItRuns } from '../common/exec-script.ts';
 import { ExecStream } from '../common/exec-stream.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
@@ -168,7 +168,7 @@ export async function execInPod(
       [
         '/bin/sh',
         '-c',
-        `export TERM="$1" HOME="\${HOME:-/root}"; shift; ${preamble}`,
+        `export TERM="$1" HOME="\${HOME:-/root}"; shift; ${PREAMBLE}`,
         'sh',
         term,
         String(cells(options.cols)),

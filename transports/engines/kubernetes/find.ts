@@ -6,9 +6,9 @@ import { listOf, objectView } from './views.ts';
 
 type Namespace = z.output<typeof objectView>;
 
-const pageSize = 500;
+const PAGE_SIZE = 500;
 /** Names that are remembered: about 100 bytes each. */
-const mostNames = 20_000;
+const MOST_NAMES = 20_000;
 
 /** All objects of a list, page by page. */
 export async function listAll<T>(
@@ -22,7 +22,9 @@ export async function listAll<T>(
   let next = '';
   do {
     const more = next === '' ? {} : { continue: next };
-    const { items, metadata } = await client.json('GET', path, page, { query: { ...query, limit: pageSize, ...more } });
+    const { items, metadata } = await client.json('GET', path, page, {
+      query: { ...query, limit: PAGE_SIZE, ...more },
+    });
     all.push(...items);
     next = metadata.continue;
   } while (next !== '');
@@ -53,7 +55,7 @@ export class NamespaceFinder {
     this.#names.delete(id);
     this.#names.set(id, name);
     const [oldest] = this.#names.keys();
-    if (this.#names.size > mostNames && oldest !== undefined) this.#names.delete(oldest);
+    if (this.#names.size > MOST_NAMES && oldest !== undefined) this.#names.delete(oldest);
   }
 
   /** The container's namespace, also one that is on its way out; undefined when there is none. */

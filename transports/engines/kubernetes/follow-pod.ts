@@ -4,9 +4,9 @@ import { names } from './naming.ts';
 import type { PodView } from './views.ts';
 
 /** A pod that a watch knows is asked for all the same once in so long: the watch may be silent, and nobody has noticed yet. ms */
-const doubtMs = 15_000;
+const DOUBT_MS = 15_000;
 /** Who follows is told at least so often, changed or not: it counts time. ms */
-const tickMs = 1000;
+const TICK_MS = 1000;
 
 /** Where pods are known from. */
 export interface PodSources {
@@ -41,11 +41,11 @@ export class PodFollower {
       await delay(this.#pauseMs);
       this.#pauseMs = Math.min(1000, this.#pauseMs * 1.3);
     } else {
-      await cache.podChange(this.#namespace, names.pod, tickMs);
+      await cache.podChange(this.#namespace, names.pod, TICK_MS);
     }
     const known = this.#sources.cache()?.pod(this.#namespace, names.pod);
     // What is not known yet, or not any more, only the API server knows for sure.
-    if (known?.metadata.uid === this.#uid && Date.now() - this.#askedAt < doubtMs) return known;
+    if (known?.metadata.uid === this.#uid && Date.now() - this.#askedAt < DOUBT_MS) return known;
     const pod = await this.#sources.ask(this.#namespace);
     this.#askedAt = Date.now();
     return pod?.metadata.uid === this.#uid ? pod : undefined;

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { type KubeNaming, labels, runAnnotation, specAnnotation } from './naming.ts';
+import { type KubeNaming, labels, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
 import { type KeptSpec, keptSpecView, type objectView, type Run, runView } from './views.ts';
 
 /** A container that exists: its namespace and what it was asked to be. */
@@ -17,10 +17,10 @@ export interface Found {
 /** What a namespace says of its container; undefined when it is not of this installation, or on its way out. */
 export function foundOf(naming: KubeNaming, { metadata }: z.output<typeof objectView>): Found | undefined {
   const id = naming.idOf(metadata.labels);
-  const spec = parseJson(metadata.annotations[specAnnotation], keptSpecView);
+  const spec = parseJson(metadata.annotations[SPEC_ANNOTATION], keptSpecView);
   if (id === undefined || spec === undefined || metadata.deletionTimestamp != null) return undefined;
   const userId = metadata.labels[labels.user] ?? '';
-  const run = parseJson(metadata.annotations[runAnnotation], runView);
+  const run = parseJson(metadata.annotations[RUN_ANNOTATION], runView);
   return { id, userId, namespace: metadata.name, spec, run, isKept: metadata.labels[labels.state] === 'kept' };
 }
 

@@ -8,9 +8,9 @@ import { isReply } from './errors.ts';
 import { names } from './naming.ts';
 import { workloadOf } from './views.ts';
 
-const batchLines = 1000;
-const maxTail = 100_000;
-const resumeTries = 8;
+const BATCH_LINES = 1000;
+const MAX_TAIL = 100_000;
+const RESUME_TRIES = 8;
 
 /**
  * `Engine.logs` on Kubernetes. While it follows, a connection that breaks, or is closed although the workload still runs, is taken up where
@@ -58,13 +58,13 @@ export async function* readKubeLogs(
       if (options.signal.aborted) return;
       if (isReply(error, 404, 400)) return;
       failures += 1;
-      if (!options.follow || failures > resumeTries) throw error;
+      if (!options.follow || failures > RESUME_TRIES) throw error;
     }
     if (!options.follow || options.signal.aborted) return;
     await delay(Math.min(5000, 100 * 2 ** failures), undefined, { signal: options.signal }).catch(() => undefined);
     if (options.signal.aborted) return;
     const now = await containers.pod(namespace).catch((error: unknown) => {
-      if (error instanceof EngineError && error.code === 'unavailable' && failures <= resumeTries)
+      if (error instanceof EngineError && error.code === 'unavailable' && failures <= RESUME_TRIES)
         return 'away' as const;
       throw error;
     });
@@ -139,7 +139,7 @@ function normal(stamp: string): string {
 
 function checkedTail(tail: number): number | undefined {
   if (tail === Number.POSITIVE_INFINITY) return undefined;
-  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(maxTail, Math.floor(tail)));
+  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(MAX_TAIL, Math.floor(tail)));
 }
 
 async function* assembled(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
@@ -153,8 +153,8 @@ async function* assembled(stream: AsyncIterable<unknown>): AsyncGenerator<string
     if (!(chunk instanceof Uint8Array)) continue;
     output.push(Buffer.from(chunk), add);
     while (lines.length > 0) {
-      const batch = lines.slice(0, batchLines);
-      lines = lines.slice(batchLines);
+      const batch = lines.slice(0, BATCH_LINES);
+      lines = lines.slice(BATCH_LINES);
       yield batch;
     }
   }

@@ -4,7 +4,7 @@ import { keptCapabilities } from '../common/capabilities.ts';
 import { egressBlocks } from '../common/egress.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
-import { folderOf, type KubeNaming, keysAnnotation, labels, names, specAnnotation } from './naming.ts';
+import { folderOf, KEYS_ANNOTATION, type KubeNaming, labels, names, SPEC_ANNOTATION } from './naming.ts';
 import type { KeptSpec } from './views.ts';
 
 /** What an operator chooses for all containers of a cluster. */
@@ -24,7 +24,7 @@ export interface ClusterSettings {
 }
 
 /** Seconds between SIGTERM and SIGKILL when a pod is told to stop. */
-export const podGraceSeconds = 10;
+export const POD_GRACE_SECONDS = 10;
 
 /** What is kept of a spec: the keys are in the secret. Throws EngineError for images and mount paths that cannot be. */
 export function keptSpec(spec: ContainerSpec): KeptSpec {
@@ -52,7 +52,7 @@ export function namespaceManifest(naming: KubeNaming, spec: ContainerSpec, kept:
         [labels.state]: 'live',
         'pod-security.kubernetes.io/enforce': 'baseline',
       },
-      annotations: { [specAnnotation]: JSON.stringify(kept) },
+      annotations: { [SPEC_ANNOTATION]: JSON.stringify(kept) },
     },
   };
 }
@@ -182,7 +182,7 @@ export function keysText(authorizedKeys: readonly string[]): string {
  * Run before the workload, in its image: puts the keys where sshd's StrictModes wants them (a secret's own folder may be written by
  * all), and fills what is mounted for the first time with what the image has there.
  */
-const prepareScript = `
+const PREPARE_SCRIPT = `
 set -e
 umask 022
 cp /troupe/secret/authorized_keys /troupe/keys/authorized_keys
@@ -248,13 +248,13 @@ export function podManifest(
       name: names.pod,
       namespace,
       labels: naming.labelsOf(userId, id),
-      annotations: { [specAnnotation]: JSON.stringify(spec), [keysAnnotation]: keys },
+      annotations: { [SPEC_ANNOTATION]: JSON.stringify(spec), [KEYS_ANNOTATION]: keys },
     },
     spec: {
       // A pod is named by one label.
       hostname: spec.hostname.replace(/\..*/, '').slice(0, 63),
       restartPolicy: 'Never',
-      terminationGracePeriodSeconds: podGraceSeconds,
+      terminationGracePeriodSeconds: POD_GRACE_SECONDS,
       automountServiceAccountToken: false,
       ...(settings.hasUserNamespaces === true ? { hostUsers: false } : {}),
       enableServiceLinks: false,
@@ -272,7 +272,7 @@ export function podManifest(
               command: [
                 '/bin/sh',
                 '-c',
-                prepareScript,
+                PREPARE_SCRIPT,
                 'prepare',
                 ...spec.mountPaths.flatMap((path) => [folderOf(path), path]),
               ],

@@ -19,7 +19,7 @@ const nodeMetrics = z.object({ items: listOf(z.object({ metadata: z.object({ nam
 /** CPU and memory, by namespace of pods and by name of nodes. Disk is not known there. */
 export type MetricsAnswer = ReadonlyMap<string, Omit<Used, 'diskBytes'>>;
 
-const root = '/apis/metrics.k8s.io/v1beta1';
+const ROOT = '/apis/metrics.k8s.io/v1beta1';
 
 interface Asked {
   readonly signal?: AbortSignal;
@@ -34,7 +34,7 @@ export function podsOfMetricsApi(
 ): Promise<MetricsAnswer | undefined> {
   return orAbsent(async () => {
     const query = { labelSelector: selector };
-    const { items } = await client.json('GET', `${root}/pods`, podMetrics, { ...asked, query });
+    const { items } = await client.json('GET', `${ROOT}/pods`, podMetrics, { ...asked, query });
     return new Map(
       items.map(({ metadata, containers }) => [
         metadata.namespace,
@@ -50,7 +50,7 @@ export function podsOfMetricsApi(
 /** As `podsOfMetricsApi`, of all nodes. */
 export function nodesOfMetricsApi(client: KubeClient, asked: Asked): Promise<MetricsAnswer | undefined> {
   return orAbsent(async () => {
-    const { items } = await client.json('GET', `${root}/nodes`, nodeMetrics, asked);
+    const { items } = await client.json('GET', `${ROOT}/nodes`, nodeMetrics, asked);
     return new Map(
       items.map(({ metadata, usage }) => [
         metadata.name,

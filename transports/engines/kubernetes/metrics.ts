@@ -6,7 +6,7 @@ import type { KubeAccess } from './access.ts';
 import { KubeClient } from './client.ts';
 import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summary.ts';
 import { nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
-import { kubeNaming, specAnnotation } from './naming.ts';
+import { kubeNaming, SPEC_ANNOTATION } from './naming.ts';
 import { PodLives } from './pod-lives.ts';
 import { bytesOf, millisOf } from './quantities.ts';
 import { keptSpecView, listOf, workloadOf } from './views.ts';
@@ -39,9 +39,9 @@ const nodeList = z.object({
   ),
 });
 
-const answerMs = 4000;
+const ANSWER_MS = 4000;
 /** Kubelets that are asked at the same time. */
-const atOnce = 8;
+const AT_ONCE = 8;
 
 /**
  * The nodes of a cluster and the containers of one installation. CPU and memory come from metrics.k8s.io where it is served, else from the
@@ -64,7 +64,7 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
     },
     async read(signal) {
       await lives.ready(signal);
-      const asked = { signal, timeoutMs: answerMs };
+      const asked = { signal, timeoutMs: ANSWER_MS };
       const isServed = performance.now() >= absentUntil;
       calls += isServed ? 3 : 1;
       const [{ items: nodes }, podUse, nodeUse] = await Promise.all([
@@ -103,7 +103,7 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
         // The source answers, but not of this one yet: it comes with its first real numbers, unless there is a crash to tell of.
         const isSource = podUse !== undefined || kubelets.of(pod?.spec.nodeName ?? '') !== undefined;
         if (runs && used?.cpuMillis === undefined && isSource && life.crashedAt.length === 0) return [];
-        const wanted = specOf(pod?.metadata.annotations[specAnnotation]);
+        const wanted = specOf(pod?.metadata.annotations[SPEC_ANNOTATION]);
         return [
           {
             name: id,
@@ -166,7 +166,7 @@ class Kubelets {
     const worker = async (): Promise<void> => {
       for (let name = due.pop(); name !== undefined; name = due.pop()) {
         this.calls += 1;
-        const summary = await kubeletSummary(this.#client, name, { timeoutMs: answerMs, signal }).catch(
+        const summary = await kubeletSummary(this.#client, name, { timeoutMs: ANSWER_MS, signal }).catch(
           (error: unknown) => {
             this.#log.debug({ node: name, reason: textOf(error) }, 'a node does not tell usage');
             return undefined;
@@ -175,6 +175,6 @@ class Kubelets {
         this.#summaries.set(name, { at: performance.now(), summary });
       }
     };
-    await Promise.all(Array.from({ length: Math.min(atOnce, due.length) }, worker));
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, due.length) }, worker));
   }
 }

@@ -12,13 +12,13 @@ export const labels = {
 } as const;
 
 /** What a container was asked to be, on its namespace: what cannot be read from a pod that is not there. */
-export const specAnnotation = 'troupe.dev/spec';
+export const SPEC_ANNOTATION = 'troupe.dev/spec';
 
 /** On the namespace: `"running"` once the container was started, or how it ended when it was stopped: what tells a stop from a loss. */
-export const runAnnotation = 'troupe.dev/run';
+export const RUN_ANNOTATION = 'troupe.dev/run';
 
 /** On the pod: a hash of the keys in it; absent while they are being changed. */
-export const keysAnnotation = 'troupe.dev/keys';
+export const KEYS_ANNOTATION = 'troupe.dev/keys';
 
 /** Names within a container's namespace. */
 export const names = {

@@ -23,9 +23,9 @@ export interface PodLife {
   isCounted: boolean;
 }
 
-const rememberedCrashes = 10;
+const REMEMBERED_CRASHES = 10;
 /** A container that crashed and is not made anew was deleted. */
-const forgottenAfterMs = 15 * 60_000;
+const FORGOTTEN_AFTER_MS = 15 * 60_000;
 
 /** The pods of one installation, kept by one watch: a question about all of them costs the API server nothing. */
 export class PodLives {
@@ -83,7 +83,7 @@ export class PodLives {
 
   /** All that have a pod, and those that crashed and have none at the moment. */
   all(): PodLife[] {
-    const before = Date.now() - forgottenAfterMs;
+    const before = Date.now() - FORGOTTEN_AFTER_MS;
     for (const [id, life] of this.#lives) {
       if (life.pod === undefined && (life.crashedAt.at(-1) ?? 0) < before) this.#lives.delete(id);
     }
@@ -153,7 +153,7 @@ export class PodLives {
     const over = workloadOf(pod)?.state.terminated;
     const at = Date.parse(over?.finishedAt ?? '');
     const when = Number.isFinite(at) ? at : Date.now();
-    life.crashedAt = [...life.crashedAt, when].slice(-rememberedCrashes);
+    life.crashedAt = [...life.crashedAt, when].slice(-REMEMBERED_CRASHES);
     if (over?.reason !== 'OOMKilled') return;
     life.oomKills += 1;
     life.oomAt = when;

@@ -6,9 +6,9 @@ import { podsOfMetricsApi } from './metrics-api.ts';
 import type { KubeNaming } from './naming.ts';
 import type { PodView } from './views.ts';
 
-const idleMs = 60_000;
+const IDLE_MS = 60_000;
 /** After so long without a question a container is forgotten: it may have been deleted through another process. */
-const forgetMs = 3_600_000;
+const FORGET_MS = 3_600_000;
 
 /** Samples the containers somebody asks about: one question to each node they are on. Runs no timer while nobody asks. */
 export class KubeUsage {
@@ -71,7 +71,7 @@ export class KubeUsage {
         .finally(() => {
           this.#timer = undefined;
           const now = performance.now();
-          if ([...this.#samples.values()].some(({ askedAt }) => now - askedAt < idleMs)) this.#schedule(this.#everyMs);
+          if ([...this.#samples.values()].some(({ askedAt }) => now - askedAt < IDLE_MS)) this.#schedule(this.#everyMs);
         });
     }, afterMs);
     this.#timer.unref();
@@ -79,7 +79,7 @@ export class KubeUsage {
 
   async #round(): Promise<void> {
     const now = performance.now();
-    for (const [id, { askedAt }] of this.#samples) if (now - askedAt > forgetMs) this.#samples.delete(id);
+    for (const [id, { askedAt }] of this.#samples) if (now - askedAt > FORGET_MS) this.#samples.delete(id);
     const pods = await this.#podsOf();
     const ids = new Map(pods.map(({ metadata }) => [metadata.namespace, this.#naming.idOf(metadata.labels)]));
     const nodes = new Set(pods.filter(({ status }) => status.phase === 'Running').map(({ spec }) => spec.nodeName));

@@ -180,7 +180,7 @@ export interface Problem {
   readonly isVague: boolean;
 }
 
-const vague = /^back-off pulling image "[^"]*"$/i;
+const VAGUE = /^back-off pulling image "[^"]*"$/i;
 
 /** What keeps a pod from running, in words for its user; undefined while nothing is known to be wrong. */
 export function problemOf(pod: PodView, image: string): Problem | undefined {
@@ -193,7 +193,7 @@ export function problemOf(pod: PodView, image: string): Problem | undefined {
       return plain(new EngineError('image_not_found', `The image ${image} cannot be pulled: ${said}`));
     }
     if (/^(ErrImagePull|ImagePullBackOff|RegistryUnavailable)$/.test(reason)) {
-      return { error: pullError(parseImageReference(image), said), isVague: vague.test(said) || said === reason };
+      return { error: pullError(parseImageReference(image), said), isVague: VAGUE.test(said) || said === reason };
     }
     if (/^(CreateContainerConfigError|CreateContainerError|RunContainerError)$/.test(reason)) {
       return plain(new EngineError('refused', `The container cannot be started: ${said}`));

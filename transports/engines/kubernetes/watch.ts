@@ -27,7 +27,7 @@ const listHead = z.object({
 });
 const event = z.object({ type: z.string(), object: z.unknown() });
 const eventObject = z.object({ metadata: metadataView.partial() });
-const pageSize = 500;
+const PAGE_SIZE = 500;
 
 /**
  * `Engine.watch`: watches of namespaces, pods and services, that go on from the last version they heard of. A server that closes one in order
@@ -154,7 +154,7 @@ class Watch {
       onCall?.();
       const more = next === '' ? {} : { continue: next };
       const { metadata, items: page } = await this.#client.json('GET', path, listHead, {
-        query: { labelSelector: selector, limit: pageSize, ...more },
+        query: { labelSelector: selector, limit: PAGE_SIZE, ...more },
         signal,
       });
       items.push(...page);

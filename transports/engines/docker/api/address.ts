@@ -30,9 +30,9 @@ export interface DockerVariables {
   readonly SSH_AUTH_SOCK?: string | undefined;
 }
 
-const plainTcp =
+const PLAIN_TCP =
   'tcp:// without TLS is for this machine only: whoever reaches it is root there. Set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or use ssh://user@host';
-const expected = 'expected unix:///path, tcp://host:port or ssh://user@host';
+const EXPECTED = 'expected unix:///path, tcp://host:port or ssh://user@host';
 
 /**
  * One address that says all of it: DOCKER_HOST, and with TLS `tls://host:port?certs=FOLDER`. Undefined without DOCKER_HOST. Throws EngineError
@@ -73,7 +73,7 @@ export function parseDockerHost(address: string): DockerTarget {
   const certs = url.searchParams.get('certs');
   if (scheme === 'tls' && certs !== null && isAbsolute(certs)) return { host, port: port ?? 2376, certs };
   if (scheme === 'tls' || url.search !== '') throw unusable(address);
-  if (!isLoopback(host)) throw new EngineError('refused', `Cannot use the Docker host "${address}": ${plainTcp}.`);
+  if (!isLoopback(host)) throw new EngineError('refused', `Cannot use the Docker host "${address}": ${PLAIN_TCP}.`);
   return { host, port: port ?? 2375 };
 }
 
@@ -97,7 +97,7 @@ function isLoopback(host: string): boolean {
 }
 
 function unusable(address: string): EngineError {
-  return new EngineError('refused', `Cannot use the Docker host "${address}": ${expected}.`);
+  return new EngineError('refused', `Cannot use the Docker host "${address}": ${EXPECTED}.`);
 }
 
 /** What is wrong with the variables, without their values; undefined when nothing is. */
@@ -106,6 +106,6 @@ export function dockerProblem(env: DockerVariables): string | undefined {
     dockerAddress(env);
     return undefined;
   } catch (error) {
-    return error instanceof EngineError && error.message.includes(plainTcp) ? plainTcp : expected;
+    return error instanceof EngineError && error.message.includes(PLAIN_TCP) ? PLAIN_TCP : EXPECTED;
   }
 }

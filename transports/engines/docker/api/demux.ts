@@ -10,7 +10,7 @@ export interface FramePiece {
 }
 
 /** Docker writes log entries of at most 16 KiB and a stamp; a frame far past that is not one of its. */
-const maxFrameBytes = 16 * 1024 * 1024;
+const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
 /**
  * Takes apart Docker's multiplexed stream (Engine API, "Attach to a container", stream format: type, three zeros, length as
@@ -53,7 +53,7 @@ export class FrameDemuxer {
   #begin(): void {
     const type = this.#header[0] ?? 0;
     const length = this.#header.readUInt32BE(4);
-    if (type > 3 || this.#header.readUIntBE(1, 3) !== 0 || length > maxFrameBytes) {
+    if (type > 3 || this.#header.readUIntBE(1, 3) !== 0 || length > MAX_FRAME_BYTES) {
       throw new EngineError('unavailable', 'The container engine sent a garbled log.');
     }
     if (type === 3) throw new EngineError('unavailable', 'The container engine reported an error while sending a log.');

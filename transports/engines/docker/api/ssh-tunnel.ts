@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../../../proto/ports/ports.ts';
 import { cleanReason } from '../../common/errors.ts';
-import { findProgram, LineTail, systemPath } from '../run.ts';
+import { findProgram, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { SshTarget } from './address.ts';
 
 /** Longest wait until the other machine has let us in, in milliseconds. */
-const loginMs = 20_000;
+const LOGIN_MS = 20_000;
 
 /** Runs a program that ends with this process, however that ends: its standard input is a pipe that closes then. A folder goes with it. */
-const leash = `
+const LEASH = `
 folder=$1; shift
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -71,9 +71,9 @@ async function open(target: SshTarget): Promise<Opened> {
   }
   const folder = await mkdtemp(join(tmpdir(), 'troupe-ssh-'));
   const path = join(folder, 's');
-  const child = spawn('/bin/sh', ['-c', leash, 'sh', folder, program, ...sshArguments(target, path)], {
+  const child = spawn('/bin/sh', ['-c', LEASH, 'sh', folder, program, ...sshArguments(target, path)], {
     env: {
-      PATH: systemPath,
+      PATH: SYSTEM_PATH,
       LC_ALL: 'C.UTF-8',
       ...(target.agent === undefined ? {} : { SSH_AUTH_SOCK: target.agent }),
     },
@@ -93,7 +93,7 @@ async function open(target: SshTarget): Promise<Opened> {
     // The shell was killed before it could.
     void rm(folder, { recursive: true, force: true }).catch(() => undefined);
   });
-  const until = performance.now() + loginMs;
+  const until = performance.now() + LOGIN_MS;
   while (!(await listens(path))) {
     if (ended || performance.now() > until) {
       child.stdin.destroy();

@@ -15,8 +15,8 @@ export interface DockerdFiles {
 }
 
 /** A socket's path has at most 107 bytes (unix(7)); the longest one under `run` is containerd's. */
-const longestSocket = '/exec/containerd/containerd-debug.sock';
-const mostBytes = 100;
+const LONGEST_SOCKET = '/exec/containerd/containerd-debug.sock';
+const MOST_BYTES = 100;
 
 /**
  * The places of the private dockerd of a data folder; makes the folders, for the owner alone. Sockets and what lasts only until the
@@ -29,7 +29,7 @@ export function dockerdFiles(dataDir: string): DockerdFiles {
   ownFolder(home);
   const near = join(home, 'run');
   const far = `/run/troupe-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`;
-  const run = Buffer.byteLength(near + longestSocket) <= mostBytes ? near : far;
+  const run = Buffer.byteLength(near + LONGEST_SOCKET) <= MOST_BYTES ? near : far;
   ownFolder(run);
   return {
     dataRoot: join(home, 'data'),

@@ -2,34 +2,34 @@ import { existsSync } from 'node:fs';
 import { EngineError, type Log } from '../../../../proto/ports/ports.ts';
 import { egressRules } from '../../common/egress.ts';
 import { textOf } from '../../common/errors.ts';
-import { bridgePrefix } from '../network.ts';
+import { BRIDGE_PREFIX } from '../network.ts';
 import { findProgram, type RunScript, rootScript } from '../run.ts';
 
 /** Chains of ours, each followed by a sum of its rules. */
-const chainPrefix = 'TROUPE-';
+const CHAIN_PREFIX = 'TROUPE-';
 
 /** Rules that hold are not looked at again for so long, in milliseconds. */
-const trustMs = 10_000;
+const TRUST_MS = 10_000;
 
 /** One rule speaks of all bridges, so there is nothing to take back when a container goes. */
-const ours = `-i ${bridgePrefix}+`;
+const ours = `-i ${BRIDGE_PREFIX}+`;
 
 /** To the machine itself: answers to what the machine began, and nothing else. */
 const inward = `INPUT ${ours} -m conntrack ! --ctstate RELATED,ESTABLISHED -j DROP`;
 
 /** Of earlier versions, without a chain of their own. */
-const formerRules = [`${ours} -o ${bridgePrefix}+ -j DROP`, `${ours} -d 169.254.0.0/16 -j DROP`];
+const formerRules = [`${ours} -o ${BRIDGE_PREFIX}+ -j DROP`, `${ours} -d 169.254.0.0/16 -j DROP`];
 
 /** Several processes set the rules one after the other, where flock(1) is. */
-const alone = `lock=/run/troupe-firewall.lock
+const ALONE = `lock=/run/troupe-firewall.lock
 if command -v flock >/dev/null && true 2>/dev/null >>"$lock"; then
   exec 9>>"$lock"
   flock -w 30 9 || true
 fi`;
 
 /** What dockerd and systemd say of the machine's name servers, on Docker's machine. */
-const resolverFiles = '/etc/resolv.conf /run/systemd/resolve/resolv.conf';
-const dockerSettings = '/etc/docker/daemon.json';
+const RESOLVER_FILES = '/etc/resolv.conf /run/systemd/resolve/resolv.conf';
+const DOCKER_SETTINGS = '/etc/docker/daemon.json';
 
 /**
  * Makes the rules hold: INPUT for what is meant for the machine, and for what passes through it a chain of ours that DOCKER-USER leads to,
@@ -40,17 +40,17 @@ const dockerSettings = '/etc/docker/daemon.json';
  */
 export function firewallScript(allowed: readonly string[] = []): string {
   return String.raw`set -e
-${alone}
+${ALONE}
 ipt() { iptables -w 10 "$@"; }
 onwards=FORWARD
 if ipt -S DOCKER-USER >/dev/null 2>&1; then onwards=DOCKER-USER; fi
 ipt -C ${inward} 2>/dev/null || ipt -I ${inward}
 servers=$({
-  sed -n 's/^[[:space:]]*nameserver[[:space:]]*//p' ${resolverFiles} || true
-  tr -d '[:space:]' <${dockerSettings} | sed -n 's/.*"dns":\[\([^]]*\)\].*/\1/p' | tr -d '"' | tr , '\n'
+  sed -n 's/^[[:space:]]*nameserver[[:space:]]*//p' ${RESOLVER_FILES} || true
+  tr -d '[:space:]' <${DOCKER_SETTINGS} | sed -n 's/.*"dns":\[\([^]]*\)\].*/\1/p' | tr -d '"' | tr , '\n'
 } 2>/dev/null | sed -n 's/^\([0-9]\{1,3\}\(\.[0-9]\{1,3\}\)\{3\}\).*/\1/p' | sort -u)
 rules=$(
-  echo '-o ${bridgePrefix}+ -j DROP'
+  echo '-o ${BRIDGE_PREFIX}+ -j DROP'
   echo '-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN'
   for server in $servers; do
     echo "-d $server/32 -p udp --dport 53 -j RETURN"
@@ -60,7 +60,7 @@ ${egressRules(allowed)
   .map((rule) => `  echo '${rule}'`)
   .join('\n')}
 )
-chain=${chainPrefix}$(echo "$rules" | cksum | cut -d ' ' -f 1)
+chain=${CHAIN_PREFIX}$(echo "$rules" | cksum | cut -d ' ' -f 1)
 jump="${ours} -j $chain"
 if ! ipt -C "$onwards" $jump 2>/dev/null || [ "$(ipt -S "$chain" | grep -c '^-A')" != "$(echo "$rules" | wc -l)" ]; then
   ipt -N "$chain" 2>/dev/null || ipt -F "$chain"
@@ -73,11 +73,11 @@ ${formerRules.map((rule) => `  while ipt -D "$from" ${rule} 2>/dev/null; do :; d
   { ipt -S "$from" 2>/dev/null || true; } | sed -n "s/^-A $from //p" | while read -r rule; do
     case "$from $rule" in
       "$onwards $jump") ;;
-      *"${ours} -j ${chainPrefix}"*) ipt -D "$from" $rule 2>/dev/null || true ;;
+      *"${ours} -j ${CHAIN_PREFIX}"*) ipt -D "$from" $rule 2>/dev/null || true ;;
     esac
   done
 done
-ipt -S | sed -n 's/^-N \(${chainPrefix}[0-9]*\)$/\1/p' | while read -r old; do
+ipt -S | sed -n 's/^-N \(${CHAIN_PREFIX}[0-9]*\)$/\1/p' | while read -r old; do
   [ "$old" = "$chain" ] || { ipt -F "$old" && ipt -X "$old"; } 2>/dev/null || true
 done`;
 }
@@ -114,7 +114,7 @@ export class HostFirewall {
     if (performance.now() < this.#holdsUntil) return Promise.resolve();
     this.#running ??= this.#apply(bridge)
       .then(() => {
-        this.#holdsUntil = performance.now() + trustMs;
+        this.#holdsUntil = performance.now() + TRUST_MS;
       })
       .finally(() => {
         this.#running = undefined;

@@ -3,9 +3,9 @@ import type { Naming } from '../naming.ts';
 import type { RunScript } from '../run.ts';
 
 /** One script is one argument of sh(1), which Linux bounds at 128 KiB. */
-const longestScript = 120_000;
+const LONGEST_SCRIPT = 120_000;
 /** As much of Docker's ids as tells them apart. */
-const idLength = 24;
+const ID_LENGTH = 24;
 
 /** The two ways to the processes of Docker's machine. */
 export interface ProcessWays {
@@ -44,10 +44,10 @@ export class LostTasks {
     const any = `/troupe-${this.#naming.installation}-[a-z0-9]+-[0-9a-f]{12}/_data`;
     const script = endScript(
       any,
-      running.filter((id) => /^[0-9a-f]{64}$/.test(id)).map((id) => id.slice(0, idLength)),
+      running.filter((id) => /^[0-9a-f]{64}$/.test(id)).map((id) => id.slice(0, ID_LENGTH)),
       starting.map((id) => this.#volumeOf(id)),
     );
-    if (script.length <= longestScript) await this.#way(bridge)(script).catch(() => undefined);
+    if (script.length <= LONGEST_SCRIPT) await this.#way(bridge)(script).catch(() => undefined);
   }
 
   #way(bridge: string | undefined): RunScript {

@@ -16,7 +16,7 @@ import { z } from 'zod';
 import { EngineError, type Log } from '../../../../proto/ports/ports.ts';
 import { cleanReason, textOf } from '../../common/errors.ts';
 import { DockerClient } from '../api/client.ts';
-import { findProgram, isRoot, systemPath } from '../run.ts';
+import { findProgram, isRoot, SYSTEM_PATH } from '../run.ts';
 import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSettings } from './dockerd-files.ts';
 import { endShims, unmountLeftovers } from './dockerd-leftovers.ts';
 
@@ -42,7 +42,7 @@ export interface PrivateDockerd {
 }
 
 /** A log larger than this is set aside at the next start. */
-const largeLogBytes = 10 * 1024 * 1024;
+const LARGE_LOG_BYTES = 10 * 1024 * 1024;
 /** How long dockerd may take to answer. */
 const DEFAULT_TIMEOUT_MS = 60_000;
 
@@ -210,7 +210,7 @@ function launch(
     'userland-proxy': false,
   };
   writeFileSync(files.configFile, `${JSON.stringify(config, undefined, 2)}\n`, { mode: 0o600 });
-  if ((statSync(files.logFile, { throwIfNoEntry: false })?.size ?? 0) > largeLogBytes) {
+  if ((statSync(files.logFile, { throwIfNoEntry: false })?.size ?? 0) > LARGE_LOG_BYTES) {
     renameSync(files.logFile, `${files.logFile}.1`);
   }
   const log = openSync(files.logFile, 'a', 0o600);
@@ -231,7 +231,7 @@ function launch(
     const child = spawn(program, args, {
       cwd: '/',
       detached: true,
-      env: { PATH: systemPath, ...env },
+      env: { PATH: SYSTEM_PATH, ...env },
       stdio: ['ignore', log, log],
     });
     return { child, logStart };

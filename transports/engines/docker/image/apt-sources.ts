@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { systemPath } from '../run.ts';
+import { SYSTEM_PATH } from '../run.ts';
 
 /** How packages are fetched. */
 export interface AptSettings {
@@ -16,7 +16,7 @@ export interface AptSettings {
   readonly inside: readonly string[];
 }
 
-const wantedSettings = /^(Acquire::(?:(?:http|https)::Proxy|Check-Valid-Until|Check-Date)) "([^"\r\n]*)";$/;
+const WANTED_SETTINGS = /^(Acquire::(?:(?:http|https)::Proxy|Check-Valid-Until|Check-Date)) "([^"\r\n]*)";$/;
 
 /** This machine's own mirrors and proxy, so that a build works wherever its `apt-get install` does. No mirror when it has no apt, or that of another distribution. */
 export async function hostAptSettings(aptFolder = '/etc/apt'): Promise<AptSettings> {
@@ -24,7 +24,7 @@ export async function hostAptSettings(aptFolder = '/etc/apt'): Promise<AptSettin
   const parts = await readdir(join(aptFolder, 'sources.list.d')).catch(() => []);
   files.push(...parts.sort().map((name) => join(aptFolder, 'sources.list.d', name)));
   const texts = await Promise.all(files.map((file) => readFile(file, 'utf8').catch(() => '')));
-  const dump = await promisify(execFile)('apt-config', ['dump'], { env: { PATH: systemPath, APT_CONFIG: '' } }).then(
+  const dump = await promisify(execFile)('apt-config', ['dump'], { env: { PATH: SYSTEM_PATH, APT_CONFIG: '' } }).then(
     ({ stdout }) => stdout,
     () => '',
   );
@@ -43,7 +43,7 @@ export function mirrorsIn(text: string): Pick<AptSettings, 'mirror' | 'securityM
 /** What of `apt-config dump` concerns fetching. */
 export function settingsIn(dump: string): Pick<AptSettings, 'build' | 'inside'> {
   const found = dump.split('\n').flatMap((line) => {
-    const match = wantedSettings.exec(line);
+    const match = WANTED_SETTINGS.exec(line);
     return match === null ? [] : [{ line, name: match[1] ?? '', value: match[2] ?? '' }];
   });
   const local = /^[a-z]+:\/\/(?:localhost|127\.|\[::1\])/;

@@ -24,16 +24,16 @@ export const contractChanges: readonly string[] = [
 ];
 
 /** No registry can be asked for it (RFC 2606, section 2), so nobody can put another image in the place of one that is missing here. */
-const repository = 'troupe.invalid/base';
+const REPOSITORY = 'troupe.invalid/base';
 /** Its name in versions before, which stands for one of a public registry. */
-const formerRepository = 'docker.io/troupe/base';
-const madeName = /^(?:troupe\.invalid\/|(?:docker\.io\/)?troupe\/)base:[0-9a-f]{16}$/;
+const FORMER_REPOSITORY = 'docker.io/troupe/base';
+const MADE_NAME = /^(?:troupe\.invalid\/|(?:docker\.io\/)?troupe\/)base:[0-9a-f]{16}$/;
 
 /**
  * Whether `image` is a name of the built-in base image, of whatever recipe and version: containers and their rows may have an older one. It means
  * the one of today, and is asked of no registry.
  */
-export const isBuiltIn = (image: string): boolean => madeName.test(image);
+export const isBuiltIn = (image: string): boolean => MADE_NAME.test(image);
 
 /**
  * The base image made from Debian packages with mmdebstrap, from the mirror this machine's own apt uses, else mmdebstrap's default. Named
@@ -42,10 +42,10 @@ export const isBuiltIn = (image: string): boolean => madeName.test(image);
 export async function debianBaseImage(settings?: AptSettings): Promise<BaseImage> {
   const recipe: DebianRecipe = await debianRecipe(settings ?? (await hostAptSettings()));
   const hash = recipeHash(recipe, contractChanges);
-  const reference = `${repository}:${hash}`;
+  const reference = `${REPOSITORY}:${hash}`;
   return {
     reference,
-    former: `${formerRepository}:${hash}`,
+    former: `${FORMER_REPOSITORY}:${hash}`,
     build: (client, onProgress, signal) =>
       debianRootArchive(recipe, onProgress, signal, (archive) =>
         importImage(client, reference, archive, contractChanges, signal),

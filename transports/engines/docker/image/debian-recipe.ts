@@ -22,7 +22,7 @@ export interface DebianRecipe {
   readonly files: Buffer;
 }
 
-const suite = 'bookworm';
+const SUITE = 'bookworm';
 
 /** Documentation and translations are left out, licences kept. */
 const dpkgOptions = [
@@ -50,9 +50,9 @@ export async function debianRecipe(settings: AptSettings): Promise<DebianRecipe>
   const { mirror, securityMirror, build, inside } = settings;
   const option = '[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]';
   const archives = [
-    [mirror, suite],
-    [mirror, `${suite}-updates`],
-    ...(securityMirror === undefined ? [] : [[securityMirror, `${suite}-security`]]),
+    [mirror, SUITE],
+    [mirror, `${SUITE}-updates`],
+    ...(securityMirror === undefined ? [] : [[securityMirror, `${SUITE}-security`]]),
   ];
   const sources = archives.map(([address, release]) => `deb ${option} ${address} ${release} main\n`).join('');
   const packages = (await readFile(join(baseImageFolder(), 'packages'), 'utf8'))
@@ -61,7 +61,7 @@ export async function debianRecipe(settings: AptSettings): Promise<DebianRecipe>
   const insideSettings = inside.length === 0 ? [] : [`${inside.join('\n')}\n`];
   const files = await rootfsFiles();
   return {
-    suite,
+    suite: SUITE,
     architecture: process.arch,
     packages,
     sources: mirror === undefined ? undefined : sources,

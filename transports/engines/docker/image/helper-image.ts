@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import type { DockerClient } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';
-import { keysFolder, noHealthcheck } from '../naming.ts';
+import { KEYS_FOLDER, noHealthcheck } from '../naming.ts';
 import { importImage } from './import-image.ts';
 import { tar } from './tar.ts';
 
 /** An image without a file. No registry can be asked for its name (RFC 2606, section 2), so nobody can put another in its place. */
-export const helperImage = 'troupe.invalid/helper:1';
+export const HELPER_IMAGE = 'troupe.invalid/helper:1';
 
 const created = z.object({ Id: z.string() });
 
@@ -23,7 +23,7 @@ export async function createHelper(
     const { Id } = await client.json('POST', '/containers/create', created, {
       query: { name },
       body: {
-        Image: helperImage,
+        Image: HELPER_IMAGE,
         Cmd: ['-'],
         Labels: labels,
         Healthcheck: noHealthcheck,
@@ -36,7 +36,7 @@ export async function createHelper(
     return await create();
   } catch (error) {
     if (!isReply(error, 404)) throw error;
-    await importImage(client, helperImage, tar([{ kind: 'directory', path: keysFolder.slice(1), mode: 0o755 }]), []);
+    await importImage(client, HELPER_IMAGE, tar([{ kind: 'directory', path: KEYS_FOLDER.slice(1), mode: 0o755 }]), []);
     return create();
   }
 }

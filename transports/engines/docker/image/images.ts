@@ -11,11 +11,11 @@ import { progressLine } from './import-image.ts';
 import { SharedTasks } from './shared-task.ts';
 
 /** A registry that says nothing for so long is given up, in milliseconds. */
-const silenceMs = 5 * 60_000;
+const SILENCE_MS = 5 * 60_000;
 /** After so long whoever waits hears that the registry says nothing, and so often, in milliseconds. */
-const quietMs = 4000;
+const QUIET_MS = 4000;
 /** Progress lines come at most this often, in milliseconds. */
-const progressMs = 500;
+const PROGRESS_MS = 500;
 
 const digestsView = z.object({
   RepoDigests: z
@@ -100,30 +100,30 @@ export class Images {
     const silence = new AbortController();
     const end = (): void => silence.abort();
     signal.addEventListener('abort', end);
-    let timer = setTimeout(end, silenceMs);
+    let timer = setTimeout(end, SILENCE_MS);
     let heardAt = Date.now();
     const waiting = setInterval(() => {
       const seconds = Math.round((Date.now() - heardAt) / 1000);
-      if (seconds * 1000 >= quietMs)
+      if (seconds * 1000 >= QUIET_MS)
         onProgress(`The registry of ${reference.full} is asked for it and has not answered for ${seconds} s.`);
-    }, quietMs);
+    }, QUIET_MS);
     try {
       const stream = await this.#client.stream('POST', '/images/create', {
         query: { fromImage: reference.repository, tag: reference.version },
         headers,
-        headTimeoutMs: silenceMs,
+        headTimeoutMs: SILENCE_MS,
         signal: silence.signal,
       });
       let toldAt = 0;
       for await (const line of jsonLines(stream)) {
         clearTimeout(timer);
-        timer = setTimeout(end, silenceMs);
+        timer = setTimeout(end, SILENCE_MS);
         heardAt = Date.now();
         const parsed = progressLine.safeParse(line);
         if (!parsed.success) continue;
         const { error, status, id, progressDetail } = parsed.data;
         if (error !== undefined) throw pullError(reference, error);
-        if (Date.now() - toldAt < progressMs || status === undefined) continue;
+        if (Date.now() - toldAt < PROGRESS_MS || status === undefined) continue;
         toldAt = Date.now();
         const { current, total } = progressDetail ?? {};
         const percent = current !== undefined && total ? ` ${Math.floor((100 * current) / total)}%` : '';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { EngineError } from '../../../../proto/ports/ports.ts';
 import { textOf, toEngineError } from '../../common/errors.ts';
-import { findProgram, isRoot, LineTail, systemPath } from '../run.ts';
+import { findProgram, isRoot, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';
 
 /** The words mmdebstrap (1.3) begins its steps with, in order, how far along each is on a common machine, and what we call it. */
@@ -92,7 +92,7 @@ function startBuild(
   const child = spawn(command, commandArgs, {
     cwd: '/',
     detached: true,
-    env: { PATH: systemPath, LC_ALL: 'C.UTF-8', HOME: folder, TMPDIR: folder },
+    env: { PATH: SYSTEM_PATH, LC_ALL: 'C.UTF-8', HOME: folder, TMPDIR: folder },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const started = Date.now();

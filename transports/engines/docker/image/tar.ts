@@ -4,7 +4,7 @@ export type TarEntry =
   | { readonly kind: 'directory'; readonly path: string; readonly mode: number }
   | { readonly kind: 'symlink'; readonly path: string; readonly target: string };
 
-const block = 512;
+const BLOCK = 512;
 
 /**
  * A tar archive in POSIX ustar form (IEEE Std 1003.1, pax interchange format, "ustar Interchange Format"), with a pax header
@@ -30,7 +30,7 @@ export function tar(entries: readonly TarEntry[], mtimeSeconds = 0): Buffer {
     parts.push(header({ path, target, type, mode, size: data?.length ?? 0, mtimeSeconds }));
     if (data !== undefined) parts.push(padded(data));
   }
-  parts.push(Buffer.alloc(2 * block));
+  parts.push(Buffer.alloc(2 * BLOCK));
   return Buffer.concat(parts);
 }
 
@@ -44,7 +44,7 @@ interface Header {
 }
 
 function header(h: Header): Buffer {
-  const out = Buffer.alloc(block);
+  const out = Buffer.alloc(BLOCK);
   out.write(fits(h.path) ? h.path : 'long-name', 0, 100, 'utf8');
   octal(out, h.mode, 100, 8);
   octal(out, 0, 108, 8);
@@ -81,6 +81,6 @@ function record(key: string, value: string): Buffer {
 }
 
 function padded(data: Buffer): Buffer {
-  const spare = (block - (data.length % block)) % block;
+  const spare = (BLOCK - (data.length % BLOCK)) % BLOCK;
   return spare === 0 ? data : Buffer.concat([data, Buffer.alloc(spare)]);
 }

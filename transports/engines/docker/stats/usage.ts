@@ -38,7 +38,7 @@ export interface UsageTimes {
 export const defaultUsageTimes: UsageTimes = { memoryMs: 5000, diskMs: 60_000, idleMs: 60_000, forgetMs: 3_600_000 };
 
 /** Containers sampled at the same time: Docker takes a second to answer each. */
-const samplesAtOnce = 16;
+const SAMPLES_AT_ONCE = 16;
 
 interface Sample {
   askedAt: number;
@@ -67,7 +67,7 @@ export class UsageSampler {
     this.#log = log;
     this.#times = times;
     // Each call in flight hears it, and lets go of it when it ends.
-    setMaxListeners(samplesAtOnce + 1, this.#stop.signal);
+    setMaxListeners(SAMPLES_AT_ONCE + 1, this.#stop.signal);
   }
 
   /** The last sample; zeros at first. Asking keeps the sampling of this container going. */
@@ -127,7 +127,7 @@ export class UsageSampler {
       for (let id = ids.pop(); id !== undefined && !this.#stop.signal.aborted; id = ids.pop())
         await this.#sampleMemory(id);
     };
-    await Promise.all([disk, ...Array.from({ length: Math.min(samplesAtOnce, ids.length) }, walk)]);
+    await Promise.all([disk, ...Array.from({ length: Math.min(SAMPLES_AT_ONCE, ids.length) }, walk)]);
   }
 
   async #sampleMemory(id: string): Promise<void> {
