@@ -21,8 +21,8 @@ const OVER = 16;
 export class EventsClient implements EventStream, Client {
   readonly viewer: Viewer;
   place = -1;
-  private sink: ByteSink | undefined = undefined;
-  private flags = 0;
+  #sink: ByteSink | undefined = undefined;
+  #flags = 0;
 
   /** `lastEventId`: the event the client has, sent again unless it is the newest of its kind. Anything else counts as none. */
   constructor(viewer: Viewer, lastEventId: string | undefined) {
@@ -30,75 +30,75 @@ export class EventsClient implements EventStream, Client {
     const { hub, audience, kinds } = viewer;
     for (const kind of kinds) {
       const last = hub.snapshots.encoded(kind, audience);
-      if (last !== undefined && last.id !== lastEventId) this.flags |= markOf(kind);
+      if (last !== undefined && last.id !== lastEventId) this.#flags |= markOf(kind);
     }
     hub.numbers.streams += 1;
     hub.add(this);
   }
 
   open(sink: ByteSink): void {
-    this.sink = sink;
+    this.#sink = sink;
     // It ended before it began.
-    if ((this.flags & OVER) !== 0) sink.end();
+    if ((this.#flags & OVER) !== 0) sink.end();
     else {
-      if (!sink.write(GREETING)) this.flags |= FULL;
-      this.flush();
+      if (!sink.write(GREETING)) this.#flags |= FULL;
+      this.#flush();
     }
   }
 
   drain(): void {
-    this.flags &= ~FULL;
-    this.flush();
+    this.#flags &= ~FULL;
+    this.#flush();
   }
 
   closed(): void {
-    this.leave();
+    this.#leave();
   }
 
   tell(kind: Kind): void {
     const mark = markOf(kind);
-    if ((this.flags & mark) !== 0) this.viewer.hub.numbers.skipped += 1;
-    this.flags |= mark;
-    this.flush();
+    if ((this.#flags & mark) !== 0) this.viewer.hub.numbers.skipped += 1;
+    this.#flags |= mark;
+    this.#flush();
   }
 
   ping(): void {
-    this.flags |= PINGS;
-    this.flush();
+    this.#flags |= PINGS;
+    this.#flush();
   }
 
   end(): void {
-    this.leave();
-    this.sink?.end();
+    this.#leave();
+    this.#sink?.end();
   }
 
-  private leave(): void {
-    if ((this.flags & OVER) !== 0) return;
-    this.flags |= OVER;
+  #leave(): void {
+    if ((this.#flags & OVER) !== 0) return;
+    this.#flags |= OVER;
     const { hub } = this.viewer;
     hub.numbers.streams -= 1;
     hub.remove(this);
   }
 
   /** Writes what waits, as long as the reader takes it. */
-  private flush(): void {
-    const { sink } = this;
-    while (sink !== undefined && (this.flags & (FULL | OVER)) === 0 && (this.flags & WAITING) !== 0) {
-      const bytes = this.take();
-      if (bytes !== undefined && !sink.write(bytes)) this.flags |= FULL;
+  #flush(): void {
+    const sink = this.#sink;
+    while (sink !== undefined && (this.#flags & (FULL | OVER)) === 0 && (this.#flags & WAITING) !== 0) {
+      const bytes = this.#take();
+      if (bytes !== undefined && !sink.write(bytes)) this.#flags |= FULL;
     }
   }
 
   /** The next that waits; undefined when there turns out to be nothing. */
-  private take(): Uint8Array | undefined {
-    if ((this.flags & CLUSTER) !== 0) return this.bytes('cluster');
-    if ((this.flags & PODS) !== 0) return this.bytes('pods');
-    this.flags &= ~PINGS;
+  #take(): Uint8Array | undefined {
+    if ((this.#flags & CLUSTER) !== 0) return this.#bytes('cluster');
+    if ((this.#flags & PODS) !== 0) return this.#bytes('pods');
+    this.#flags &= ~PINGS;
     return PING;
   }
 
-  private bytes(kind: Kind): Uint8Array | undefined {
-    this.flags &= ~markOf(kind);
+  #bytes(kind: Kind): Uint8Array | undefined {
+    this.#flags &= ~markOf(kind);
     const encoded = this.viewer.hub.encoded(kind, this.viewer);
     return this.viewer.isCombined ? encoded?.combined : encoded?.event;
   }

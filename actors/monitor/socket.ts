@@ -13,15 +13,15 @@ const MISSING = 2;
 export class MetricsConnection implements Connection, Client {
   readonly viewer: Viewer;
   place = -1;
-  private socket: Socket | undefined = undefined;
-  private reader = READY;
+  #socket: Socket | undefined = undefined;
+  #reader = READY;
 
   constructor(viewer: Viewer) {
     this.viewer = viewer;
   }
 
   open(socket: Socket): void {
-    this.socket = socket;
+    this.#socket = socket;
     const { hub } = this.viewer;
     hub.numbers.sockets += 1;
     this.tell();
@@ -29,8 +29,8 @@ export class MetricsConnection implements Connection, Client {
   }
 
   drain(): void {
-    const isMissing = this.reader === MISSING;
-    this.reader = READY;
+    const isMissing = this.#reader === MISSING;
+    this.#reader = READY;
     if (isMissing) this.tell();
   }
 
@@ -39,30 +39,28 @@ export class MetricsConnection implements Connection, Client {
   }
 
   ended(): void {
-    if (this.socket === undefined) return;
-    this.socket = undefined;
+    if (this.#socket === undefined) return;
+    this.#socket = undefined;
     const { hub } = this.viewer;
     hub.numbers.sockets -= 1;
     hub.remove(this);
   }
 
   tell(): void {
-    const {
-      socket,
-      viewer: { hub, kinds },
-    } = this;
+    const socket = this.#socket;
+    const { hub, kinds } = this.viewer;
     const [kind] = kinds;
     if (socket === undefined || kind === undefined) return;
-    if (this.reader !== READY) {
-      if (this.reader === MISSING) hub.numbers.skipped += 1;
-      this.reader = MISSING;
+    if (this.#reader !== READY) {
+      if (this.#reader === MISSING) hub.numbers.skipped += 1;
+      this.#reader = MISSING;
       return;
     }
     const encoded = hub.encoded(kind, this.viewer);
-    if (encoded !== undefined && !socket.send(encoded.text)) this.reader = FULL;
+    if (encoded !== undefined && !socket.send(encoded.text)) this.#reader = FULL;
   }
 
   end(): void {
-    this.socket?.close(1012, 'service restarts');
+    this.#socket?.close(1012, 'service restarts');
   }
 }

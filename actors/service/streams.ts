@@ -109,22 +109,22 @@ const controllers = new WeakMap<object, AbortController>();
  */
 class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, StreamMessage<News>> {
   // The stream is also its actor's options, and its state: most of what an object would cost that only says so.
-  private readonly kin: Kin;
+  readonly #kin: Kin;
   place = -1;
   readonly endsAt: number;
   attachAt = NEVER;
-  private readonly connection: Connection<News>;
-  private socket: Socket | undefined = undefined;
-  private self: Ref<StreamMessage<News>> | undefined = undefined;
+  readonly #connection: Connection<News>;
+  #socket: Socket | undefined = undefined;
+  #self: Ref<StreamMessage<News>> | undefined = undefined;
 
   constructor(kin: Kin, expiresInMs: number, connection: Connection<News>) {
-    this.kin = kin;
+    this.#kin = kin;
     this.endsAt = tickIn(expiresInMs);
-    this.connection = connection;
+    this.#connection = connection;
   }
 
   get kind(): string {
-    return this.kin.kind;
+    return this.#kin.kind;
   }
 
   get initialState(): this {
@@ -141,71 +141,71 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
   }
 
   open(socket: Socket): void {
-    this.socket = socket;
+    this.#socket = socket;
     let self: Ref<StreamMessage<News>>;
     try {
-      self = spawn<Stream<News>, StreamMessage<News>>(this.kin.parent, handle, this);
+      self = spawn<Stream<News>, StreamMessage<News>>(this.#kin.parent, handle, this);
     } catch (error) {
       // The service began to stop while the upgrade was under way.
       if (!(error instanceof ActorError)) throw error;
       socket.close(RESTART, 'service restarts');
       return;
     }
-    this.self = self;
-    if (this.connection.attach !== undefined) this.attachAt = nextAttach();
+    this.#self = self;
+    if (this.#connection.attach !== undefined) this.attachAt = nextAttach();
     join(this);
     try {
-      this.connection.open(socket, self, this);
-      this.attachTo(self);
+      this.#connection.open(socket, self, this);
+      this.#attachTo(self);
     } catch (error) {
       dispatch(self, { type: 'failed', error });
     }
   }
 
   message(frame: SocketFrame): void {
-    const connection = this.connection;
+    const connection = this.#connection;
     if ('text' in frame) {
-      if (connection.text === undefined) this.socket?.close(UNSUPPORTED, 'this stream takes no text frames');
+      if (connection.text === undefined) this.#socket?.close(UNSUPPORTED, 'this stream takes no text frames');
       else connection.text(frame.text);
-    } else if (connection.binary === undefined) this.socket?.close(UNSUPPORTED, 'this stream takes no binary frames');
+    } else if (connection.binary === undefined) this.#socket?.close(UNSUPPORTED, 'this stream takes no binary frames');
     else connection.binary(frame.binary);
   }
 
   drain(): void {
-    this.connection.drain?.();
+    this.#connection.drain?.();
   }
 
   close(code: number): void {
-    this.connection.closed?.(code);
-    if (this.self !== undefined) dispatch(this.self, gone);
+    this.#connection.closed?.(code);
+    if (this.#self !== undefined) dispatch(this.#self, gone);
   }
 
   expired(): void {
-    if (this.self !== undefined) dispatch(this.self, expired);
+    if (this.#self !== undefined) dispatch(this.#self, expired);
   }
 
   attach(): void {
-    if (this.self !== undefined) dispatch(this.self, attach);
+    if (this.#self !== undefined) dispatch(this.#self, attach);
   }
 
   /** What its actor was told. */
   take(message: StreamMessage<News>, ctx: Context<StreamMessage<News>>): void {
     switch (message.type) {
       case 'news':
-        this.connection.news?.(message.news);
+        this.#connection.news?.(message.news);
         return;
       case 'close':
-        this.socket?.close(message.code, clip(message.reason));
-        this.stopActor();
+        this.#socket?.close(message.code, clip(message.reason));
+        this.#stopActor();
         return;
       case 'gone':
-        this.stopActor();
+        this.#stopActor();
         return;
       case 'send':
-        this.socket?.send(message.text);
+        this.#socket?.send(message.text);
         return;
       case 'attach':
-        if (this.self !== undefined) this.attachTo(this.self);
+        if (this.#self !== undefined) this.#attachTo(this.#self);
         return;
       case 'attached':
         this.attachAt = nextAttach();
@@ -216,26 +216,26 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
     }
   }
 
-  private attachTo(self: Ref<StreamMessage<News>>): void {
-    if (this.connection.isAnswered === true) this.attachAt = soonAttach();
-    this.connection.attach?.(self);
+  #attachTo(self: Ref<StreamMessage<News>>): void {
+    if (this.#connection.isAnswered === true) this.attachAt = soonAttach();
+    this.#connection.attach?.(self);
   }
 
   /** Called without `this`, as options are. */
   afterStop(stream: Stream<News>): void {
-    stream.over();
+    stream.#over();
   }
 
   /** The actor has ended: the service stops, or it failed, and the client should come back; or the socket is gone. */
-  private over(): void {
+  #over(): void {
     leave(this);
-    this.socket?.close(RESTART, 'service restarts');
+    this.#socket?.close(RESTART, 'service restarts');
     controllers.get(this)?.abort();
-    this.connection.ended?.();
+    this.#connection.ended?.();
   }
 
-  private stopActor(): void {
-    if (this.self !== undefined) stop(this.self);
+  #stopActor(): void {
+    if (this.#self !== undefined) stop(this.#self);
   }
 }
 

@@ -46,30 +46,30 @@ class Group implements SocketWatch {
 class GuardedEvents implements ByteSource, Watched {
   before: Watched | undefined = undefined;
   after: Watched | undefined = undefined;
-  private readonly watch: SocketWatch;
-  private readonly events: EventStream;
+  readonly #watch: SocketWatch;
+  readonly #events: EventStream;
 
   constructor(watch: SocketWatch, events: EventStream) {
-    this.events = events;
+    this.#events = events;
     // Before it is open: news of the token may come first.
-    this.watch = watch.opened(this);
+    this.#watch = watch.opened(this);
   }
 
   open(sink: ByteSink): void {
-    this.events.open(sink);
+    this.#events.open(sink);
   }
 
   drain(): void {
-    this.events.drain();
+    this.#events.drain();
   }
 
   closed(): void {
-    this.watch.closed(this);
-    this.events.closed();
+    this.#watch.closed(this);
+    this.#events.closed();
   }
 
   close(): void {
-    this.events.end();
+    this.#events.end();
   }
 }
 

@@ -15,53 +15,53 @@ export interface BodySource {
  * after `read` at most the reader's limit; after `discard` nothing.
  */
 export class HeldBody {
-  private readonly source: BodySource;
-  private readonly declared: number;
-  private held: Uint8Array = nothing;
-  private size = 0;
-  private seen = 0;
-  private limit: number | undefined;
-  private paused = false;
-  private gone = false;
-  private dropping = false;
-  private settle: { resolve(body: Uint8Array): void; reject(error: BodyError): void } | undefined;
-  private discarded: { done(whole: boolean): void; gone(): void } | undefined;
+  readonly #source: BodySource;
+  readonly #declared: number;
+  #held: Uint8Array = nothing;
+  #size = 0;
+  #seen = 0;
+  #limit: number | undefined;
+  #paused = false;
+  #gone = false;
+  #dropping = false;
+  #settle: { resolve(body: Uint8Array): void; reject(error: BodyError): void } | undefined;
+  #discarded: { done(whole: boolean): void; gone(): void } | undefined;
   /** The last byte has arrived. */
   ended = false;
 
   /** `declared`: content-length, 0 when unknown. */
   constructor(source: BodySource, declared: number) {
-    this.source = source;
-    this.declared = declared;
+    this.#source = source;
+    this.#declared = declared;
   }
 
   /** Whether nothing of it has come. */
   get isUntouched(): boolean {
-    return this.seen === 0 && !this.ended;
+    return this.#seen === 0 && !this.ended;
   }
 
   /** The whole body of at most `limit` bytes. Rejects with BodyError. */
   read(limit: number): Promise<Uint8Array> {
-    if (this.gone || this.dropping) return Promise.reject(new BodyError('aborted'));
-    if (this.size > limit || this.declared > limit) {
-      this.drop();
+    if (this.#gone || this.#dropping) return Promise.reject(new BodyError('aborted'));
+    if (this.#size > limit || this.#declared > limit) {
+      this.#drop();
       return Promise.reject(new BodyError('too_large'));
     }
-    if (this.ended) return Promise.resolve(this.whole());
-    this.limit = limit;
-    this.resume();
+    if (this.ended) return Promise.resolve(this.#whole());
+    this.#limit = limit;
+    this.#resume();
     return new Promise((resolve, reject) => {
-      this.settle = { resolve, reject };
+      this.#settle = { resolve, reject };
     });
   }
 
   /** The client left. */
   abort(): void {
-    this.gone = true;
-    this.drop();
-    this.giveUp('aborted');
-    const { discarded } = this;
-    this.discarded = undefined;
+    this.#gone = true;
+    this.#drop();
+    this.#giveUp('aborted');
+    const discarded = this.#discarded;
+    this.#discarded = undefined;
     discarded?.gone();
   }
 
@@ -70,84 +70,84 @@ export class HeldBody {
    * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Once the client left, `gone` is called in its place.
    */
   discard(done: (whole: boolean) => void, gone: () => void = () => {}): void {
-    this.drop();
-    this.giveUp('aborted');
-    this.resume();
-    if (this.declared - this.seen > MAX_DISCARD_BYTES) {
+    this.#drop();
+    this.#giveUp('aborted');
+    this.#resume();
+    if (this.#declared - this.#seen > MAX_DISCARD_BYTES) {
       done(false);
       return;
     }
-    this.seen = 0;
-    this.discarded = { done, gone };
+    this.#seen = 0;
+    this.#discarded = { done, gone };
   }
 
   /** Some of it came; `last`: that was all. The chunk is copied. */
   take(chunk: Uint8Array, last: boolean): void {
-    this.seen += chunk.length;
+    this.#seen += chunk.length;
     if (last) this.ended = true;
-    if (this.dropping) {
-      this.dropped();
+    if (this.#dropping) {
+      this.#dropped();
       return;
     }
-    this.append(chunk);
-    if (this.limit === undefined) {
-      if (this.size > EARLY_BODY_BYTES && !last) this.pause();
-    } else if (this.size > this.limit) {
-      this.drop();
-      this.giveUp('too_large');
+    this.#append(chunk);
+    if (this.#limit === undefined) {
+      if (this.#size > EARLY_BODY_BYTES && !last) this.#pause();
+    } else if (this.#size > this.#limit) {
+      this.#drop();
+      this.#giveUp('too_large');
     } else if (last) {
-      this.settle?.resolve(this.whole());
-      this.settle = undefined;
+      this.#settle?.resolve(this.#whole());
+      this.#settle = undefined;
     }
   }
 
-  private dropped(): void {
-    if (!this.ended && this.seen <= MAX_DISCARD_BYTES) return;
-    const { discarded } = this;
-    this.discarded = undefined;
+  #dropped(): void {
+    if (!this.ended && this.#seen <= MAX_DISCARD_BYTES) return;
+    const discarded = this.#discarded;
+    this.#discarded = undefined;
     discarded?.done(this.ended);
   }
 
   /** Grows by doubling: a body sent a byte a chunk costs its bytes, not an object each. */
-  private append(chunk: Uint8Array): void {
-    const size = this.size + chunk.length;
-    if (size > this.held.length) {
-      const grown = new Uint8Array(this.size === 0 ? size : Math.max(size, this.held.length * 2));
-      grown.set(this.held.subarray(0, this.size));
-      this.held = grown;
+  #append(chunk: Uint8Array): void {
+    const size = this.#size + chunk.length;
+    if (size > this.#held.length) {
+      const grown = new Uint8Array(this.#size === 0 ? size : Math.max(size, this.#held.length * 2));
+      grown.set(this.#held.subarray(0, this.#size));
+      this.#held = grown;
     }
-    this.held.set(chunk, this.size);
-    this.size = size;
+    this.#held.set(chunk, this.#size);
+    this.#size = size;
   }
 
-  private whole(): Uint8Array {
-    const body = this.held.subarray(0, this.size);
-    this.held = nothing;
+  #whole(): Uint8Array {
+    const body = this.#held.subarray(0, this.#size);
+    this.#held = nothing;
     return body;
   }
 
   /** Whoever reads it gets no more of it. */
-  private giveUp(code: BodyError['code']): void {
-    const { settle } = this;
-    this.settle = undefined;
+  #giveUp(code: BodyError['code']): void {
+    const settle = this.#settle;
+    this.#settle = undefined;
     settle?.reject(new BodyError(code));
   }
 
-  private drop(): void {
-    this.dropping = true;
-    this.held = nothing;
-    this.size = 0;
+  #drop(): void {
+    this.#dropping = true;
+    this.#held = nothing;
+    this.#size = 0;
   }
 
-  private pause(): void {
-    if (this.paused || this.gone) return;
-    this.paused = true;
-    this.source.pause();
+  #pause(): void {
+    if (this.#paused || this.#gone) return;
+    this.#paused = true;
+    this.#source.pause();
   }
 
-  private resume(): void {
-    if (!this.paused || this.gone) return;
-    this.paused = false;
-    this.source.resume();
+  #resume(): void {
+    if (!this.#paused || this.#gone) return;
+    this.#paused = false;
+    this.#source.resume();
   }
 }

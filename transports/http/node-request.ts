@@ -7,59 +7,59 @@ const nothing = new Uint8Array(0);
 
 /** A request on node:http, read where it is: node keeps it for as long as it is referred to. */
 export class NodeRequest implements HttpRequest {
-  private readonly message: IncomingMessage;
-  private readonly target: string;
-  private readonly split: number;
-  private aborter: AbortController | undefined;
-  private asked = false;
-  private waiting: ((error: BodyError) => void) | undefined;
+  readonly #message: IncomingMessage;
+  readonly #target: string;
+  readonly #split: number;
+  #aborter: AbortController | undefined;
+  #asked = false;
+  #waiting: ((error: BodyError) => void) | undefined;
   /** The client left before the reply was sent. */
   gone = false;
   readonly remoteAddress: string;
 
   /** `target`: path and query, whatever form they were sent in. */
   constructor(message: IncomingMessage, target = message.url ?? '') {
-    this.message = message;
-    this.target = target;
-    this.split = target.indexOf('?');
+    this.#message = message;
+    this.#target = target;
+    this.#split = target.indexOf('?');
     this.remoteAddress = plainAddress(message.socket.remoteAddress);
   }
 
   get method(): string {
-    return this.message.method ?? '';
+    return this.#message.method ?? '';
   }
 
   get path(): string {
-    return this.split < 0 ? this.target : this.target.slice(0, this.split);
+    return this.#split < 0 ? this.#target : this.#target.slice(0, this.#split);
   }
 
   get query(): string {
-    return this.split < 0 ? '' : this.target.slice(this.split + 1);
+    return this.#split < 0 ? '' : this.#target.slice(this.#split + 1);
   }
 
   header(name: string): string | undefined {
-    const value = this.message.headers[name];
+    const value = this.#message.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
   get signal(): AbortSignal {
-    this.aborter ??= new AbortController();
-    if (this.gone) this.aborter.abort();
-    return this.aborter.signal;
+    this.#aborter ??= new AbortController();
+    if (this.gone) this.#aborter.abort();
+    return this.#aborter.signal;
   }
 
   /** Whether bytes of the body are still to come. */
   get unread(): boolean {
-    return this.hasBody && !this.message.complete;
+    return this.#hasBody && !this.#message.complete;
   }
 
   body(limit: number): Promise<Uint8Array> {
-    if (this.asked) return Promise.reject(new TypeError('The body of a request is read once.'));
-    this.asked = true;
+    if (this.#asked) return Promise.reject(new TypeError('The body of a request is read once.'));
+    this.#asked = true;
     if (this.gone) return Promise.reject(new BodyError('aborted'));
-    if (!this.hasBody) return Promise.resolve(nothing);
-    if (this.declared > limit) return Promise.reject(new BodyError('too_large'));
-    return new Promise((resolve, reject) => this.collect(limit, resolve, reject));
+    if (!this.#hasBody) return Promise.resolve(nothing);
+    if (this.#declared > limit) return Promise.reject(new BodyError('too_large'));
+    return new Promise((resolve, reject) => this.#collect(limit, resolve, reject));
   }
 
   /**
@@ -67,18 +67,18 @@ export class NodeRequest implements HttpRequest {
    * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Once the client left, `gone` is called in its place.
    */
   discard(done: (whole: boolean) => void, gone: () => void): void {
-    if (this.declared > MAX_DISCARD_BYTES) {
+    if (this.#declared > MAX_DISCARD_BYTES) {
       done(false);
       return;
     }
     let seen = 0;
     const finish = (whole: boolean) => {
-      this.message.off('data', count).off('end', ended).off('close', closed);
+      this.#message.off('data', count).off('end', ended).off('close', closed);
       if (this.gone) gone();
       else done(whole);
     };
     const closed = () => {
-      this.message.off('data', count).off('end', ended);
+      this.#message.off('data', count).off('end', ended);
       gone();
     };
     const ended = () => finish(true);
@@ -86,33 +86,33 @@ export class NodeRequest implements HttpRequest {
       seen += chunk.length;
       if (seen > MAX_DISCARD_BYTES) finish(false);
     };
-    this.message.on('data', count).on('end', ended).once('close', closed).resume();
+    this.#message.on('data', count).on('end', ended).once('close', closed).resume();
   }
 
   /** The client left: wakes whoever waits for the signal or for the body. */
   abort(): void {
     if (this.gone) return;
     this.gone = true;
-    this.waiting?.(new BodyError('aborted'));
-    this.aborter?.abort();
+    this.#waiting?.(new BodyError('aborted'));
+    this.#aborter?.abort();
   }
 
-  private get hasBody(): boolean {
-    return this.declared > 0 || this.message.headers['transfer-encoding'] !== undefined;
+  get #hasBody(): boolean {
+    return this.#declared > 0 || this.#message.headers['transfer-encoding'] !== undefined;
   }
 
-  private get declared(): number {
-    return Number(this.message.headers['content-length'] ?? 0);
+  get #declared(): number {
+    return Number(this.#message.headers['content-length'] ?? 0);
   }
 
-  private collect(limit: number, resolve: (body: Uint8Array) => void, reject: (error: BodyError) => void): void {
-    const { message } = this;
+  #collect(limit: number, resolve: (body: Uint8Array) => void, reject: (error: BodyError) => void): void {
+    const message = this.#message;
     // Grows by doubling: a body sent a byte a chunk costs its bytes, not an object each.
     let held = Buffer.alloc(0);
     let size = 0;
     const settle = () => {
       message.off('data', take).off('end', whole);
-      this.waiting = undefined;
+      this.#waiting = undefined;
     };
     const whole = () => {
       settle();
@@ -137,7 +137,7 @@ export class NodeRequest implements HttpRequest {
       chunk.copy(held, size);
       size += chunk.length;
     };
-    this.waiting = fail;
+    this.#waiting = fail;
     message.on('data', take).on('end', whole);
   }
 }

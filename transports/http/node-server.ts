@@ -42,24 +42,24 @@ function targetOf({ method = '', url = '', rawHeaders, httpVersionMinor }: Incom
 /** The server on node:http, with ws for its WebSockets. */
 class NodeServer implements HttpServer {
   readonly adapter = 'node';
-  private readonly options: HttpServerOptions;
-  private readonly server: Server;
-  private readonly sockets: NodeSockets;
-  private readonly refused = new WeakSet<Socket>();
-  private readonly pending = new Set<PendingUpgrade>();
-  private closing = false;
-  private running = 0;
-  private idle: (() => void) | undefined;
-  private end: Promise<void> | undefined;
+  readonly #options: HttpServerOptions;
+  readonly #server: Server;
+  readonly #sockets: NodeSockets;
+  readonly #refused = new WeakSet<Socket>();
+  readonly #pending = new Set<PendingUpgrade>();
+  #closing = false;
+  #running = 0;
+  #idle: (() => void) | undefined;
+  #end: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
-    this.options = options;
-    this.sockets = new NodeSockets({
+    this.#options = options;
+    this.#sockets = new NodeSockets({
       maxMessageBytes: options.maxMessageBytes ?? limits.MAX_MESSAGE_BYTES,
       maxBufferedBytes: options.maxBufferedBytes ?? limits.MAX_BUFFERED_BYTES,
       pingMs: options.pingMs ?? limits.PING_MS,
     });
-    this.server = createServer({
+    this.#server = createServer({
       maxHeaderSize: limits.MAX_HEAD_BYTES,
       headersTimeout: limits.HEAD_TIMEOUT_MS,
       requestTimeout: limits.BODY_TIMEOUT_MS,
@@ -70,51 +70,51 @@ class NodeServer implements HttpServer {
       requireHostHeader: false,
     });
     // Past its bound node drops headers silently: one more is let in, so that the excess is seen and refused.
-    this.server.maxHeadersCount = limits.MAX_HEADERS + 1;
-    this.server.on('request', (message, response) => this.request(message, response));
-    this.server.on('upgrade', (message, socket, head) => this.upgrade(message, socket, head));
-    this.server.on('clientError', (error, socket) => this.malformed(error, socket));
+    this.#server.maxHeadersCount = limits.MAX_HEADERS + 1;
+    this.#server.on('request', (message, response) => this.#request(message, response));
+    this.#server.on('upgrade', (message, socket, head) => this.#upgrade(message, socket, head));
+    this.#server.on('clientError', (error, socket) => this.#malformed(error, socket));
   }
 
   get port(): number {
-    const address = this.server.address();
+    const address = this.#server.address();
     return typeof address === 'object' && address !== null ? address.port : 0;
   }
 
   /** Resolves once bound. Rejects with ListenError. */
   open(): Promise<this> {
-    const { host, port } = this.options;
+    const { host, port } = this.#options;
     return new Promise((resolve, reject) => {
       const failed = (cause: Error) => {
-        this.sockets.stop();
+        this.#sockets.stop();
         reject(new ListenError('address_unavailable', `Cannot listen on ${host}:${port}.`, { cause }));
       };
-      this.server.once('error', failed);
-      this.server.listen(port, host, () => {
-        this.server.off('error', failed);
+      this.#server.once('error', failed);
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', failed);
         resolve(this);
       });
     });
   }
 
   close(graceMs: number, lingerMs = 0): Promise<void> {
-    this.end ??= this.finish(graceMs, lingerMs);
-    return this.end;
+    this.#end ??= this.#finish(graceMs, lingerMs);
+    return this.#end;
   }
 
-  private request(message: IncomingMessage, response: ServerResponse): void {
+  #request(message: IncomingMessage, response: ServerResponse): void {
     // Node's parser goes on with what stands behind a request that was refused: that is no request.
-    if (this.refused.has(message.socket)) return;
+    if (this.#refused.has(message.socket)) return;
     const target = targetOf(message);
     const request = new NodeRequest(message, target);
-    this.running += 1;
+    this.#running += 1;
     response.once('close', () => {
       if (!response.writableFinished) request.abort();
-      this.ended();
+      this.#ended();
     });
-    const refusal = this.refusal(message, target);
+    const refusal = this.#refusal(message, target);
     if (refusal !== undefined) {
-      this.refused.add(message.socket);
+      this.#refused.add(message.socket);
       writeReply(response, refusal, false, true);
       return;
     }
@@ -124,21 +124,21 @@ class NodeServer implements HttpServer {
       return;
     }
     try {
-      const answer = this.options.onRequest(request);
+      const answer = this.#options.onRequest(request);
       if (!isPromise(answer)) {
-        this.answer(request, response, answer);
+        this.#answer(request, response, answer);
         return;
       }
       answer.then(
-        (reply) => this.answer(request, response, reply),
-        () => this.answer(request, response, internalError),
+        (reply) => this.#answer(request, response, reply),
+        () => this.#answer(request, response, internalError),
       );
     } catch {
-      this.answer(request, response, internalError);
+      this.#answer(request, response, internalError);
     }
   }
 
-  private refusal(message: IncomingMessage, target: string | undefined): HttpReply | undefined {
+  #refusal(message: IncomingMessage, target: string | undefined): HttpReply | undefined {
     if (!limits.METHODS.has(message.method ?? '')) return unknownMethod;
     if (message.rawHeaders.length > limits.MAX_HEADERS * 2) return headTooLarge;
     const coding = message.headers['transfer-encoding'];
@@ -146,7 +146,7 @@ class NodeServer implements HttpServer {
     return target?.startsWith('/') ? undefined : badRequest;
   }
 
-  private answer(request: NodeRequest, response: ServerResponse, reply: HttpAnswer): void {
+  #answer(request: NodeRequest, response: ServerResponse, reply: HttpAnswer): void {
     if (request.gone) {
       dropStream(reply);
       return;
@@ -154,15 +154,15 @@ class NodeServer implements HttpServer {
     const sound = soundReply(reply);
     if (request.unread)
       request.discard(
-        (whole) => this.write(request, response, sound, !whole),
+        (whole) => this.#write(request, response, sound, !whole),
         () => dropStream(sound),
       );
-    else this.write(request, response, sound, false);
+    else this.#write(request, response, sound, false);
   }
 
-  private write(request: NodeRequest, response: ServerResponse, reply: HttpAnswer, cutOff: boolean): void {
+  #write(request: NodeRequest, response: ServerResponse, reply: HttpAnswer, cutOff: boolean): void {
     const head = request.method === 'HEAD';
-    const closing = cutOff || this.closing;
+    const closing = cutOff || this.#closing;
     if (!('stream' in reply) && !('source' in reply)) {
       writeReply(response, reply, head, closing);
       return;
@@ -174,55 +174,55 @@ class NodeServer implements HttpServer {
       return;
     }
     if ('source' in reply) {
-      const onFault = (error: unknown) => this.options.onFault?.(error);
-      new NodePush(response, reply, () => cutOff || this.closing, onFault).begin();
+      const onFault = (error: unknown) => this.#options.onFault?.(error);
+      new NodePush(response, reply, () => cutOff || this.#closing, onFault).begin();
       return;
     }
-    sendStream(response, reply, () => cutOff || this.closing).catch((error) => {
-      if (!response.destroyed) this.options.onFault?.(error);
+    sendStream(response, reply, () => cutOff || this.#closing).catch((error) => {
+      if (!response.destroyed) this.#options.onFault?.(error);
       if (response.headersSent) response.destroy();
       else if (!response.destroyed) writeReply(response, internalError, false, closing);
     });
   }
 
-  private upgrade(message: IncomingMessage, socket: Duplex, head: Buffer): void {
+  #upgrade(message: IncomingMessage, socket: Duplex, head: Buffer): void {
     const target = targetOf(message);
     const waiting = new PendingUpgrade(message, socket, head, target);
     if (message.method !== 'GET' || !asksForWebSocket(waiting.request.header('upgrade'))) {
-      this.noUpgrade(message, waiting);
+      this.#noUpgrade(message, waiting);
       return;
     }
-    const refusal = this.refusal(message, target) ?? upgradeProblem((name) => waiting.request.header(name));
+    const refusal = this.#refusal(message, target) ?? upgradeProblem((name) => waiting.request.header(name));
     if (refusal !== undefined || waiting.hasBody) {
       waiting.refuse(refusal ?? badRequest);
       return;
     }
-    this.running += 1;
-    this.pending.add(waiting);
+    this.#running += 1;
+    this.#pending.add(waiting);
     const settle = (answer: UpgradeAnswer) => {
       if ('refuse' in answer) waiting.refuse(soundReply(answer.refuse));
-      else if (this.closing) waiting.refuse(closingReply);
-      else waiting.accept((early) => this.sockets.accept(message, socket, early, answer.accept, answer.watch));
+      else if (this.#closing) waiting.refuse(closingReply);
+      else waiting.accept((early) => this.#sockets.accept(message, socket, early, answer.accept, answer.watch));
     };
     Promise.resolve()
-      .then(() => this.options.onUpgrade(waiting.request))
+      .then(() => this.#options.onUpgrade(waiting.request))
       .then(settle)
       .catch(() => waiting.refuse(internalError))
       .finally(() => {
-        this.pending.delete(waiting);
-        this.ended();
+        this.#pending.delete(waiting);
+        this.#ended();
       });
   }
 
   /** An upgrade to something else is not taken up (RFC 9110, section 7.8): the request is answered as if it had not asked. */
-  private noUpgrade(message: IncomingMessage, waiting: PendingUpgrade): void {
+  #noUpgrade(message: IncomingMessage, waiting: PendingUpgrade): void {
     // Node has stopped parsing this connection, so a body cannot be read.
     if (waiting.hasBody) waiting.refuse(badRequest);
-    else this.request(message, waiting.response());
+    else this.#request(message, waiting.response());
   }
 
   /** What node could not parse, or what did not arrive in time. */
-  private malformed(error: Error, socket: Duplex): void {
+  #malformed(error: Error, socket: Duplex): void {
     const reply = refusalOf('code' in error ? error.code : undefined);
     if (!socket.writable || ('code' in error && error.code === 'ECONNRESET')) return void socket.destroy();
     const body = String(reply.body);
@@ -231,36 +231,36 @@ class NodeServer implements HttpServer {
     socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
   }
 
-  private ended(): void {
-    this.running -= 1;
-    if (this.running === 0) this.idle?.();
+  #ended(): void {
+    this.#running -= 1;
+    if (this.#running === 0) this.#idle?.();
   }
 
-  private async finish(graceMs: number, lingerMs: number): Promise<void> {
-    this.closing = true;
+  async #finish(graceMs: number, lingerMs: number): Promise<void> {
+    this.#closing = true;
     // Of its own, `close` of node:http ends connections that are idle.
     const closed = new Promise<void>((resolve) => {
-      if (lingerMs === 0) this.server.close(() => resolve());
-      else TcpServer.prototype.close.call(this.server, () => resolve());
+      if (lingerMs === 0) this.#server.close(() => resolve());
+      else TcpServer.prototype.close.call(this.#server, () => resolve());
     });
-    await this.sockets.closeAll(1001, 'server is closing', Math.min(graceMs, limits.GOODBYE_MS));
+    await this.#sockets.closeAll(1001, 'server is closing', Math.min(graceMs, limits.GOODBYE_MS));
     if (lingerMs > 0) {
       const ended = new AbortController();
       void closed.then(() => ended.abort());
       await delay(lingerMs, undefined, { signal: ended.signal }).catch(() => undefined);
     }
-    if (this.running > 0) {
+    if (this.#running > 0) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, graceMs);
-        this.idle = () => {
+        this.#idle = () => {
           clearTimeout(timer);
           resolve();
         };
       });
     }
-    for (const waiting of this.pending) waiting.destroy();
-    this.sockets.stop();
-    this.server.closeAllConnections();
+    for (const waiting of this.#pending) waiting.destroy();
+    this.#sockets.stop();
+    this.#server.closeAllConnections();
     await closed;
   }
 }

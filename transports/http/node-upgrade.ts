@@ -12,33 +12,33 @@ import { dropStream } from './reply-check.ts';
  */
 export class PendingUpgrade {
   readonly request: NodeRequest;
-  private readonly message: IncomingMessage;
-  private readonly socket: Duplex;
-  private early: Buffer;
-  private over = false;
+  readonly #message: IncomingMessage;
+  readonly #socket: Duplex;
+  #early: Buffer;
+  #over = false;
 
   /** `head`: bytes that followed the request. `target`: its path and query. */
   constructor(message: IncomingMessage, socket: Duplex, head: Buffer, target?: string) {
-    this.message = message;
-    this.socket = socket;
-    this.early = head;
+    this.#message = message;
+    this.#socket = socket;
+    this.#early = head;
     this.request = new NodeRequest(message, target);
     socket.on('error', () => undefined);
-    socket.on('data', this.hold).once('end', this.left).once('close', this.left);
+    socket.on('data', this.#hold).once('end', this.#left).once('close', this.#left);
   }
 
   /** Whether the head announces a body, which an upgrade request cannot have here. */
   get hasBody(): boolean {
-    const { headers } = this.message;
+    const { headers } = this.#message;
     return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0;
   }
 
   /** Gives the connection away with the bytes that came early, unless the client left. */
   accept(take: (early: Buffer) => void): void {
-    if (!this.settle()) return;
+    if (!this.#settle()) return;
     // Still flowing: whoever takes the connection listens before this turn of the loop ends.
-    if (this.socket.isPaused()) this.socket.resume();
-    take(this.early);
+    if (this.#socket.isPaused()) this.#socket.resume();
+    take(this.#early);
   }
 
   /** Answers with a plain reply and ends the connection, unless the client left. */
@@ -47,39 +47,39 @@ export class PendingUpgrade {
       dropStream(reply);
       return;
     }
-    if (!this.request.gone && !this.over) writeReply(this.response(), reply, false, true);
+    if (!this.request.gone && !this.#over) writeReply(this.response(), reply, false, true);
   }
 
   /** A reply on the connection, which ends with it. */
   response(): ServerResponse {
-    this.over = true;
-    this.socket.off('data', this.hold).off('end', this.left).off('close', this.left).resume();
-    const response = new ServerResponse(this.message);
+    this.#over = true;
+    this.#socket.off('data', this.#hold).off('end', this.#left).off('close', this.#left).resume();
+    const response = new ServerResponse(this.#message);
     response.shouldKeepAlive = false;
-    response.assignSocket(this.message.socket);
-    response.once('finish', () => this.socket.end(() => this.socket.destroy()));
+    response.assignSocket(this.#message.socket);
+    response.once('finish', () => this.#socket.end(() => this.#socket.destroy()));
     return response;
   }
 
   /** Cuts the connection. */
   destroy(): void {
-    this.socket.destroy();
+    this.#socket.destroy();
   }
 
-  private settle(): boolean {
-    if (this.over || this.request.gone) return false;
-    this.over = true;
-    this.socket.off('data', this.hold).off('end', this.left).off('close', this.left);
+  #settle(): boolean {
+    if (this.#over || this.request.gone) return false;
+    this.#over = true;
+    this.#socket.off('data', this.#hold).off('end', this.#left).off('close', this.#left);
     return true;
   }
 
-  private readonly hold = (chunk: Buffer) => {
-    this.early = Buffer.concat([this.early, chunk]);
-    if (this.early.length > EARLY_FRAME_BYTES) this.socket.pause();
+  readonly #hold = (chunk: Buffer) => {
+    this.#early = Buffer.concat([this.#early, chunk]);
+    if (this.#early.length > EARLY_FRAME_BYTES) this.#socket.pause();
   };
 
-  private readonly left = () => {
+  readonly #left = () => {
     this.request.abort();
-    this.socket.destroy();
+    this.#socket.destroy();
   };
 }

@@ -18,19 +18,19 @@ export interface ExchangeOwner {
 
 /** One request that is answered after the library's callback returned: it guards every write against a client that left. */
 export class UwsExchange implements PushOwner {
-  private readonly res: HttpResponse;
+  readonly #res: HttpResponse;
   /** Let go of once nothing of it can be asked for any more. */
-  private request: UwsRequest | undefined;
-  private readonly owner: ExchangeOwner;
-  private stream: UwsStream | UwsPush | undefined;
-  private over = false;
+  #request: UwsRequest | undefined;
+  readonly #owner: ExchangeOwner;
+  #stream: UwsStream | UwsPush | undefined;
+  #over = false;
 
   /** Only inside the library's callback: takes over the abort handler and copies what is left of the request. */
   constructor(res: HttpResponse, request: UwsRequest, owner: ExchangeOwner) {
-    this.res = res;
-    this.request = request;
-    this.owner = owner;
-    res.onAborted(() => this.abort());
+    this.#res = res;
+    this.#request = request;
+    this.#owner = owner;
+    res.onAborted(() => this.#abort());
     request.keep();
   }
 
@@ -44,109 +44,109 @@ export class UwsExchange implements PushOwner {
 
   /** Answers once: later calls, and calls after the client left, write nothing. A bad reply becomes a bare 500. */
   answer(reply: HttpAnswer, closing = false): void {
-    if (this.over) return void dropStream(reply);
+    if (this.#over) return void dropStream(reply);
     const sound = soundReply(reply);
-    const unread = this.request?.unread;
+    const unread = this.#request?.unread;
     if (unread === undefined) {
-      this.write(sound, closing);
+      this.#write(sound, closing);
       return;
     }
     unread.discard(
-      (whole) => this.write(sound, closing || !whole),
+      (whole) => this.#write(sound, closing || !whole),
       () => dropStream(sound),
     );
   }
 
   /** Runs `write` if the client is still there, and ends the exchange: for what is no reply, such as an upgrade. */
   settle(write: () => void): void {
-    if (this.over) return;
-    this.end();
+    if (this.#over) return;
+    this.#end();
     // Never corked: the library then looks at the new WebSocket as at a response, and cuts one in a hundred.
     write();
   }
 
-  private write(reply: HttpAnswer, closing: boolean): void {
-    if (this.over) return;
-    const head = this.request?.method === 'HEAD';
+  #write(reply: HttpAnswer, closing: boolean): void {
+    if (this.#over) return;
+    const head = this.#request?.method === 'HEAD';
     const isWhole = !('stream' in reply) && !('source' in reply);
     if (!isWhole && !head) {
-      if ('stream' in reply) this.pump(reply);
-      else this.push(reply);
+      if ('stream' in reply) this.#pump(reply);
+      else this.#push(reply);
       return;
     }
     const whole: HttpReply = isWhole ? reply : { status: reply.status, headers: reply.headers };
     if (!isWhole) dropStream(reply);
-    this.res.cork(() => {
-      if (writeReply(this.res, whole, head, closing || this.owner.closing, () => this.end())) this.end();
+    this.#res.cork(() => {
+      if (writeReply(this.#res, whole, head, closing || this.#owner.closing, () => this.#end())) this.#end();
     });
   }
 
   get closing(): boolean {
-    return this.owner.closing;
+    return this.#owner.closing;
   }
 
   fault(error: unknown): void {
-    this.owner.fault(error);
+    this.#owner.fault(error);
   }
 
   /** Its pushed stream is over. */
   ended(): void {
-    this.end();
+    this.#end();
   }
 
-  private push(reply: HttpPushReply): void {
-    const push = new UwsPush(this.res, reply, this);
-    this.stream = push;
+  #push(reply: HttpPushReply): void {
+    const push = new UwsPush(this.#res, reply, this);
+    this.#stream = push;
     // The stream may live for days: what was asked does not.
-    this.request?.forget();
+    this.#request?.forget();
     try {
       push.begin();
-      if (!this.over && this.request?.isAlone === true) {
-        this.request.release();
-        push.adopt(this.owner);
+      if (!this.#over && this.#request?.isAlone === true) {
+        this.#request.release();
+        push.adopt(this.#owner);
       }
     } catch (error) {
       this.fault(error);
       push.abort();
-      if (push.isSilent) this.write(internalError, false);
-      else this.res.close();
+      if (push.isSilent) this.#write(internalError, false);
+      else this.#res.close();
     }
   }
 
-  private pump(reply: HttpStreamReply): void {
+  #pump(reply: HttpStreamReply): void {
     let stream: UwsStream;
     try {
-      stream = new UwsStream(this.res, reply);
+      stream = new UwsStream(this.#res, reply);
     } catch (error) {
       this.fault(error);
-      this.write(internalError, false);
+      this.#write(internalError, false);
       return;
     }
-    this.stream = stream;
+    this.#stream = stream;
     stream
-      .send(() => this.owner.closing)
+      .send(() => this.#owner.closing)
       .then(
-        () => this.end(),
+        () => this.#end(),
         (error) => {
-          if (this.over) return;
+          if (this.#over) return;
           this.fault(error);
-          if (!stream.headSent) return this.write(internalError, false);
+          if (!stream.headSent) return this.#write(internalError, false);
           // Half a reply cannot become another one: cut off, so that the client does not take it for whole.
-          this.res.close();
+          this.#res.close();
         },
       );
   }
 
-  private abort(): void {
-    this.request?.abort();
-    this.stream?.abort();
-    this.end();
+  #abort(): void {
+    this.#request?.abort();
+    this.#stream?.abort();
+    this.#end();
   }
 
-  private end(): void {
-    if (this.over) return;
-    this.over = true;
-    this.request?.release();
-    this.owner.ended();
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#request?.release();
+    this.#owner.ended();
   }
 }

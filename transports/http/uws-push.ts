@@ -22,105 +22,105 @@ const ADOPTED = 4;
 
 /** One pushed stream on its way. There are many, most of them silent: no promise, no closure that is made before it is needed. */
 export class UwsPush implements ByteSink {
-  private res: HttpResponse | undefined;
+  #res: HttpResponse | undefined;
   /** Until the head is written. */
-  private head: HttpPushReply | undefined;
-  private readonly source: ByteSource;
-  private owner: PushOwner;
-  private flags = 0;
+  #head: HttpPushReply | undefined;
+  readonly #source: ByteSource;
+  #owner: PushOwner;
+  #flags = 0;
 
   constructor(res: HttpResponse, reply: HttpPushReply, owner: PushOwner) {
-    this.res = res;
-    this.head = reply;
-    this.source = reply.source;
-    this.owner = owner;
+    this.#res = res;
+    this.#head = reply;
+    this.#source = reply.source;
+    this.#owner = owner;
   }
 
   /** Whether another reply is still possible: nothing was written. */
   get isSilent(): boolean {
-    return this.head !== undefined;
+    return this.#head !== undefined;
   }
 
   /** Throws what the source throws. */
   begin(): void {
-    this.source.open(this);
+    this.#source.open(this);
   }
 
   /** Takes over from its exchange, so that nothing is left of that: hears itself when the client leaves, and tells `owner` of its end. */
   adopt(owner: PushOwner): void {
-    this.owner = owner;
-    this.flags |= ADOPTED;
+    this.#owner = owner;
+    this.#flags |= ADOPTED;
     // A bound function weighs half of a closure, and the library lets go of the one it had.
-    this.res?.onAborted(this.abort.bind(this));
+    this.#res?.onAborted(this.abort.bind(this));
   }
 
   write(chunk: Uint8Array): boolean {
-    const { res } = this;
+    const res = this.#res;
     if (res === undefined) return false;
-    if (chunk.length === 0) return (this.flags & FULL) === 0;
+    if (chunk.length === 0) return (this.#flags & FULL) === 0;
     corked = this;
     bytes = chunk;
     res.cork(writeCorked);
-    if ((this.flags & FULL) === 0) return true;
-    if ((this.flags & HEARS_OF_ROOM) === 0) {
-      this.flags |= HEARS_OF_ROOM;
-      res.onWritable(() => this.writable());
+    if ((this.#flags & FULL) === 0) return true;
+    if ((this.#flags & HEARS_OF_ROOM) === 0) {
+      this.#flags |= HEARS_OF_ROOM;
+      res.onWritable(() => this.#writable());
     }
     return false;
   }
 
   end(): void {
-    const { res } = this;
+    const res = this.#res;
     if (res === undefined) return;
-    this.res = undefined;
+    this.#res = undefined;
     res.cork(() => {
-      this.writeHead(res);
-      res.end('', this.owner.closing);
+      this.#writeHead(res);
+      res.end('', this.#owner.closing);
     });
-    this.closed();
-    this.owner.ended();
+    this.#closed();
+    this.#owner.ended();
   }
 
   /** The client left, or is cut off. */
   abort(): void {
-    if (this.res === undefined) return;
-    this.res = undefined;
-    this.closed();
-    if ((this.flags & ADOPTED) !== 0) this.owner.ended();
+    if (this.#res === undefined) return;
+    this.#res = undefined;
+    this.#closed();
+    if ((this.#flags & ADOPTED) !== 0) this.#owner.ended();
   }
 
   /** Within a cork. */
   take(chunk: Uint8Array): void {
-    const { res } = this;
+    const res = this.#res;
     if (res === undefined) return;
-    this.writeHead(res);
-    if (!res.write(chunk)) this.flags |= FULL;
+    this.#writeHead(res);
+    if (!res.write(chunk)) this.#flags |= FULL;
   }
 
-  private writeHead(res: HttpResponse): void {
-    if (this.head === undefined) return;
-    writeHead(res, this.head, this.owner.closing);
-    this.head = undefined;
+  #writeHead(res: HttpResponse): void {
+    if (this.#head === undefined) return;
+    writeHead(res, this.#head, this.#owner.closing);
+    this.#head = undefined;
   }
 
-  private writable(): boolean {
-    if ((this.flags & FULL) === 0) return true;
-    this.flags &= ~FULL;
+  #writable(): boolean {
+    if ((this.#flags & FULL) === 0) return true;
+    this.#flags &= ~FULL;
     try {
-      this.source.drain();
+      this.#source.drain();
     } catch (error) {
-      this.owner.fault(error);
+      this.#owner.fault(error);
       // Half a reply cannot become another one. The library then says that it was aborted.
-      this.res?.close();
+      this.#res?.close();
     }
     return true;
   }
 
-  private closed(): void {
+  #closed(): void {
     try {
-      this.source.closed();
+      this.#source.closed();
     } catch (error) {
-      this.owner.fault(error);
+      this.#owner.fault(error);
     }
   }
 }

@@ -60,17 +60,17 @@ function writeSlowly(res: HttpResponse, body: Uint8Array, done: () => void): boo
 
 /** One stream reply on its way. */
 export class UwsStream {
-  private readonly res: HttpResponse;
-  private readonly reply: HttpStreamReply;
-  private readonly iterator: AsyncIterator<string | Uint8Array>;
-  private gone = false;
-  private begun = false;
-  private wake: (() => void) | undefined;
+  readonly #res: HttpResponse;
+  readonly #reply: HttpStreamReply;
+  readonly #iterator: AsyncIterator<string | Uint8Array>;
+  #gone = false;
+  #begun = false;
+  #wake: (() => void) | undefined;
 
   constructor(res: HttpResponse, reply: HttpStreamReply) {
-    this.res = res;
-    this.reply = reply;
-    this.iterator = reply.stream[Symbol.asyncIterator]();
+    this.#res = res;
+    this.#reply = reply;
+    this.#iterator = reply.stream[Symbol.asyncIterator]();
   }
 
   /**
@@ -79,49 +79,49 @@ export class UwsStream {
    */
   async send(closing: () => boolean): Promise<void> {
     for (;;) {
-      const next = await this.iterator.next();
-      if (this.gone) return;
+      const next = await this.#iterator.next();
+      if (this.#gone) return;
       if (next.done) {
-        this.res.cork(() => {
-          if (!this.begun) writeHead(this.res, this.reply, closing());
-          this.begun = true;
-          this.res.end('', closing());
+        this.#res.cork(() => {
+          if (!this.#begun) writeHead(this.#res, this.#reply, closing());
+          this.#begun = true;
+          this.#res.end('', closing());
         });
         return;
       }
       if (next.value.length === 0) continue;
-      if (!this.write(next.value, closing)) await this.writable();
-      if (this.gone) return;
+      if (!this.#write(next.value, closing)) await this.#writable();
+      if (this.#gone) return;
     }
   }
 
   get headSent(): boolean {
-    return this.begun;
+    return this.#begun;
   }
 
   /** The client left: stops waiting and returns the iterator, once. */
   abort(): void {
-    if (this.gone) return;
-    this.gone = true;
-    this.wake?.();
+    if (this.#gone) return;
+    this.#gone = true;
+    this.#wake?.();
     // A generator that is still waiting inside `next` runs its `finally` when that settles.
-    Promise.resolve(this.iterator.return?.()).catch(() => undefined);
+    Promise.resolve(this.#iterator.return?.()).catch(() => undefined);
   }
 
-  private write(chunk: string | Uint8Array, closing: () => boolean): boolean {
+  #write(chunk: string | Uint8Array, closing: () => boolean): boolean {
     let ok = true;
-    this.res.cork(() => {
-      if (!this.begun) writeHead(this.res, this.reply, closing());
-      this.begun = true;
-      ok = this.res.write(chunk);
+    this.#res.cork(() => {
+      if (!this.#begun) writeHead(this.#res, this.#reply, closing());
+      this.#begun = true;
+      ok = this.#res.write(chunk);
     });
     return ok;
   }
 
-  private writable(): Promise<void> {
+  #writable(): Promise<void> {
     return new Promise((resolve) => {
-      this.wake = resolve;
-      this.res.onWritable(() => {
+      this.#wake = resolve;
+      this.#res.onWritable(() => {
         resolve();
         return true;
       });

@@ -19,33 +19,33 @@ const collect = (name: string, value: string) => {
  */
 export class UwsRequest implements HttpRequest {
   readonly method: string;
-  private readonly res: HttpResponse;
-  private raw: RawRequest | undefined;
-  private headers: string[] | undefined;
-  private pathText: string | undefined;
-  private queryText: string | undefined;
-  private address: string | undefined;
-  private aborter: AbortController | undefined;
-  private content: HeldBody | undefined;
-  private asked = false;
-  private spent = false;
+  readonly #res: HttpResponse;
+  #raw: RawRequest | undefined;
+  #headers: string[] | undefined;
+  #pathText: string | undefined;
+  #queryText: string | undefined;
+  #address: string | undefined;
+  #aborter: AbortController | undefined;
+  #content: HeldBody | undefined;
+  #asked = false;
+  #spent = false;
   /** The client left before the reply was sent. */
   gone = false;
 
   constructor(res: HttpResponse, raw: RawRequest, method: string) {
-    this.res = res;
-    this.raw = raw;
+    this.#res = res;
+    this.#raw = raw;
     this.method = method;
   }
 
   get path(): string {
-    this.pathText ??= this.raw?.getUrl() ?? '';
-    return this.pathText;
+    this.#pathText ??= this.#raw?.getUrl() ?? '';
+    return this.#pathText;
   }
 
   get query(): string {
-    this.queryText ??= this.raw?.getQuery() ?? '';
-    return this.queryText;
+    this.#queryText ??= this.#raw?.getQuery() ?? '';
+    return this.#queryText;
   }
 
   /**
@@ -53,18 +53,18 @@ export class UwsRequest implements HttpRequest {
    * gone, an address that was never read is empty. Other methods have it from the start.
    */
   get remoteAddress(): string {
-    this.address ??= this.spent ? '' : addressText(new Uint8Array(this.res.getRemoteAddress()));
-    return this.address;
+    this.#address ??= this.#spent ? '' : addressText(new Uint8Array(this.#res.getRemoteAddress()));
+    return this.#address;
   }
 
   get signal(): AbortSignal {
-    this.aborter ??= new AbortController();
-    if (this.gone) this.aborter.abort();
-    return this.aborter.signal;
+    this.#aborter ??= new AbortController();
+    if (this.gone) this.#aborter.abort();
+    return this.#aborter.signal;
   }
 
   header(name: string): string | undefined {
-    const list = this.list();
+    const list = this.#list();
     let found: string | undefined;
     for (let i = 0; i < list.length; i += 2) {
       if (list[i] !== name) continue;
@@ -75,20 +75,20 @@ export class UwsRequest implements HttpRequest {
   }
 
   async body(limit: number): Promise<Uint8Array> {
-    if (this.asked) throw new TypeError('The body of a request is read once.');
-    this.asked = true;
-    if (this.raw !== undefined) this.attachBody();
-    return this.content?.read(limit) ?? nothing;
+    if (this.#asked) throw new TypeError('The body of a request is read once.');
+    this.#asked = true;
+    if (this.#raw !== undefined) this.#attachBody();
+    return this.#content?.read(limit) ?? nothing;
   }
 
   /** The body still arriving, if the request has one that is not over. */
   get unread(): HeldBody | undefined {
-    return this.content === undefined || this.content.ended ? undefined : this.content;
+    return this.#content === undefined || this.#content.ended ? undefined : this.#content;
   }
 
   /** Whether the head is within the bounds of limits.ts. The library itself only bounds a head that comes in pieces. */
   fits(): boolean {
-    const list = this.list();
+    const list = this.#list();
     let size = this.path.length + this.query.length;
     for (const part of list) size += part.length + 2;
     return size <= MAX_HEAD_BYTES && list.length <= MAX_HEADERS * 2;
@@ -110,59 +110,59 @@ export class UwsRequest implements HttpRequest {
 
   /** Copies what the handler may ask for later and starts holding the body. The last call inside the library's callback. */
   keep(): void {
-    if (this.raw === undefined) return;
-    this.list();
+    if (this.#raw === undefined) return;
+    this.#list();
     void this.path;
     void this.query;
     if (this.method !== 'GET') void this.remoteAddress;
-    this.attachBody();
-    this.raw = undefined;
+    this.#attachBody();
+    this.#raw = undefined;
   }
 
   /** The reply was sent: nothing more can be read from the library. */
   release(): void {
-    this.raw = undefined;
-    this.spent = true;
+    this.#raw = undefined;
+    this.#spent = true;
   }
 
   /** Its head is asked for no more. */
   forget(): void {
-    this.headers = [];
-    this.pathText = '';
-    this.queryText = '';
+    this.#headers = [];
+    this.#pathText = '';
+    this.#queryText = '';
   }
 
   /** Nobody waits for its body, nor for its client's leaving. */
   get isAlone(): boolean {
-    return this.aborter === undefined && this.unread === undefined;
+    return this.#aborter === undefined && this.unread === undefined;
   }
 
   /** The client left: wakes whoever waits for the signal or for the body. */
   abort(): void {
     this.gone = true;
-    this.spent = true;
-    this.raw = undefined;
-    this.content?.abort();
-    this.aborter?.abort();
+    this.#spent = true;
+    this.#raw = undefined;
+    this.#content?.abort();
+    this.#aborter?.abort();
   }
 
-  private list(): string[] {
-    if (this.headers === undefined) {
+  #list(): string[] {
+    if (this.#headers === undefined) {
       const list: string[] = [];
       target = list;
-      this.raw?.forEach(collect);
-      this.headers = list;
+      this.#raw?.forEach(collect);
+      this.#headers = list;
     }
-    return this.headers;
+    return this.#headers;
   }
 
-  private attachBody(): void {
-    if (this.content !== undefined) return;
+  #attachBody(): void {
+    if (this.#content !== undefined) return;
     const length = this.header('content-length');
     if (length === undefined ? this.header('transfer-encoding') === undefined : Number(length) === 0) return;
-    const content = new HeldBody(this.res, Number(length ?? 0));
-    this.content = content;
+    const content = new HeldBody(this.#res, Number(length ?? 0));
+    this.#content = content;
     // The library takes the memory back when this returns.
-    this.res.onData((chunk, last) => content.take(new Uint8Array(chunk), last));
+    this.#res.onData((chunk, last) => content.take(new Uint8Array(chunk), last));
   }
 }

@@ -22,28 +22,28 @@ let work: (() => void) | undefined;
 
 /** One WebSocket on uWebSockets.js. The library's own socket throws once it is closed, so it is let go of first. */
 export class UwsSocket implements Socket, Watched {
-  private ws: WebSocket<UwsLink> | undefined;
-  private readonly handlers: SocketHandlers;
-  private readonly maxBuffered: number;
-  private flags = 0;
+  #ws: WebSocket<UwsLink> | undefined;
+  readonly #handlers: SocketHandlers;
+  readonly #maxBuffered: number;
+  #flags = 0;
   place = -1;
-  private watch: SocketWatch | undefined;
+  #watch: SocketWatch | undefined;
   before: Watched | undefined = undefined;
   after: Watched | undefined = undefined;
 
   constructor(handlers: SocketHandlers, maxBuffered: number, watch?: SocketWatch) {
-    this.handlers = handlers;
-    this.maxBuffered = maxBuffered;
-    this.watch = watch;
+    this.#handlers = handlers;
+    this.#maxBuffered = maxBuffered;
+    this.#watch = watch;
   }
 
   send(data: string | Uint8Array): boolean {
-    const ws = this.ws;
+    const ws = this.#ws;
     if (ws === undefined) return false;
     // A string has at most three bytes a character: only the rare one that may not fit is measured.
-    if (this.isWaiting || data.length * 3 > this.maxBuffered) {
+    if (this.#isWaiting || data.length * 3 > this.#maxBuffered) {
       const size = typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength;
-      if (size + ws.getBufferedAmount() > this.maxBuffered) {
+      if (size + ws.getBufferedAmount() > this.#maxBuffered) {
         this.close(TOO_SLOW, 'too slow');
         return false;
       }
@@ -51,12 +51,12 @@ export class UwsSocket implements Socket, Watched {
     const result = ws.send(data, typeof data !== 'string');
     if (result === 1) return true;
     if (result === 2) this.close(TOO_SLOW, 'too slow');
-    else this.flags |= WAITING;
+    else this.#flags |= WAITING;
     return false;
   }
 
   batch(work: () => void): boolean {
-    const ws = this.ws;
+    const ws = this.#ws;
     if (ws === undefined) return false;
     // An exception that leaves a callback of the library ends the process.
     let failure: { readonly error: unknown } | undefined;
@@ -69,12 +69,12 @@ export class UwsSocket implements Socket, Watched {
     });
     if (failure !== undefined) throw failure.error;
     // What was corked is written only now: nobody was told yet that some of it waits.
-    if (this.ws !== undefined && ws.getBufferedAmount() > 0) this.flags |= WAITING;
-    return this.ws !== undefined && !this.isWaiting;
+    if (this.#ws !== undefined && ws.getBufferedAmount() > 0) this.#flags |= WAITING;
+    return this.#ws !== undefined && !this.#isWaiting;
   }
 
   buffered(): number {
-    return this.ws?.getBufferedAmount() ?? 0;
+    return this.#ws?.getBufferedAmount() ?? 0;
   }
 
   /** The library cannot stop reading one WebSocket: frames are delivered on. */
@@ -84,7 +84,7 @@ export class UwsSocket implements Socket, Watched {
 
   close(code: number, reason: string): void {
     // The library calls back before `end` returns, which is where the owner hears of it.
-    this.ws?.end(code, reason);
+    this.#ws?.end(code, reason);
   }
 
   /**
@@ -92,10 +92,10 @@ export class UwsSocket implements Socket, Watched {
    * False when there is no such socket any more.
    */
   inCallback(wanted: () => void): boolean {
-    if (this.ws === undefined) return false;
+    if (this.#ws === undefined) return false;
     work = wanted;
-    this.ws.subscribe(TOPIC);
-    this.ws.unsubscribe(TOPIC);
+    this.#ws.subscribe(TOPIC);
+    this.#ws.unsubscribe(TOPIC);
     const isDone = work === undefined;
     work = undefined;
     return isDone;
@@ -110,15 +110,15 @@ export class UwsSocket implements Socket, Watched {
 
   /** Cuts the connection without a handshake. */
   terminate(): void {
-    this.ws?.close();
+    this.#ws?.close();
   }
 
   /** The library opened its socket. */
   opened(ws: WebSocket<UwsLink>): void {
-    this.ws = ws;
-    this.guard(() => {
-      this.watch = this.watch?.opened(this);
-      this.handlers.open(this);
+    this.#ws = ws;
+    this.#guard(() => {
+      this.#watch = this.#watch?.opened(this);
+      this.#handlers.open(this);
     });
   }
 
@@ -126,22 +126,22 @@ export class UwsSocket implements Socket, Watched {
   received(data: ArrayBuffer, isBinary: boolean): void {
     this.heard();
     const frame = isBinary ? { binary: new Uint8Array(data.slice(0)) } : { text: text.decode(data) };
-    this.guard(() => this.handlers.message(frame));
+    this.#guard(() => this.#handlers.message(frame));
   }
 
   /** The library wrote some of what waited. */
   drained(): void {
-    if (!this.isWaiting || this.ws === undefined || this.ws.getBufferedAmount() > 0) return;
-    this.flags &= ~WAITING;
-    this.guard(() => this.handlers.drain());
+    if (!this.#isWaiting || this.#ws === undefined || this.#ws.getBufferedAmount() > 0) return;
+    this.#flags &= ~WAITING;
+    this.#guard(() => this.#handlers.drain());
   }
 
   /** The library closed its socket, whoever began it. */
   closed(code: number, reason: ArrayBuffer): void {
-    this.ws = undefined;
-    this.watch?.closed(this);
+    this.#ws = undefined;
+    this.#watch?.closed(this);
     try {
-      this.handlers.close(code, text.decode(reason));
+      this.#handlers.close(code, text.decode(reason));
     } catch {
       // The socket is gone and the owner with it: nobody is left to tell.
     }
@@ -149,25 +149,25 @@ export class UwsSocket implements Socket, Watched {
 
   /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
   beat(): void {
-    if ((this.flags & SILENT) >= SILENT_TWICE) {
+    if ((this.#flags & SILENT) >= SILENT_TWICE) {
       this.terminate();
       return;
     }
-    this.flags += 1;
-    this.ws?.ping();
+    this.#flags += 1;
+    this.#ws?.ping();
   }
 
   /** The peer gave a sign of life. */
   heard(): void {
-    this.flags &= ~SILENT;
+    this.#flags &= ~SILENT;
   }
 
-  private get isWaiting(): boolean {
-    return (this.flags & WAITING) !== 0;
+  get #isWaiting(): boolean {
+    return (this.#flags & WAITING) !== 0;
   }
 
   /** An exception that leaves a callback of the library ends the process, so the one socket ends instead. */
-  private guard(call: () => void): void {
+  #guard(call: () => void): void {
     try {
       call();
     } catch {

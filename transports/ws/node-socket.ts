@@ -14,139 +14,139 @@ const BATCH_BYTES = 64 * 1024;
  * finish the closing handshake.
  */
 export class NodeSocket implements Socket, Watched {
-  private readonly ws: WebSocket;
-  private readonly stream: Duplex;
-  private readonly handlers: SocketHandlers;
-  private watch: SocketWatch | undefined;
+  readonly #ws: WebSocket;
+  readonly #stream: Duplex;
+  readonly #handlers: SocketHandlers;
+  #watch: SocketWatch | undefined;
   before: Watched | undefined = undefined;
   after: Watched | undefined = undefined;
-  private readonly maxBuffered: number;
-  private over = false;
-  private waiting = false;
-  private batching = false;
+  readonly #maxBuffered: number;
+  #over = false;
+  #waiting = false;
+  #batching = false;
   place = -1;
-  private silent = 0;
-  private closeTimer: NodeJS.Timeout | undefined;
+  #silent = 0;
+  #closeTimer: NodeJS.Timeout | undefined;
 
   /** `stream` is the connection below `ws`. `gone` is called once the library's socket has ended. */
   constructor(ws: WebSocket, stream: Duplex, handlers: SocketHandlers, maxBuffered: number, gone: () => void) {
-    this.ws = ws;
-    this.stream = stream;
-    this.handlers = handlers;
-    this.maxBuffered = maxBuffered;
+    this.#ws = ws;
+    this.#stream = stream;
+    this.#handlers = handlers;
+    this.#maxBuffered = maxBuffered;
     ws.binaryType = 'nodebuffer';
-    ws.on('message', (data, isBinary) => this.received(data, isBinary));
-    ws.on('ping', () => this.heard());
-    ws.on('pong', () => this.heard());
+    ws.on('message', (data, isBinary) => this.#received(data, isBinary));
+    ws.on('ping', () => this.#heard());
+    ws.on('pong', () => this.#heard());
     // A frame that breaks the protocol: the library closes with the right code, and `close` follows.
     ws.on('error', () => undefined);
     ws.on('close', (code, reason) => {
-      clearTimeout(this.closeTimer);
-      this.ended(code, reason.toString());
+      clearTimeout(this.#closeTimer);
+      this.#ended(code, reason.toString());
       gone();
     });
   }
 
   /** Tells the owner, and who watches, that the socket is open. */
   opened(watch: SocketWatch | undefined): void {
-    this.watch = watch?.opened(this);
-    this.guard(() => this.handlers.open(this));
+    this.#watch = watch?.opened(this);
+    this.#guard(() => this.#handlers.open(this));
   }
 
   send(data: string | Uint8Array): boolean {
-    if (this.over) return false;
+    if (this.#over) return false;
     const size = typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength;
-    if (size + this.ws.bufferedAmount > this.maxBuffered) {
+    if (size + this.#ws.bufferedAmount > this.#maxBuffered) {
       this.close(TOO_SLOW, 'too slow');
       return false;
     }
-    this.ws.send(data, { binary: typeof data !== 'string' }, this.written);
-    if (this.batching) return this.ws.bufferedAmount < BATCH_BYTES;
-    if (this.ws.bufferedAmount > 0) this.waiting = true;
-    return !this.waiting;
+    this.#ws.send(data, { binary: typeof data !== 'string' }, this.#written);
+    if (this.#batching) return this.#ws.bufferedAmount < BATCH_BYTES;
+    if (this.#ws.bufferedAmount > 0) this.#waiting = true;
+    return !this.#waiting;
   }
 
   batch(work: () => void): boolean {
-    if (this.over) return false;
-    this.stream.cork();
-    this.batching = true;
+    if (this.#over) return false;
+    this.#stream.cork();
+    this.#batching = true;
     try {
       work();
     } finally {
-      this.batching = false;
-      this.stream.uncork();
+      this.#batching = false;
+      this.#stream.uncork();
     }
-    if (this.over) return false;
-    if (this.ws.bufferedAmount > 0) this.waiting = true;
-    return !this.waiting;
+    if (this.#over) return false;
+    if (this.#ws.bufferedAmount > 0) this.#waiting = true;
+    return !this.#waiting;
   }
 
   buffered(): number {
-    return this.over ? 0 : this.ws.bufferedAmount;
+    return this.#over ? 0 : this.#ws.bufferedAmount;
   }
 
   pause(): void {
-    if (!this.over) this.ws.pause();
+    if (!this.#over) this.#ws.pause();
   }
 
   resume(): void {
-    if (!this.over) this.ws.resume();
+    if (!this.#over) this.#ws.resume();
   }
 
   close(code: number, reason: string): void {
-    if (this.over) return;
+    if (this.#over) return;
     // A paused socket would never read the peer's half of the handshake.
-    this.ws.resume();
-    this.ws.close(code, reason);
-    this.closeTimer = setTimeout(() => this.ws.terminate(), CLOSE_TIMEOUT_MS);
-    this.ended(code, reason);
+    this.#ws.resume();
+    this.#ws.close(code, reason);
+    this.#closeTimer = setTimeout(() => this.#ws.terminate(), CLOSE_TIMEOUT_MS);
+    this.#ended(code, reason);
   }
 
   /** Cuts the connection without a handshake. */
   terminate(): void {
-    this.ws.terminate();
+    this.#ws.terminate();
   }
 
   /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
   beat(): void {
-    if (this.over) return;
-    if (this.silent >= 2) {
+    if (this.#over) return;
+    if (this.#silent >= 2) {
       this.terminate();
       return;
     }
-    this.silent += 1;
-    this.ws.ping();
+    this.#silent += 1;
+    this.#ws.ping();
   }
 
-  private readonly written = () => {
-    if (!this.waiting || this.over || this.ws.bufferedAmount > 0) return;
-    this.waiting = false;
-    this.guard(() => this.handlers.drain());
+  readonly #written = () => {
+    if (!this.#waiting || this.#over || this.#ws.bufferedAmount > 0) return;
+    this.#waiting = false;
+    this.#guard(() => this.#handlers.drain());
   };
 
-  private received(data: WebSocket.RawData, isBinary: boolean): void {
-    if (this.over || !Buffer.isBuffer(data)) return;
-    this.silent = 0;
+  #received(data: WebSocket.RawData, isBinary: boolean): void {
+    if (this.#over || !Buffer.isBuffer(data)) return;
+    this.#silent = 0;
     const frame = isBinary ? { binary: new Uint8Array(data) } : { text: data.toString() };
-    this.guard(() => this.handlers.message(frame));
+    this.#guard(() => this.#handlers.message(frame));
   }
 
-  private heard(): void {
-    this.silent = 0;
+  #heard(): void {
+    this.#silent = 0;
   }
 
-  private ended(code: number, reason: string): void {
-    if (this.over) return;
-    this.over = true;
-    this.watch?.closed(this);
+  #ended(code: number, reason: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#watch?.closed(this);
     try {
-      this.handlers.close(code, reason);
+      this.#handlers.close(code, reason);
     } catch {
       // The socket is gone and the owner with it: nobody is left to tell.
     }
   }
 
-  private guard(call: () => void): void {
+  #guard(call: () => void): void {
     try {
       call();
     } catch {

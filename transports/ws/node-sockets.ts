@@ -14,20 +14,20 @@ export interface SocketLimits {
 
 /** The WebSockets of one server on node:http, from the accepted upgrade to their end. */
 export class NodeSockets {
-  private readonly limits: SocketLimits;
-  private readonly server: WebSocketServer;
-  private readonly open: Heartbeat<NodeSocket>;
-  private emptied: (() => void) | undefined;
+  readonly #limits: SocketLimits;
+  readonly #server: WebSocketServer;
+  readonly #open: Heartbeat<NodeSocket>;
+  #emptied: (() => void) | undefined;
 
   constructor(limits: SocketLimits) {
-    this.limits = limits;
-    this.server = new WebSocketServer({
+    this.#limits = limits;
+    this.#server = new WebSocketServer({
       noServer: true,
       clientTracking: false,
       maxPayload: limits.maxMessageBytes,
       perMessageDeflate: false,
     });
-    this.open = new Heartbeat(limits.pingMs);
+    this.#open = new Heartbeat(limits.pingMs);
   }
 
   /** Answers a checked upgrade request with 101 and opens the socket for `handlers` and `watch`. `head`: bytes that followed the request. */
@@ -38,20 +38,20 @@ export class NodeSockets {
     handlers: SocketHandlers,
     watch: SocketWatch | undefined,
   ): void {
-    this.server.handleUpgrade(request, socket, head, (ws) => {
-      const opened = new NodeSocket(ws, socket, handlers, this.limits.maxBufferedBytes, () => this.gone(opened));
-      this.open.add(opened);
+    this.#server.handleUpgrade(request, socket, head, (ws) => {
+      const opened = new NodeSocket(ws, socket, handlers, this.#limits.maxBufferedBytes, () => this.#gone(opened));
+      this.#open.add(opened);
       opened.opened(watch);
     });
   }
 
   /** Begins the closing handshake with every open socket. Resolves when all have finished it, or after `waitMs`. */
   closeAll(code: number, reason: string, waitMs: number): Promise<void> {
-    for (const socket of this.open.all()) socket.close(code, reason);
-    if (this.open.size === 0) return Promise.resolve();
+    for (const socket of this.#open.all()) socket.close(code, reason);
+    if (this.#open.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, waitMs);
-      this.emptied = () => {
+      this.#emptied = () => {
         clearTimeout(timer);
         resolve();
       };
@@ -60,13 +60,13 @@ export class NodeSockets {
 
   /** Cuts what is still open and stops the timer. */
   stop(): void {
-    for (const socket of this.open.all()) socket.terminate();
-    this.open.stop();
-    this.server.close();
+    for (const socket of this.#open.all()) socket.terminate();
+    this.#open.stop();
+    this.#server.close();
   }
 
-  private gone(socket: NodeSocket): void {
-    this.open.remove(socket);
-    if (this.open.size === 0) this.emptied?.();
+  #gone(socket: NodeSocket): void {
+    this.#open.remove(socket);
+    if (this.#open.size === 0) this.#emptied?.();
   }
 }

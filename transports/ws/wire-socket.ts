@@ -42,31 +42,31 @@ let batched = 0;
 
 /** One socket. It reads its wire from the moment it is made. */
 export class WireSocket implements Socket, Watched, WireReader, FrameSink {
-  private readonly wire: Wire;
-  private readonly handlers: SocketHandlers;
-  private readonly house: SocketHouse;
-  private flags = 0;
+  readonly #wire: Wire;
+  readonly #handlers: SocketHandlers;
+  readonly #house: SocketHouse;
+  #flags = 0;
   /** Only while a frame or message is under way. */
-  private reader: FrameReader | undefined = undefined;
+  #reader: FrameReader | undefined = undefined;
   /** Frames that came before the owner wanted to read no more. */
-  private held: Buffer | undefined = undefined;
-  private watch: SocketWatch | undefined = undefined;
+  #held: Buffer | undefined = undefined;
+  #watch: SocketWatch | undefined = undefined;
   before: Watched | undefined = undefined;
   after: Watched | undefined = undefined;
   place = -1;
 
   constructor(wire: Wire, handlers: SocketHandlers, house: SocketHouse) {
-    this.wire = wire;
-    this.handlers = handlers;
-    this.house = house;
+    this.#wire = wire;
+    this.#handlers = handlers;
+    this.#house = house;
     wire.reader = this;
   }
 
   /** Tells the owner, and who watches, that the socket is open. */
   opened(watch: SocketWatch | undefined): void {
     try {
-      this.watch = watch?.opened(this);
-      this.handlers.open(this);
+      this.#watch = watch?.opened(this);
+      this.#handlers.open(this);
     } catch {
       this.close(INTERNAL, 'internal error');
     }
@@ -75,227 +75,227 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
   // -------------------------------------------------------------------------------------------------------- from the owner
 
   send(data: string | Uint8Array): boolean {
-    if (this.is(OVER)) return false;
-    const { wire } = this;
+    if (this.#is(OVER)) return false;
+    const wire = this.#wire;
     const frame = messageFrame(data);
-    if (wire.needsDrain || frame.length > this.house.maxBufferedBytes) {
-      if (payloadOf(frame) + wire.unsent > this.house.maxBufferedBytes) {
+    if (wire.needsDrain || frame.length > this.#house.maxBufferedBytes) {
+      if (payloadOf(frame) + wire.unsent > this.#house.maxBufferedBytes) {
         this.close(TOO_SLOW, 'too slow');
         return false;
       }
     }
     const isRoom = isOwn(frame) ? wire.writeStable(frame) : wire.write(frame);
-    if (this.is(BATCHING)) {
+    if (this.#is(BATCHING)) {
       batched += frame.length;
       return batched < BATCH_BYTES && isRoom;
     }
-    if (!isRoom) this.flags |= WAITING;
+    if (!isRoom) this.#flags |= WAITING;
     return isRoom;
   }
 
   batch(work: () => void): boolean {
-    if (this.is(OVER)) return false;
-    this.flags |= BATCHING;
-    this.wire.cork();
+    if (this.#is(OVER)) return false;
+    this.#flags |= BATCHING;
+    this.#wire.cork();
     const outer = batched;
     batched = 0;
     try {
       work();
     } finally {
       batched = outer;
-      this.flags &= ~BATCHING;
-      this.wire.uncork();
+      this.#flags &= ~BATCHING;
+      this.#wire.uncork();
     }
-    if (this.is(OVER)) return false;
+    if (this.#is(OVER)) return false;
     // A stream may have been full for the time of the batch only.
-    const waits = this.wire.needsDrain && this.wire.unsent > 0;
-    if (waits) this.flags |= WAITING;
+    const waits = this.#wire.needsDrain && this.#wire.unsent > 0;
+    if (waits) this.#flags |= WAITING;
     return !waits;
   }
 
   buffered(): number {
-    return this.is(OVER) ? 0 : this.wire.unsent;
+    return this.#is(OVER) ? 0 : this.#wire.unsent;
   }
 
   pause(): void {
-    if (this.is(OVER)) return;
-    this.flags |= PAUSED;
-    this.wire.pause();
+    if (this.#is(OVER)) return;
+    this.#flags |= PAUSED;
+    this.#wire.pause();
   }
 
   resume(): void {
-    if (this.is(OVER) || !this.is(PAUSED)) return;
-    this.flags &= ~(PAUSED | SILENT);
+    if (this.#is(OVER) || !this.#is(PAUSED)) return;
+    this.#flags &= ~(PAUSED | SILENT);
     // Not from here: the owner may be in the middle of something.
-    if (this.held !== undefined) setImmediate(() => this.readOn());
-    else if (!this.is(CHOKED)) this.wire.resume();
+    if (this.#held !== undefined) setImmediate(() => this.#readOn());
+    else if (!this.#is(CHOKED)) this.#wire.resume();
   }
 
   close(code: number, reason: string): void {
-    if (this.is(OVER)) return;
-    this.wire.write(closeFrame(code, reason));
-    this.tellEnd(code, reason);
-    this.waitForEnd();
+    if (this.#is(OVER)) return;
+    this.#wire.write(closeFrame(code, reason));
+    this.#tellEnd(code, reason);
+    this.#waitForEnd();
   }
 
   /** Cuts the connection without a handshake. */
   terminate(): void {
-    this.wire.destroy();
+    this.#wire.destroy();
   }
 
   /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
   beat(): void {
-    if (this.is(OVER)) return;
+    if (this.#is(OVER)) return;
     // Of a peer that is not read from no sign of life can be heard.
-    if (!this.is(PAUSED)) {
-      if ((this.flags & SILENT) >= SILENT_TWICE) {
+    if (!this.#is(PAUSED)) {
+      if ((this.#flags & SILENT) >= SILENT_TWICE) {
         this.terminate();
         return;
       }
-      this.flags += 1;
+      this.#flags += 1;
     }
-    this.wire.write(PING_FRAME);
+    this.#wire.write(PING_FRAME);
   }
 
   // --------------------------------------------------------------------------------------------------------- from the wire
 
   onData(bytes: Buffer): void {
-    if (this.is(DEAF)) return;
-    this.flags &= ~SILENT;
-    if (this.held !== undefined) this.held = Buffer.concat([this.held, bytes]);
-    else this.read(bytes);
+    if (this.#is(DEAF)) return;
+    this.#flags &= ~SILENT;
+    if (this.#held !== undefined) this.#held = Buffer.concat([this.#held, bytes]);
+    else this.#read(bytes);
   }
 
   onEnd(): void {
-    if (!this.is(OVER)) this.tellEnd(1006, '');
-    this.flags |= DEAF;
-    this.wire.destroySoon();
-    this.limitEnd();
+    if (!this.#is(OVER)) this.#tellEnd(1006, '');
+    this.#flags |= DEAF;
+    this.#wire.destroySoon();
+    this.#limitEnd();
   }
 
   onDrain(): void {
     // What it was sent has left: it reads.
-    this.flags &= ~SILENT;
-    if (this.is(CHOKED)) {
-      this.flags &= ~CHOKED;
-      if (!this.is(PAUSED)) this.wire.resume();
+    this.#flags &= ~SILENT;
+    if (this.#is(CHOKED)) {
+      this.#flags &= ~CHOKED;
+      if (!this.#is(PAUSED)) this.#wire.resume();
     }
-    if (!this.is(WAITING) || this.is(OVER)) return;
-    this.flags &= ~WAITING;
+    if (!this.#is(WAITING) || this.#is(OVER)) return;
+    this.#flags &= ~WAITING;
     try {
-      this.handlers.drain();
+      this.#handlers.drain();
     } catch {
       this.close(INTERNAL, 'internal error');
     }
   }
 
   onClose(): void {
-    if (!this.is(OVER)) this.tellEnd(1006, '');
-    this.flags |= DEAF;
-    this.house.gone(this);
+    if (!this.#is(OVER)) this.#tellEnd(1006, '');
+    this.#flags |= DEAF;
+    this.#house.gone(this);
   }
 
   // ------------------------------------------------------------------------------------------------- from the frame reader
 
   get maxMessageBytes(): number {
-    return this.house.maxMessageBytes;
+    return this.#house.maxMessageBytes;
   }
 
   get isStopped(): boolean {
-    return (this.flags & (PAUSED | DEAF)) !== 0;
+    return (this.#flags & (PAUSED | DEAF)) !== 0;
   }
 
   onMessage(isText: boolean, bytes: Buffer): void {
-    if (this.is(OVER)) return;
+    if (this.#is(OVER)) return;
     try {
-      this.handlers.message(isText ? { text: bytes.toString() } : { binary: new Uint8Array(bytes) });
+      this.#handlers.message(isText ? { text: bytes.toString() } : { binary: new Uint8Array(bytes) });
     } catch {
       this.close(INTERNAL, 'internal error');
     }
   }
 
   onPing(payload: Buffer): void {
-    if (this.is(OVER) || this.wire.write(pongFrame(payload))) return;
+    if (this.#is(OVER) || this.#wire.write(pongFrame(payload))) return;
     // Pongs nobody reads would only be kept here: what comes waits in the network until they have left.
-    this.flags |= CHOKED;
-    this.wire.pause();
+    this.#flags |= CHOKED;
+    this.#wire.pause();
   }
 
   onPong(): void {}
 
   onCloseFrame(code: number, reason: string): void {
     // Our own close frame is on its way if the owner closed; each side sends one (section 5.5.1).
-    if (!this.is(OVER)) {
-      this.wire.write(closeFrame(code, ''));
-      this.tellEnd(code, reason);
-      this.limitEnd();
+    if (!this.#is(OVER)) {
+      this.#wire.write(closeFrame(code, ''));
+      this.#tellEnd(code, reason);
+      this.#limitEnd();
     }
-    this.flags |= DEAF;
-    this.wire.destroySoon();
+    this.#flags |= DEAF;
+    this.#wire.destroySoon();
   }
 
   onBroken(code: 1002 | 1007 | 1009, reason: string): void {
-    if (this.is(OVER)) {
-      this.wire.destroy();
+    if (this.#is(OVER)) {
+      this.#wire.destroy();
       return;
     }
-    this.wire.write(closeFrame(code, reason));
-    this.tellEnd(code, reason);
+    this.#wire.write(closeFrame(code, reason));
+    this.#tellEnd(code, reason);
     // What still comes is read and dropped, so that a reset does not overtake the close frame.
-    this.flags |= DEAF;
-    this.waitForEnd();
-    this.wire.end();
+    this.#flags |= DEAF;
+    this.#waitForEnd();
+    this.#wire.end();
   }
 
   // --------------------------------------------------------------------------------------------------------------- its own
 
-  private is(flag: number): boolean {
-    return (this.flags & flag) !== 0;
+  #is(flag: number): boolean {
+    return (this.#flags & flag) !== 0;
   }
 
-  private read(bytes: Buffer): void {
-    const reader = this.reader ?? takeReader();
+  #read(bytes: Buffer): void {
+    const reader = this.#reader ?? takeReader();
     // Answers to all that came together leave together.
-    this.wire.cork();
+    this.#wire.cork();
     const next = reader.push(bytes, 0, this);
-    this.wire.uncork();
+    this.#wire.uncork();
     if (reader.isAtRest) {
-      this.reader = undefined;
+      this.#reader = undefined;
       giveReader(reader);
-    } else this.reader = reader;
-    if (next < bytes.length && this.is(PAUSED) && !this.is(DEAF)) this.held = Buffer.from(bytes.subarray(next));
+    } else this.#reader = reader;
+    if (next < bytes.length && this.#is(PAUSED) && !this.#is(DEAF)) this.#held = Buffer.from(bytes.subarray(next));
   }
 
   /** Takes up what was held. */
-  private readOn(): void {
-    const { held } = this;
-    if (held === undefined || this.is(PAUSED | DEAF)) return;
-    this.held = undefined;
-    this.read(held);
-    if (this.held === undefined && (this.is(OVER) || !this.is(PAUSED | CHOKED))) this.wire.resume();
+  #readOn(): void {
+    const held = this.#held;
+    if (held === undefined || this.#is(PAUSED | DEAF)) return;
+    this.#held = undefined;
+    this.#read(held);
+    if (this.#held === undefined && (this.#is(OVER) || !this.#is(PAUSED | CHOKED))) this.#wire.resume();
   }
 
-  private tellEnd(code: number, reason: string): void {
-    this.flags = (this.flags & ~PAUSED) | OVER;
-    this.watch?.closed(this);
+  #tellEnd(code: number, reason: string): void {
+    this.#flags = (this.#flags & ~PAUSED) | OVER;
+    this.#watch?.closed(this);
     try {
-      this.handlers.close(code, reason);
+      this.#handlers.close(code, reason);
     } catch {
       // The socket is gone and the owner with it: nobody is left to tell.
     }
   }
 
   /** Our close frame is sent: the peer's is waited for, at most so long. */
-  private waitForEnd(): void {
-    if (this.is(DEAF)) this.held = undefined;
+  #waitForEnd(): void {
+    if (this.#is(DEAF)) this.#held = undefined;
     // It may end in the middle of a frame: read on from there, to find the peer's close frame.
-    if (this.held !== undefined) setImmediate(() => this.readOn());
-    else this.wire.resume();
-    this.limitEnd();
+    if (this.#held !== undefined) setImmediate(() => this.#readOn());
+    else this.#wire.resume();
+    this.#limitEnd();
   }
 
-  private limitEnd(): void {
-    if (!this.wire.isDestroyed) this.house.deadlines.add(new Goodbye(this.wire, this.house.deadlines));
+  #limitEnd(): void {
+    if (!this.#wire.isDestroyed) this.#house.deadlines.add(new Goodbye(this.#wire, this.#house.deadlines));
   }
 }
 
