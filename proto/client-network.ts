@@ -1,6 +1,6 @@
 /**
- * What counts as one client when addresses are counted. Whoever has one IPv6 address has a whole /64 (RFC 6177), and a site is commonly given
- * a /48: so addresses are counted by network, and networks of one site once more together.
+ * What counts as one client when addresses are counted. Whoever has one IPv6 address has a whole /64 (RFC 6177), and a
+ * site is commonly given a /48: so addresses are counted by network, and networks of one site once more together.
  */
 
 /** What an address is counted under. */

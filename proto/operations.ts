@@ -2,7 +2,10 @@
 import { z } from 'zod';
 import { endpoint } from './endpoint.ts';
 
-/** One actor, with its place in the tree as its path. `depth`: messages that wait; `oldest_ms`: age of the oldest of them. */
+/**
+ * One actor, with its place in the tree as its path. `depth`: messages that wait; `oldest_ms`: age of the oldest of
+ * them.
+ */
 export const actorSchema = z.object({
   path: z.string(),
   kind: z.string(),

@@ -48,9 +48,9 @@ const SERVICES: Readonly<
 };
 
 /**
- * Whether `scopes` grants `action` on `key`. A grant at the key itself or at any broader level that still names the user
- * (`compute.<uid>.containers`, `compute.<uid>`) counts; a bare service root grants nothing (rule 3). Segments are compared
- * whole, so `compute.u1` never covers `compute.u10`.
+ * Whether `scopes` grants `action` on `key`. A grant at the key itself or at any broader level that still names the
+ * user (`compute.<uid>.containers`, `compute.<uid>`) counts; a bare service root grants nothing (rule 3). Segments are
+ * compared whole, so `compute.u1` never covers `compute.u10`.
  */
 export function grants(scopes: Scopes, key: string, action: string): boolean {
   const segments = segmentsOf(key);
@@ -62,8 +62,9 @@ export function grants(scopes: Scopes, key: string, action: string): boolean {
 }
 
 /**
- * What is wrong with a map of scopes that user `uid` wants to give to a token, as a sentence; undefined when nothing is. Keys
- * name the caller's own id, a known service and resource; actions exist for it; a bare root is refused (design.md, section 9).
+ * What is wrong with a map of scopes that user `uid` wants to give to a token, as a sentence; undefined when nothing
+ * is. Keys name the caller's own id, a known service and resource; actions exist for it; a bare root is refused
+ * (design.md, section 9).
  */
 export function scopesProblem(scopes: Scopes, uid: string): string | undefined {
   const keys = Object.keys(scopes);

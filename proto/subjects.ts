@@ -12,7 +12,10 @@ export const AUTH_STREAM: StreamConfig = {
   duplicateWindowMs: 120_000,
 };
 
-/** Whether only the platform's own processes may say what is said on a subject of a stream: they seal it, and read nothing else there. */
+/**
+ * Whether only the platform's own processes may say what is said on a subject of a stream: they seal it, and read
+ * nothing else there.
+ */
 export function isInternal(subject: string): boolean {
   return subject.startsWith('auth.');
 }
@@ -36,7 +39,10 @@ export const AUTH_CONSUMER: ConsumerConfig = {
   maxAckPending: 256,
 };
 
-/** The notification service (interface section 6.1). While notifications are stored, those behind them are taken and read. */
+/**
+ * The notification service (interface section 6.1). While notifications are stored, those behind them are taken and
+ * read.
+ */
 export const NOTIFICATIONS_CONSUMER: ConsumerConfig = {
   durable: 'notification-service',
   ackWaitMs: 30_000,

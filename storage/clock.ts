@@ -1,4 +1,7 @@
-/** The database's clock, by which all processes of a platform go where they have to agree: those of their machines may differ. */
+/**
+ * The database's clock, by which all processes of a platform go where they have to agree: those of their machines may
+ * differ.
+ */
 import { z } from 'zod';
 import type { Clock } from '../proto/ports/ports.ts';
 import type { Queries } from './queries.ts';
@@ -12,7 +15,10 @@ export interface DatabaseClock extends Clock {
   close(): void;
 }
 
-/** Starts to follow it. Until the first answer it is the machine's own; between answers it goes on by a clock that nobody sets. */
+/**
+ * Starts to follow it. Until the first answer it is the machine's own; between answers it goes on by a clock that
+ * nobody sets.
+ */
 export function databaseClock(db: Queries): DatabaseClock {
   /** What the database's clock says when `performance.now()` is 0. */
   let origin: number | undefined;

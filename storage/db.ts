@@ -38,13 +38,13 @@ export interface DbOptions {
 
 export interface Db extends Queries {
   /**
-   * Runs `fn` in a transaction: committed when it resolves, rolled back when it rejects. After a serialization failure or a
-   * deadlock it runs again, a few times, so `fn` must have no effect outside the transaction.
+   * Runs `fn` in a transaction: committed when it resolves, rolled back when it rejects. After a serialization failure
+   * or a deadlock it runs again, a few times, so `fn` must have no effect outside the transaction.
    */
   tx<T>(fn: (tx: Tx) => Promise<T>, options?: TxOptions): Promise<T>;
   /**
-   * Calls `handler` with each payload sent to `channel`, and with '' whenever notifications may have been missed (once it
-   * listens, and after every reconnection): look for yourself.
+   * Calls `handler` with each payload sent to `channel`, and with '' whenever notifications may have been missed (once
+   * it listens, and after every reconnection): look for yourself.
    */
   listen(channel: string, handler: (payload: string) => void): Ending;
   /** Refuses new work, waits for what runs, ends all connections. Idempotent. */
@@ -54,7 +54,10 @@ export interface Db extends Queries {
 const MAX_ATTEMPTS = 6;
 const MAX_WAITING = 5000;
 
-/** Opens a pool. Connects lazily: an absent server shows as `unavailable` on the first use, and is tried again on the next. */
+/**
+ * Opens a pool. Connects lazily: an absent server shows as `unavailable` on the first use, and is tried again on the
+ * next.
+ */
 export function openDb(connection: DbConnection, options: DbOptions): Db {
   return new PoolDb(connection, options);
 }

@@ -72,8 +72,16 @@ export function isStalePlan(error: unknown): boolean {
 }
 
 // pg reports these as plain errors with a sentence only.
-const LOST_CONNECTION =
-  /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Cannot use a pool after|Connection ended|timeout expired|The server does not support)/;
+const LOST_CONNECTION = [
+  'Connection terminated',
+  'timeout exceeded when trying to connect',
+  'Client has encountered a connection error',
+  'Client was closed',
+  'Cannot use a pool after',
+  'Connection ended',
+  'timeout expired',
+  'The server does not support',
+];
 
 /** Turns whatever `pg` or the network threw into a StorageError; a StorageError comes back unchanged. */
 export function toStorageError(error: unknown): StorageError {
@@ -88,7 +96,11 @@ export function toStorageError(error: unknown): StorageError {
       return new StorageError('timeout', 'The database did not answer in time.', { cause: error });
     }
     const networkError = 'syscall' in error || 'errno' in error;
-    if (networkError || error instanceof AggregateError || LOST_CONNECTION.test(error.message)) {
+    if (
+      networkError ||
+      error instanceof AggregateError ||
+      LOST_CONNECTION.some((text) => error.message.startsWith(text))
+    ) {
       return new StorageError('unavailable', `The database cannot be reached: ${error.message || error.name}`, {
         cause: error,
       });

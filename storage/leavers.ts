@@ -1,4 +1,7 @@
-/** SQL of users who are disabled or removed: what touches the rows of several services at once (docs/reference/users.md). */
+/**
+ * SQL of users who are disabled or removed: what touches the rows of several services at once
+ * (docs/reference/users.md).
+ */
 import { z } from 'zod';
 import { tellTokens } from './auth/token-directory.ts';
 import { tellCompute } from './compute/news.ts';
@@ -21,15 +24,17 @@ export function leavers(db: Queries): Promise<Leaver[]> {
 }
 
 /**
- * Disables a user and says what is to be done; a removal that was begun stays one. Their sessions so far are over for good. Returns whether
- * anything changed. All nodes are told at the commit, which ends what they have open.
+ * Disables a user and says what is to be done; a removal that was begun stays one. Their sessions so far are over for
+ * good. Returns whether anything changed. All nodes are told at the commit, which ends what they have open.
  */
 export async function disable(tx: Tx, userId: string, leaving: Leaving | null): Promise<boolean> {
   const rows = await tx.run(
     `update users set disabled_at = coalesce(disabled_at, now()),
-       sessions_from = case when disabled_at is null then date_trunc('second', now()) + interval '1 second' else sessions_from end,
+       sessions_from = case when disabled_at is null then date_trunc('second', now()) + interval '1 second' else
+       sessions_from end,
        leaving = case when leaving = 'remove' then leaving else coalesce($2::text, leaving) end
-     where id = $1 and (disabled_at is null or ($2::text is not null and leaving is distinct from $2::text and leaving is distinct from 'remove'))`,
+     where id = $1 and (disabled_at is null or ($2::text is not null and leaving is distinct from $2::text and leaving
+     is distinct from 'remove'))`,
     [userId, leaving],
   );
   await tx.run('update users set kept_session = null where id = $1', [userId]);
@@ -39,7 +44,9 @@ export async function disable(tx: Tx, userId: string, leaving: Leaving | null): 
   return rows === 1;
 }
 
-/** Lets a user in again, with new sessions. `leaving` when they are being removed, `same` when they were not disabled. */
+/**
+ * Lets a user in again, with new sessions. `leaving` when they are being removed, `same` when they were not disabled.
+ */
 export async function enable(tx: Tx, userId: string): Promise<'enabled' | 'same' | 'leaving'> {
   const state = await tx.one(
     z.object({ disabled: z.boolean(), leaving: leavingSchema.nullable() }),
@@ -69,8 +76,8 @@ export async function noteStopped(db: Queries, userId: string): Promise<void> {
 }
 
 /**
- * Whether a user may begin something new: not once they are disabled or removed. Whoever disables them meanwhile waits for the end of `tx`,
- * so that what was begun before is there to be seen.
+ * Whether a user may begin something new: not once they are disabled or removed. Whoever disables them meanwhile waits
+ * for the end of `tx`, so that what was begun before is there to be seen.
  */
 export async function mayBegin(tx: Tx, userId: string): Promise<boolean> {
   const row = await tx.one(
@@ -96,8 +103,9 @@ export async function leftOf(db: Queries, userId: string): Promise<Left> {
 }
 
 /**
- * Forgets a user who is being removed and has neither containers nor mappings any more: their keys, tokens, sessions, domains, notifications, and the
- * visibility of their repositories. Runs `also` in the same transaction then. Returns what is left; undefined when the user is gone, or was before.
+ * Forgets a user who is being removed and has neither containers nor mappings any more: their keys, tokens, sessions,
+ * domains, notifications, and the visibility of their repositories. Runs `also` in the same transaction then. Returns
+ * what is left; undefined when the user is gone, or was before.
  */
 export function forgetLeaver(
   db: Db,

@@ -42,7 +42,10 @@ export const migrationsDir: URL =
     existsSync(url),
   ) ?? new URL('./migrations/', import.meta.url);
 
-/** Reads `NNNN-name.sql` files in order. Rejects with MigrationError `bad_file` for a wrong name, a gap or a doubled number. */
+/**
+ * Reads `NNNN-name.sql` files in order. Rejects with MigrationError `bad_file` for a wrong name, a gap or a doubled
+ * number.
+ */
 export async function readMigrations(dir: string | URL = migrationsDir): Promise<Migration[]> {
   const path = dir instanceof URL ? fileURLToPath(dir) : dir;
   const names = (await readdir(path)).filter((name) => name.endsWith('.sql')).sort();
@@ -63,9 +66,9 @@ export async function readMigrations(dir: string | URL = migrationsDir): Promise
 }
 
 /**
- * Applies what is missing, each migration in a transaction of its own, and returns the names applied. Of two processes at
- * once one waits for the other. Rejects with MigrationError: `changed` (an applied file was edited), `newer` (the database
- * knows a migration that this build does not), `failed` (a statement failed; earlier migrations stay applied).
+ * Applies what is missing, each migration in a transaction of its own, and returns the names applied. Of two processes
+ * at once one waits for the other. Rejects with MigrationError: `changed` (an applied file was edited), `newer` (the
+ * database knows a migration that this build does not), `failed` (a statement failed; earlier migrations stay applied).
  */
 export async function migrate(db: Db, dir: string | URL, log: Log): Promise<string[]> {
   const migrations = await readMigrations(dir);
@@ -86,7 +89,8 @@ const appliedRow = z.object({ id: z.number(), name: z.string(), checksum: z.stri
 async function applyNext(tx: Tx, migrations: readonly Migration[]): Promise<string | undefined> {
   await tx.run('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
   await tx.script(`create table if not exists migrations (
-    id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now())`);
+    id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default
+    now())`);
   const done = await tx.many(appliedRow, 'select id, name, checksum from migrations order by id');
   for (const row of done) checkApplied(row, migrations);
   const next = migrations.find(({ id }) => !done.some((row) => row.id === id));
@@ -115,7 +119,8 @@ function checkApplied(row: z.output<typeof appliedRow>, migrations: readonly Mig
   if (file.checksum !== row.checksum) {
     throw new MigrationError(
       'changed',
-      `Migration ${file.name} was applied as ${row.name} with other content. Restore it; write changes as a new migration.`,
+      `Migration ${file.name} was applied as ${row.name} with other content. Restore it; write changes as a new ` +
+        'migration.',
     );
   }
 }

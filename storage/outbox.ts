@@ -14,8 +14,8 @@ export interface OutboxEvent {
 }
 
 /**
- * Writes an event that must not be lost, in the caller's transaction; a relay publishes it after the commit. A second write under the
- * same `msgId` changes nothing.
+ * Writes an event that must not be lost, in the caller's transaction; a relay publishes it after the commit. A second
+ * write under the same `msgId` changes nothing.
  */
 export function append(tx: Queries, event: OutboxEvent): Promise<void> {
   return appendAll(tx, [event]);
@@ -44,7 +44,10 @@ const entryRow = z
   .object({ id: z.number(), msg_id: z.string(), subject: z.string(), data: z.instanceof(Buffer) })
   .transform(({ id, msg_id, subject, data }): OutboxEntry => ({ id, msgId: msg_id, subject, data }));
 
-/** The relay's view of the outbox in `db`. Two relays at once publish an event twice, under one id; the stream keeps one. */
+/**
+ * The relay's view of the outbox in `db`. Two relays at once publish an event twice, under one id; the stream keeps
+ * one.
+ */
 export function outboxStore(db: Db): OutboxStore {
   return {
     take: (limit, after) =>

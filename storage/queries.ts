@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 
 /**
- * What functions of this room run their SQL on: the pool, or one transaction of it. Rows go through a schema. int8 arrives
- * as a number (beyond 2^53: `invalid`), timestamptz as Date, bytea as Buffer, numeric and date as string, jsonb parsed.
- * A jsonb parameter is passed as JSON text (`$1::jsonb`). All reject with StorageError.
+ * What functions of this room run their SQL on: the pool, or one transaction of it. Rows go through a schema. int8
+ * arrives as a number (beyond 2^53: `invalid`), timestamptz as Date, bytea as Buffer, numeric and date as string, jsonb
+ * parsed. A jsonb parameter is passed as JSON text (`$1::jsonb`). All reject with StorageError.
  */
 export interface Queries {
   /** All rows. */

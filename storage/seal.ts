@@ -28,8 +28,8 @@ export function parseSealKey(text: string): KeyObject {
 }
 
 /**
- * Seals `plaintext` with AES-256-GCM. `context` names the row and column it is for (`dns_providers/42/token`): it opens there
- * and nowhere else. Layout: version (1 byte), nonce (12), tag (16), ciphertext.
+ * Seals `plaintext` with AES-256-GCM. `context` names the row and column it is for (`dns_providers/42/token`): it opens
+ * there and nowhere else. Layout: version (1 byte), nonce (12), tag (16), ciphertext.
  */
 export function seal(key: KeyObject, context: string, plaintext: Uint8Array): Buffer {
   const nonce = randomBytes(NONCE_BYTES);

@@ -59,7 +59,9 @@ export interface TreeNode {
   readonly omitted?: number;
 }
 
-/** The tree of a system, its root first; at most `maxChildren` (default 1,000) of each actor's children, oldest first. */
+/**
+ * The tree of a system, its root first; at most `maxChildren` (default 1,000) of each actor's children, oldest first.
+ */
 export function tree(system: SystemRef, options: { readonly maxChildren?: number } = {}): TreeNode {
   touch();
   return nodeOf(cellOf(system), options.maxChildren ?? 1000);

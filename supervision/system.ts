@@ -25,8 +25,8 @@ export function start(options: SystemOptions = {}): SystemRef {
   const core = new SystemCore(options.name ?? `system-${nextSystem++}`, log, letters);
   // A kind of its own, outside the numbers: the root is no actor of anyone's.
   const kind = new KindStats('system', core);
-  // The root handles no message; what its children escalate stops them. A cell like any other: the engine then meets one
-  // shape of cell only, and does not forget it while a system has no actors.
+  // The root handles no message; what its children escalate stops them. A cell like any other: the engine then meets
+  // one shape of cell only, and does not forget it while a system has no actors.
   const root = new Cell(
     undefined,
     core.name,

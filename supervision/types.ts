@@ -42,7 +42,9 @@ export interface Context<Msg> extends Decisions {
   readonly log: Log;
   /** Aborted when the actor begins to stop or is reset; hand it to whatever the handler waits for. */
   readonly signal: AbortSignal;
-  /** Sends `toMessage(reason)` to self once `ref` has ended; at once when it already has. Again replaces the message. */
+  /**
+   * Sends `toMessage(reason)` to self once `ref` has ended; at once when it already has. Again replaces the message.
+   */
   watch(ref: AnyRef, toMessage: (reason: StopReason) => Msg): void;
   unwatch(ref: AnyRef): void;
   /** Sends `msg` to self in `ms`. The timer ends with the actor, and with a reset. */
@@ -91,9 +93,14 @@ export interface CommonOptions<Msg> {
   readonly intensity?: Intensity;
   /** For resets. Default: at once. */
   readonly backoff?: Backoff;
-  /** How long a running handler, and then `afterStop`, may go on after stop before it is abandoned. Default 5,000 ms. */
+  /**
+   * How long a running handler, and then `afterStop`, may go on after stop before it is abandoned. Default 5,000 ms.
+   */
   readonly shutdownMs?: number;
-  /** `msg` is undefined when the state could not be made; `child` is set when a child escalated. Default: stop (stateless: resume). */
+  /**
+   * `msg` is undefined when the state could not be made; `child` is set when a child escalated. Default: stop
+   * (stateless: resume).
+   */
   onCrash?(
     msg: Msg | undefined,
     error: unknown,

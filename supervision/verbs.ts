@@ -14,7 +14,8 @@ const noOptions: Behaviour = Object.freeze({});
 
 /**
  * Makes an actor under `parent`. `f` gets one message at a time and returns the next state, or a promise of it.
- * Throws ActorError `stopped` when the parent has ended, is ending or between two lives, SpawnError for a name in use or a bad option.
+ * Throws ActorError `stopped` when the parent has ended, is ending or between two lives, SpawnError for a name in use
+ * or a bad option.
  */
 export function spawn<State, Msg>(
   parent: AnyRef | SystemRef,
@@ -50,7 +51,9 @@ export function dispatch<Msg>(ref: Ref<Msg>, msg: Msg): void {
   ref.deliver(msg);
 }
 
-/** Sends the message made around a reply address, and waits at most `timeoutMs` for the reply. Rejects with ActorError. */
+/**
+ * Sends the message made around a reply address, and waits at most `timeoutMs` for the reply. Rejects with ActorError.
+ */
 export function query<Msg, Reply>(
   ref: Ref<Msg>,
   make: (replyTo: Ref<Reply>) => Msg,

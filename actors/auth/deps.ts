@@ -18,7 +18,10 @@ export interface AuthDeps {
   readonly sessionTtlSeconds: number;
   /** Proves tokens (those that come as HTTP Basic passwords). */
   readonly authenticate: Authenticate;
-  /** Told of what this node changed, before the answer: here a deleted token opens nothing more. Other nodes hear from storage. */
+  /**
+   * Told of what this node changed, before the answer: here a deleted token opens nothing more. Other nodes hear from
+   * storage.
+   */
   readonly tokensChanged: (news: TokenNews) => void;
   /** The user of this name is the administrator (interface section 2.1). */
   readonly adminUsername: string;

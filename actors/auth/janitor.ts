@@ -1,4 +1,6 @@
-/** Throws away what nobody needs any more: forgotten login attempts, spent and long expired tokens, old audit entries. */
+/**
+ * Throws away what nobody needs any more: forgotten login attempts, spent and long expired tokens, old audit entries.
+ */
 import { auditGrowth, purgeAudit } from '../../storage/audit.ts';
 import { purgeApiTokens } from '../../storage/auth/api-tokens.ts';
 import { purgeAttempts } from '../../storage/auth/attempts.ts';

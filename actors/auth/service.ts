@@ -23,7 +23,10 @@ import { startLeavers } from './users/leavers.ts';
 import { startNews } from './users/news.ts';
 import { AUTH_USER, type UserMessage, userKind } from './users/user.ts';
 
-/** Logins worked on at once: more than hashes can wait, so that those who need none (the throttled) do not wait behind them. */
+/**
+ * Logins worked on at once: more than hashes can wait, so that those who need none (the throttled) do not wait behind
+ * them.
+ */
 const LOGIN_CONCURRENCY = HASH_QUEUE + 64;
 /** Logins that wait; past it the answer is `overloaded`. */
 const LOGIN_QUEUE = 1000;

@@ -25,8 +25,8 @@ export interface ComputeDeps {
   /** Host of the image registry; undefined when there is none. */
   readonly registryHost: string | undefined;
   /**
-   * What the platform's registry is shown when it is asked for `image` on behalf of a user; asked right before each pull. Without it,
-   * images are pulled as anybody.
+   * What the platform's registry is shown when it is asked for `image` on behalf of a user; asked right before each
+   * pull. Without it, images are pulled as anybody.
    */
   readonly registryAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth>;
   /** Those of the registry's repositories that a user may pull. Without it: their own, and `library`. */

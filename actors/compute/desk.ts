@@ -1,4 +1,7 @@
-/** The desk of the compute service: calls that are no entity's, answered where they were asked, however long the answer is. */
+/**
+ * The desk of the compute service: calls that are no entity's, answered where they were asked, however long the answer
+ * is.
+ */
 import { listAllContainers } from '../../proto/compute/endpoints.ts';
 import { allContainers } from '../../storage/compute/containers.ts';
 import { type AnyRef, type Ref, spawnStateless } from '../../supervision/index.ts';
@@ -6,7 +9,9 @@ import { answer, type CallMessage, type Handler, handlers, on } from '../service
 import type { ComputeDeps } from './deps.ts';
 import { adminView } from './views.ts';
 
-/** Listings made at once, each of thousands of rows perhaps, and those that wait. Past that the answer is `overloaded`. */
+/**
+ * Listings made at once, each of thousands of rows perhaps, and those that wait. Past that the answer is `overloaded`.
+ */
 const CONCURRENCY = 4;
 const QUEUE = 32;
 

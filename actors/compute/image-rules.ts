@@ -1,7 +1,12 @@
-/** Which image a user may name at creation: `{registry_host}/<repo>:<tag>` (interface section 4.2), as a pure function. */
+/**
+ * Which image a user may name at creation: `{registry_host}/<repo>:<tag>` (interface section 4.2), as a pure function.
+ */
 import { MAX_REPOSITORY, parseImage } from '../../proto/repositories.ts';
 
-/** What is wrong with the reference, in a sentence; undefined when it is fine. `mayPull`: the registry lets this user pull it, whosever it is. */
+/**
+ * What is wrong with the reference, in a sentence; undefined when it is fine. `mayPull`: the registry lets this user
+ * pull it, whosever it is.
+ */
 export function imageProblem(
   image: string,
   registryHost: string | undefined,

@@ -1,6 +1,7 @@
 /**
- * What becomes of the containers of users who are disabled with `--stop` or removed: they are stopped or deleted as if their user had asked for
- * it. One node does it at a time, and the rows say what is still to do, so another goes on where it ends.
+ * What becomes of the containers of users who are disabled with `--stop` or removed: they are stopped or deleted as if
+ * their user had asked for it. One node does it at a time, and the rows say what is still to do, so another goes on
+ * where it ends.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { deleteContainer, stopContainer } from '../../proto/compute/endpoints.ts';

@@ -1,6 +1,6 @@
 /**
- * The actor of one user of the compute service (kind `compute/user`, key: user id). It serialises what counts against the
- * user's limits, and pushes news of the user's containers to the user's connections, encoded once.
+ * The actor of one user of the compute service (kind `compute/user`, key: user id). It serialises what counts against
+ * the user's limits, and pushes news of the user's containers to the user's connections, encoded once.
  *
  *   asleep -- call or connection --> awake -- no connection and idle --> asleep
  */
@@ -116,7 +116,8 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       if (key === undefined) {
         throw invalidField(
           'public_key',
-          'must be one line of an OpenSSH public key (ssh-ed25519, ssh-rsa of at least 2048 bits, or ecdsa-sha2-nistp256/384/521)',
+          'must be one line of an OpenSSH public key (ssh-ed25519, ssh-rsa of at least 2048 bits, or ' +
+            'ecdsa-sha2-nistp256/384/521)',
         );
       }
       const publicKey = [key.type, key.base64, key.comment].filter((part) => part !== '').join(' ');

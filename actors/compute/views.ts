@@ -30,7 +30,10 @@ export function createdView(row: ContainerRow, domain: string): ContainerCreated
   };
 }
 
-/** The container as list and get answer it. Memory in whole MiB, storage in GiB with two digits; why it failed, when it did. */
+/**
+ * The container as list and get answer it. Memory in whole MiB, storage in GiB with two digits; why it failed, when it
+ * did.
+ */
 export function containerView(row: ContainerRow, { domain, engine, sshAddress }: ViewDeps): ContainerView {
   const usage = engine.usage(row.id);
   const at = row.sshEnabled ? sshAddress?.() : undefined;

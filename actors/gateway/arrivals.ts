@@ -1,6 +1,6 @@
 /**
- * Requests for containers that are coming up: they wait a moment for the address instead of being told that nothing runs. Whoever was told
- * that a container is running reaches it, though the gateway hears of it in the same moment.
+ * Requests for containers that are coming up: they wait a moment for the address instead of being told that nothing
+ * runs. Whoever was told that a container is running reaches it, though the gateway hears of it in the same moment.
  */
 import type { Picture } from './routing.ts';
 
@@ -35,7 +35,10 @@ export class Arrivals {
     };
   }
 
-  /** Resolves when it has an address or is not awaited any more, at the latest after HOLD_MS; undefined: there is nothing to wait for. */
+  /**
+   * Resolves when it has an address or is not awaited any more, at the latest after HOLD_MS; undefined: there is
+   * nothing to wait for.
+   */
   wait(containerId: string): Promise<void> | undefined {
     const known = this.#waiting.get(containerId);
     if (!this.#isAwaited(containerId) || this.#held >= MAX_HELD || (known?.size ?? 0) >= MAX_HELD_PER_CONTAINER)

@@ -32,13 +32,13 @@ export interface GatewayDeps {
   /** Routes of a file, beside those of the table. */
   readonly fileRoutes: readonly StaticRoute[];
   /**
-   * Where the services of this very process are. They take the place of those that the table knows, which may be another process's: this
-   * gateway goes on when that one ends. Routes of operators win over both.
+   * Where the services of this very process are. They take the place of those that the table knows, which may be
+   * another process's: this gateway goes on when that one ends. Routes of operators win over both.
    */
   readonly ownRoutes?: readonly NewRoute[] | undefined;
   /**
-   * All containers that have a port open, and the named ones, by id. Of those that are not `changed` the address may be the one found last;
-   * `all`: each is looked at.
+   * All containers that have a port open, and the named ones, by id. Of those that are not `changed` the address may be
+   * the one found last; `all`: each is looked at.
    */
   readonly containers: (
     also: ReadonlySet<string>,
@@ -54,6 +54,9 @@ export interface GatewayDeps {
   readonly metrics: () => Promise<string>;
   /** What is wrong with the bus, a sentence; undefined while it is well. */
   readonly busProblem?: () => string | undefined;
-  /** The ports we listen on for HTTP and HTTPS; the outside knows them as 80 and 443 too (interface section 4.5). And the port of SSH, 2222 without it. */
+  /**
+   * The ports we listen on for HTTP and HTTPS; the outside knows them as 80 and 443 too (interface section 4.5). And
+   * the port of SSH, 2222 without it.
+   */
   readonly ports: { readonly http: number; readonly https: number; readonly ssh?: number };
 }

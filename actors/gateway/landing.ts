@@ -24,7 +24,8 @@ const SERVICES = [
 ] as const;
 
 const STYLE = `
-:root { color-scheme: light dark; --text: #1c2430; --soft: #55606e; --back: #fbfaf7; --box: #f0eee8; --line: #dcd8ce; --link: #0b5cad; }
+:root { color-scheme: light dark; --text: #1c2430; --soft: #55606e; --back: #fbfaf7; --box: #f0eee8; --line: #dcd8ce;
+--link: #0b5cad; }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e6e8eb; --soft: #a0a9b5; --back: #14181d; --box: #1e242b; --line: #323a44; --link: #7cb7f5; }
 }
@@ -38,9 +39,11 @@ p { margin: .5rem 0; }
 .note { font-size: .9rem; }
 a { color: var(--link); text-underline-offset: .15em; }
 code, pre { font: .875rem/1.5 ui-monospace, monospace; }
-pre { margin: .75rem 0; padding: .75rem 1rem; background: var(--box); border: 1px solid var(--line); border-radius: .5rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { margin: .75rem 0; padding: .75rem 1rem; background: var(--box); border: 1px solid var(--line); border-radius:
+.5rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 dl { margin: 0; border-top: 1px solid var(--line); }
-dl div { display: grid; grid-template-columns: 6rem 1fr auto; gap: 0 1rem; padding: .5rem 0; border-bottom: 1px solid var(--line); }
+dl div { display: grid; grid-template-columns: 6rem 1fr auto; gap: 0 1rem; padding: .5rem 0; border-bottom: 1px solid
+var(--line); }
 dt { font-weight: 600; }
 dd { margin: 0; }
 .go { display: flex; gap: 1rem; }
@@ -48,6 +51,10 @@ dd { margin: 0; }
 `;
 
 /** No scripts, no frames, nothing from elsewhere; the one style is named by its hash. */
+const LOCAL_NAMES = `<p class="note">Names below <code>localhost</code> resolve in browsers and in curl only.
+Other programs need the address 127.0.0.1.</p>
+`;
+
 const POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
@@ -69,7 +76,8 @@ export function landingPage({ domain, port, sshPort, has }: Landing): ProxyReply
   const at = (name: string) => escaped(`https://${name}.${domain}${port}`);
   const services = SERVICES.filter(([name]) => has(`${name}.${domain}`)).map(
     ([name, what]) => `<div><dt>${name}</dt><dd>${what}</dd>
-<dd class="go"><a href="${at(name)}/openapi.json" aria-label="Interface of ${name}">interface</a> <a href="${at(name)}/healthz" aria-label="State of ${name}">state</a></dd></div>`,
+<dd class="go"><a href="${at(name)}/openapi.json" aria-label="Interface of ${name}">interface</a> <a
+href="${at(name)}/healthz" aria-label="State of ${name}">state</a></dd></div>`,
   );
   const body = `<!doctype html>
 <html lang="en">
@@ -83,26 +91,31 @@ export function landingPage({ domain, port, sshPort, has }: Landing): ProxyReply
 <body>
 <main>
 <h1>${escaped(domain)}</h1>
-<p class="lead">A Troupe platform: a container cloud. Whoever has an account runs containers here, is inside them by terminal or SSH, and gives them hostnames.</p>
+<p class="lead">A Troupe platform: a container cloud. Whoever has an account runs containers here, is inside them by
+terminal or SSH, and gives them hostnames.</p>
 
 <h2>Log in</h2>
 <p>From a terminal. Accounts are given by whoever runs this platform.</p>
 <pre><code>curl -s ${at('auth')}/api/login \\
   -d '{"username":"NAME","password":"PASSWORD"}'</code></pre>
 <p>The reply holds a token; send it with each request as <code>Authorization: Bearer TOKEN</code>.</p>
-<p class="note">If curl or your browser does not trust the certificate, ask whoever runs this platform for <code>ca.pem</code> of its data folder. Give it to curl with <code>--cacert ca.pem</code>, and to a browser as a certificate authority in its settings (Firefox: Settings, Certificates, View Certificates, Authorities, Import; Chrome: Settings, Security, Manage certificates).</p>
+<p class="note">If curl or your browser does not trust the certificate, ask whoever runs this platform for
+<code>ca.pem</code> of its data folder. Give it to curl with <code>--cacert ca.pem</code>, and to a browser as a
+certificate authority in its settings (Firefox: Settings, Certificates, View Certificates, Authorities, Import; Chrome:
+Settings, Security, Manage certificates).</p>
 
 <h2>Be inside a container</h2>
 <p>With an SSH key that you added to your account and chose for the container:</p>
 <pre><code>${escaped(sshCommand('CONTAINER_ID', { host: sshHost(domain), port: sshPort }))}</code></pre>
-${/(?:^|\.)localhost$/i.test(domain) ? '<p class="note">Names below <code>localhost</code> resolve in browsers and in curl only. Other programs need the address 127.0.0.1.</p>\n' : ''}
+${/(?:^|\.)localhost$/i.test(domain) ? LOCAL_NAMES : ''}
 <h2>Services</h2>
 <dl>
 ${services.join('\n')}
 </dl>
 
 <h2>Documentation</h2>
-<p>Each service describes all that it answers in its interface (OpenAPI, JSON). Guides are in <code>README.md</code> and the folder <code>docs</code> that come with Troupe.</p>
+<p>Each service describes all that it answers in its interface (OpenAPI, JSON). Guides are in <code>README.md</code>
+and the folder <code>docs</code> that come with Troupe.</p>
 </main>
 </body>
 </html>

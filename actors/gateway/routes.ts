@@ -1,6 +1,7 @@
 /**
- * The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes have changed, a container runs, is to stop, or
- * other ports of it are open: who asks for it must not reach whoever has its address next.
+ * The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes have changed, a
+ * container runs, is to stop, or other ports of it are open: who asks for it must not reach whoever has its address
+ * next.
  */
 
 import { hostname } from 'node:os';
@@ -35,7 +36,10 @@ interface State {
   problem: string | undefined;
 }
 
-/** The routes of the table, with this process's own services, or those of processes that live, in the place of the platform's rows. */
+/**
+ * The routes of the table, with this process's own services, or those of processes that live, in the place of the
+ * platform's rows.
+ */
 export async function tableRoutes({ db, ownRoutes }: Pick<GatewayDeps, 'db' | 'ownRoutes'>): Promise<StaticRoute[]> {
   const rows = ownRoutes === undefined ? await listRoutes(db) : (await operatorRoutes(db)).map(operators);
   const live = ownRoutes ?? (await liveNodeRoutes(db)).filter(isReachable).map(withoutAddress);
@@ -63,8 +67,8 @@ function isReachable({ target, address }: NodeRouteRow): boolean {
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;
 
 /**
- * Starts the actor. `routing` shows what it finds, and `arrivals` is told of containers that are coming up; while storage or engine are
- * away, what was known last goes on.
+ * Starts the actor. `routing` shows what it finds, and `arrivals` is told of containers that are coming up; while
+ * storage or engine are away, what was known last goes on.
  */
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing, arrivals: Arrivals): Ref<'look'> {
   let isComing = false;
@@ -124,7 +128,8 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     initialStateFunc: (ctx) => {
       ctx.every(EVERY_MS, 'look');
       const look = () => dispatch(ctx.self, 'look');
-      // A user changes rules and hostnames as they like: that must not have the engine asked about the containers of all.
+      // A user changes rules and hostnames as they like: that must not have the engine asked about the containers of
+      // all.
       const lookSoon = () => {
         if (isComing) return;
         isComing = true;

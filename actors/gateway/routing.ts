@@ -1,6 +1,6 @@
 /**
- * Where traffic goes, decided from a picture of routes and containers that never changes: another takes its place, whole, and no
- * connection notices (interface section 4.5).
+ * Where traffic goes, decided from a picture of routes and containers that never changes: another takes its place,
+ * whole, and no connection notices (interface section 4.5).
  */
 import { LRUCache } from 'lru-cache';
 import {
@@ -102,8 +102,9 @@ export class Routing {
   }
 
   /**
-   * Whether a service of the platform answers: at the platform's own routes, and where an operator leads its paths to one that runs alone. A
-   * backend of an operator's that stands beside them gets no word, nor who is asked for another path than the client asked for.
+   * Whether a service of the platform answers: at the platform's own routes, and where an operator leads its paths to
+   * one that runs alone. A backend of an operator's that stands beside them gets no word, nor who is asked for another
+   * path than the client asked for.
    */
   #isService(route: StaticRoute, host: string, target: string): boolean {
     if (!this.#serviceHosts.has(host)) return false;
@@ -177,7 +178,10 @@ export class Routing {
     return port === http || port === https ? this.#picture?.mapped?.get(host) : undefined;
   }
 
-  /** Where a mapped host leads: through the container's ingress rule for its port, if it has one, else to that port itself. */
+  /**
+   * Where a mapped host leads: through the container's ingress rule for its port, if it has one, else to that port
+   * itself.
+   */
   #insideOf({ containerId, targetPort }: MappedHost): UpstreamAddress | 'not_running' {
     const container = this.#picture?.containers.get(containerId);
     if (container?.address === undefined) return 'not_running';

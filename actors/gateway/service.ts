@@ -1,4 +1,7 @@
-/** The gateway's control: the picture that its listeners decide by, and an actor for each connection that lives on its own. */
+/**
+ * The gateway's control: the picture that its listeners decide by, and an actor for each connection that lives on its
+ * own.
+ */
 
 import type { SshDoor } from '../../proto/gateway/ssh.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
@@ -119,8 +122,8 @@ function isOwnHost(host: string): boolean {
 }
 
 /**
- * `/metrics`, for whoever is on this machine: the numbers tell how busy whom is, and the gateway has the world as its clients. What
- * another proxy on this machine passes on is the world's too.
+ * `/metrics`, for whoever is on this machine: the numbers tell how busy whom is, and the gateway has the world as its
+ * clients. What another proxy on this machine passes on is the world's too.
  */
 function isForMetrics(request: ProxyRequest): boolean {
   const { host, method, target, address } = request;
@@ -134,8 +137,8 @@ function isForMetrics(request: ProxyRequest): boolean {
 }
 
 /**
- * What `/readyz` says. A bus that was never reached keeps the gateway from being ready; one that went away later is only told of, since
- * routes and containers come from the database and traffic flows on.
+ * What `/readyz` says. A bus that was never reached keeps the gateway from being ready; one that went away later is
+ * only told of, since routes and containers come from the database and traffic flows on.
  */
 function readinessOf(notReady: () => string | undefined, busProblem: () => string | undefined): () => ProxyReply {
   let wasReached = false;

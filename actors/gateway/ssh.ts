@@ -1,6 +1,6 @@
 /**
- * Who may enter by SSH, and an actor for each login that is open. The actor `ssh` ends those that lost their right: at once when there is
- * news of their container or key, and in any case after 5 seconds.
+ * Who may enter by SSH, and an actor for each login that is open. The actor `ssh` ends those that lost their right: at
+ * once when there is news of their container or key, and in any case after 5 seconds.
  */
 import type { ComputeNews } from '../../proto/compute/events.ts';
 import { type SshConnectionInfo, type SshDoor, sshHost } from '../../proto/gateway/ssh.ts';

@@ -26,7 +26,8 @@ export function stateOfAlert(kind: AlertKind, pod: PodSample, now: number): 'yes
     case 'out_of_memory':
       return pod.oomAt !== undefined && now - pod.oomAt < QUIET_MS ? 'yes' : 'no';
     case 'disk_nearly_full':
-      // What it wrote is counted seldom: a monitor that has just started knows nothing yet. One that is full is told as that alone.
+      // What it wrote is counted seldom: a monitor that has just started knows nothing yet. One that is full is told as
+      // that alone.
       if (pod.diskBytes === 0 || shareOfDisk(pod) >= 1) return 'maybe';
       return stateOfDisk(pod.diskBytes, pod.diskCapacityBytes ?? 0);
     case 'disk_full': {
@@ -47,7 +48,9 @@ export function stateOfDisk(usedBytes: number, capacityBytes: number): 'yes' | '
   return share >= DISK_FULL ? 'yes' : share < DISK_WELL ? 'no' : 'maybe';
 }
 
-/** What the user reads; of the disk under the category `storage`, whose scope is the namespace (interface section 6.1). */
+/**
+ * What the user reads; of the disk under the category `storage`, whose scope is the namespace (interface section 6.1).
+ */
 export function alertText(kind: AlertKind, name: string, pod: PodSample) {
   const compute = { category: 'compute', scope: '' };
   switch (kind) {
@@ -61,7 +64,9 @@ export function alertText(kind: AlertKind, name: string, pod: PodSample) {
       return {
         ...compute,
         title: 'Container out of memory',
-        message: `"${name}" used all of its memory (${Math.round(pod.memoryCapacityBytes / 2 ** 20)} MiB), and a process in it was ended.`,
+        message:
+          `"${name}" used all of its memory (${Math.round(pod.memoryCapacityBytes / 2 ** 20)} MiB), and a process ` +
+          'in it was ended.',
       };
     case 'disk_nearly_full':
     case 'disk_full': {

@@ -1,6 +1,6 @@
 /**
- * Tells users when something is wrong with their containers, and the administrator when a machine's disk is nearly full, once an
- * episode: the row and the notification are one transaction.
+ * Tells users when something is wrong with their containers, and the administrator when a machine's disk is nearly
+ * full, once an episode: the row and the notification are one transaction.
  */
 
 import { notificationEvent } from '../../proto/notify/notification.ts';
@@ -27,7 +27,9 @@ export interface AlertsMessage {
   readonly nodes: readonly NodeSample[];
 }
 
-/** The actor that does it. Only the newest snapshot waits; one that could not be looked through is left for the next. */
+/**
+ * The actor that does it. Only the newest snapshot waits; one that could not be looked through is left for the next.
+ */
 export function startAlerts(parent: AnyRef, deps: MonitorDeps): Ref<AlertsMessage> {
   const { log } = deps;
   return spawn<null, AlertsMessage>(
@@ -79,7 +81,8 @@ async function lookAtPods({ db, clock, numbers }: MonitorDeps, { pods, facts }: 
       });
       if (told) numbers.alerts += 1;
     }
-    // A monitor that has just started does not know what was before, and of two monitors one looks later than the other.
+    // A monitor that has just started does not know what was before, and of two monitors one looks later than the
+    // other.
     if (state === 'no' && openedAt !== undefined && now - openedAt >= QUIET_MS) await closeAlert(db, containerId, kind);
   }
 }

@@ -24,7 +24,10 @@ export class EventsClient implements EventStream, Client {
   #sink: ByteSink | undefined = undefined;
   #flags = 0;
 
-  /** `lastEventId`: the event the client has, sent again unless it is the newest of its kind. Anything else counts as none. */
+  /**
+   * `lastEventId`: the event the client has, sent again unless it is the newest of its kind. Anything else counts as
+   * none.
+   */
   constructor(viewer: Viewer, lastEventId: string | undefined) {
     this.viewer = viewer;
     const { hub, audience, kinds } = viewer;

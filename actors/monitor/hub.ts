@@ -1,12 +1,14 @@
 /**
- * All clients of the monitor's streams. A new snapshot is told to each of them once; what a client has not read yet is replaced by what
- * is newer, so that nobody costs more than a few words of memory, however slow.
+ * All clients of the monitor's streams. A new snapshot is told to each of them once; what a client has not read yet is
+ * replaced by what is newer, so that nobody costs more than a few words of memory, however slow.
  */
 import { Refusal } from '../../proto/errors.ts';
 import type { MonitorDeps } from './deps.ts';
 import type { Audience, Encoded, Kind, Snapshots } from './snapshots.ts';
 
-/** What is the same for all clients that came to one endpoint with one token: there are many clients and few of these. */
+/**
+ * What is the same for all clients that came to one endpoint with one token: there are many clients and few of these.
+ */
 export interface Viewer {
   readonly hub: Hub;
   readonly audience: Audience;

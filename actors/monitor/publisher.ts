@@ -1,6 +1,6 @@
 /**
- * Publishes snapshots to `cluster.metrics` and `cluster.pods` (interface section 6.3). Nobody waits for it: of each subject one message
- * is on its way at most, and what comes while the broker is away or slow is dropped and counted.
+ * Publishes snapshots to `cluster.metrics` and `cluster.pods` (interface section 6.3). Nobody waits for it: of each
+ * subject one message is on its way at most, and what comes while the broker is away or slow is dropped and counted.
  */
 import { encodeClusterMetrics, encodeClusterPods } from '../../proto/monitor/cluster.ts';
 import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';

@@ -1,4 +1,7 @@
-/** What each source said last, and since when it says nothing. A source that hangs is not asked again until it has answered. */
+/**
+ * What each source said last, and since when it says nothing. A source that hangs is not asked again until it has
+ * answered.
+ */
 import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 interface Reading {
@@ -24,8 +27,8 @@ export class Readings {
   }
 
   /**
-   * Reads all sources at once, each for at most `deadlineMs`. `onSample` is told of each that answered, `onFailure` of each that did not.
-   * Resolves when the last is told of.
+   * Reads all sources at once, each for at most `deadlineMs`. `onSample` is told of each that answered, `onFailure` of
+   * each that did not. Resolves when the last is told of.
    */
   async refresh(
     deadlineMs: number,

@@ -1,6 +1,6 @@
 /**
- * The last snapshot of nodes and of pods, and its bytes: made once for each audience (the administrator, each user), however many
- * clients it has, and only when somebody of it asks.
+ * The last snapshot of nodes and of pods, and its bytes: made once for each audience (the administrator, each user),
+ * however many clients it has, and only when somebody of it asks.
  */
 import { randomBytes } from 'node:crypto';
 import { CORE_NAMESPACE, type NodeMetrics, type PodMetrics } from '../../proto/monitor/endpoints.ts';
@@ -66,8 +66,8 @@ export class Snapshots {
   }
 
   /**
-   * 2.14's enclosing object as `audience` sees it; undefined before the first measurement. `namespace` narrows it if it is one the
-   * audience may see; else it is as if it were not there (interface section 4.6).
+   * 2.14's enclosing object as `audience` sees it; undefined before the first measurement. `namespace` narrows it if it
+   * is one the audience may see; else it is as if it were not there (interface section 4.6).
    */
   pods(audience: Audience, namespace?: string) {
     const taken = this.#pods;

@@ -1,4 +1,7 @@
-/** One socket of `/ws/cluster-info` or `/ws/pod-metrics`: the newest snapshot as text, one on connect and one per refresh. */
+/**
+ * One socket of `/ws/cluster-info` or `/ws/pod-metrics`: the newest snapshot as text, one on connect and one per
+ * refresh.
+ */
 import type { Socket } from '../../proto/ports/http.ts';
 import type { Connection } from '../service/streams.ts';
 import type { Client, Viewer } from './hub.ts';
@@ -9,7 +12,10 @@ const FULL = 1;
 /** A newer snapshot came since it was full. */
 const MISSING = 2;
 
-/** The connection of a caller who may see snapshots of one kind. Its actor ends it with the service; its token's end is the frame's. */
+/**
+ * The connection of a caller who may see snapshots of one kind. Its actor ends it with the service; its token's end is
+ * the frame's.
+ */
 export class MetricsConnection implements Connection, Client {
   readonly viewer: Viewer;
   place = -1;

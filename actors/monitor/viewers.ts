@@ -5,7 +5,10 @@ import { audienceOf } from './collector.ts';
 import type { Hub, Viewer } from './hub.ts';
 import type { Kind } from './snapshots.ts';
 
-/** Gives the viewer of a caller at an endpoint, the same one as long as the caller is the same object, as it is for as long as its token is known. */
+/**
+ * Gives the viewer of a caller at an endpoint, the same one as long as the caller is the same object, as it is for as
+ * long as its token is known.
+ */
 export function viewers(hub: Hub): (caller: Caller, endpoint: AnyEndpoint) => Viewer {
   const known = new WeakMap<Caller, Map<AnyEndpoint, Viewer>>();
   return (caller, endpoint) => {

@@ -1,4 +1,6 @@
-/** The record of a mapping at the DNS provider: made, found or removed. Nothing here decides about a mapping's state. */
+/**
+ * The record of a mapping at the DNS provider: made, found or removed. Nothing here decides about a mapping's state.
+ */
 import { ProviderError, type ProviderRecord } from '../../proto/ports/dns.ts';
 import type { MappingRow } from '../../storage/network/mappings.ts';
 import { coveringZone } from '../../storage/network/zones.ts';
@@ -19,7 +21,8 @@ interface Zone {
 }
 
 /**
- * Makes the CNAME of a mapping in the zone that covers it. Done twice, it finds what the first made. Rejects with StorageError only.
+ * Makes the CNAME of a mapping in the zone that covers it. Done twice, it finds what the first made. Rejects with
+ * StorageError only.
  */
 export async function makeRecord(deps: NetworkDeps, integration: Integration, row: MappingRow): Promise<Automated> {
   const { provider } = integration;
@@ -31,7 +34,8 @@ export async function makeRecord(deps: NetworkDeps, integration: Integration, ro
     };
   const target = deps.own.ingressHost;
   try {
-    // A name that was given up may still stand in the account: only what the world asks this provider for proves anything.
+    // A name that was given up may still stand in the account: only what the world asks this provider for proves
+    // anything.
     const zones = await provider.zones(zone.token, zone.name);
     if (!zones.some(({ id }) => id === zone.zoneId))
       return {
@@ -66,7 +70,9 @@ export async function makeRecord(deps: NetworkDeps, integration: Integration, ro
   }
 }
 
-/** Removes the CNAME that was made for a mapping, if it still leads to us. As good as it can: what goes wrong is logged. */
+/**
+ * Removes the CNAME that was made for a mapping, if it still leads to us. As good as it can: what goes wrong is logged.
+ */
 export async function removeRecord(deps: NetworkDeps, integration: Integration, row: MappingRow): Promise<void> {
   if (row.record !== 'made' && row.record !== 'wanted') return;
   const { provider } = integration;
@@ -92,7 +98,9 @@ async function zoneOf(deps: NetworkDeps, { sealKey }: Integration, row: MappingR
   return zone === undefined || token === undefined ? undefined : { zoneId: zone.zoneId, name: zone.name, token };
 }
 
-/** What marks a record as made for this mapping of this platform: it finds the record whose making was not written down. */
+/**
+ * What marks a record as made for this mapping of this platform: it finds the record whose making was not written down.
+ */
 function commentOf({ installation }: NetworkDeps, { id }: MappingRow): string {
   return `troupe ${installation} ${id}`;
 }

@@ -1,4 +1,7 @@
-/** One order from its beginning to a certificate that all gateways serve, or to a failure that is written down with the next try. */
+/**
+ * One order from its beginning to a certificate that all gateways serve, or to a failure that is written down with the
+ * next try.
+ */
 import { X509Certificate } from 'node:crypto';
 import { type CaAccount, CaError, type CertificateAuthority } from '../../proto/ports/acme.ts';
 import {
@@ -62,7 +65,9 @@ export async function orderCertificate(
   const registrable = registrableOf(hostname);
   const lease = await startOrder(db, hostname, { directoryUrl, leaseMs, sealKey, registrable });
   if (lease === 'no_share') {
-    const text = `As many certificates as one account gets in a day have been ordered for yours (${DAILY_SHARE.ofDomain} of new names below ${registrable}, ${DAILY_SHARE.ofUser} in all): the day ends at midnight UTC.`;
+    const text =
+      `As many certificates as one account gets in a day have been ordered for yours (${DAILY_SHARE.ofDomain} of ` +
+      `new names below ${registrable}, ${DAILY_SHARE.ofUser} in all): the day ends at midnight UTC.`;
     await postponeOrder(db, hostname, { inMs: SHARE_PAUSE_MS, code: 'daily_share', text });
     await tellDetail(deps, authority, hostname);
     return;
@@ -112,7 +117,10 @@ export async function orderCertificate(
   }
 }
 
-/** Whether the hostname has no address yet: an authority would only count a failure. That is written down with the next look. */
+/**
+ * Whether the hostname has no address yet: an authority would only count a failure. That is written down with the next
+ * look.
+ */
 async function isNowhere({ db, dns, log }: CertificateDeps, hostname: string): Promise<boolean> {
   if (dns === undefined || (await dns.find(hostname)).kind !== 'none') return false;
   const { attempts = 0 } = (await certificateStatus(db, hostname)) ?? {};

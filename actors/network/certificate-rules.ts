@@ -5,7 +5,10 @@ import type { HostAddresses } from '../../proto/ports/dns.ts';
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
-/** After a refusal: at most four in an hour, for authorities count failed validations (the largest takes five an hour and name). */
+/**
+ * After a refusal: at most four in an hour, for authorities count failed validations (the largest takes five an hour
+ * and name).
+ */
 const AFTER_REFUSAL = [2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 12 * HOUR];
 /** When the authority is away, nothing is counted. */
 const AFTER_OUTAGE = [2000, 5000, 15_000, 30_000, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE];
@@ -21,8 +24,8 @@ export const NO_ADDRESS = 'no_address';
 const UNTOLD_WAIT = HOUR;
 
 /**
- * A third of its life before a certificate ends; and never before a sixth of its life has passed here, so that a clock that is wrong by
- * days, or an authority that gives old certificates, cannot make us order again and again.
+ * A third of its life before a certificate ends; and never before a sixth of its life has passed here, so that a clock
+ * that is wrong by days, or an authority that gives old certificates, cannot make us order again and again.
  */
 export function renewAt({ notBefore, notAfter }: { notBefore: Date; notAfter: Date }, now: Date): Date {
   const life = Math.max(0, notAfter.getTime() - notBefore.getTime());
@@ -32,7 +35,9 @@ export function renewAt({ notBefore, notAfter }: { notBefore: Date; notAfter: Da
 /** Failures that no authority counts: it was not there, or not asked. */
 const UNCOUNTED: ReadonlySet<string> = new Set(['unavailable', 'stuck', 'no_order', 'no_account', NO_ADDRESS]);
 
-/** How long to wait after the `attempts`-th failure in a row (from 1), ms. The authority's own word is never undercut. */
+/**
+ * How long to wait after the `attempts`-th failure in a row (from 1), ms. The authority's own word is never undercut.
+ */
 export function retryIn(
   error: { readonly code: CaErrorCode | typeof NO_ADDRESS; readonly retryAfterMs?: number | undefined },
   attempts: number,
@@ -54,10 +59,16 @@ export function isGivenUp({ code }: Pick<CaError, 'code'>, attempts: number): bo
 
 /** For the user of a hostname that leads nowhere. */
 export function leadsNowhere(hostname: string, ingressHost: string): string {
-  return `${hostname} has no address in DNS yet. Once it is a CNAME of ${ingressHost}, HTTPS follows by itself, at once after a verify`;
+  return (
+    `${hostname} has no address in DNS yet. Once it is a CNAME of ${ingressHost}, HTTPS follows by itself, at ` +
+    'once after a verify'
+  );
 }
 
-/** For the user of a hostname that the authority could not verify: what to look at. `host`, `ingress`: what was found in DNS. */
+/**
+ * For the user of a hostname that the authority could not verify: what to look at. `host`, `ingress`: what was found in
+ * DNS.
+ */
 export function whatToCheck(
   hostname: string,
   host: HostAddresses,
@@ -69,7 +80,10 @@ export function whatToCheck(
     ingress.kind === 'found' &&
     !host.addresses.some((one) => ingress.addresses.includes(one))
   )
-    return `${hostname} leads to ${list(host.addresses)}, and not to ${ingressHost} (${list(ingress.addresses)}): make it a CNAME of ${ingressHost}`;
+    return (
+      `${hostname} leads to ${list(host.addresses)}, and not to ${ingressHost} (${list(ingress.addresses)}): make ` +
+      `it a CNAME of ${ingressHost}`
+    );
   return `Check that ${hostname} is a CNAME of ${ingressHost}, and that its port 443 is open to the world`;
 }
 
@@ -81,8 +95,8 @@ function list(addresses: readonly string[]): string {
 }
 
 /**
- * Whether a limit is the whole account's: it was met when the order was placed, and the authority's words name neither the hostname nor
- * a domain above it.
+ * Whether a limit is the whole account's: it was met when the order was placed, and the authority's words name neither
+ * the hostname nor a domain above it.
  */
 export function concernsAccount(error: CaError, hostname: string): boolean {
   if (error.code !== 'rate_limited' || !error.isAtOrder) return false;
@@ -92,7 +106,8 @@ export function concernsAccount(error: CaError, hostname: string): boolean {
 
 /** What users are told where nothing can be ordered. */
 export const NO_AUTHORITY =
-  'HTTPS is not served: this platform has no certificate authority. Its operator can set ACME_DIRECTORY_URL or ACME_EMAIL.';
+  'HTTPS is not served: this platform has no certificate authority. Its operator can set ACME_DIRECTORY_URL or ' +
+  'ACME_EMAIL.';
 
 /** What is known of a certificate. */
 export interface CertificateFacts {
@@ -127,13 +142,15 @@ export function certificateDetail(
   if (isOrdering) parts.push('A certificate is being ordered.');
   else if (account.holdUntil !== undefined)
     parts.push(
-      `It takes no more orders of this platform until ${account.holdUntil.toISOString()}: ${sentence(account.holdReason ?? 'too many')}`,
+      `It takes no more orders of this platform until ${account.holdUntil.toISOString()}: ` +
+        `${sentence(account.holdReason ?? 'too many')}`,
     );
   else if (account.left < 1)
     parts.push('This platform has placed as many orders as it may; the next follow within the hour.');
   else if (nextTry !== undefined && nextTry > now)
     parts.push(
-      `${code === NO_ADDRESS ? 'Looked' : 'Tried'} ${attempts === 1 ? 'once' : `${attempts} times`}; next try at ${nextTry.toISOString()}${HASTENED.has(code ?? '') ? ', or sooner after a verify' : ''}.`,
+      `${code === NO_ADDRESS ? 'Looked' : 'Tried'} ${attempts === 1 ? 'once' : `${attempts} times`}; next try at ` +
+        `${nextTry.toISOString()}${HASTENED.has(code ?? '') ? ', or sooner after a verify' : ''}.`,
     );
   else parts.push('A certificate will be ordered in a moment.');
   return parts.join(' ');

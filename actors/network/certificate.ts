@@ -1,6 +1,7 @@
 /**
- * The actor of one hostname's certificate (kind `network/certificate`, key: hostname). A message only says "look": whether something is to
- * be ordered, and by whom, is decided by the row in one transaction, since every node has such an actor.
+ * The actor of one hostname's certificate (kind `network/certificate`, key: hostname). A message only says "look":
+ * whether something is to be ordered, and by whom, is decided by the row in one transaction, since every node has such
+ * an actor.
  *
  *   idle --look--> ordering --issued, failed, not due, held elsewhere--> idle, asleep
  */

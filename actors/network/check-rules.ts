@@ -1,4 +1,6 @@
-/** When a mapping is looked at, what its resolvers' answers mean, and how that is told to its user: as pure functions. */
+/**
+ * When a mapping is looked at, what its resolvers' answers mean, and how that is told to its user: as pure functions.
+ */
 import type { TxtAnswer } from '../../proto/ports/dns.ts';
 
 /** How long a mapping waits for its record, ms (design.md, section 9). */
@@ -29,8 +31,8 @@ export function nextCheck(now: number, checks: number, pendingSince: number): nu
 export type Answers = readonly { readonly resolver: string; readonly answer: TxtAnswer }[];
 
 /**
- * Whether the record is proven: at least half of the resolvers answered, and more than half of those that did saw the token. One that lies, or
- * that an attacker has poisoned, is outvoted; one that is down does not stop the others.
+ * Whether the record is proven: at least half of the resolvers answered, and more than half of those that did saw the
+ * token. One that lies, or that an attacker has poisoned, is outvoted; one that is down does not stop the others.
  */
 export function isProven(answers: Answers, token: string): boolean {
   const answered = answers.filter(({ answer }) => answer.kind !== 'failed');

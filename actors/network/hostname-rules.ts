@@ -16,8 +16,9 @@ const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const NOBODYS = new Set(['localhost', 'local', 'invalid', 'onion']);
 
 /**
- * The form in which a hostname is kept and compared: lower case, ASCII (punycode), without the last dot. Undefined when no mapping may have it:
- * no host name at all (wildcards, addresses, underscores, too long), a single label, a public suffix, or a name of the platform's own.
+ * The form in which a hostname is kept and compared: lower case, ASCII (punycode), without the last dot. Undefined when
+ * no mapping may have it: no host name at all (wildcards, addresses, underscores, too long), a single label, a public
+ * suffix, or a name of the platform's own.
  */
 export function normalHostname(text: string, own: OwnNames): string | undefined {
   const name = asciiOf(text.endsWith('.') ? text.slice(0, -1) : text);

@@ -1,6 +1,6 @@
 /**
- * The actor of one mapping (kind `network/mapping`, key: its id). Its row is all it knows, so it goes on where another process or an earlier
- * life left off; of several processes that check it, the database lets one write.
+ * The actor of one mapping (kind `network/mapping`, key: its id). Its row is all it knows, so it goes on where another
+ * process or an earlier life left off; of several processes that check it, the database lets one write.
  *
  *   (created) -- record made in an owned zone --> verified
  *   (created) --> pending -- TXT record matches, at a verify or in the background --> verified
@@ -157,7 +157,9 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
     const since = row.unprovenSince ?? new Date(now);
     const end = new Date(since.getTime() + GRACE_MS);
     if (now < end.getTime()) {
-      const detail = `${row.hostname} does not lead here any more, and its TXT record is gone: ${toDo(row)} before ${end.toISOString()}, or the mapping ends.`;
+      const detail =
+        `${row.hostname} does not lead here any more, and its TXT record is gone: ${toDo(row)} before ` +
+        `${end.toISOString()}, or the mapping ends.`;
       await db.tx(async (tx) => {
         if (row.unprovenSince === null)
           await append(tx, noticeOf(row, now, `${row.hostname} is about to lapse`, detail));

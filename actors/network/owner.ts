@@ -1,5 +1,6 @@
 /**
- * The actor of one user's owned domains (kind `network/owner`, key: user id): it asks the DNS provider, so that a slow one holds up nobody else.
+ * The actor of one user's owned domains (kind `network/owner`, key: user id): it asks the DNS provider, so that a slow
+ * one holds up nobody else.
  *
  *   asleep -- call --> awake -- idle --> asleep
  */
@@ -45,7 +46,10 @@ export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState
     return integration;
   };
 
-  /** Reads the zones of a stored token again. Refuses `conflict` when it does not open, `bad_gateway` when the provider does not give them. */
+  /**
+   * Reads the zones of a stored token again. Refuses `conflict` when it does not open, `bad_gateway` when the provider
+   * does not give them.
+   */
   const refreshed = async (row: OwnedRow): Promise<readonly string[]> => {
     const { provider, sealKey } = configured();
     const token = openToken(sealKey, row.id, row.token);
@@ -63,7 +67,10 @@ export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState
     return namesOf(zones);
   };
 
-  /** What an older version left has no zones yet: they are read when first listed, and left for the next time if that fails. */
+  /**
+   * What an older version left has no zones yet: they are read when first listed, and left for the next time if that
+   * fails.
+   */
   const backFilled = async (row: OwnedRow): Promise<OwnedRow> => {
     if (row.zonesAt !== null) return row;
     try {

@@ -1,5 +1,6 @@
 /**
- * The actor of one user's mappings (kind `network/user`, key: user id): it lists and adds them. What becomes of each is its own actor's.
+ * The actor of one user's mappings (kind `network/user`, key: user id): it lists and adds them. What becomes of each is
+ * its own actor's.
  *
  *   asleep -- call --> awake -- idle --> asleep
  */

@@ -1,6 +1,7 @@
 /**
- * What one socket was sent, and what comes next: first what was stored before it came, then what is pushed, each notification once and
- * in the order of ids. It knows the id it has sent last; whatever lies above is in storage, so nothing is kept here but the page at hand.
+ * What one socket was sent, and what comes next: first what was stored before it came, then what is pushed, each
+ * notification once and in the order of ids. It knows the id it has sent last; whatever lies above is in storage, so
+ * nothing is kept here but the page at hand.
  *
  *   waiting -- attached --> reading -- last page, nothing came meanwhile --> live
  *                             ^  `-- more, or something came --> reading
@@ -18,7 +19,9 @@ export interface Frame {
 export interface FollowerPorts {
   /** Asks storage for the first frames above `since`: the answer comes to `page`, or `failed` is called. */
   read(since: number): void;
-  /** Sends frames in order. Returns how many were taken: fewer than given, or `isReady` false, when the reader is slow. */
+  /**
+   * Sends frames in order. Returns how many were taken: fewer than given, or `isReady` false, when the reader is slow.
+   */
   send(frames: readonly Frame[]): { readonly taken: number; readonly isReady: boolean };
 }
 

@@ -6,7 +6,9 @@ import { decodeNotification, type Notification } from '../../proto/notify/notifi
 import type { StreamMessage } from '../../proto/ports/ports.ts';
 import type { NewNotification } from '../../storage/notify/arrivals.ts';
 
-/** Longest texts taken, in characters: what is longer is no notification. A page of the longest still fits into memory. */
+/**
+ * Longest texts taken, in characters: what is longer is no notification. A page of the longest still fits into memory.
+ */
 export const LONGEST = {
   title: 256,
   message: 8192,
@@ -59,7 +61,9 @@ function textProblem(field: keyof typeof LONGEST, value: string): string | undef
   return value.includes('\0') ? `${field} contains NUL` : undefined;
 }
 
-/** A name for an event whose publisher gave none: its place in the stream, and its bytes in case the stream begins anew. */
+/**
+ * A name for an event whose publisher gave none: its place in the stream, and its bytes in case the stream begins anew.
+ */
 function nameOf({ seq, data, storedAt }: Pick<StreamMessage, 'seq' | 'data' | 'storedAt'>): string {
   const digest = createHash('sha256').update(data).digest('base64url').slice(0, 22);
   return `stream:${seq}:${storedAt ?? ''}:${digest}`;

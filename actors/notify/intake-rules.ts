@@ -7,7 +7,10 @@ export function isPassing(error: unknown): boolean {
   return error instanceof StorageError && ['unavailable', 'timeout', 'conflict'].includes(error.code);
 }
 
-/** Pause after the n-th delivery failed with the database away: with five deliveries, an absence of five minutes is outlived. */
+/**
+ * Pause after the n-th delivery failed with the database away: with five deliveries, an absence of five minutes is
+ * outlived.
+ */
 const AWAY_MS = 60_000;
 /** Pause after the first delivery that failed by itself; it doubles with each. */
 const FIRST_MS = 500;

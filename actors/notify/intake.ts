@@ -1,7 +1,7 @@
 /**
- * Takes notifications from the stream: a batch is stored in one transaction, acknowledged after it, and told to the actors of its users.
- * A delivery that comes again finds its row, so nothing is doubled; what is no notification is a dead letter at once; what cannot be
- * stored is one after five attempts (interface section 6.1).
+ * Takes notifications from the stream: a batch is stored in one transaction, acknowledged after it, and told to the
+ * actors of its users. A delivery that comes again finds its row, so nothing is doubled; what is no notification is a
+ * dead letter at once; what cannot be stored is one after five attempts (interface section 6.1).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
@@ -38,8 +38,9 @@ interface Item {
 }
 
 /**
- * What waits of some users, in order. While what is of one lane is stored, what is of the other is in the database already and waits for its
- * turn there; all of one user pass the same lane, so they are stored in the order in which they came.
+ * What waits of some users, in order. While what is of one lane is stored, what is of the other is in the database
+ * already and waits for its turn there; all of one user pass the same lane, so they are stored in the order in which
+ * they came.
  */
 interface Lane {
   /** Read and not stored yet; the bus bounds how many. */
@@ -180,7 +181,10 @@ class Intake {
     release(overdue);
   }
 
-  /** What has waited for the database as long as it may: an attempt for each thousand of them would take until they are delivered again. */
+  /**
+   * What has waited for the database as long as it may: an attempt for each thousand of them would take until they are
+   * delivered again.
+   */
   #takeOverdue(): Item[] {
     const now = this.#stopping.aborted ? Number.POSITIVE_INFINITY : this.#deps.clock.now();
     return this.#lanes.flatMap(({ waiting }) => {
@@ -206,7 +210,10 @@ class Intake {
     }
   }
 
-  /** Answers the bus and tells the users. Those who came while the insert ran have no head: their sockets look into storage. */
+  /**
+   * Answers the bus and tells the users. Those who came while the insert ran have no head: their sockets look into
+   * storage.
+   */
   #stored(items: readonly Item[], { arrivals, at, heads }: Arrivals, answers: Promise<void>[]): void {
     const { numbers } = this.#deps;
     const { isPresent, tell, tellOthers } = this.#audience;

@@ -1,7 +1,8 @@
 /**
- * The places of one user (kind `notify/seats`, key: user id): how many sockets all processes together may have open. In each process the
- * user's actor looks after the sockets there and says how many they are; what is one too many is closed where it is, the youngest first. News
- * does not pass here, so that sockets are told of it whoever holds this actor, and while nobody does.
+ * The places of one user (kind `notify/seats`, key: user id): how many sockets all processes together may have open. In
+ * each process the user's actor looks after the sockets there and says how many they are; what is one too many is
+ * closed where it is, the youngest first. News does not pass here, so that sockets are told of it whoever holds this
+ * actor, and while nobody does.
  *
  *   asleep -- a room says what it has --> awake -- the last room is empty or gone --> asleep
  */
@@ -16,7 +17,10 @@ export const SERVICE = 'notify';
 
 /** What a room, the user's actor in one process, is told. */
 export type RoomNews =
-  /** That actor counts its sockets. When it ends, because it moves or its node died, it is time to say again what is there. */
+  /**
+   * That actor counts its sockets. When it ends, because it moves or its node died, it is time to say again what is
+   * there.
+   */
   | { readonly type: 'seated'; readonly by: AnyRef }
   /** Say again what is there: somebody waits to know. */
   | { readonly type: 'say' }
@@ -72,7 +76,10 @@ function take(rooms: SeatsState, { room, opened }: SeatsMail, ctx: EntityContext
   dispatch(room, { type: 'seated', by: ctx.self });
 }
 
-/** Asks before it closes: of a process that died it is known only later, and its sockets must not count against those that came back. */
+/**
+ * Asks before it closes: of a process that died it is known only later, and its sockets must not count against those
+ * that came back.
+ */
 function settle(rooms: SeatsState): void {
   const { isFull, most } = share([...rooms.values()].map(({ opened }) => opened));
   let isWaiting = false;

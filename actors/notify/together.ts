@@ -8,8 +8,9 @@ interface Waiting<I, O> {
 }
 
 /**
- * Joins questions that are asked at the same time into few statements: when ten thousand clients come back at once, the database must
- * not get ten thousand statements. `answer` takes the items in order and gives a result for each, in order.
+ * Joins questions that are asked at the same time into few statements: when ten thousand clients come back at once, the
+ * database must not get ten thousand statements. `answer` takes the items in order and gives a result for each, in
+ * order.
  */
 export class Together<I, O> {
   readonly #answer: (items: readonly I[]) => Promise<readonly O[]>;

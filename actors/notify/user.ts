@@ -1,7 +1,8 @@
 /**
- * The actor of one user of the notification service in this process (kind `notify/user`, key: user id). It knows the user's sockets here and
- * pushes to them what arrives, encoded once; what a user has, has read and has muted is in storage. So it may be awake in every process: what
- * all of them share, the number of sockets, is counted elsewhere (seats.ts).
+ * The actor of one user of the notification service in this process (kind `notify/user`, key: user id). It knows the
+ * user's sockets here and pushes to them what arrives, encoded once; what a user has, has read and has muted is in
+ * storage. So it may be awake in every process: what all of them share, the number of sockets, is counted elsewhere
+ * (seats.ts).
  *
  *   asleep -- call, socket or arrival --> awake -- no socket and idle --> asleep
  */
@@ -62,7 +63,10 @@ interface UserState {
 
 /** A socket that has not said for this long that it is there is gone: its process ended, or its farewell was lost. */
 const GONE_AFTER_SECONDS = 70;
-/** How often they are told of at least, so that a message that is lost costs time only; a little less than the sockets' own 20 s. */
+/**
+ * How often they are told of at least, so that a message that is lost costs time only; a little less than the sockets'
+ * own 20 s.
+ */
 const SAY_EVERY_MS = 15_000;
 /** The same while nobody answers: whoever counts may have died. */
 const UNHEARD_MS = 2000;

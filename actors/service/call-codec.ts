@@ -56,8 +56,8 @@ export const outcomeCodec: Codec<Outcome> = {
 };
 
 /**
- * The codec of calls of these endpoints. What arrives goes through the endpoint's schemas once more: a node of the version before may
- * have sent it, which knew neither new fields nor their defaults.
+ * The codec of calls of these endpoints. What arrives goes through the endpoint's schemas once more: a node of the
+ * version before may have sent it, which knew neither new fields nor their defaults.
  */
 export function callCodec(endpoints: readonly AnyEndpoint[]): Codec<CallMessage> {
   const known = new Map(endpoints.map((endpoint) => [endpoint.name, endpoint]));

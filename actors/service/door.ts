@@ -38,7 +38,9 @@ export function on<E extends Endpoint, C>(
   return { endpoint, run: (context, call) => handler(context, callOf(endpoint, call)) };
 }
 
-/** The call with the types of its endpoint. The one cast: the transport put it through exactly this endpoint's schemas. */
+/**
+ * The call with the types of its endpoint. The one cast: the transport put it through exactly this endpoint's schemas.
+ */
 export function callOf<E extends Endpoint>(_endpoint: E, call: Call): CallOf<E> {
   return call as CallOf<E>;
 }
@@ -80,7 +82,9 @@ function fail(message: CallMessage, error: unknown): void {
   if (refused.code === 'internal') throw error;
 }
 
-/** The refusal that tells an outsider about any error. A part that is down is `unavailable`, a fault of ours `internal`. */
+/**
+ * The refusal that tells an outsider about any error. A part that is down is `unavailable`, a fault of ours `internal`.
+ */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (isFenced(error)) return new Refusal('unavailable', { cause: error });

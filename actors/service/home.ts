@@ -3,8 +3,8 @@ import type { ShardLease } from '../../proto/ports/placement.ts';
 import type { Cluster } from '../../supervision/placement/index.ts';
 
 /**
- * Entities are placed when they are made, ask for their lease before they read their state, and write by it (storage/fenced.ts). What must
- * happen once in the cluster is done by the node that holds an id of its choice.
+ * Entities are placed when they are made, ask for their lease before they read their state, and write by it
+ * (storage/fenced.ts). What must happen once in the cluster is done by the node that holds an id of its choice.
  */
 export type Home = Pick<Cluster, 'place' | 'lease' | 'holds' | 'onAcquired'>;
 

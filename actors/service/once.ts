@@ -1,6 +1,6 @@
 /**
- * Work that one node of the cluster does at a time: an entity that works while it is awake. It wakes on the node that takes its shard, and lets
- * go of the work before the shard is handed over.
+ * Work that one node of the cluster does at a time: an entity that works while it is awake. It wakes on the node that
+ * takes its shard, and lets go of the work before the shard is handed over.
  *
  *   asleep -- its node has the shard --> working -- the shard goes to another node --> asleep
  *                                           |-- the work failed: again, after a pause
@@ -28,7 +28,10 @@ export interface OnceOptions {
   readonly name: string;
   readonly home: Home;
   readonly log: Log;
-  /** Does it until the signal aborts. A rejection, or an end before that, is logged, and it is begun again after a pause. */
+  /**
+   * Does it until the signal aborts. A rejection, or an end before that, is logged, and it is begun again after a
+   * pause.
+   */
   readonly work: (signal: AbortSignal) => Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The times of open streams: when their token ends, and when they say again that they are there. One timer looks at all of them: a
- * timer each would weigh more than the stream.
+ * The times of open streams: when their token ends, and when they say again that they are there. One timer looks at all
+ * of them: a timer each would weigh more than the stream.
  */
 
 /** A stream as the clock sees it. */

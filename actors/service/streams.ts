@@ -1,6 +1,6 @@
 /**
- * What connections are told, and the frame they share: the actor of a connection hears control messages (open, close, the
- * token's end), while bytes go past it, straight between the socket and what it shows.
+ * What connections are told, and the frame they share: the actor of a connection hears control messages (open, close,
+ * the token's end), while bytes go past it, straight between the socket and what it shows.
  */
 import type { Socket, SocketFrame, SocketHandlers } from '../../proto/ports/http.ts';
 import {
@@ -27,7 +27,9 @@ export type StreamMessage<News = never> =
   | { readonly type: 'failed'; readonly error: unknown }
   /** Time to say again that we are here. */
   | { readonly type: 'attach' }
-  /** That actor knows us. When it ends, because it moves to another node or its node died, it is time to say so again. */
+  /**
+   * That actor knows us. When it ends, because it moves to another node or its node died, it is time to say so again.
+   */
   | { readonly type: 'attached'; readonly by: AnyRef }
   /** For the connection itself. */
   | { readonly type: 'news'; readonly news: News };
@@ -38,7 +40,10 @@ export interface StreamEnd {
   readonly reason: string;
 }
 
-/** What one kind of connection does with its socket. All of it ends when the signal of `life` aborts, and then `ended` is called. */
+/**
+ * What one kind of connection does with its socket. All of it ends when the signal of `life` aborts, and then `ended`
+ * is called.
+ */
 export interface Connection<News = never> {
   /** The socket is open; `self` is this connection's actor. The signal is made when it is first asked for. */
   open(socket: Socket, self: Ref<StreamMessage<News>>, life: { readonly signal: AbortSignal }): void;
@@ -104,8 +109,8 @@ function kinOf(parent: AnyRef, kind: string): Kin {
 const controllers = new WeakMap<object, AbortController>();
 
 /**
- * One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before it is needed, nothing
- * that is the same for all. (A private method with `#` would take a word of each.)
+ * One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before
+ * it is needed, nothing that is the same for all. (A private method with `#` would take a word of each.)
  */
 class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, StreamMessage<News>> {
   // The stream is also its actor's options, and its state: most of what an object would cost that only says so.

@@ -8,8 +8,8 @@ export type StartPart = (parent: AnyRef) => AnyRef | Promise<AnyRef>;
 const PART_SHUTDOWN_MS = 5000;
 
 /**
- * Starts the supervisor of a service with its parts, by name, in order; they are stopped in reverse. Rejects when a part cannot start.
- * A part that is down for a moment must not use up the restarts: hence the backoff.
+ * Starts the supervisor of a service with its parts, by name, in order; they are stopped in reverse. Rejects when a
+ * part cannot start. A part that is down for a moment must not use up the restarts: hence the backoff.
  */
 export function startTree(
   system: SystemRef,

@@ -20,7 +20,8 @@ export function addAlone(program: Command, { domain, logService, logSource }: Fl
     const command = program
       .command(name)
       .description(
-        `run the ${what} service alone, on DATABASE_URL, NATS_URL and the platform's secrets (docs/reference/operations.md)`,
+        `run the ${what} service alone, on DATABASE_URL, NATS_URL and the platform's secrets ` +
+          '(docs/reference/operations.md)',
       )
       .option('--addr <address>', 'address it listens on, host:port or :port', `:${port}`)
       .option(...domain)

@@ -1,4 +1,6 @@
-/** What commands on the platform's data share: they work beside a running platform, and print for people or for scripts. */
+/**
+ * What commands on the platform's data share: they work beside a running platform, and print for people or for scripts.
+ */
 import { readEnvironment } from '../config/config.ts';
 import { withDatabase } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';

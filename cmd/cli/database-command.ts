@@ -1,4 +1,7 @@
-/** `troupe database url|shell|dump`: the platform's database for PostgreSQL's own programs, while the platform runs or not. */
+/**
+ * `troupe database url|shell|dump`: the platform's database for PostgreSQL's own programs, while the platform runs or
+ * not.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
@@ -41,8 +44,9 @@ export function databaseShell(args: readonly string[], { data }: DataOption): Pr
 }
 
 /**
- * Writes all of the database as it is at one moment, in the form that pg_restore takes, to `file` (which is there whole or not at all), or to standard
- * output. It holds secrets, though sealed ones: the file is its owner's alone. Throws CliError.
+ * Writes all of the database as it is at one moment, in the form that pg_restore takes, to `file` (which is there whole
+ * or not at all), or to standard output. It holds secrets, though sealed ones: the file is its owner's alone. Throws
+ * CliError.
  */
 export async function databaseDump(file: string | undefined, { data }: DataOption): Promise<void> {
   if (file === undefined && process.stdout.isTTY)
@@ -67,7 +71,8 @@ export async function databaseDump(file: string | undefined, { data }: DataOptio
       rmSync(draft, { force: true });
     }
     process.stderr.write(
-      `Wrote ${file}. Keep jwt-secret and encryption-key of ${data} with it: without them its secrets cannot be read.\n`,
+      `Wrote ${file}. Keep jwt-secret and encryption-key of ${data} with it: without them its secrets cannot be ` +
+        `read.\n`,
     );
   });
 }
@@ -89,7 +94,10 @@ async function onServer(data: string, work: (connection: DbConnection, major: nu
   }
 }
 
-/** Resolves with the exit code; 1 when a signal ended it. Ctrl-C is the program's: it must not end us before the server is let go of. */
+/**
+ * Resolves with the exit code; 1 when a signal ended it. Ctrl-C is the program's: it must not end us before the server
+ * is let go of.
+ */
 async function run(
   program: string,
   args: readonly string[],

@@ -53,7 +53,8 @@ export async function deadLettersShow(id: string, options: CommandOptions): Prom
   const content = contentOf(letter);
   print(options, { ...headOf(letter), ...content, data_base64: Buffer.from(letter.data).toString('base64') }, () =>
     [
-      `Dead letter ${letter.id} of ${letter.stream}, message ${letter.seq}${letter.msgId === undefined ? '' : ` (${oneLine(letter.msgId)})`}`,
+      `Dead letter ${letter.id} of ${letter.stream}, message ` +
+        `${letter.seq}${letter.msgId === undefined ? '' : ` (${oneLine(letter.msgId)})`}`,
       `  subject   ${letter.subject}`,
       `  consumer  ${letter.durable}, tried ${letter.deliveries} times`,
       `  stored    ${time(letter.storedAt)}`,

@@ -1,4 +1,6 @@
-/** `troupe domains list`: all mapped hostnames, for the operator. Reads the database: it works whatever the gateways do. */
+/**
+ * `troupe domains list`: all mapped hostnames, for the operator. Reads the database: it works whatever the gateways do.
+ */
 import { allMappings, type MappingOverview } from '../../storage/network/overview.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 

@@ -31,7 +31,8 @@ export async function down(options: { readonly data: string }): Promise<void> {
         const running = (await engine.list()).filter(({ phase }) => phase === 'running');
         await Promise.all(running.map(({ id }) => engine.stop(id, STOP_GRACE_SECONDS)));
         process.stdout.write(
-          `Stopped ${running.length} ${running.length === 1 ? 'container' : 'containers'}. The next ${hint('up', options.data)} starts them again.\n`,
+          `Stopped ${running.length} ${running.length === 1 ? 'container' : 'containers'}. The next ` +
+            `${hint('up', options.data)} starts them again.\n`,
         );
       } finally {
         await engine.close();

@@ -6,7 +6,8 @@ export function addDrain(nodes: Command): void {
   nodes
     .command('drain <node>')
     .description(
-      'let a node give its entities to others, and wait until it has; <node> is its id, the beginning of it, or its address',
+      'let a node give its entities to others, and wait until it has; <node> is its id, the beginning of it, or ' +
+        'its address',
     )
     .option('--cancel', 'let it take its share again')
     .option('--no-wait', 'do not wait until it is done')

@@ -1,4 +1,6 @@
-/** `troupe nodes drain`: a node gives all that it holds to others, and goes on serving those who are connected to it. */
+/**
+ * `troupe nodes drain`: a node gives all that it holds to others, and goes on serving those who are connected to it.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Db } from '../../storage/db.ts';
 import { askDrain, listNodes, type NodeRow } from '../../storage/placement/nodes.ts';
@@ -20,8 +22,9 @@ const LOOK_MS = 200;
 const PATIENCE_MS = 60_000;
 
 /**
- * Asks the node whose id, beginning of an id, or address is `name`, and waits until it holds nothing. Again does nothing more. Throws CliError
- * for a node that is not there, or that nobody could stand in for, and for one that does not do it.
+ * Asks the node whose id, beginning of an id, or address is `name`, and waits until it holds nothing. Again does
+ * nothing more. Throws CliError for a node that is not there, or that nobody could stand in for, and for one that does
+ * not do it.
  */
 export async function drainNode(name: string, options: DrainOptions): Promise<void> {
   const { node, left } = await onDatabase(options, (db) => drain(db, name, options));
@@ -51,7 +54,8 @@ async function drain(
     if (left === undefined || left === 0 || cancel || !wait) return { node, left };
     if (performance.now() > until)
       throw new CliError(
-        `${node.id} still holds ${left} shards: it is of a version that does not heed this (${node.version}), or no other node takes them. ` +
+        `${node.id} still holds ${left} shards: it is of a version that does not heed this (${node.version}), or ` +
+          'no other node takes them. ' +
           '`troupe nodes` shows who lives; stop the node with SIGTERM, which drains as well.',
       );
   }
@@ -75,6 +79,7 @@ function refuseTheLast(nodes: readonly NodeRow[], node: NodeRow): void {
   const missing = node.roles.filter((role) => !others.some(({ roles }) => roles.includes(role)));
   if (missing.length === 0) return;
   throw new CliError(
-    `Nobody else serves ${missing.join(', ')}: start another node first. With --force it is drained all the same, and what it held serves nobody.`,
+    `Nobody else serves ${missing.join(', ')}: start another node first. With --force it is drained all the same, ` +
+      'and what it held serves nobody.',
   );
 }

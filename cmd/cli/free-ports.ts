@@ -33,7 +33,8 @@ export function wordsOf(taken: readonly TakenPort[]): string {
 export function refuseTaken(taken: readonly TakenPort[]): void {
   if (taken.length > 0)
     throw new CliError(
-      `${wordsOf(taken)}\nStop what uses ${taken.length === 1 ? 'it' : 'them'}, or move all ports with --port-offset N.`,
+      `${wordsOf(taken)}\nStop what uses ${taken.length === 1 ? 'it' : 'them'}, or move all ports with ` +
+        '--port-offset N.',
     );
 }
 

@@ -1,4 +1,7 @@
-/** The client programs of PostgreSQL on this machine: pg_dump and psql come with Debian's postgresql-client, not with Troupe. */
+/**
+ * The client programs of PostgreSQL on this machine: pg_dump and psql come with Debian's postgresql-client, not with
+ * Troupe.
+ */
 import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -10,8 +13,8 @@ import { isExecutable } from '../config/executable.ts';
 const VERSIONS_DIR = '/usr/lib/postgresql';
 
 /**
- * The path of a program that is as new as the server, or newer: pg_dump refuses a server that is newer than itself (its manual, "Notes").
- * Throws CliError that says what to install.
+ * The path of a program that is as new as the server, or newer: pg_dump refuses a server that is newer than itself (its
+ * manual, "Notes"). Throws CliError that says what to install.
  */
 export async function postgresProgram(
   name: 'pg_dump' | 'psql',

@@ -1,4 +1,6 @@
-/** `troupe registry visibility|repositories|certificate`: what an operator sets and needs to attach an image registry. */
+/**
+ * `troupe registry visibility|repositories|certificate`: what an operator sets and needs to attach an image registry.
+ */
 import { certificateBundle, registrySigner } from '../../actors/auth/registry/registry-key.ts';
 import { setVisibility, type Visibility } from '../../actors/auth/registry/repositories.ts';
 import { publicRepositories } from '../../storage/auth/repositories.ts';
@@ -15,7 +17,8 @@ export async function registryVisibility(
   const changed = await onDatabase(options, (db) => setVisibility(db, repository, visibility));
   print(options, { repository, visibility, changed }, () =>
     changed
-      ? `${repository} is now ${visibility}. That is a rule: whether there is such a repository, only the registry knows.`
+      ? `${repository} is now ${visibility}. That is a rule: whether there is such a repository, only the registry ` +
+        'knows.'
       : `${repository} is ${visibility} already.`,
   );
 }
@@ -36,7 +39,10 @@ export async function registryRepositories(options: CommandOptions): Promise<voi
   );
 }
 
-/** Prints the certificates of REGISTRY_SIGNING_KEY as PEM, for the registry's `rootcertbundle`. Makes one the first time. */
+/**
+ * Prints the certificates of REGISTRY_SIGNING_KEY as PEM, for the registry's `rootcertbundle`. Makes one the first
+ * time.
+ */
 export async function registryCertificate(options: CommandOptions): Promise<void> {
   const key = readEnvironment(process.env).REGISTRY_SIGNING_KEY;
   if (key === undefined) {

@@ -1,7 +1,7 @@
 /**
- * `troupe rekey`: seals all secrets in the database under another ENCRYPTION_KEY, all or none, while nothing else of the platform runs. A key
- * that lives in the data folder is replaced there: the new one lies beside it before the database changes, so that a run that is killed in
- * between is finished by the next.
+ * `troupe rekey`: seals all secrets in the database under another ENCRYPTION_KEY, all or none, while nothing else of
+ * the platform runs. A key that lives in the data folder is replaced there: the new one lies beside it before the
+ * database changes, so that a run that is killed in between is finished by the next.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';

@@ -38,7 +38,8 @@ export async function routesAdd(
   );
   if (id === undefined) {
     throw new CliError(
-      `There is a route for ${route.host} ${route.path_prefix} with priority ${route.priority} already: remove it first, or give another --priority.`,
+      `There is a route for ${route.host} ${route.path_prefix} with priority ${route.priority} already: remove it ` +
+        'first, or give another --priority.',
     );
   }
   print(options, { id, ...route }, () => `Added route ${id}.`);
@@ -84,7 +85,8 @@ export async function routesRemove(id: string, options: CommandOptions): Promise
   );
   if (removed === 'managed')
     throw new CliError(
-      `Route ${id} is the platform's own: it comes back with each start. To lead its host elsewhere, add a route with a higher --priority.`,
+      `Route ${id} is the platform's own: it comes back with each start. To lead its host elsewhere, add a route ` +
+        'with a higher --priority.',
     );
   if (removed === undefined) throw new CliError(`There is no route ${id}: \`troupe routes list\` shows them.`);
   print(options, { id: number, removed: true }, () => `Removed route ${id}.`);

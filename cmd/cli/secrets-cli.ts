@@ -1,4 +1,7 @@
-/** `troupe secrets` on the command line: JWT_SECRET of the data folder is put in the place of another, without anybody being logged out. */
+/**
+ * `troupe secrets` on the command line: JWT_SECRET of the data folder is put in the place of another, without anybody
+ * being logged out.
+ */
 import type { Command } from 'commander';
 
 /** An option as commander takes it: flags, description, default. */
@@ -39,7 +42,8 @@ export function addSecrets(program: Command, { data, json }: { data: Flag; json:
     'rotate',
     'rotate',
     'make the next secret the one that signs; what the present one signed goes on being accepted',
-    'Restart the processes that use this folder. Once nothing is left that the former secret signed, run `troupe secrets finish`.',
+    'Restart the processes that use this folder. Once nothing is left that the former secret signed, run `troupe ' +
+      'secrets finish`.',
   );
   add(
     'finish',

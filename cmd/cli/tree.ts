@@ -46,7 +46,10 @@ export async function showTree(options: { readonly data: string; readonly json: 
   process.stdout.write(options.json ? `${JSON.stringify(actors)}\n` : drawTree(actors));
 }
 
-/** One line an actor, indented by its place: name, kind, and what is worth a look (waiting messages, restarts, not idle). */
+/**
+ * One line an actor, indented by its place: name, kind, and what is worth a look (waiting messages, restarts, not
+ * idle).
+ */
 export function drawTree(actors: readonly ActorView[]): string {
   return actors
     .map(({ path, kind, status, depth, oldest_ms, restarts, omitted }) => {

@@ -166,8 +166,8 @@ async function checkOptions({ listen, tlsCert, tlsKey }: UpOptions): Promise<voi
 }
 
 /**
- * Makes the image of new containers present, so that the first one does not wait for it. The platform serves without; when it is
- * leaving (`isLeaving`), nobody needs to hear of it.
+ * Makes the image of new containers present, so that the first one does not wait for it. The platform serves without;
+ * when it is leaving (`isLeaving`), nobody needs to hear of it.
  */
 async function prepareImage(
   platform: Platform,
@@ -179,7 +179,7 @@ async function prepareImage(
   } catch (error) {
     if (!(error instanceof EngineError)) throw error;
     if (isLeaving()) return;
-    const words = `The image of new containers is not ready: ${error.message}. It is tried again when a container is created.`;
+    const words = `The image of new containers is not ready: ${error.message}. A new container tries it again.`;
     if (process.stdout.isTTY && process.stderr.isTTY) process.stderr.write(`${words}\n`);
     else log.warn({}, words);
   }
@@ -224,6 +224,7 @@ function welcome({ urls, ssh }: Platform, admin: Admin, { authorityFile }: LiveC
     admin.generated === null
       ? `your password  (lost? ${hint(`users passwd ${admin.username}`, data)})`
       : `the password  ${admin.generated}  (shown only now)`;
+  const trust = authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`;
   return `
 Troupe is running.
 
@@ -233,7 +234,7 @@ Troupe is running.
   Monitor   ${urls.monitor}
   Notify    ${urls.notify}
   Gateway   ${urls.https}  (and ${urls.http})
-${authorityFile === null ? '' : `            browsers trust it once they know ${authorityFile}\n`}  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
+${trust}  SSH       ssh -p ${ssh.port} <container id>@${ssh.host}
 
   Log in as ${admin.username} with ${password}
 
@@ -241,7 +242,8 @@ Type next, in another terminal:
 
   curl -s ${urls.auth}/api/login -d '{"username":"${admin.username}","password":"${admin.generated ?? '...'}"}'
 
-README.md goes on from there: add an SSH key, create a container, open a terminal in it. Ctrl-C stops Troupe; containers keep running.
+README.md goes on from there: add an SSH key, create a container, open a terminal in it.
+Ctrl-C stops Troupe; containers keep running.
 ${programName()} --help lists the commands of the operator.
 `;
 }

@@ -29,8 +29,8 @@ type Outcome = {
 };
 
 /**
- * Removes a user with all that is theirs. What it began goes on without it; again it goes on waiting, or says that it is done. Throws CliError
- * without `yes` when nobody at a terminal confirms it.
+ * Removes a user with all that is theirs. What it began goes on without it; again it goes on waiting, or says that it
+ * is done. Throws CliError without `yes` when nobody at a terminal confirms it.
  */
 export async function usersRemove(username: string, options: RemoveOptions): Promise<void> {
   const { ADMIN_USERNAME } = readEnvironment(process.env);
@@ -72,7 +72,8 @@ async function isAnybodyThere(db: Db): Promise<boolean> {
 
 async function confirm(username: string): Promise<void> {
   const refusal = new CliError(
-    `Nothing was done. Removing ${username} deletes their containers with all data, for good: --yes says that this is meant.`,
+    `Nothing was done. Removing ${username} deletes their containers with all data, for good: --yes says that ` +
+      'this is meant.',
   );
   if (!process.stdin.isTTY) throw refusal;
   const terminal = createInterface({ input: process.stdin, output: process.stderr });

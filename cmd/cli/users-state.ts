@@ -12,7 +12,8 @@ export async function usersDisable(
   const { stop } = options;
   const { id, changed, containers } = await onDatabase(options, (db) => disableUser(db, username, { stop }));
   print(options, { id, username, state: 'disabled', changed, stopping: stop, containers }, () => {
-    const done = `${username} ${changed ? 'is' : 'was already'} disabled: sessions have ended, tokens and keys open nothing.`;
+    const state = changed ? 'is' : 'was already';
+    const done = `${username} ${state} disabled: sessions have ended, tokens and keys open nothing.`;
     if (containers === 0) return done;
     const theirs = containers === 1 ? 'Their container' : `Their ${containers} containers`;
     const goes = containers === 1 ? 'goes' : 'go';

@@ -9,8 +9,8 @@ export class CliError extends Error {
 }
 
 /**
- * What the person at the command line reads of an error that ended a command: a sentence where they can do something about it, else the
- * stack, for whoever mends the defect.
+ * What the person at the command line reads of an error that ended a command: a sentence where they can do something
+ * about it, else the stack, for whoever mends the defect.
  */
 export function wordsFor(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -20,10 +20,16 @@ export function wordsFor(error: unknown): string {
   // Known by its name: the class comes with the whole database client, which `--help` need not load.
   const isDatabaseAway = error.name === 'StorageError' && 'code' in error && error.code === 'unavailable';
   if (!isDatabaseAway) return error.stack ?? error.message;
-  return `${error.message}\nSee that PostgreSQL runs and, if you set it, that DATABASE_URL is right. \`troupe doctor\` looks, too.`;
+  return (
+    `${error.message}\nSee that PostgreSQL runs and, if you set it, that DATABASE_URL is right. \`troupe doctor\` ` +
+    'looks, too.'
+  );
 }
 
-/** What the system refused, where the person can do something about it: a file that is not theirs, an address that is taken. */
+/**
+ * What the system refused, where the person can do something about it: a file that is not theirs, an address that is
+ * taken.
+ */
 function systemWords(error: Error): string | undefined {
   if (!('code' in error) || !('syscall' in error)) return undefined;
   if (error.syscall === 'listen' && 'port' in error) {

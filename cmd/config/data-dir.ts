@@ -22,8 +22,8 @@ import { hint } from './hints.ts';
 import { JWT_SECRET_FILE, MIN_SECRET_BYTES, newSecret, rotation, sharedSecret } from './shared-secrets.ts';
 
 /**
- * Makes the folder and returns its absolute path. Others may pass through (the database's user must), not read. Of one that is there
- * already no right is taken away: it may be more than ours. Throws CliError with the reason.
+ * Makes the folder and returns its absolute path. Others may pass through (the database's user must), not read. Of one
+ * that is there already no right is taken away: it may be more than ours. Throws CliError with the reason.
  */
 export function openDataDir(path: string): string {
   const dir = resolve(path);
@@ -46,8 +46,8 @@ export function openDataDir(path: string): string {
 }
 
 /**
- * The folder of a platform that has a database of its own there. Throws CliError when there is none: commands that look or change
- * must not make a platform where somebody mistyped --data.
+ * The folder of a platform that has a database of its own there. Throws CliError when there is none: commands that look
+ * or change must not make a platform where somebody mistyped --data.
  */
 export function dataDirInUse(path: string): string {
   const dir = resolve(path);
@@ -67,11 +67,15 @@ function checkOwner(dir: string): void {
   if (mine === undefined || mine === 0 || mine === uid) return;
   const owner = uid === 0 ? 'root' : `its owner (user id ${uid})`;
   throw new CliError(
-    `The platform under ${dir} belongs to ${owner}: run the command as ${uid === 0 ? 'root, with sudo for example' : 'that user'}.`,
+    `The platform under ${dir} belongs to ${owner}: run the command as ` +
+      `${uid === 0 ? 'root, with sudo for example' : 'that user'}.`,
   );
 }
 
-/** Folder by folder: Node's own recursive form never comes back where a folder cannot be made though its parent is there (/proc). */
+/**
+ * Folder by folder: Node's own recursive form never comes back where a folder cannot be made though its parent is there
+ * (/proc).
+ */
 function makeFolder(dir: string): void {
   if (existsSync(dir)) {
     if (!statSync(dir).isDirectory()) throw new Error('it is not a folder');
@@ -128,7 +132,10 @@ export function openSecrets(dir: string, environment: Environment): Secrets {
   return { jwtSecret: sharedSecret(jwtSecret, others), encryptionKey };
 }
 
-/** The same for a process that can do without the encryption key: where nobody gave one, none is made, since it would open nothing. */
+/**
+ * The same for a process that can do without the encryption key: where nobody gave one, none is made, since it would
+ * open nothing.
+ */
 export function openGivenSecrets(
   dir: string,
   environment: Environment,
@@ -140,7 +147,9 @@ export function openGivenSecrets(
   return { ...secrets, encryptionKey: isGiven ? secrets.encryptionKey : undefined };
 }
 
-/** Reads the file, or writes it whole: a link into place, so that of two starts at once one wins and both read the same. */
+/**
+ * Reads the file, or writes it whole: a link into place, so that of two starts at once one wins and both read the same.
+ */
 function keep(path: string, make: () => string): string {
   const existing = read(path);
   if (existing !== undefined) return existing;

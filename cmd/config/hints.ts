@@ -5,8 +5,8 @@ import { isExecutable } from './executable.ts';
 import { packageRoot } from './package-root.ts';
 
 /**
- * `troupe <words>` between backticks, with the `--data` that is in use unless every shell would find that folder by itself. A shell that
- * has TROUPE_DATA set is not every shell.
+ * `troupe <words>` between backticks, with the `--data` that is in use unless every shell would find that folder by
+ * itself. A shell that has TROUPE_DATA set is not every shell.
  */
 export function hint(words: string, data: string): string {
   const option = data === defaultDataDir({ ...process.env, TROUPE_DATA: undefined }) ? '' : ` --data ${quoted(data)}`;

@@ -21,8 +21,10 @@ export function natsAddress(environment: Environment): NatsAddress | undefined {
   const open = tls || isLetIn ? undefined : urls.find(({ server }) => !isOwnMachine(server));
   if (open !== undefined && environment.NATS_INSECURE === undefined)
     throw new CliError(
-      `NATS at ${open.server} would be used without credentials and without TLS: whoever reaches it could delete and hold up what the platform says there. ` +
-        'Give it users (docs/reference/messaging.md has an example) and put them into NATS_URL, or use tls://; NATS_INSECURE=allow goes on regardless.',
+      `NATS at ${open.server} would be used without credentials and without TLS: whoever reaches it could delete ` +
+        'and hold up what the platform says there. ' +
+        'Give it users (docs/reference/messaging.md has an example) and put them into NATS_URL, or use tls://; ' +
+        'NATS_INSECURE=allow goes on regardless.',
     );
   return {
     servers: urls.map(({ server }) => server),

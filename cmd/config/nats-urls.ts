@@ -13,8 +13,8 @@ export interface NatsUrl {
 }
 
 /**
- * Reads `nats://` and `tls://` URLs separated by commas, as `[scheme://][user:password@ or token@]host[:port]`. Undefined when one cannot
- * be read.
+ * Reads `nats://` and `tls://` URLs separated by commas, as `[scheme://][user:password@ or token@]host[:port]`.
+ * Undefined when one cannot be read.
  */
 export function parseNatsUrls(text: string): NatsUrl[] | undefined {
   const urls = text.split(',').map((part) => parseNatsUrl(part.trim()));

@@ -1,4 +1,6 @@
-/** Where the package lies, from the sources as from dist/: its files (migrations, image recipes) are found from here. */
+/**
+ * Where the package lies, from the sources as from dist/: its files (migrations, image recipes) are found from here.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

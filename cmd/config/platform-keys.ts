@@ -1,4 +1,7 @@
-/** What makes this platform itself: the installation's id, the SSH key that opens its containers, and the keys its SSH server proves itself with, sealed at rest. */
+/**
+ * What makes this platform itself: the installation's id, the SSH key that opens its containers, and the keys its SSH
+ * server proves itself with, sealed at rest.
+ */
 import type { KeyObject } from 'node:crypto';
 import { newId } from '../../proto/ids.ts';
 import type { Db } from '../../storage/db.ts';
@@ -14,7 +17,10 @@ const HOST_KEYS = { ed25519: 'ssh_host_key_ed25519', rsa: 'ssh_host_key_rsa' } a
 /** Settings that hold what is sealed, each in its last line, bound to `settings/<its name>`. */
 export const SEALED_SETTINGS: readonly string[] = [KEY_SETTING, HOST_KEYS.ed25519, HOST_KEYS.rsa];
 
-/** Reads both, or makes them at the first start. Throws CliError when ENCRYPTION_KEY is not the one they were sealed with. */
+/**
+ * Reads both, or makes them at the first start. Throws CliError when ENCRYPTION_KEY is not the one they were sealed
+ * with.
+ */
 export async function platformKeys(
   db: Db,
   encryptionKey: KeyObject,
@@ -29,8 +35,8 @@ export async function platformKeys(
 }
 
 /**
- * The private keys of the gateway's SSH server, the same for all gateways of a platform: read, or made at the first start. Throws as
- * `platformKeys`.
+ * The private keys of the gateway's SSH server, the same for all gateways of a platform: read, or made at the first
+ * start. Throws as `platformKeys`.
  */
 export async function sshHostKeys(db: Db, encryptionKey: KeyObject): Promise<string[]> {
   const kept = async (setting: string, make: () => string | Promise<string>) => {
@@ -53,7 +59,8 @@ function unsealed(encryptionKey: KeyObject, context: string, sealed: string): st
   } catch (cause) {
     if (!(cause instanceof SealError)) throw cause;
     throw new CliError(
-      'ENCRYPTION_KEY is not the key this database was set up with: give the right one, or run `troupe rekey` again if it was interrupted.',
+      'ENCRYPTION_KEY is not the key this database was set up with: give the right one, or run `troupe rekey` ' +
+        'again if it was interrupted.',
       {
         cause,
       },

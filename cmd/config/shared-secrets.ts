@@ -42,7 +42,9 @@ export function prepareRotation(dir: string): void {
   write(join(dir, NEXT_FILE), newSecret());
 }
 
-/** Makes the next secret, prepared or new, the one that signs; the present one goes on being accepted. Throws CliError. */
+/**
+ * Makes the next secret, prepared or new, the one that signs; the present one goes on being accepted. Throws CliError.
+ */
 export function rotate(dir: string): void {
   refuseSecond(dir);
   const secret = read(join(dir, JWT_SECRET_FILE));

@@ -9,8 +9,8 @@ const STOP_OR_APART =
   'Stop it first, or give this one its own folder with --data DIR and other ports with --port-offset N.';
 
 /**
- * Takes the folder's lock; returns how to give it back. Throws CliError while another living process holds it, with `advice` on what to
- * do about it.
+ * Takes the folder's lock; returns how to give it back. Throws CliError while another living process holds it, with
+ * `advice` on what to do about it.
  */
 export function lockDataDir(dir: string, advice: string = STOP_OR_APART): () => void {
   const path = join(dir, 'up.lock');
@@ -53,7 +53,8 @@ function holder(path: string): { pid: number; identity: string } | undefined {
 function identity(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The command, in parentheses, may hold spaces; the fields after it do not. proc(5): state is field 3, start time 22.
+    // The command, in parentheses, may hold spaces; the fields after it do not. proc(5): state is field 3, start time
+    // 22.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return fields[0] === 'Z' ? '' : (fields[19] ?? '');
   } catch {

@@ -1,4 +1,7 @@
-/** What the commands that run one service alone read in the same way: where they listen, and what they share with the platform. */
+/**
+ * What the commands that run one service alone read in the same way: where they listen, and what they share with the
+ * platform.
+ */
 
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Service } from '../../proto/service.ts';
@@ -8,14 +11,14 @@ import type { Environment } from '../config/config.ts';
 import { sharedSecret } from '../config/shared-secrets.ts';
 
 /**
- * How long a service alone still answers on connections that are open once it was told to end, ms, unless all have ended: longer than a gateway
- * keeps one that it does not use.
+ * How long a service alone still answers on connections that are open once it was told to end, ms, unless all have
+ * ended: longer than a gateway keeps one that it does not use.
  */
 export const LINGER_MS = UPSTREAM_LIMITS.idleMs + 1500;
 
 /**
- * DATABASE_URL and JWT_SECRET, which `service` (as in "The cluster monitor") shares with the platform; `besides` is only seen to be there.
- * Throws CliError that names what is missing.
+ * DATABASE_URL and JWT_SECRET, which `service` (as in "The cluster monitor") shares with the platform; `besides` is
+ * only seen to be there. Throws CliError that names what is missing.
  */
 export function sharedWithPlatform(
   service: string,

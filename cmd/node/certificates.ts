@@ -1,4 +1,7 @@
-/** The wildcard certificate of the platform's own hosts: given by the operator, or issued by a local authority kept under --data. */
+/**
+ * The wildcard certificate of the platform's own hosts: given by the operator, or issued by a local authority kept
+ * under --data.
+ */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Certificate, certificateContext } from '../../transports/gateway/tls/front.ts';
@@ -42,7 +45,8 @@ export function givenCertificate(certFile: string, keyFile: string): PlatformCer
     return { context: certificateContext(pem), authorityFile: null, files: [certFile, keyFile] };
   } catch (cause) {
     throw new CliError(
-      `The certificate ${certFile} with the key ${keyFile} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`,
+      `The certificate ${certFile} with the key ${keyFile} cannot be used: ` +
+        `${cause instanceof Error ? cause.message : String(cause)}`,
       {
         cause,
       },
@@ -50,7 +54,10 @@ export function givenCertificate(certFile: string, keyFile: string): PlatformCer
   }
 }
 
-/** The certificate for `domain` and all below it and its services, by the authority under `dataDir`; both are made when they are missing. */
+/**
+ * The certificate for `domain` and all below it and its services, by the authority under `dataDir`; both are made when
+ * they are missing.
+ */
 export async function localCertificate(dataDir: string, domain: string, now: number): Promise<PlatformCertificate> {
   const file = (name: string) => join(dataDir, name);
   const authorityFile = file('ca.pem');

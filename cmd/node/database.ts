@@ -34,7 +34,8 @@ export async function databaseServer(
   } catch (cause) {
     if (!(cause instanceof EmbeddedError)) throw cause;
     throw new CliError(
-      `The database under ${dataDir} cannot be started: ${cause.message}\nGive DATABASE_URL to use a PostgreSQL of your own.`,
+      `The database under ${dataDir} cannot be started: ${cause.message}\nGive DATABASE_URL to use a PostgreSQL ` +
+        'of your own.',
       {
         cause,
       },
@@ -43,8 +44,8 @@ export async function databaseServer(
 }
 
 /**
- * Runs `work` on an up-to-date database and lets go of it. Works while the platform runs. Without DATABASE_URL the folder must hold
- * a platform: a command makes none where somebody mistyped --data.
+ * Runs `work` on an up-to-date database and lets go of it. Works while the platform runs. Without DATABASE_URL the
+ * folder must hold a platform: a command makes none where somebody mistyped --data.
  */
 export async function withDatabase<T>(
   environment: Environment,

@@ -26,8 +26,8 @@ export interface DockerChoice {
 }
 
 /**
- * The address of a Docker Engine that answers: DOCKER_HOST, the usual sockets, a private one under the data folder, or one
- * installed now (asked for first when a person is at the terminal). Throws CliError that says what to do.
+ * The address of a Docker Engine that answers: DOCKER_HOST, the usual sockets, a private one under the data folder, or
+ * one installed now (asked for first when a person is at the terminal). Throws CliError that says what to do.
  */
 export async function chooseDocker({ environment, dataDir, install, log, onProgress }: DockerChoice): Promise<string> {
   // Containers of this folder live in its private engine, whatever else came to this machine since.
@@ -36,14 +36,16 @@ export async function chooseDocker({ environment, dataDir, install, log, onProgr
   if (found !== undefined) return found;
   if (environment.DOCKER_HOST !== undefined) {
     throw new CliError(
-      `DOCKER_HOST is ${environment.DOCKER_HOST}, but no Docker Engine answers there. Start it, or unset DOCKER_HOST.\n${tried.map(({ problem }) => problem).join('\n')}`,
+      `DOCKER_HOST is ${environment.DOCKER_HOST}, but no Docker Engine answers there. Start it, or unset ` +
+        `DOCKER_HOST.\n${tried.map(({ problem }) => problem).join('\n')}`,
     );
   }
   const missing = 'No Docker Engine answers on this machine';
   if (process.getuid?.() !== 0) {
     const [docker] = await doctorDocker({});
     throw new CliError(
-      `${missing} (${docker?.what ?? 'none was found'}), and only root may start one.\nTo do: ${docker?.how ?? 'start Docker'}.`,
+      `${missing} (${docker?.what ?? 'none was found'}), and only root may start one.\nTo do: ` +
+        `${docker?.how ?? 'start Docker'}.`,
     );
   }
   if (!dockerdInstalled()) {

@@ -1,4 +1,7 @@
-/** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section 4.5). */
+/**
+ * `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section
+ * 4.5).
+ */
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type NewRoute, routesFileSchema } from '../../proto/gateway/routes.ts';
@@ -188,7 +191,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     process.stdout.write(
       options.json
         ? `${JSON.stringify({ ready: true, ports: gateway.ports, domain })}\n`
-        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ${https}${sshKeys === undefined ? '' : `, SSH ${ssh}`}.\n${sshKeys === undefined ? `${WITHOUT_KEY}\n` : ''}`,
+        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ` +
+            `${https}${sshKeys === undefined ? `.\n${WITHOUT_KEY}` : `, SSH ${ssh}.`}\n`,
     );
     await told.signalled;
     gateway.gateway.drain();
@@ -203,7 +207,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
 
 /** What is said where ENCRYPTION_KEY is not given. */
 const WITHOUT_KEY =
-  'Without ENCRYPTION_KEY these are off here: SSH login to containers, the DNS provider, certificates of mapped hostnames.';
+  'Without ENCRYPTION_KEY these are off here: SSH login to containers, the DNS provider, certificates of mapped ' +
+  'hostnames.';
 
 async function openSshKeys(db: Db, encryptionKey: KeyObject) {
   const { keys } = await platformKeys(db, encryptionKey);

@@ -1,4 +1,7 @@
-/** Puts the gateway together: its control (actors/gateway), its listeners (transports/gateway), and the certificate between them. */
+/**
+ * Puts the gateway together: its control (actors/gateway), its listeners (transports/gateway), and the certificate
+ * between them.
+ */
 import { Registry } from 'prom-client';
 import type { ContainerTarget, GatewayDeps, MappingSource } from '../../actors/gateway/deps.ts';
 import type { NameDecision } from '../../actors/gateway/routing.ts';
@@ -203,7 +206,10 @@ async function withinTime(done: Promise<void>, ms: number): Promise<void> {
 /** Containers that are asked about one by one; for more, one question about all is cheaper. */
 const FEW = 20;
 
-/** Finds containers that have a port open, with the address they have now: none once they are to stop, since others may get it next. */
+/**
+ * Finds containers that have a port open, with the address they have now: none once they are to stop, since others may
+ * get it next.
+ */
 function containerTargets(db: Db, engine: Pick<Engine, 'list' | 'inspect'>): GatewayDeps['containers'] {
   /** Addresses of those that run, as they were seen last. */
   let known = new Map<string, string>();
@@ -265,7 +271,10 @@ export interface RoutedService {
   readonly target: string;
 }
 
-/** Routes to the platform's own services: each by its host, and by its paths on the domain itself (design.md, section 7). */
+/**
+ * Routes to the platform's own services: each by its host, and by its paths on the domain itself (design.md, section
+ * 7).
+ */
 export function serviceRoutes(domain: string, services: readonly RoutedService[]): NewRoute[] {
   return services.flatMap(({ name, endpoints, target }) => {
     const common = { target, strip_prefix: false, priority: 0 };
@@ -277,7 +286,9 @@ export function serviceRoutes(domain: string, services: readonly RoutedService[]
   });
 }
 
-/** Writes them down for all gateways: as those of the node `id`, which count while it lives, and for whoever lists them. */
+/**
+ * Writes them down for all gateways: as those of the node `id`, which count while it lives, and for whoever lists them.
+ */
 export async function installServiceRoutes(
   db: Db,
   id: string,

@@ -14,8 +14,8 @@ import type { Environment } from '../config/config.ts';
 const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
- * Makes the engine of COMPUTE_ENGINE=kubernetes, once the cluster has answered. Throws CliError when nothing says which cluster, or which
- * image containers start from, and EngineError `unavailable` when it does not answer.
+ * Makes the engine of COMPUTE_ENGINE=kubernetes, once the cluster has answered. Throws CliError when nothing says which
+ * cluster, or which image containers start from, and EngineError `unavailable` when it does not answer.
  */
 export async function openKubernetes(
   environment: Environment,
@@ -30,7 +30,8 @@ export async function openKubernetes(
   const { installation, log, onProgress, pullAuth } = options;
   if (environment.DEFAULT_IMAGE === undefined) {
     throw new CliError(
-      'COMPUTE_ENGINE=kubernetes needs DEFAULT_IMAGE: the image containers start from, in a registry the nodes reach (docs/reference/kubernetes.md).',
+      'COMPUTE_ENGINE=kubernetes needs DEFAULT_IMAGE: the image containers start from, in a registry the nodes ' +
+        'reach (docs/reference/kubernetes.md).',
     );
   }
   const namespaceFile = join(SERVICE_ACCOUNT, 'namespace');

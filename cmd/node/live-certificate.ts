@@ -17,8 +17,9 @@ export interface LiveCertificate {
 }
 
 /**
- * Loads a certificate, and again whenever one of its files has changed (`everyMs` between looks) and twice a day, so that one of
- * the platform's own is renewed in time. Where that fails, the one in use goes on and the log says why. Rejects when the first fails.
+ * Loads a certificate, and again whenever one of its files has changed (`everyMs` between looks) and twice a day, so
+ * that one of the platform's own is renewed in time. Where that fails, the one in use goes on and the log says why.
+ * Rejects when the first fails.
  */
 export async function keepCertificate(
   load: () => PlatformCertificate | Promise<PlatformCertificate>,

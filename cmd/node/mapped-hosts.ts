@@ -1,4 +1,7 @@
-/** Mapped hosts at a gateway: where they lead, and certificates for them, from ordering to handshakes (docs/reference/certificates.md). */
+/**
+ * Mapped hosts at a gateway: where they lead, and certificates for them, from ordering to handshakes
+ * (docs/reference/certificates.md).
+ */
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
@@ -22,7 +25,10 @@ import { type MappedTls, mappedTls, NO_TLS } from './mapped-tls.ts';
 /** The largest public authority. Naming an address to reach the operator by accepts its terms. */
 const PUBLIC_DIRECTORY = 'https://acme-v02.api.letsencrypt.org/directory';
 
-/** The authority that the environment names; undefined when it names none. Throws CliError for a file that cannot be read. */
+/**
+ * The authority that the environment names; undefined when it names none. Throws CliError for a file that cannot be
+ * read.
+ */
 export function authorityOf(environment: Environment): CertificateAuthority | undefined {
   const { ACME_EMAIL: email, ACME_CA_FILE: caFile, ACME_EAB_KID: kid, ACME_EAB_HMAC_KEY: hmacKey } = environment;
   const directoryUrl = environment.ACME_DIRECTORY_URL ?? (email === undefined ? undefined : PUBLIC_DIRECTORY);

@@ -1,4 +1,7 @@
-/** TLS for mapped hostnames at the gateway: their certificates and pending challenges, out of storage (docs/reference/certificates.md). */
+/**
+ * TLS for mapped hostnames at the gateway: their certificates and pending challenges, out of storage
+ * (docs/reference/certificates.md).
+ */
 import type { KeyObject } from 'node:crypto';
 import type { Ending, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';

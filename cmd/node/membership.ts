@@ -1,4 +1,6 @@
-/** This process as a member of the cluster: its lease, what it does about the one before it, and how it comes and goes. */
+/**
+ * This process as a member of the cluster: its lease, what it does about the one before it, and how it comes and goes.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -20,7 +22,10 @@ import { unreadable } from './schema.ts';
 /** What processes hold unless told otherwise: the services whose entities are placed, and publishing the outbox. */
 const ROLES = ['auth', 'compute', 'notify', 'outbox'];
 
-/** A beat that waits behind other work is a lost lease: it has connections of its own, and gives up before the lease is over. */
+/**
+ * A beat that waits behind other work is a lost lease: it has connections of its own, and gives up before the lease is
+ * over.
+ */
 const LEASE_DB = { name: 'leases', max: 2, limits: { connectMs: 2000, statementMs: 2000 } };
 
 const LOOK_MS = 200;
@@ -32,8 +37,8 @@ export interface MembershipOptions {
   /** Whether the bus reaches other processes. */
   readonly isShared: boolean;
   /**
-   * Keeps the node's id for the next start, which ends the lease of a process that was killed. Only for a folder that one process holds at a
-   * time. Without it such a lease runs out by itself.
+   * Keeps the node's id for the next start, which ends the lease of a process that was killed. Only for a folder that
+   * one process holds at a time. Without it such a lease runs out by itself.
    */
   readonly nodeFile?: string | undefined;
   /** JWT_SECRET, by which nodes read each other. */
@@ -54,15 +59,19 @@ export interface Membership {
   readonly id: string;
   /** Where services place their entities. */
   readonly home: Home;
-  /** Begins to hold entities; resolves once it holds what was free. After all kinds were placed. Throws CliError as `openMembership`. */
+  /**
+   * Begins to hold entities; resolves once it holds what was free. After all kinds were placed. Throws CliError as
+   * `openMembership`.
+   */
   join(): Promise<void>;
   /** Hands over all entities, then leaves. After the listeners, before the actors: calls that run still need theirs. */
   leave(): Promise<void>;
 }
 
 /**
- * Prepares it, holding nothing yet. Throws CliError when the bus ends at this process and another one lives on the database: that one's
- * lease, which may be of a process that died, is waited for. And when a node that lives speaks a format that this version does not read.
+ * Prepares it, holding nothing yet. Throws CliError when the bus ends at this process and another one lives on the
+ * database: that one's lease, which may be of a process that died, is waited for. And when a node that lives speaks a
+ * format that this version does not read.
  */
 export async function openMembership(options: MembershipOptions): Promise<Membership> {
   const { system, bus, log, nodeFile, isShared } = options;
@@ -89,7 +98,8 @@ export async function openMembership(options: MembershipOptions): Promise<Member
       async join() {
         await cluster.join();
         if (isShared) return;
-        // Two that started at once did not see each other before, nor need they at their first beats; the later one does at its second.
+        // Two that started at once did not see each other before, nor need they at their first beats; the later one
+        // does at its second.
         await cluster.node.beat();
         const other = [...cluster.node.view.nodes.values()][0];
         if (other !== undefined) throw needsBroker(other.address);
@@ -120,7 +130,8 @@ export async function openMembership(options: MembershipOptions): Promise<Member
     if (odd === undefined) return;
     log.error({ node: odd.id, address: odd.address }, 'refused to join: another JWT_SECRET');
     throw new CliError(
-      `The node at ${odd.address} has another JWT_SECRET: all processes need the same one. While it is rotated each needs the other's as ` +
+      `The node at ${odd.address} has another JWT_SECRET: all processes need the same one. While it is rotated ` +
+        `each needs the other's as ` +
         'JWT_SECRET_NEXT or JWT_SECRET_PREVIOUS (docs/reference/operations.md, "Rotating JWT_SECRET").',
     );
   }
@@ -140,11 +151,15 @@ export async function openMembership(options: MembershipOptions): Promise<Member
 
 function needsBroker(address: string): CliError {
   return new CliError(
-    `Another Troupe (${address}) runs on this database. Several need a message broker between them: set NATS_URL, the same for all; or stop that one.`,
+    `Another Troupe (${address}) runs on this database. Several need a message broker between them: set NATS_URL, ` +
+      'the same for all; or stop that one.',
   );
 }
 
-/** The node of the process that held the folder before. Undefined also for a file that was cut off: its node's lease runs out then. Throws CliError. */
+/**
+ * The node of the process that held the folder before. Undefined also for a file that was cut off: its node's lease
+ * runs out then. Throws CliError.
+ */
 export function formerNode(file: string): string | undefined {
   try {
     return /^([a-z0-9]{12})\n$/.exec(readFileSync(file, 'utf8'))?.[1];

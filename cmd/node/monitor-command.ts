@@ -1,4 +1,7 @@
-/** `troupe monitor`: the cluster monitor alone, beside a platform on the same database and engine (interface section 4.6). */
+/**
+ * `troupe monitor`: the cluster monitor alone, beside a platform on the same database and engine (interface section
+ * 4.6).
+ */
 
 import { databaseClock } from '../../storage/clock.ts';
 import { openDb } from '../../storage/db.ts';

@@ -95,12 +95,16 @@ export interface Platform {
   /** Where the gateway's SSH server listens. */
   readonly ssh: { readonly host: string; readonly port: number };
   /**
-   * Makes the first administrator when there is none. `generated` is the password if it was generated now: show it at once, it is
-   * kept nowhere. Not part of the start: of one that fails nobody would read it, and the next start would find the user there.
+   * Makes the first administrator when there is none. `generated` is the password if it was generated now: show it at
+   * once, it is kept nowhere. Not part of the start: of one that fails nobody would read it, and the next start would
+   * find the user there.
    */
   admin(): Promise<{ readonly username: string; readonly generated: string | null }>;
   readonly engine: Engine;
-  /** Ends everything in reverse: takes no new work, lets running requests finish, closes streams. Containers keep running. */
+  /**
+   * Ends everything in reverse: takes no new work, lets running requests finish, closes streams. Containers keep
+   * running.
+   */
   stop(): Promise<void>;
 }
 

@@ -16,7 +16,9 @@ export interface RelayParts {
   readonly log: Log;
 }
 
-/** Lets this process publish the outbox while it is the one that should; ends with `system`. Before the process joins. */
+/**
+ * Lets this process publish the outbox while it is the one that should; ends with `system`. Before the process joins.
+ */
 export function relayOnce(system: SystemRef, { db, bus, home, log }: RelayParts): void {
   const work = (signal: AbortSignal) => relayOutbox({ store: outboxStore(db), bus, log, signal });
   startOnce(system, { service: 'outbox', name: 'relay', home, log, work });

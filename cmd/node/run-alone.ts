@@ -69,7 +69,10 @@ export interface AloneService {
 
 const DRAIN_MS = 5000;
 
-/** Runs until it is told to stop: takes nothing new, hands over what it holds, leaves. Throws CliError for what is missing. */
+/**
+ * Runs until it is told to stop: takes nothing new, hands over what it holds, leaves. Throws CliError for what is
+ * missing.
+ */
 export async function runAlone({ name, title, needs, open }: AloneService, options: AloneOptions): Promise<void> {
   const environment = readEnvironment(process.env);
   const { connectionString, secret: jwtSecret } = sharedWithPlatform(`The ${title} service`, environment, needs);

@@ -1,4 +1,7 @@
-/** The schema, brought up to date by every command in the same way: never under processes that this version could not run beside. */
+/**
+ * The schema, brought up to date by every command in the same way: never under processes that this version could not
+ * run beside.
+ */
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import type { Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
@@ -12,15 +15,17 @@ export function unreadable(node: { address: string; version: string; format: num
   const { address, version: theirs, format } = node;
   log.error({ address, version: theirs, format }, 'refused: a living node speaks another format');
   return new CliError(
-    `The node at ${address} (version ${theirs}) speaks format ${format} with other nodes, this version (${version}) only ${NODE_FORMAT}: ` +
+    `The node at ${address} (version ${theirs}) speaks format ${format} with other nodes, this version ` +
+      `(${version}) only ${NODE_FORMAT}: ` +
       'run a version that speaks both, or stop all others first (docs/reference/operations.md).',
   );
 }
 
 /**
- * Applies the migrations that are missing and returns their names. Throws CliError, and changes nothing, when some are missing while a node
- * lives that speaks another format of messages: this version cannot join it, and it could not start again on the new schema. `former` is the
- * node that this process takes the place of. Rejects with MigrationError as `migrate`.
+ * Applies the migrations that are missing and returns their names. Throws CliError, and changes nothing, when some are
+ * missing while a node lives that speaks another format of messages: this version cannot join it, and it could not
+ * start again on the new schema. `former` is the node that this process takes the place of. Rejects with MigrationError
+ * as `migrate`.
  */
 export async function bringUpToDate(db: Db, log: Log, former?: string): Promise<string[]> {
   const { has, knows } = await schemaVersion(db);

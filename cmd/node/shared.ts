@@ -1,4 +1,7 @@
-/** What commands that run one service beside a platform share with its other processes: entities, and publishing the outbox. */
+/**
+ * What commands that run one service beside a platform share with its other processes: entities, and publishing the
+ * outbox.
+ */
 import type { Home } from '../../actors/service/home.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus, Log } from '../../proto/ports/ports.ts';
@@ -32,15 +35,16 @@ export interface Shared {
   /** Undefined when the bus ends at this process: then it knows of no other. */
   readonly home: Home | undefined;
   /**
-   * Begins to hold entities and to publish the outbox; after the services were started, before they listen: an event whose stream is not there yet
-   * would be overtaken by later ones.
+   * Begins to hold entities and to publish the outbox; after the services were started, before they listen: an event
+   * whose stream is not there yet would be overtaken by later ones.
    */
   join(): Promise<void>;
 }
 
 /**
- * With a bus that reaches other processes this one becomes a member of the cluster, and one of all members publishes the outbox. Without, it
- * publishes by itself, whoever else does: the stream takes an event once. Ends with `teardown`. Throws CliError as `openMembership`.
+ * With a bus that reaches other processes this one becomes a member of the cluster, and one of all members publishes
+ * the outbox. Without, it publishes by itself, whoever else does: the stream takes an event once. Ends with `teardown`.
+ * Throws CliError as `openMembership`.
  */
 export async function openShared(options: SharedOptions): Promise<Shared> {
   const { database, db, bus, system, log, teardown, isLeaving, roles, isShared, secret } = options;

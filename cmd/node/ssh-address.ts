@@ -1,4 +1,7 @@
-/** Where containers are reached by SSH, for processes without a gateway of their own: gateways write it down, and the last that started counts. */
+/**
+ * Where containers are reached by SSH, for processes without a gateway of their own: gateways write it down, and the
+ * last that started counts.
+ */
 import { z } from 'zod';
 import { sshHost } from '../../proto/gateway/ssh.ts';
 import type { Clock, Log } from '../../proto/ports/ports.ts';
@@ -19,7 +22,9 @@ export function reachable(host: string): string {
   return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 }
 
-/** The address of a gateway that listens on `host`, as people use it. Written down for processes that have no gateway. */
+/**
+ * The address of a gateway that listens on `host`, as people use it. Written down for processes that have no gateway.
+ */
 export async function noteSshAddress(db: Queries, domain: string, host: string, port: number): Promise<SshAddress> {
   const address = { host: sshHost(domain, reachable(host)), port };
   await setSetting(db, SETTING, JSON.stringify(address));
@@ -27,8 +32,8 @@ export async function noteSshAddress(db: Queries, domain: string, host: string, 
 }
 
 /**
- * What a gateway wrote down, read once now and again when it is asked for after ten seconds; undefined while none has been there. It never waits:
- * while storage is away, what was read last stands.
+ * What a gateway wrote down, read once now and again when it is asked for after ten seconds; undefined while none has
+ * been there. It never waits: while storage is away, what was read last stands.
  */
 export async function notedSshAddress(db: Queries, clock: Clock, log: Log): Promise<() => SshAddress | undefined> {
   let [known, readAt, isReading]: [SshAddress | undefined, number, boolean] = [undefined, clock.now(), false];

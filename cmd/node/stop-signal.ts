@@ -1,8 +1,8 @@
 /** The signal that ends a command which runs until it is told to stop. */
 
 /**
- * Resolves `signalled` at the first SIGTERM or SIGINT, and `promise` `delayMs` later, or at the next of them: until then balancers may find out.
- * A second SIGINT after that ends the process at once. `forget` stops listening.
+ * Resolves `signalled` at the first SIGTERM or SIGINT, and `promise` `delayMs` later, or at the next of them: until
+ * then balancers may find out. A second SIGINT after that ends the process at once. `forget` stops listening.
  */
 export function stopSignal(delayMs = 0): {
   readonly signalled: Promise<void>;

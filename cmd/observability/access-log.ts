@@ -5,7 +5,11 @@ import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 export function accessLine(entry: AccessEntry, now: Date): string {
   const { address, method, target, minor, status, bytes, referer, userAgent, host, ms, upstream } = entry;
   const request = `${method} ${redactQuery(target)} HTTP/1.${minor}`;
-  return `${quoted(address) || '-'} - - [${logTime(now)}] "${quoted(request)}" ${status} ${bytes} "${quoted(redactQuery(referer)) || '-'}" "${quoted(userAgent) || '-'}" ${quoted(host) || '-'} ${ms.toFixed(1)}ms ${upstream || '-'}`;
+  return (
+    `${quoted(address) || '-'} - - [${logTime(now)}] "${quoted(request)}" ${status} ${bytes} ` +
+    `"${quoted(redactQuery(referer)) || '-'}" "${quoted(userAgent) || '-'}" ${quoted(host) || '-'} ` +
+    `${ms.toFixed(1)}ms ${upstream || '-'}`
+  );
 }
 
 /** Parameters that hold what lets somebody in, as they are called after decoding. */

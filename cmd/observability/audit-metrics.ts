@@ -1,4 +1,6 @@
-/** How fast the audit trail grows: nothing but its age takes an entry away, so whoever watches the disk watches this. */
+/**
+ * How fast the audit trail grows: nothing but its age takes an entry away, so whoever watches the disk watches this.
+ */
 import { Gauge, type Registry } from 'prom-client';
 import { auditGrowth } from '../../storage/audit.ts';
 import type { Db } from '../../storage/db.ts';

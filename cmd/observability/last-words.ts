@@ -5,9 +5,9 @@ import type { Log } from '../../proto/ports/ports.ts';
 const UNCAUGHT = 1;
 
 /**
- * From here on an exception that nobody catches and a rejection that nobody handles are a line of the log, with secrets left out as in every
- * line, and end the process with exit code 1: nobody knows what was left half done. At once, since whatever would still happen, would in that
- * state; whoever started the process starts another.
+ * From here on an exception that nobody catches and a rejection that nobody handles are a line of the log, with secrets
+ * left out as in every line, and end the process with exit code 1: nobody knows what was left half done. At once, since
+ * whatever would still happen, would in that state; whoever started the process starts another.
  */
 export function sayLastWords(log: Log): void {
   process.setUncaughtExceptionCaptureCallback((thrown: unknown) => {

@@ -100,7 +100,7 @@ const MANNERS: { readonly [name in ServiceName]?: Manners } = { network: { isPla
 
 /** For people who open the address of a service. */
 function whatIsThis(name: ServiceName, plain: boolean): HttpReply {
-  const text = `This is the ${name} service of Troupe ${version}, an API for programs. It is described in /openapi.json.`;
+  const text = `This is the ${name} service of Troupe ${version}, an API for programs. /openapi.json describes it.`;
   if (!plain)
     return jsonReply(200, { service: name, version, description: text, openapi: '/openapi.json', health: '/healthz' });
   return { status: 200, headers: [['content-type', 'text/plain; charset=utf-8']], body: `${text}\n` };

@@ -23,7 +23,10 @@ export interface ShippedLog {
 
 const GRACE_MS = 3000;
 
-/** Opens it; what nobody catches from here on is its last line. The exporter is only loaded when there is somewhere to ship to: it costs memory and time. */
+/**
+ * Opens it; what nobody catches from here on is its last line. The exporter is only loaded when there is somewhere to
+ * ship to: it costs memory and time.
+ */
 export async function openShippedLog(
   level: Parameters<typeof openLog>[0],
   options: LogServiceOptions,

@@ -2,11 +2,12 @@
 
 /** Words that the lists of leaked passwords begin with, without what people hang on to them. */
 const WORDS = new Set(
-  `abc access admin administrator asdf asdfgh asdfghjkl azerty baseball basketball batman changeme charlie computer container
-   default dragon dragons drowssap football freedom guest hello iloveyou internet jordan letmein login master michael monkey mustang
-   mypassword oracle passw0rd passwd password passwort pokemon princess qazwsx qazwsxedc qwer qwert qwerty qwertyui qwertyuiop
-   qwertz root samsung secret secure security server shadow starwars sunshine superman superuser temp temporary test tester
-   testing test-password trustno trustnoone troupe user username welcome whatever zaqwsx zxcvbn zxcvbnm`
+  `abc access admin administrator asdf asdfgh asdfghjkl azerty baseball basketball batman changeme charlie computer
+   container default dragon dragons drowssap football freedom guest hello iloveyou internet jordan letmein login
+   master michael monkey mustang mypassword oracle passw0rd passwd password passwort pokemon princess qazwsx
+   qazwsxedc qwer qwert qwerty qwertyui qwertyuiop qwertz root samsung secret secure security server shadow
+   starwars sunshine superman superuser temp temporary test tester testing test-password trustno trustnoone
+   troupe user username welcome whatever zaqwsx zxcvbn zxcvbnm`
     .trim()
     .split(/\s+/),
 );
@@ -23,8 +24,8 @@ const RUNS = [
 const LONG = 16;
 
 /**
- * Whether a password is one of those that are tried first: a common word, whatever digits and signs stand around it, a run of the keyboard, or a
- * few signs over and over.
+ * Whether a password is one of those that are tried first: a common word, whatever digits and signs stand around it, a
+ * run of the keyboard, or a few signs over and over.
  */
 export function isCommonPassword(password: string): boolean {
   const text = password.normalize('NFKC').toLowerCase();

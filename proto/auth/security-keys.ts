@@ -5,7 +5,9 @@ import { endpoint } from '../endpoint.ts';
 /** Most security keys of a user. */
 export const MAX_SECURITY_KEYS = 20;
 
-/** Bytes as text of at most `max` characters: base64url as browsers give it, or standard base64, which means the same. */
+/**
+ * Bytes as text of at most `max` characters: base64url as browsers give it, or standard base64, which means the same.
+ */
 const bytes = (max: number) =>
   z
     .string()
@@ -33,8 +35,8 @@ const credential = {
 };
 
 /**
- * What `credential.toJSON()` gives after `navigator.credentials.create` (WebAuthn, section 5.1.8), as far as it is read; what
- * the bytes mean is for whoever verifies them. The largest attestation without certificates is below 4 KiB.
+ * What `credential.toJSON()` gives after `navigator.credentials.create` (WebAuthn, section 5.1.8), as far as it is
+ * read; what the bytes mean is for whoever verifies them. The largest attestation without certificates is below 4 KiB.
  */
 export const newCredentialSchema = z.object({
   ...credential,
@@ -72,7 +74,9 @@ const WITHOUT_PROOF = ['proof_needed', 'wrong_password', 'too_many_attempts'] as
 
 const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
 
-/** How long after a login its session proves who is there, seconds; after that a change of the keys wants the password. */
+/**
+ * How long after a login its session proves who is there, seconds; after that a change of the keys wants the password.
+ */
 export const RECENT_LOGIN_SECONDS = 600;
 
 /** Not needed within ten minutes of the login. The lengths only bound the work. */

@@ -1,6 +1,7 @@
 /**
- * JWT_SECRET as all processes of a platform share it: what signs tokens, and what keys for other purposes are derived from. While it is being
- * rotated there are several: the first signs and seals, all are accepted (docs/reference/operations.md, "Rotating JWT_SECRET").
+ * JWT_SECRET as all processes of a platform share it: what signs tokens, and what keys for other purposes are derived
+ * from. While it is being rotated there are several: the first signs and seals, all are accepted
+ * (docs/reference/operations.md, "Rotating JWT_SECRET").
  */
 import { createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
 

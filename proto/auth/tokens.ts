@@ -50,11 +50,17 @@ export const challengeClaimsSchema = z.object({
 });
 export type ChallengeClaims = z.input<typeof challengeClaimsSchema>;
 
-/** Claims of an API token, behind its prefix. What it may do stands in storage under `jti`; without `exp` it never expires. */
+/**
+ * Claims of an API token, behind its prefix. What it may do stands in storage under `jti`; without `exp` it never
+ * expires.
+ */
 export const apiTokenClaimsSchema = z.object({ type: z.literal('api_token'), ...common, exp: z.number().optional() });
 export type ApiTokenClaims = z.output<typeof apiTokenClaimsSchema>;
 
-/** Claims of a registry token (the token specification of CNCF Distribution). Without a user id it opens nothing of ours. */
+/**
+ * Claims of a registry token (the token specification of CNCF Distribution). Without a user id it opens nothing of
+ * ours.
+ */
 export interface RegistryClaims {
   readonly type: 'registry';
   readonly iss: string;
@@ -104,8 +110,8 @@ export type Authenticate = (token: string) => Caller | undefined | Promise<Calle
 /** Follows tokens on behalf of what they opened. */
 export interface TokenWatch {
   /**
-   * Calls `onEnd` with a reason for people, within a second, when the caller's token no longer opens what needed `scope`.
-   * Returns what ends the watch.
+   * Calls `onEnd` with a reason for people, within a second, when the caller's token no longer opens what needed
+   * `scope`. Returns what ends the watch.
    */
   watch(caller: Caller, scope: NeededScope | undefined, onEnd: (reason: string) => void): () => void;
 }

@@ -254,16 +254,22 @@ export const terminal = endpoint({
   method: 'GET',
   path: '/compute/containers/{id}/terminal',
   summary:
-    'A shell in the container: frames are what is typed and printed; a text frame {"type":"resize","cols","rows"} sets the size',
+    'A shell in the container: frames are what is typed and printed; a text frame {"type":"resize","cols","rows"} ' +
+    'sets the size',
   scope: containerScope('update'),
   params: containerParams,
   query: z.object({
-    /** Whoever connects again with it within 30 s of a lost connection is in the same shell (docs/reference/streams.md). */
+    /**
+     * Whoever connects again with it within 30 s of a lost connection is in the same shell (docs/reference/streams.md).
+     */
     session: z
       .string()
       .regex(TERMINAL_SESSION, 'must be 16 to 64 letters, digits, "_" or "-", chosen at random')
       .optional(),
-    /** `lines`: each text frame is a line, and Enter is pressed after it; for clients that send lines without their ends. */
+    /**
+     * `lines`: each text frame is a line, and Enter is pressed after it; for clients that send lines without their
+     * ends.
+     */
     input: z.enum(['bytes', 'lines']).default('bytes'),
   }),
   refuses: ['not_running', 'limit_reached'],
@@ -277,7 +283,8 @@ export const logs = endpoint({
   method: 'GET',
   path: '/compute/containers/{id}/logs',
   summary:
-    'Log lines, one a message: the newest `tail` (100 by default), then as they come. `since`, the stamp of the last line received, resumes a log',
+    'Log lines, one a message: the newest `tail` (100 by default), then as they come. `since`, the stamp of the ' +
+    'last line received, resumes a log',
   scope: containerScope('read'),
   params: containerParams,
   query: z.object({

@@ -4,8 +4,9 @@ import type { Ending } from '../ports/ports.ts';
 import type { ContainerStatus } from './fields.ts';
 
 /**
- * What changed. `key`: a user's SSH key is gone, with all it opened. `ssh`: a container's SSH was enabled or disabled. `ingress`: a
- * container's rules. `user`: a user was disabled. `status`: it is being started, runs, or failed. `stopped`: it is to stop. `gone`: it is being deleted. `all`: news may have been missed, so look for yourself.
+ * What changed. `key`: a user's SSH key is gone, with all it opened. `ssh`: a container's SSH was enabled or disabled.
+ * `ingress`: a container's rules. `user`: a user was disabled. `status`: it is being started, runs, or failed.
+ * `stopped`: it is to stop. `gone`: it is being deleted. `all`: news may have been missed, so look for yourself.
  */
 export type ComputeNews =
   | { readonly kind: 'key'; readonly userId: string; readonly fingerprint: string }

@@ -1,4 +1,7 @@
-/** What the endpoints of the compute service are made from: fields, limits and scopes of a container (interface sections 2.8, 3.2, 5.3). */
+/**
+ * What the endpoints of the compute service are made from: fields, limits and scopes of a container (interface sections
+ * 2.8, 3.2, 5.3).
+ */
 import { z } from 'zod';
 import { idSchema } from '../ids.ts';
 
@@ -29,8 +32,8 @@ export const containerNameSchema = z
   );
 
 /**
- * Paths that the kernel, the system or the platform owns: persisting them or anything inside would break the container or let it
- * out (hazards C01).
+ * Paths that the kernel, the system or the platform owns: persisting them or anything inside would break the container
+ * or let it out (hazards C01).
  */
 const RESERVED_TREES = [
   '/proc',
@@ -56,7 +59,9 @@ function isReserved(path: string): boolean {
   return RESERVED_PATHS.includes(path) || RESERVED_TREES.some((tree) => path === tree || path.startsWith(`${tree}/`));
 }
 
-/** One absolute path to persist: normal form, no `.` or `..`, nothing that the system owns, no `:` (a mount separator). */
+/**
+ * One absolute path to persist: normal form, no `.` or `..`, nothing that the system owns, no `:` (a mount separator).
+ */
 export const mountPathSchema = z
   .string()
   .max(255, 'must be at most 255 characters')

@@ -1,4 +1,7 @@
-/** What the compute service tells about the platform: the images there are, and all containers for the administrator (interface sections 2.8, 2.11, 4.2). */
+/**
+ * What the compute service tells about the platform: the images there are, and all containers for the administrator
+ * (interface sections 2.8, 2.11, 4.2).
+ */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { byUser, common, containerSchema, containersScope } from './fields.ts';

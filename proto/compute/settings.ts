@@ -1,4 +1,7 @@
-/** What can be changed about a container after its creation (interface sections 2.10 and 4.2): SSH, ingress, mounts, pull policy. */
+/**
+ * What can be changed about a container after its creation (interface sections 2.10 and 4.2): SSH, ingress, mounts,
+ * pull policy.
+ */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { idSchema } from '../ids.ts';
@@ -117,7 +120,8 @@ export const setMounts = endpoint({
   method: 'PUT',
   path: '/compute/containers/{id}/mounts',
   summary:
-    'Replace the paths whose data is kept; a running container is restarted. Where the engine cannot carry over the files outside them, `discard` must say that they may go',
+    'Replace the paths whose data is kept; a running container is restarted. Where the engine cannot carry over ' +
+    'the files outside them, `discard` must say that they may go',
   scope: containerScope('update'),
   params: containerParams,
   body: z.object({ mount_paths: mountPathsSchema, discard: z.boolean().default(false) }),

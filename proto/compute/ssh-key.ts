@@ -1,6 +1,7 @@
 /**
- * OpenSSH public keys as people paste them (interface section 2.9): one line `type base64 [comment]`. A key that gets past
- * `parsePublicKey` is safe to write into an authorized_keys file: nothing in it can start an options field or a second line.
+ * OpenSSH public keys as people paste them (interface section 2.9): one line `type base64 [comment]`. A key that gets
+ * past `parsePublicKey` is safe to write into an authorized_keys file: nothing in it can start an options field or a
+ * second line.
  */
 import { createHash, createPublicKey } from 'node:crypto';
 
@@ -45,8 +46,8 @@ const CURVES: Readonly<Record<string, { readonly name: string; readonly jwk: str
 /**
  * Takes one OpenSSH public key line apart. Returns undefined for anything else: another type, an options prefix, a line
  * break or control character, base64 that is not canonical, a blob of another type than the line says or with bytes
- * missing or left over, a point off its curve, an Ed25519 point of small order, an RSA modulus outside 2048..16384 bits.
- * Never throws. Surrounding line breaks are the caller's to trim.
+ * missing or left over, a point off its curve, an Ed25519 point of small order, an RSA modulus outside 2048..16384
+ * bits. Never throws. Surrounding line breaks are the caller's to trim.
  */
 export function parsePublicKey(text: string): PublicKey | undefined {
   if (text.length > MAX_PUBLIC_KEY_LENGTH) return undefined;
@@ -124,7 +125,9 @@ function isCurvePoint(type: PublicKeyType, name: Buffer, point: Buffer): boolean
 const P = (1n << 255n) - 19n;
 /** The curve's d (RFC 8032 section 5.1). */
 const D = 0x52036cee2b6ffe738cc740797779e89800700a4d4141d8ab75eb4dca135978a3n;
-/** y of the points of order 8 (one; the other is its negative): with 0, 1 and -1 all whose signatures anyone can forge. */
+/**
+ * y of the points of order 8 (one; the other is its negative): with 0, 1 and -1 all whose signatures anyone can forge.
+ */
 const Y_ORDER_8 = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n;
 const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([0n, 1n, P - 1n, Y_ORDER_8, P - Y_ORDER_8]);
 

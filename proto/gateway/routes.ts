@@ -1,4 +1,7 @@
-/** Static routes: how a request finds its service (interface sections 2.12 and 4.5), as a frozen table that is swapped whole. */
+/**
+ * Static routes: how a request finds its service (interface sections 2.12 and 4.5), as a frozen table that is swapped
+ * whole.
+ */
 import { z } from 'zod';
 
 const host = z
@@ -90,7 +93,10 @@ export class RouteTable {
   }
 }
 
-/** The target to ask the origin for: with `strip_prefix` the prefix is taken away (rule 6), and what is left begins with `/`. */
+/**
+ * The target to ask the origin for: with `strip_prefix` the prefix is taken away (rule 6), and what is left begins with
+ * `/`.
+ */
 export function strippedTarget(route: StaticRoute, target: string): string {
   if (!route.strip_prefix) return target;
   const rest = target.slice(route.path_prefix.length);

@@ -11,9 +11,9 @@ export interface SshQuestion {
 }
 
 /**
- * What becomes of it. `stranger`: there is no such container, or its owner has no such key; the two are never told apart. `explain`: the
- * key is the owner's, but does not open the container now; `text` is for whoever proves to have it, and with `isFinal` another of
- * their keys would not change that. `unavailable`: it cannot be known now.
+ * What becomes of it. `stranger`: there is no such container, or its owner has no such key; the two are never told
+ * apart. `explain`: the key is the owner's, but does not open the container now; `text` is for whoever proves to have
+ * it, and with `isFinal` another of their keys would not change that. `unavailable`: it cannot be known now.
  */
 export type SshAnswer =
   | { readonly kind: 'enter'; readonly userId: string }
@@ -21,14 +21,20 @@ export type SshAnswer =
   | { readonly kind: 'stranger' }
   | { readonly kind: 'unavailable' };
 
-/** Which containers a key opens at this moment. `several`: `text` names the commands that lead to each, for whoever proves to have it. */
+/**
+ * Which containers a key opens at this moment. `several`: `text` names the commands that lead to each, for whoever
+ * proves to have it.
+ */
 export type SshFound =
   | { readonly kind: 'one'; readonly containerId: string }
   | { readonly kind: 'several'; readonly text: string }
   | { readonly kind: 'none' }
   | { readonly kind: 'unavailable' };
 
-/** Where the SSH gateway is reached from outside. Names below `.localhost` resolve in browsers and curl only: there it is an address. */
+/**
+ * Where the SSH gateway is reached from outside. Names below `.localhost` resolve in browsers and curl only: there it
+ * is an address.
+ */
 export function sshHost(domain: string, address = '127.0.0.1'): string {
   return /(?:^|\.)localhost$/i.test(domain) ? address : `compute.${domain}`;
 }
@@ -56,8 +62,8 @@ export interface SshDoor {
   /** For a client that names no container (`root@`). Never rejects. */
   find(question: Omit<SshQuestion, 'containerId'>): Promise<SshFound>;
   /**
-   * Takes a connection that `ask` let in under its supervision; undefined when its user has too many. What comes back is to be called
-   * when the connection ended.
+   * Takes a connection that `ask` let in under its supervision; undefined when its user has too many. What comes back
+   * is to be called when the connection ended.
    */
   adopt(connection: SshConnectionInfo): (() => void) | undefined;
 }

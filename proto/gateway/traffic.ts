@@ -43,7 +43,10 @@ export interface ProxyForward {
   readonly forward: UpstreamAddress;
   /** Path and query to ask the origin for. */
   readonly target: string;
-  /** One of the platform's own services, which everybody needs: short bodies are read before it is asked, and it takes more connections. */
+  /**
+   * One of the platform's own services, which everybody needs: short bodies are read before it is asked, and it takes
+   * more connections.
+   */
   readonly isService?: boolean;
   /** It leads to a service of the platform, in whichever process: the gateway vouches for its client there. */
   readonly isVouched?: boolean;
@@ -54,8 +57,8 @@ export interface ProxyForward {
 }
 
 /**
- * The field in which a gateway vouches for a client to the services of its own platform (vouch.ts): with it they believe its X-Forwarded-For. It is
- * never taken from a client, and never sent to a container.
+ * The field in which a gateway vouches for a client to the services of its own platform (vouch.ts): with it they
+ * believe its X-Forwarded-For. It is never taken from a client, and never sent to a container.
  */
 export const GATEWAY_FIELD = 'X-Troupe-Gateway';
 

@@ -1,4 +1,7 @@
-/** The messages of `cluster.metrics` and `cluster.pods`, in the protobuf layouts of cluster.proto (interface section 6.3). */
+/**
+ * The messages of `cluster.metrics` and `cluster.pods`, in the protobuf layouts of cluster.proto (interface section
+ * 6.3).
+ */
 import { randomUUID } from 'node:crypto';
 import protobuf from 'protobufjs/light.js';
 import type { NodeSample, PodSample } from '../ports/metrics-source.ts';

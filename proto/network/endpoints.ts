@@ -213,7 +213,10 @@ const PLAIN: Readonly<Record<string, string>> = {
   invalid_json: INVALID_BODY,
 };
 
-/** The body of a refusal: this API answers with plain text (interface section 7). `endpointName` is '' when the path leads nowhere. */
+/**
+ * The body of a refusal: this API answers with plain text (interface section 7). `endpointName` is '' when the path
+ * leads nowhere.
+ */
 export function plainText(refusal: Refusal, endpointName: string): string {
   if (refusal.code === 'invalid_json') return endpointName === connectDomain.name ? NO_TOKEN : INVALID_BODY;
   const [field] = refusal.fields ?? [];

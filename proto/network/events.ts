@@ -2,8 +2,8 @@
 import type { Ending } from '../ports/ports.ts';
 
 /**
- * What changed. `verified`: the mapping of a hostname is verified, so it is served and needs a certificate. `removed`: it is gone, whatever
- * state it was in. `all`: news may have been missed, so look for yourself.
+ * What changed. `verified`: the mapping of a hostname is verified, so it is served and needs a certificate. `removed`:
+ * it is gone, whatever state it was in. `all`: news may have been missed, so look for yourself.
  */
 export type NetworkNews =
   | { readonly kind: 'verified' | 'removed'; readonly mappingId: string; readonly hostname: string }

@@ -90,7 +90,10 @@ export function encodeNotification(notification: Notification): Uint8Array {
   return layout.encode(layout.create(scope === '' ? rest : notification)).finish();
 }
 
-/** Fields of the wire (protobuf, "Message Structure"): number and type, which is 2 for texts and messages, 0 for numbers. */
+/**
+ * Fields of the wire (protobuf, "Message Structure"): number and type, which is 2 for texts and messages, 0 for
+ * numbers.
+ */
 const text = (number: number) => (number << 3) | 2;
 const integer = (number: number) => number << 3;
 const METADATA = text(1);
@@ -105,9 +108,9 @@ const SOURCE = text(2);
 const CREATED_AT = integer(3);
 
 /**
- * Reads a notification. Throws when the bytes are none. Metadata that is absent, or not wholly ours, reads as empty: an id taken
- * from a foreign layout might be no id, and would make different events one. Field by field, because every notification of the
- * platform passes here, and so it costs a fifth of reading by the layout.
+ * Reads a notification. Throws when the bytes are none. Metadata that is absent, or not wholly ours, reads as empty: an
+ * id taken from a foreign layout might be no id, and would make different events one. Field by field, because every
+ * notification of the platform passes here, and so it costs a fifth of reading by the layout.
  */
 export function decodeNotification(data: Uint8Array): Notification {
   const reader = protobuf.Reader.create(data);

@@ -28,7 +28,9 @@ export interface CaOrder {
   readonly signal: AbortSignal;
 }
 
-/** A certificate authority that speaks ACME (RFC 8555). All calls reject with CaError, or with the reason of `signal`. */
+/**
+ * A certificate authority that speaks ACME (RFC 8555). All calls reject with CaError, or with the reason of `signal`.
+ */
 export interface CertificateAuthority {
   readonly directoryUrl: string;
   /** A new private key, PEM. */

@@ -1,7 +1,7 @@
 /**
- * What the embedded bus keeps on disk, and what the outbox relay reads. `storage` implements these over SQL; `transports/bus`
- * runs on them. Everything rejects with BusError: `unavailable` while the store cannot be reached (try again),
- * `no_stream` for a stream that does not exist.
+ * What the embedded bus keeps on disk, and what the outbox relay reads. `storage` implements these over SQL;
+ * `transports/bus` runs on them. Everything rejects with BusError: `unavailable` while the store cannot be reached (try
+ * again), `no_stream` for a stream that does not exist.
  */
 import type { Ending, KvEntry, StreamConfig } from './ports.ts';
 
@@ -54,7 +54,10 @@ export interface DeliveryId {
   readonly deliveryCount: number;
 }
 
-/** A message a consumer gave up. `stream`, `durable`, `seq` and `storedAt` together name it: numbers begin anew when a broker lost its store. */
+/**
+ * A message a consumer gave up. `stream`, `durable`, `seq` and `storedAt` together name it: numbers begin anew when a
+ * broker lost its store.
+ */
 export interface NewDeadLetter {
   readonly stream: string;
   readonly durable: string;

@@ -38,13 +38,16 @@ export class ProviderError extends Error {
 /** A DNS provider, asked with a user's token. */
 export interface DnsProvider {
   /**
-   * All zones the token sees, over all pages; with `name`, those of that name. Only such as the provider serves for the world: anybody may
-   * add a name of somebody else's, which stays inactive.
+   * All zones the token sees, over all pages; with `name`, those of that name. Only such as the provider serves for the
+   * world: anybody may add a name of somebody else's, which stays inactive.
    */
   zones(token: string, name?: string): Promise<readonly ProviderZone[]>;
   /** The CNAMEs at exactly this name. */
   cnames(token: string, zoneId: string, name: string): Promise<readonly ProviderRecord[]>;
-  /** Makes a CNAME that is not proxied; returns its id. Rejects `exists` when the name has a record that stands in its way. */
+  /**
+   * Makes a CNAME that is not proxied; returns its id. Rejects `exists` when the name has a record that stands in its
+   * way.
+   */
   createCname(
     token: string,
     zoneId: string,

@@ -10,12 +10,13 @@ export interface HttpRequest {
   readonly query: string;
   /** Address of the peer of the socket, in text (IPv4-mapped IPv6 as IPv4). */
   readonly remoteAddress: string;
-  /** A header's value by lower-case name; undefined when absent. Only valid for names the adapter keeps (all of them). */
+  /**
+   * A header's value by lower-case name; undefined when absent. Only valid for names the adapter keeps (all of them).
+   */
   header(name: string): string | undefined;
   /**
-   * The whole body. Rejects with BodyError: `too_large` past `limit` bytes, `aborted` when the client left, or when the request was
-   * answered before the body was there.
-   * Empty for requests without a body. May be called once.
+   * The whole body. Rejects with BodyError: `too_large` past `limit` bytes, `aborted` when the client left, or when the
+   * request was answered before the body was there. Empty for requests without a body. May be called once.
    */
   body(limit: number): Promise<Uint8Array>;
   /** Aborted when the client goes away before the reply was sent. */
@@ -43,7 +44,10 @@ export interface HttpReply {
 export interface HttpStreamReply {
   readonly status: number;
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** Each chunk is sent as it comes; the adapter stops pulling while the client reads slowly, and returns it when the client left. */
+  /**
+   * Each chunk is sent as it comes; the adapter stops pulling while the client reads slowly, and returns it when the
+   * client left.
+   */
   readonly stream: AsyncIterable<string | Uint8Array>;
 }
 
@@ -55,7 +59,9 @@ export interface ByteSink {
   end(): void;
 }
 
-/** What pushes a stream. Costs a fraction of an iterator in memory and time, for many streams that are mostly silent. */
+/**
+ * What pushes a stream. Costs a fraction of an iterator in memory and time, for many streams that are mostly silent.
+ */
 export interface ByteSource {
   /** Called at most once, before anything else; it may write at once. */
   open(sink: ByteSink): void;
@@ -81,13 +87,14 @@ export type SocketFrame = { readonly text: string } | { readonly binary: Uint8Ar
 /** One open WebSocket, as its owner sees it. After `onClose` every call is a no-op. */
 export interface Socket {
   /**
-   * Sends a frame. Returns false when bytes now wait for a slow reader: stop until `onDrain`. Past `maxBuffered` bytes the frame
-   * is not taken and the socket is closed with 1013 `too slow`.
+   * Sends a frame. Returns false when bytes now wait for a slow reader: stop until `onDrain`. Past `maxBuffered` bytes
+   * the frame is not taken and the socket is closed with 1013 `too slow`.
    */
   send(data: string | Uint8Array): boolean;
   /**
-   * Runs `work`; the frames it sends leave together, which costs a fraction of sending each. Within it `send` returns false
-   * when the batch should end, for the sake of other sockets. Returns false when bytes now wait for a slow reader.
+   * Runs `work`; the frames it sends leave together, which costs a fraction of sending each. Within it `send` returns
+   * false when the batch should end, for the sake of other sockets. Returns false when bytes now wait for a slow
+   * reader.
    */
   batch(work: () => void): boolean;
   /** Bytes that wait to be sent. */
@@ -108,7 +115,10 @@ export interface SocketHandlers {
   close(code: number, reason: string): void;
 }
 
-/** An open WebSocket, as whoever may end it from outside keeps it: in a list through the sockets themselves, which costs no object each. */
+/**
+ * An open WebSocket, as whoever may end it from outside keeps it: in a list through the sockets themselves, which costs
+ * no object each.
+ */
 export interface Watched {
   /** Its neighbours in the list of its watch; the watch's own. */
   before: Watched | undefined;
@@ -124,7 +134,10 @@ export interface SocketWatch {
   closed(socket: Watched): void;
 }
 
-/** The answer to an upgrade request: a plain refusal before 101, or the handlers of the new socket, and who watches over it. */
+/**
+ * The answer to an upgrade request: a plain refusal before 101, or the handlers of the new socket, and who watches over
+ * it.
+ */
 export type UpgradeAnswer =
   | { readonly refuse: HttpReply }
   | { readonly accept: SocketHandlers; readonly watch?: SocketWatch | undefined };
@@ -147,7 +160,10 @@ export interface HttpServerOptions {
   readonly maxBufferedBytes?: number;
   /** WebSocket ping period. Default 25,000 ms; a peer that answers nothing for two periods is closed. */
   readonly pingMs?: number;
-  /** Told what the stream or source of a reply threw. It ends that reply and nothing else: a bare 500, or half a reply that is cut off. */
+  /**
+   * Told what the stream or source of a reply threw. It ends that reply and nothing else: a bare 500, or half a reply
+   * that is cut off.
+   */
   readonly onFault?: (error: unknown) => void;
 }
 
@@ -156,9 +172,10 @@ export interface HttpServer {
   readonly adapter: 'own' | 'uws' | 'node';
   readonly port: number;
   /**
-   * Stops accepting, lets running requests finish (at most `graceMs`), closes WebSockets with 1001, then resolves. With `lingerMs` what comes over
-   * connections that are open is answered that long before, with `connection: close`, unless all have ended sooner: a proxy that keeps
-   * them may send a request at any moment, and may not repeat one that changes something.
+   * Stops accepting, lets running requests finish (at most `graceMs`), closes WebSockets with 1001, then resolves. With
+   * `lingerMs` what comes over connections that are open is answered that long before, with `connection: close`, unless
+   * all have ended sooner: a proxy that keeps them may send a request at any moment, and may not repeat one that
+   * changes something.
    */
   close(graceMs: number, lingerMs?: number): Promise<void>;
 }

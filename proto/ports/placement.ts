@@ -1,12 +1,13 @@
 /**
- * Which node holds which entities: the words that supervision and storage share (docs/engineering/placement.md). A shard is a part of
- * the entities of one service; a lease makes one node its owner; the epoch of the lease is what its writes are checked by.
+ * Which node holds which entities: the words that supervision and storage share (docs/engineering/placement.md). A
+ * shard is a part of the entities of one service; a lease makes one node its owner; the epoch of the lease is what its
+ * writes are checked by.
  */
 
 /**
- * The version of the format of messages between nodes. It rises with a change that a node of the version before could not read; additions that
- * may be absent do not change it (docs/reference/operations.md, upgrades). 1: in clear; 2: sealed with a key of JWT_SECRET (docs/reference/messaging.md); 3: with
- * another cipher.
+ * The version of the format of messages between nodes. It rises with a change that a node of the version before could
+ * not read; additions that may be absent do not change it (docs/reference/operations.md, upgrades). 1: in clear; 2:
+ * sealed with a key of JWT_SECRET (docs/reference/messaging.md); 3: with another cipher.
  */
 export const NODE_FORMAT = 3;
 
@@ -60,19 +61,21 @@ export interface View {
 }
 
 /**
- * Leases, kept by one authority with one clock. Rejections are those of the store (a StorageError); nothing is known then
- * about whether the call had its effect, and the caller must be right either way.
+ * Leases, kept by one authority with one clock. Rejections are those of the store (a StorageError); nothing is known
+ * then about whether the call had its effect, and the caller must be right either way.
  */
 export interface LeaseStore {
   /** Makes the node's lease last `ttlMs` (at most 10 minutes) from now, on the store's clock, and tells what is new. */
   beat(node: NodeInfo, ttlMs: number, known: Known): Promise<View>;
   /**
-   * Makes the node owner of those shards that are free, its own, or of an owner whose lease is over, each with a new epoch, and
-   * returns these. None while its own lease is over; not those a writer is in the middle of (ask again). `count`: into how many
-   * shards a service is cut; rejects with PlacementError `mismatch` when it was cut otherwise.
+   * Makes the node owner of those shards that are free, its own, or of an owner whose lease is over, each with a new
+   * epoch, and returns these. None while its own lease is over; not those a writer is in the middle of (ask again).
+   * `count`: into how many shards a service is cut; rejects with PlacementError `mismatch` when it was cut otherwise.
    */
   take(nodeId: string, shards: readonly Shard[], count: number): Promise<ShardLease[]>;
-  /** Makes shards free that the node holds under these epochs. Returns those not done because of a writer: try again. */
+  /**
+   * Makes shards free that the node holds under these epochs. Returns those not done because of a writer: try again.
+   */
   release(nodeId: string, leases: readonly ShardLease[]): Promise<ShardLease[]>;
   /** Ends the node's lease, and with it all it holds. */
   leave(nodeId: string): Promise<void>;

@@ -1,6 +1,7 @@
 /**
  * The interfaces handed between rooms. An actor never imports a socket, an engine or a clock: `cmd` builds the real
- * one and hands it in under one of these names. Each has one conformance suite under test/, run on every implementation.
+ * one and hands it in under one of these names. Each has one conformance suite under test/, run on every
+ * implementation.
  */
 import type { Duplex } from 'node:stream';
 
@@ -54,7 +55,10 @@ export interface ConsumerConfig {
   readonly maxDeliver: number;
   /** Most messages handed out and not yet acknowledged. */
   readonly maxAckPending: number;
-  /** How many batches the handler may have at once, in order, of a few megabytes; default 1: the next comes when the one before was handled. */
+  /**
+   * How many batches the handler may have at once, in order, of a few megabytes; default 1: the next comes when the one
+   * before was handled.
+   */
   readonly batchesAtOnce?: number;
 }
 
@@ -65,7 +69,10 @@ export interface StreamMessage extends BusMessage {
   readonly deliveryCount: number;
   /** The publisher's id of the message, if it gave one. */
   readonly msgId?: string | undefined;
-  /** When the stream took the message, Unix ms. With `seq` it names the message for ever: a broker that lost its store counts anew. */
+  /**
+   * When the stream took the message, Unix ms. With `seq` it names the message for ever: a broker that lost its store
+   * counts anew.
+   */
   readonly storedAt?: number;
   ack(): Promise<void>;
   /** Redeliver, not before `delayMs` from now. */
@@ -95,14 +102,15 @@ export interface Kv {
 }
 
 /**
- * What joins parts and nodes. Core messages (publish, request) are at most once; streams are at least once and survive a
- * restart. Two implementations, one contract suite (design.md, section 3).
+ * What joins parts and nodes. Core messages (publish, request) are at most once; streams are at least once and survive
+ * a restart. Two implementations, one contract suite (design.md, section 3).
  */
 export interface Bus {
   publish(subject: string, data: Uint8Array): void;
   /**
-   * `queue`: of all subscribers with one queue name, one gets each message. `drains`: closing it first hands out what was on its way to us
-   * (a broker that does not answer is waited for at most a second); who sends a request later hears `no_responders`.
+   * `queue`: of all subscribers with one queue name, one gets each message. `drains`: closing it first hands out what
+   * was on its way to us (a broker that does not answer is waited for at most a second); who sends a request later
+   * hears `no_responders`.
    */
   subscribe(
     subject: string,
@@ -114,9 +122,9 @@ export interface Bus {
   /** Creates the stream, or changes it to this configuration. Idempotent. */
   ensureStream(config: StreamConfig): Promise<void>;
   /**
-   * Stores the message; resolves once it is stored as durably as the broker does. Rejects with BusError `no_stream` when no stream has
-   * the subject, and `unavailable` when that could not be done in time: it may be stored all the same, so try again under the same
-   * `msgId`, which then may count as a duplicate.
+   * Stores the message; resolves once it is stored as durably as the broker does. Rejects with BusError `no_stream`
+   * when no stream has the subject, and `unavailable` when that could not be done in time: it may be stored all the
+   * same, so try again under the same `msgId`, which then may count as a duplicate.
    */
   append(subject: string, data: Uint8Array, options?: { msgId?: string }): Promise<{ seq: number; duplicate: boolean }>;
   /** Hands out messages in batches of at most `maxAckPending`; a handler that throws naks with a delay. */
@@ -172,8 +180,8 @@ export interface ContainerSpec {
   /** OpenSSH public keys that may log in, the platform's own among them. Rewritten at every start. */
   readonly authorizedKeys: readonly string[];
   /**
-   * Make a stopped container anew, around the same data, when its image's tag has come to name another image since. Without it, what
-   * a container has outside its mount paths is kept.
+   * Make a stopped container anew, around the same data, when its image's tag has come to name another image since.
+   * Without it, what a container has outside its mount paths is kept.
    */
   readonly followImage?: boolean;
 }
@@ -265,14 +273,15 @@ export function dataGone(paths: readonly string[]): EngineError {
   const list = paths.join(', ');
   return new EngineError(
     'data_gone',
-    `its data at ${list} is gone: the storage that held it was removed or lost. Have it restored and start the container, or start it with "?discard=true" to begin with empty folders`,
+    `its data at ${list} is gone: the storage that held it was removed or lost. Have it restored and start the ` +
+      'container, or start it with "?discard=true" to begin with empty folders',
   );
 }
 
 /**
- * Where containers really run (design.md, section 6). All calls are idempotent: creating what exists, starting what runs,
- * stopping what is stopped and removing what is gone succeed. A container is found by its platform id, by label, so
- * nothing is doubled after a crash between the engine call and the commit.
+ * Where containers really run (design.md, section 6). All calls are idempotent: creating what exists, starting what
+ * runs, stopping what is stopped and removing what is gone succeed. A container is found by its platform id, by label,
+ * so nothing is doubled after a crash between the engine call and the commit.
  */
 export interface Engine {
   readonly kind: 'docker' | 'kubernetes' | 'memory';
@@ -283,17 +292,20 @@ export interface Engine {
   /** Rejects `unavailable` with what is wrong; resolves with the engine's version for people. */
   check(): Promise<string>;
   /**
-   * Makes the image present: built (base image), or pulled. Reports progress. Rejects `image_not_found` with the registry's reason,
-   * `unavailable` when it may work later or `signal` aborted.
+   * Makes the image present: built (base image), or pulled. Reports progress. Rejects `image_not_found` with the
+   * registry's reason, `unavailable` when it may work later or `signal` aborted.
    */
   ensureImage(image: string, options: EnsureImageOptions): Promise<void>;
-  /** `fence` throws once another node may look after the container: asked before what removes anything, and `create` rejects with that. */
+  /**
+   * `fence` throws once another node may look after the container: asked before what removes anything, and `create`
+   * rejects with that.
+   */
   create(spec: ContainerSpec, fence?: () => void): Promise<void>;
   /** Writes `authorizedKeys` into the container, then starts it. */
   start(id: string, authorizedKeys: readonly string[]): Promise<void>;
   /**
-   * Replaces the authorized keys of a container that runs, and ends the SSH sessions in it that none of them opened. Rejects
-   * `not_running`.
+   * Replaces the authorized keys of a container that runs, and ends the SSH sessions in it that none of them opened.
+   * Rejects `not_running`.
    */
   renewKeys(id: string, authorizedKeys: readonly string[]): Promise<void>;
   /** SIGTERM, then SIGKILL after `graceSeconds`. */
@@ -304,8 +316,8 @@ export interface Engine {
   /** All containers of this installation. */
   list(): Promise<ContainerState[]>;
   /**
-   * Calls `onChange(id)` whenever something happened to a container, and `onChange(undefined)` ("look at all") after every
-   * (re)connection. Keeps reconnecting with backoff until closed.
+   * Calls `onChange(id)` whenever something happened to a container, and `onChange(undefined)` ("look at all") after
+   * every (re)connection. Keeps reconnecting with backoff until closed.
    */
   watch(onChange: (id: string | undefined) => void): Ending;
   /** Batches of lines, each `<RFC 3339 nanosecond stamp> <text>` without a newline; ends when the container stops. */
@@ -313,14 +325,14 @@ export interface Engine {
   /** A TCP connection to a port inside the container. Rejects `no_listener` when nobody listens. */
   dial(id: string, port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Duplex>;
   /**
-   * A shell on a terminal as root, without SSH: for images that have no SSH server. Needs `/bin/sh` in the image. Rejects `not_found`,
-   * `not_running`, `refused` when the image has no shell, and `unavailable` when `signal` aborts before it runs. A command that is not
-   * there ends with code 127.
+   * A shell on a terminal as root, without SSH: for images that have no SSH server. Needs `/bin/sh` in the image.
+   * Rejects `not_found`, `not_running`, `refused` when the image has no shell, and `unavailable` when `signal` aborts
+   * before it runs. A command that is not there ends with code 127.
    */
   exec(id: string, options: ExecOptions, signal: AbortSignal): Promise<Shell>;
   /**
-   * Whether the image of a container that runs has the program of an SSH server, as far as can be seen: whether to wait for one. Rejects
-   * `not_found`, `not_running`.
+   * Whether the image of a container that runs has the program of an SSH server, as far as can be seen: whether to wait
+   * for one. Rejects `not_found`, `not_running`.
    */
   hasSshServer(id: string): Promise<boolean>;
   /** Last known usage; never waits. */
@@ -341,7 +353,10 @@ export const SSH_SERVERS: readonly string[] = [
 
 /** Images that users have beside the built-in one. */
 export interface ImageCatalog {
-  /** References in full (`{registry_host}/<repo>:<tag>`) that this user may pull, sorted. Rejects when the registry does not answer. */
+  /**
+   * References in full (`{registry_host}/<repo>:<tag>`) that this user may pull, sorted. Rejects when the registry does
+   * not answer.
+   */
   list(user: { readonly userId: string; readonly username: string }): Promise<readonly string[]>;
 }
 
@@ -374,7 +389,10 @@ export interface Shell {
 
 /** How a shell is kept: the connection may be lost, left and opened anew, from any process. */
 export interface ShellKeeping {
-  /** Letters and digits, at most 64. Who opens one of the same name in the same container is in the same shell, and takes it from who was there. */
+  /**
+   * Letters and digits, at most 64. Who opens one of the same name in the same container is in the same shell, and
+   * takes it from who was there.
+   */
   readonly name: string;
   /** How long it waits when nobody looks. */
   readonly lingerMs: number;
@@ -383,13 +401,14 @@ export interface ShellKeeping {
 }
 
 /**
- * The other half of a shell that is kept. Somebody looks when it is opened: what was printed last comes first, 64 KiB or all that was not
- * said to be seen, if that is more. The shell pauses when 256 KiB were not, and when 32 KiB were printed while nobody looks.
+ * The other half of a shell that is kept. Somebody looks when it is opened: what was printed last comes first, 64 KiB
+ * or all that was not said to be seen, if that is more. The shell pauses when 256 KiB were not, and when 32 KiB were
+ * printed while nobody looks.
  */
 export interface KeptShell {
   /**
-   * Somebody else looks: what was printed last comes again. What the stream holds unread is emitted during the call, and is to be
-   * dropped: it will come again.
+   * Somebody else looks: what was printed last comes again. What the stream holds unread is emitted during the call,
+   * and is to be dropped: it will come again.
    */
   look(times: Pick<ShellKeeping, 'lingerMs' | 'lifeMs'>): void;
   /** Nobody looks any more: nothing comes until somebody does. */
@@ -405,8 +424,8 @@ export interface KeptShell {
 /** Opens shells in containers: through their SSH with the platform's key, or through the engine. */
 export interface Shells {
   /**
-   * Rejects with EngineError: `no_listener` without an SSH server, `not_running`, `refused` when the key is not accepted. With `keeping` the
-   * shell is kept where the container can; it is a plain one where it cannot.
+   * Rejects with EngineError: `no_listener` without an SSH server, `not_running`, `refused` when the key is not
+   * accepted. With `keeping` the shell is kept where the container can; it is a plain one where it cannot.
    */
   open(
     containerId: string,

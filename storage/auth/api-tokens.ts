@@ -29,7 +29,8 @@ const tokenRow = z
 /** A token as stored. `scopes` are its own, or those its service account has now. */
 export type ApiTokenRow = z.output<typeof tokenRow>;
 
-const SELECT = `select t.id, t.name, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, t.created_at, t.expires_at,
+const SELECT = `select t.id, t.name, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, t.created_at,
+  t.expires_at,
   t.last_used_at from api_tokens t left join service_accounts a on a.id = t.service_account_id`;
 
 /** A new token, before it is stored. */
@@ -100,7 +101,10 @@ export async function deleteApiToken(tx: Queries, userId: string, id: string): P
   return row?.name;
 }
 
-/** Records when tokens were last used (unix seconds), all in one statement; an older time than the stored one is ignored. */
+/**
+ * Records when tokens were last used (unix seconds), all in one statement; an older time than the stored one is
+ * ignored.
+ */
 export async function recordUses(db: Queries, uses: ReadonlyMap<string, number>): Promise<void> {
   await db.run(
     `update api_tokens t set last_used_at = to_timestamp(u.at)

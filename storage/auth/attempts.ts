@@ -13,8 +13,8 @@ const attemptRow = z
 export type AttemptRow = z.output<typeof attemptRow>;
 
 /**
- * The counts under `keys`, made where there was none, and held until the transaction ends: nobody else counts meanwhile. The
- * keys are taken in one order everywhere, so that no two wait for each other.
+ * The counts under `keys`, made where there was none, and held until the transaction ends: nobody else counts
+ * meanwhile. The keys are taken in one order everywhere, so that no two wait for each other.
  */
 export function holdAttempts(tx: Tx, keys: readonly string[]): Promise<AttemptRow[]> {
   return tx.many(
@@ -22,7 +22,8 @@ export function holdAttempts(tx: Tx, keys: readonly string[]): Promise<AttemptRo
     `insert into login_attempts as a (key) select k from unnest($1::text[]) as k order by k collate "C"
      on conflict (key) do update set key = excluded.key
      returning key, failures, extract(epoch from last_at)::float8 as last_at,
-       extract(epoch from blocked_until)::float8 as blocked_until, extract(epoch from clock_timestamp())::float8 as now`,
+       extract(epoch from blocked_until)::float8 as blocked_until, extract(epoch from clock_timestamp())::float8 as
+       now`,
     [keys],
   );
 }
@@ -33,7 +34,8 @@ export async function writeAttempts(
   counts: readonly Pick<AttemptRow, 'key' | 'failures' | 'lastAt' | 'blockedUntil'>[],
 ): Promise<void> {
   await tx.run(
-    `update login_attempts a set failures = c.failures, last_at = to_timestamp(c.last_at), blocked_until = to_timestamp(c.blocked_until)
+    `update login_attempts a set failures = c.failures, last_at = to_timestamp(c.last_at), blocked_until =
+      to_timestamp(c.blocked_until)
      from unnest($1::text[], $2::float8[], $3::float8[], $4::float8[]) as c (key, failures, last_at, blocked_until)
      where a.key = c.key`,
     [

@@ -23,8 +23,8 @@ export interface UserAtNetwork {
 }
 
 /**
- * The user with this name; undefined when there is none. When the network is known for theirs and nothing is counted under
- * `attemptKey` yet, one failure is: who types the right password at home should not wait for a second statement.
+ * The user with this name; undefined when there is none. When the network is known for theirs and nothing is counted
+ * under `attemptKey` yet, one failure is: who types the right password at home should not wait for a second statement.
  */
 export async function userAtNetwork(
   db: Queries,
@@ -40,7 +40,8 @@ export async function userAtNetwork(
          exists (select from security_keys k where k.user_id = users.id) as has_keys
        from users where username = $1
      ), first as (
-       insert into login_attempts (key, failures) select $3, 1 from found where known on conflict (key) do nothing returning 1
+       insert into login_attempts (key, failures) select $3, 1 from found where known on conflict (key) do nothing
+       returning 1
      )
      select found.*, exists (select from first) as counted from found`,
     [username, network, attemptKey],

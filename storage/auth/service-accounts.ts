@@ -28,7 +28,9 @@ export type ServiceAccountRow = z.output<typeof accountRow>;
 const COLUMNS = `id, name, scopes, created_at,
   (select count(*) from api_tokens t where t.service_account_id = service_accounts.id)::int as token_count`;
 
-/** Adds an account unless the user has `max` already; undefined then. Runs in the transaction that holds the user's row. */
+/**
+ * Adds an account unless the user has `max` already; undefined then. Runs in the transaction that holds the user's row.
+ */
 export function insertServiceAccount(
   tx: Queries,
   account: { id: string; userId: string; name: string; scopes: Scopes; max: number },

@@ -30,8 +30,9 @@ export interface Login {
 }
 
 /**
- * Records a login: its session, its network, and the audit entry `login`. Forgives failed attempts, and drops the user's expired sessions, and the oldest sessions
- * and networks past their bounds. One statement, since every login waits for it: all of it happens or none.
+ * Records a login: its session, its network, and the audit entry `login`. Forgives failed attempts, and drops the
+ * user's expired sessions, and the oldest sessions and networks past their bounds. One statement, since every login
+ * waits for it: all of it happens or none.
  */
 export async function recordLogin(db: Queries, login: Login): Promise<void> {
   const { tokenId, userId, username, address, network, expiresAt, requestId, forgives, detail } = login;
@@ -41,13 +42,15 @@ export async function recordLogin(db: Queries, login: Login): Promise<void> {
          (select id from login_sessions where user_id = $2 order by id desc offset ${MAX_SESSIONS - 1}))
      ), gone_networks as (
        delete from login_networks where user_id = $2 and network in
-         (select network from login_networks where user_id = $2 and network <> $5 order by last_at desc offset ${MAX_NETWORKS - 1})
+         (select network from login_networks where user_id = $2 and network <> $5 order by last_at desc offset
+         ${MAX_NETWORKS - 1})
      ), gone_attempts as (
        delete from login_attempts where key = $9
      ), session as (
        insert into login_sessions (token_id, user_id, ip_address, expires_at) values ($1, $2, $4, $6)
      ), network as (
-       insert into login_networks (user_id, network) values ($2, $5) on conflict (user_id, network) do update set last_at = now()
+       insert into login_networks (user_id, network) values ($2, $5) on conflict (user_id, network) do update set
+       last_at = now()
      )
      insert into audit_log (user_id, username, action, target, address, request_id, detail)
        values ($2, $3, 'login', $2, $4, $7, $8::jsonb)`,
@@ -66,8 +69,8 @@ export function listSessions(db: Queries, userId: string): Promise<SessionRow[]>
 }
 
 /**
- * Ends all sessions of a user but one (its token's id; null: all), on every node within a second of the commit; and every login that is under way.
- * Returns how many were known of.
+ * Ends all sessions of a user but one (its token's id; null: all), on every node within a second of the commit; and
+ * every login that is under way. Returns how many were known of.
  */
 export async function endSessions(tx: Tx, userId: string, except: string | null): Promise<number> {
   await tx.run('update users set sessions_epoch = sessions_epoch + 1, kept_session = $2 where id = $1', [

@@ -1,6 +1,6 @@
 /**
- * What every service asks about tokens. Changes are told by the database itself, at the commit that makes them: a token deleted
- * on one node is dead on all others as soon as they hear it, whatever else is down.
+ * What every service asks about tokens. Changes are told by the database itself, at the commit that makes them: a token
+ * deleted on one node is dead on all others as soon as they hear it, whatever else is down.
  */
 import { z } from 'zod';
 import type { TokenDirectory, TokenNews } from '../../proto/auth/tokens.ts';
@@ -42,7 +42,8 @@ export function tokenDirectory(db: Db): TokenDirectory {
     grant: (tokenId) =>
       db.one(
         grantRow,
-        `select t.user_id, u.username, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, a.name as service_account,
+        `select t.user_id, u.username, coalesce(t.scopes, a.scopes) as scopes, t.service_account_id, a.name as
+          service_account,
            coalesce(floor(extract(epoch from t.expires_at)), 0)::float8 as expires_at
          from api_tokens t join users u on u.id = t.user_id left join service_accounts a on a.id = t.service_account_id
          where t.id = $1 and u.disabled_at is null and (t.expires_at is null or t.expires_at > now())`,

@@ -46,7 +46,10 @@ export function userById(db: Queries, id: string): Promise<UserRow | undefined> 
   return db.one(userRow, `select ${USER_COLUMNS} from users where id = $1`, [id]);
 }
 
-/** Holds the user's row until the transaction ends, so that what is counted of the user stays so. False when there is none. */
+/**
+ * Holds the user's row until the transaction ends, so that what is counted of the user stays so. False when there is
+ * none.
+ */
 export async function holdUser(tx: Queries, id: string): Promise<boolean> {
   return (await tx.one(anyRow, 'select from users where id = $1 for no key update', [id])) !== undefined;
 }
@@ -74,7 +77,10 @@ export async function insertUser(
   }
 }
 
-/** Changes the display name; the user as it is now, or undefined when nothing changed: that was the name, or there is no such user. */
+/**
+ * Changes the display name; the user as it is now, or undefined when nothing changed: that was the name, or there is no
+ * such user.
+ */
 export function setDisplayName(db: Queries, id: string, displayName: string): Promise<UserRow | undefined> {
   return db.one(
     userRow,

@@ -178,7 +178,8 @@ async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Con
        insert into bus_deliveries (stream, durable, seq, attempts, due)
        select $1, $2, seq, 1, clock_timestamp() + $5 * interval '1 millisecond' from unnest($3::bigint[]) as new (seq)
      )
-     select seq, subject, data, 1 as attempts, msg_id, at from bus_messages where stream = $1 and seq between $6 and $7 order by seq`,
+     select seq, subject, data, 1 as attempts, msg_id, at from bus_messages where stream = $1 and seq between $6 and $7
+     order by seq`,
     [stream, durable, seqs, last.seq + 1, consumer.ack_wait_ms, seqs[0] ?? last.seq + 1, seqs.at(-1) ?? last.seq],
   );
   const wanted = new Set(seqs);

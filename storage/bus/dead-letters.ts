@@ -30,7 +30,10 @@ const letterRow = z
   );
 const COLUMNS = 'id, stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason, at, replayed_at';
 
-/** A reason as it is kept: it may quote a message, and what cannot be stored must not keep the message from being given up. */
+/**
+ * A reason as it is kept: it may quote a message, and what cannot be stored must not keep the message from being given
+ * up.
+ */
 export function storableReason(reason: string): string {
   return reason.replaceAll('\0', '').slice(0, 1000);
 }
@@ -47,7 +50,8 @@ async function addDeadLetters(db: Db, letters: readonly NewDeadLetter[]): Promis
   await db.run(
     `insert into bus_dead_letters (stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason)
      select stream, durable, seq, to_timestamp(stored_at / 1000), subject, data, msg_id, deliveries, reason
-     from unnest($1::text[], $2::text[], $3::bigint[], $4::float8[], $5::text[], $6::bytea[], $7::text[], $8::int[], $9::text[])
+     from unnest($1::text[], $2::text[], $3::bigint[], $4::float8[], $5::text[], $6::bytea[], $7::text[], $8::int[],
+     $9::text[])
        as new (stream, durable, seq, stored_at, subject, data, msg_id, deliveries, reason)
      on conflict (stream, durable, seq, stored_at) do nothing`,
     [
@@ -91,8 +95,9 @@ export type DeadLetterChoice = { readonly ids: readonly number[] } | { readonly 
 const replayRow = z.object({ id: z.number(), subject: z.string(), data: z.instanceof(Buffer), replays: z.number() });
 
 /**
- * Puts the messages into the outbox, from where the platform sends them to their streams again, each under an id of its own, and notes
- * it in the same transaction. Those replayed before are left alone unless `again`. Returns the ids of those it took.
+ * Puts the messages into the outbox, from where the platform sends them to their streams again, each under an id of its
+ * own, and notes it in the same transaction. Those replayed before are left alone unless `again`. Returns the ids of
+ * those it took.
  */
 export function replayDeadLetters(db: Db, choice: DeadLetterChoice, again: boolean): Promise<number[]> {
   return db.tx(async (tx) => {

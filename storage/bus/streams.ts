@@ -13,7 +13,8 @@ export async function ensureStream(db: Db, config: StreamConfig): Promise<void> 
     `insert into bus_streams (name, subjects, max_messages, max_bytes, max_age_ms, duplicate_window_ms)
      values ($1, $2, $3, $4, $5, $6)
      on conflict (name) do update set subjects = excluded.subjects, max_messages = excluded.max_messages,
-       max_bytes = excluded.max_bytes, max_age_ms = excluded.max_age_ms, duplicate_window_ms = excluded.duplicate_window_ms`,
+       max_bytes = excluded.max_bytes, max_age_ms = excluded.max_age_ms, duplicate_window_ms =
+       excluded.duplicate_window_ms`,
     [config.name, config.subjects, config.maxMessages, config.maxBytes, config.maxAgeMs, config.duplicateWindowMs],
   );
 }

@@ -20,7 +20,8 @@ export async function trim(db: Db): Promise<boolean> {
     ),
     await db.run(
       `delete from bus_dead_letters where id in (
-         select id from (select id, row_number() over (partition by stream order by id desc) as place from bus_dead_letters) as all_letters
+         select id from (select id, row_number() over (partition by stream order by id desc) as place from
+         bus_dead_letters) as all_letters
          where place > $1 limit $2)`,
       [KEPT_DEAD_LETTERS, STEP],
     ),

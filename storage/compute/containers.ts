@@ -75,7 +75,8 @@ export type ContainerRow = z.output<typeof containerRow>;
 export type Desired = z.output<typeof desiredSchema>;
 
 const COLUMNS = `id, user_id, name, instance_type, memory_mb, storage_gb, image, pull_policy, mount_paths, ssh_enabled,
-  https_enabled, desired, status, status_reason, status_since, address, external_address, created_at, restart, announce, keys_revision,
+  https_enabled, desired, status, status_reason, status_since, address, external_address, created_at, restart,
+  announce, keys_revision,
   keys_applied, data_paths, mount_changes, mounts_set_at`;
 
 /** One container, also while it is being deleted; undefined when there is none. */
@@ -168,9 +169,11 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
   try {
     return await tx.one(
       containerRow,
-      `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, image, pull_policy, mount_paths,
+      `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, image, pull_policy,
+        mount_paths,
          ssh_enabled, desired, status, announce)
-       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, 'running', 'pending', true from generate_series(1, 3) as slot
+       select $1, $2, slot, $3, $4, $5, $6, $7, $8, $9, $10, 'running', 'pending', true from generate_series(1, 3) as
+       slot
        where not exists (select from containers c where c.user_id = $2 and c.slot = slot.slot) limit 1
        returning ${COLUMNS}`,
       [
@@ -193,7 +196,10 @@ export async function insertContainer(tx: Tx, container: NewContainer): Promise<
   }
 }
 
-/** Sets what the user wants and the status that follows from it; with `discard`, it may begin without its data. Returns the row, or undefined when it is gone. */
+/**
+ * Sets what the user wants and the status that follows from it; with `discard`, it may begin without its data. Returns
+ * the row, or undefined when it is gone.
+ */
 export function setDesired(
   db: Queries,
   id: string,
@@ -203,7 +209,8 @@ export function setDesired(
 ): Promise<ContainerRow | undefined> {
   return db.one(
     containerRow,
-    `update containers set desired = $2, data_paths = case when $4 then '{}' else data_paths end, status = $3, status_reason = null, status_since = now(),
+    `update containers set desired = $2, data_paths = case when $4 then '{}' else data_paths end, status = $3,
+      status_reason = null, status_since = now(),
        slot = case when $2 = 'deleted' then null else slot end,
        address = case when $3 = 'running' then address end,
        external_address = case when $3 = 'running' then external_address end,
@@ -214,8 +221,8 @@ export function setDesired(
 }
 
 /**
- * Sets what the engine made of it. Returns the row; undefined when it is gone, being deleted, or has another status than `from`:
- * then an earlier write had reached the database although nobody was told.
+ * Sets what the engine made of it. Returns the row; undefined when it is gone, being deleted, or has another status
+ * than `from`: then an earlier write had reached the database although nobody was told.
  */
 export function setStatus(
   db: Queries,
@@ -252,7 +259,9 @@ export function setStatus(
   );
 }
 
-/** The container was stopped as its restart asks for. Returns the row, or undefined when it is gone or being deleted. */
+/**
+ * The container was stopped as its restart asks for. Returns the row, or undefined when it is gone or being deleted.
+ */
 export function clearRestart(db: Queries, id: string): Promise<ContainerRow | undefined> {
   return db.one(
     containerRow,
@@ -261,7 +270,10 @@ export function clearRestart(db: Queries, id: string): Promise<ContainerRow | un
   );
 }
 
-/** Sets the mounts; with `restart`, the container goes back to pending and is to be stopped once. As `clearRestart` otherwise. */
+/**
+ * Sets the mounts; with `restart`, the container goes back to pending and is to be stopped once. As `clearRestart`
+ * otherwise.
+ */
 export function setMountPaths(
   db: Queries,
   id: string,

@@ -58,7 +58,9 @@ export interface DeletedKey {
   readonly containerIds: readonly string[];
 }
 
-/** Deletes a key of this user; its containers are to be told (`keysRevision` rises). Undefined when it was not there. */
+/**
+ * Deletes a key of this user; its containers are to be told (`keysRevision` rises). Undefined when it was not there.
+ */
 export async function deleteKey(tx: Tx, userId: string, id: number): Promise<DeletedKey | undefined> {
   const changed = await tx.many(
     containerIdRow,
@@ -80,7 +82,9 @@ export async function attachKeys(tx: Tx, containerId: string, keyIds: readonly n
   await tx.run('insert into container_keys (container_id, key_id) select $1, unnest($2::int[])', [containerId, keyIds]);
 }
 
-/** The public keys of its user that may enter a container (none while SSH is disabled), and the revision they stand for. */
+/**
+ * The public keys of its user that may enter a container (none while SSH is disabled), and the revision they stand for.
+ */
 export async function keysOfContainer(
   db: Queries,
   containerId: string,

@@ -42,7 +42,8 @@ export async function findBinaries(options: {
   if (seen.length > 0) {
     throw new EmbeddedError(
       'other_version',
-      `The database was made by PostgreSQL ${major}, here is version ${seen.join(' and ')}. Install PostgreSQL ${major}, or move the data with pg_dump.`,
+      `The database was made by PostgreSQL ${major}, here is version ${seen.join(' and ')}. Install PostgreSQL ` +
+        `${major}, or move the data with pg_dump.`,
     );
   }
   throw new EmbeddedError(
@@ -93,8 +94,8 @@ const packageFile = z.object({ version: z.string() });
 const linksFile = z.array(z.object({ source: z.string(), target: z.string() }));
 
 /**
- * npm cannot pack symbolic links, so the package lists them for its install script, which `--ignore-scripts` skips. Makes
- * those that are missing; returns whether all are there.
+ * npm cannot pack symbolic links, so the package lists them for its install script, which `--ignore-scripts` skips.
+ * Makes those that are missing; returns whether all are there.
  */
 async function linkLibraries(root: string): Promise<boolean> {
   const text = await readFile(join(root, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]');

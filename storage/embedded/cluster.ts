@@ -35,8 +35,8 @@ export async function clusterVersion(dir: string): Promise<number | undefined> {
 }
 
 /**
- * Makes the cluster when there is none: in a directory of its own that gets its name once it is complete, so a half-made
- * one is never taken for whole. Of two that make one at once, the later discards its own.
+ * Makes the cluster when there is none: in a directory of its own that gets its name once it is complete, so a
+ * half-made one is never taken for whole. Of two that make one at once, the later discards its own.
  */
 export async function ensureCluster(options: {
   readonly home: string;

@@ -10,8 +10,9 @@ import { closedDirectory, makeParents, type ServerUser } from './user.ts';
 export const ELSEWHERE = '/var/lib/troupe-postgres';
 
 /**
- * The directory that holds the server's files: the data directory, made with every missing parent such that the server's
- * account can pass through (not list). When something closed that is not ours is in the way (as with a data directory below
+ * The directory that holds the server's files: the data directory, made with every missing parent such that the
+ * server's account can pass through (not list). When something closed that is not ours is in the way (as with a data
+ * directory below
  * /root), a directory under /var/lib is used instead, whose name the data directory keeps in `postgres-place`. Resolves
  * with a path without symbolic links.
  */
@@ -32,7 +33,8 @@ export async function serverHome(dataDir: string, user: ServerUser | undefined, 
   if (closed === undefined) return home;
   throw new EmbeddedError(
     'unreachable',
-    `The database runs as ${user.name}, which may not enter ${closed}. Use another --data directory, or: chmod o+x ${closed}`,
+    `The database runs as ${user.name}, which may not enter ${closed}. Use another --data directory, or: chmod ` +
+      `o+x ${closed}`,
   );
 }
 

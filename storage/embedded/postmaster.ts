@@ -57,7 +57,8 @@ export async function findPostmaster(dir: string): Promise<Postmaster | undefine
 
 /**
  * Starts a server on `dir` and waits until it takes connections (after a crash it first recovers). When another process
- * was faster, that server is returned. Call it under the starters' lock. Rejects EmbeddedError `start_failed` with what the server said.
+ * was faster, that server is returned. Call it under the starters' lock. Rejects EmbeddedError `start_failed` with what
+ * the server said.
  */
 export async function startPostmaster(options: PostmasterOptions): Promise<Postmaster> {
   const { dir } = options;

@@ -65,8 +65,8 @@ export async function readIdentity(file: string): Promise<string | undefined> {
 }
 
 /**
- * Puts `identity` into `file` unless a living process holds it. Returns whether it did. The file appears complete, or not
- * at all.
+ * Puts `identity` into `file` unless a living process holds it. Returns whether it did. The file appears complete, or
+ * not at all.
  */
 export async function claim(file: string, identity: string): Promise<boolean> {
   const own = `${file}.${randomUUID()}`;
@@ -91,8 +91,8 @@ export async function claim(file: string, identity: string): Promise<boolean> {
 }
 
 /**
- * Removes `file` if it still holds `holder`. Looking and removing are two steps, so only who claimed the right to remove
- * this one holder does both; a holder is never written twice, and nobody else touches the file of a dead one.
+ * Removes `file` if it still holds `holder`. Looking and removing are two steps, so only who claimed the right to
+ * remove this one holder does both; a holder is never written twice, and nobody else touches the file of a dead one.
  */
 async function removeStale(file: string, holder: string): Promise<void> {
   const right = `${file}.${createHash('sha256').update(holder).digest('hex').slice(0, 12)}`;

@@ -22,7 +22,10 @@ export interface EmbeddedOptions {
   readonly log: Log;
   /** Lines for a person who waits (the first start takes some seconds). */
   readonly onProgress?: (line: string) => void;
-  /** Server settings over our own (tests turn fsync off). They hold when this call starts the server, not when it attaches. */
+  /**
+   * Server settings over our own (tests turn fsync off). They hold when this call starts the server, not when it
+   * attaches.
+   */
   readonly settings?: Readonly<Record<string, string>>;
 }
 
@@ -39,17 +42,20 @@ export interface EmbeddedServer {
   /** Whether this process looks after the server: it restarts it when it dies, and may stop it. */
   readonly owner: boolean;
   /**
-   * Lets go of the server. An owner also shuts it down, unless other troupe processes are connected; with `force` (owner
-   * only) even then. Close your own Db first. Resolves with whether the server was stopped. Idempotent.
+   * Lets go of the server. An owner also shuts it down, unless other troupe processes are connected; with `force`
+   * (owner only) even then. Close your own Db first. Resolves with whether the server was stopped. Idempotent.
    */
   stop(options?: { force?: boolean }): Promise<boolean>;
-  /** Calls `handler` when the server ended although nobody here stopped it; `restarting` tells whether it comes back. */
+  /**
+   * Calls `handler` when the server ended although nobody here stopped it; `restarting` tells whether it comes back.
+   */
   onExit(handler: (event: { restarting: boolean }) => void): Ending;
 }
 
 /**
- * Runs the PostgreSQL of a data directory, or attaches to the one that runs already: a server outlives a killed parent, and
- * every process with the same data directory shares one. Of several starters at once one starts it. Rejects EmbeddedError.
+ * Runs the PostgreSQL of a data directory, or attaches to the one that runs already: a server outlives a killed parent,
+ * and every process with the same data directory shares one. Of several starters at once one starts it. Rejects
+ * EmbeddedError.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const { log, onProgress = () => undefined } = options;

@@ -31,7 +31,8 @@ export async function serverUser(): Promise<ServerUser | undefined> {
     if (late !== undefined) return late;
     throw new EmbeddedError(
       'no_user',
-      'PostgreSQL does not run as root, and no account for it could be created. Create one with: useradd --system troupe',
+      'PostgreSQL does not run as root, and no account for it could be created. Create one with: useradd --system ' +
+        'troupe',
       { cause },
     );
   }
@@ -49,7 +50,9 @@ async function findAccount(): Promise<ServerUser | undefined> {
   return undefined;
 }
 
-/** The first directory on the way to `path` (itself included) that `user` may not enter; undefined when all are open. */
+/**
+ * The first directory on the way to `path` (itself included) that `user` may not enter; undefined when all are open.
+ */
 export async function closedDirectory(path: string, user: ServerUser): Promise<string | undefined> {
   const parent = dirname(path);
   if (parent !== path) {

@@ -26,7 +26,8 @@ const anyRouteRow = routeRow.extend({ managed: z.boolean() });
 export function listRoutes(db: Queries): Promise<z.output<typeof anyRouteRow>[]> {
   return db.many(
     anyRouteRow,
-    'select id, host, path_prefix, target, strip_prefix, priority, managed from static_routes order by priority desc, id',
+    'select id, host, path_prefix, target, strip_prefix, priority, managed from static_routes order by priority ' +
+      'desc, id',
   );
 }
 
@@ -51,7 +52,10 @@ export async function insertRoute(db: Queries, route: NewRoute): Promise<number 
   return row?.id;
 }
 
-/** Removes a route of an operator's and returns it. `managed`: it is the platform's own, and stays; undefined: there is none of this id. */
+/**
+ * Removes a route of an operator's and returns it. `managed`: it is the platform's own, and stays; undefined: there is
+ * none of this id.
+ */
 export async function deleteRoute(tx: Queries, id: number): Promise<RouteRow | 'managed' | undefined> {
   const [route] = await tx.many(
     anyRouteRow,
@@ -64,12 +68,14 @@ export async function deleteRoute(tx: Queries, id: number): Promise<RouteRow | '
   return route;
 }
 
-const GIVEN = `jsonb_to_recordset($1::jsonb) as g (host text, path_prefix text, target text, strip_prefix boolean, priority integer)`;
+const GIVEN =
+  'jsonb_to_recordset($1::jsonb) as g (host text, path_prefix text, target text, strip_prefix boolean, priority ' +
+  'integer)';
 const SAME_PLACE = '(g.host, g.path_prefix, g.priority) = (r.host, r.path_prefix, r.priority)';
 
 /**
- * Makes the platform's own routes exactly `routes`, in one transaction. What operators added stays, and wins where both say the same. A
- * route that leads elsewhere now keeps its id.
+ * Makes the platform's own routes exactly `routes`, in one transaction. What operators added stays, and wins where both
+ * say the same. A route that leads elsewhere now keeps its id.
  */
 export async function replaceManagedRoutes(db: Db, routes: readonly NewRoute[]): Promise<void> {
   const rows = [JSON.stringify(routes)];

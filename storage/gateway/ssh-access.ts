@@ -38,7 +38,10 @@ export interface SshAccess {
   readonly isOpen: boolean;
 }
 
-/** For each question what is known, in order; undefined when there is no such container, its owner has no such key, or is disabled. */
+/**
+ * For each question what is known, in order; undefined when there is no such container, its owner has no such key, or
+ * is disabled.
+ */
 export async function sshAccess(
   db: Queries,
   questions: readonly SshAccessQuestion[],
@@ -65,7 +68,10 @@ export async function sshAccess(
 
 const idRow = z.object({ id: z.string() });
 
-/** The containers that a key opens now, oldest first, at most `limit`: they run, their owner chose it for them, and their port is open. */
+/**
+ * The containers that a key opens now, oldest first, at most `limit`: they run, their owner chose it for them, and
+ * their port is open.
+ */
 export async function openedByKey(
   db: Queries,
   { fingerprint, port }: Omit<SshAccessQuestion, 'containerId'>,
@@ -75,7 +81,8 @@ export async function openedByKey(
     idRow,
     `select c.id from ssh_keys k
      join container_keys ck on ck.key_id = k.id
-     join containers c on c.id = ck.container_id and c.user_id = k.user_id and c.desired = 'running' and c.status = 'running'
+     join containers c on c.id = ck.container_id and c.user_id = k.user_id and c.desired = 'running' and c.status =
+     'running'
        and c.ssh_enabled and not exists (select from users u where u.id = c.user_id and u.disabled_at is not null)
      where k.fingerprint = $1
        and ($2 = 0 or exists (select from ingress_rules r where r.container_id = c.id and r.port = $2))

@@ -1,4 +1,7 @@
-/** SQL of alerts: a row stands while an episode goes on, so that its user is told once, by whichever monitor saw it first. */
+/**
+ * SQL of alerts: a row stands while an episode goes on, so that its user is told once, by whichever monitor saw it
+ * first.
+ */
 import { z } from 'zod';
 import type { Queries } from '../queries.ts';
 

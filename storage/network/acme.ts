@@ -1,4 +1,6 @@
-/** SQL of accounts at certificate authorities, what they may still order, and of challenges that any gateway answers. */
+/**
+ * SQL of accounts at certificate authorities, what they may still order, and of challenges that any gateway answers.
+ */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import type { CertificatePem } from '../../proto/ports/acme.ts';
@@ -9,8 +11,8 @@ const openRow = z.object({ is_open: z.boolean() });
 const sealedCertificateRow = z.object({ hostname: z.string(), cert: z.string(), key_sealed: z.instanceof(Buffer) });
 
 /**
- * New orders an account may place at once, and how fast they come back: below what the largest public authority allows, 300 in three
- * hours, so that it never has to refuse.
+ * New orders an account may place at once, and how fast they come back: below what the largest public authority allows,
+ * 300 in three hours, so that it never has to refuse.
  */
 export const ORDER_BUDGET = { most: 100, perHour: 60 } as const;
 
@@ -26,7 +28,9 @@ export const challengeContext = (hostname: string) => `acme_challenges/${hostnam
 
 const accountRow = z.object({ key_sealed: z.instanceof(Buffer), url: z.string().nullable() });
 
-/** The account's key (undefined when it does not open), and where it is once it was made; undefined when there is none. */
+/**
+ * The account's key (undefined when it does not open), and where it is once it was made; undefined when there is none.
+ */
 export async function acmeAccount(
   db: Queries,
   directoryUrl: string,
@@ -48,7 +52,10 @@ function openedKey(sealKey: KeyObject, directoryUrl: string, sealed: Uint8Array)
   }
 }
 
-/** Writes a key down before the account is made with it, for the order that needs it; when there is one already, that stays. */
+/**
+ * Writes a key down before the account is made with it, for the order that needs it; when there is one already, that
+ * stays.
+ */
 export async function addAcmeAccount(
   db: Queries,
   directoryUrl: string,
@@ -61,7 +68,10 @@ export async function addAcmeAccount(
   );
 }
 
-/** Gives the account another key in place of one that the authority does not know (any more), unless somebody has done so. */
+/**
+ * Gives the account another key in place of one that the authority does not know (any more), unless somebody has done
+ * so.
+ */
 export async function replaceAcmeAccount(
   db: Queries,
   directoryUrl: string,
@@ -80,11 +90,13 @@ export async function setAcmeAccountUrl(db: Queries, directoryUrl: string, url: 
   await db.run('update acme_accounts set url = $2 where directory_url = $1', [directoryUrl, url]);
 }
 
-const FULL = `least(${ORDER_BUDGET.most}, budget + extract(epoch from clock_timestamp() - budget_at) / 3600 * ${ORDER_BUDGET.perHour})`;
+const FULL =
+  `least(${ORDER_BUDGET.most}, budget + extract(epoch from clock_timestamp() - budget_at) / 3600 * ` +
+  `${ORDER_BUDGET.perHour})`;
 
 /**
- * Takes one order of the account's budget unless that leaves less than `kept`; false when there is none, or the account has been asked to wait.
- * Without an account: true.
+ * Takes one order of the account's budget unless that leaves less than `kept`; false when there is none, or the account
+ * has been asked to wait. Without an account: true.
  */
 export async function takeOrder(db: Queries, directoryUrl: string, kept = 0): Promise<boolean> {
   const known = await db.one(
@@ -113,7 +125,8 @@ export interface Share {
 export async function isShareUsed(db: Queries, { userId, registrable }: Share): Promise<boolean> {
   const row = await db.one(
     shareRow,
-    `select coalesce(sum(orders) filter (where registrable = $2), 0)::int as of_domain, coalesce(sum(orders), 0)::int as of_user
+    `select coalesce(sum(orders) filter (where registrable = $2), 0)::int as of_domain, coalesce(sum(orders), 0)::int
+      as of_user
      from acme_shares where user_id = $1 and day = (clock_timestamp() at time zone 'UTC')::date`,
     [userId, registrable],
   );
@@ -123,7 +136,8 @@ export async function isShareUsed(db: Queries, { userId, registrable }: Share): 
 /** Counts one. */
 export async function noteShare(db: Queries, { userId, registrable }: Share): Promise<void> {
   await db.run(
-    `insert into acme_shares (user_id, registrable, day, orders) values ($1, $2, (clock_timestamp() at time zone 'UTC')::date, 1)
+    `insert into acme_shares (user_id, registrable, day, orders) values ($1, $2, (clock_timestamp() at time zone
+      'UTC')::date, 1)
      on conflict (user_id, day, registrable) do update set orders = acme_shares.orders + 1`,
     [userId, registrable],
   );
@@ -132,7 +146,8 @@ export async function noteShare(db: Queries, { userId, registrable }: Share): Pr
 /** The account places no orders for so long, because the authority said so. */
 export async function holdAccount(db: Queries, directoryUrl: string, forMs: number, reason: string): Promise<void> {
   await db.run(
-    `update acme_accounts set hold_until = clock_timestamp() + $2 * interval '1 ms', hold_reason = $3 where directory_url = $1`,
+    `update acme_accounts set hold_until = clock_timestamp() + $2 * interval '1 ms', hold_reason = $3 where ` +
+      'directory_url = $1',
     [directoryUrl, forMs, reason],
   );
 }
@@ -153,7 +168,8 @@ export async function accountBudget(db: Queries, directoryUrl: string): Promise<
   const row = await db.one(
     budgetRow,
     `select ${FULL} as left, case when hold_until > clock_timestamp() then hold_until end as hold_until,
-       case when hold_until > clock_timestamp() then hold_reason end as hold_reason from acme_accounts where directory_url = $1`,
+       case when hold_until > clock_timestamp() then hold_reason end as hold_reason from acme_accounts where
+       directory_url = $1`,
     [directoryUrl],
   );
   return row ?? { left: ORDER_BUDGET.most, holdUntil: undefined, holdReason: undefined };

@@ -1,6 +1,6 @@
 /**
- * SQL of the certificates of mapped hostnames. Times are the database's: nodes whose clocks differ must agree on leases and on when to try
- * again.
+ * SQL of the certificates of mapped hostnames. Times are the database's: nodes whose clocks differ must agree on leases
+ * and on when to try again.
  */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
@@ -38,7 +38,10 @@ export interface OrderLease {
   readonly attempts: number;
 }
 
-/** Why there is nothing to order, or what is. `held`: somebody orders; `no_budget`: the account has to wait; `no_share`: the user has. */
+/**
+ * Why there is nothing to order, or what is. `held`: somebody orders; `no_budget`: the account has to wait; `no_share`:
+ * the user has.
+ */
 export type OrderStart = OrderLease | 'not_mapped' | 'held' | 'waiting' | 'fresh' | 'no_budget' | 'no_share';
 
 const startRow = z.object({
@@ -54,7 +57,10 @@ const startRow = z.object({
 
 const ownerRow = z.object({ user_id: z.string() });
 
-/** Takes the order of a hostname for `leaseMs`, if it is a verified mapping, is due, and nobody else has it: of all that ask, one gets it. */
+/**
+ * Takes the order of a hostname for `leaseMs`, if it is a verified mapping, is due, and nobody else has it: of all that
+ * ask, one gets it.
+ */
 export function startOrder(
   db: Db,
   hostname: string,
@@ -62,7 +68,10 @@ export function startOrder(
     readonly directoryUrl: string;
     readonly leaseMs: number;
     readonly sealKey: KeyObject;
-    /** The domain that somebody registered, of which the hostname is part: each user has a daily share of new names below it. */
+    /**
+     * The domain that somebody registered, of which the hostname is part: each user has a daily share of new names
+     * below it.
+     */
     readonly registrable?: string;
   },
 ): Promise<OrderStart> {
@@ -77,7 +86,8 @@ export function startOrder(
     const row = await tx.one(
       startRow,
       `select epoch, order_url, order_key_sealed, attempts, coalesce(lease_until > clock_timestamp(), false) as is_held,
-         coalesce(next_try > clock_timestamp(), false) as is_waiting, coalesce(renew_at > clock_timestamp(), false) as is_fresh,
+         coalesce(next_try > clock_timestamp(), false) as is_waiting, coalesce(renew_at > clock_timestamp(), false) as
+         is_fresh,
          chain is null as is_new
        from certificates where hostname = $1 for update`,
       [hostname],
@@ -93,7 +103,8 @@ export function startOrder(
       if (row.is_new) await noteShare(tx, share);
     }
     await tx.run(
-      `update certificates set epoch = epoch + 1, lease_until = clock_timestamp() + $2 * interval '1 ms' where hostname = $1`,
+      `update certificates set epoch = epoch + 1, lease_until = clock_timestamp() + $2 * interval '1 ms' where ` +
+        'hostname = $1',
       [hostname, options.leaseMs],
     );
     const { order_url, order_key_sealed, attempts } = row;
@@ -122,7 +133,8 @@ export function renewOrder(db: Db, lease: OrderLease, leaseMs: number): Promise<
     if (!(await isMapped(tx, lease.hostname))) return false;
     return (
       (await tx.run(
-        `update certificates set lease_until = clock_timestamp() + $3 * interval '1 ms' where hostname = $1 and epoch = $2`,
+        `update certificates set lease_until = clock_timestamp() + $3 * interval '1 ms' where hostname = $1 and ` +
+          'epoch = $2',
         [lease.hostname, lease.epoch, leaseMs],
       )) === 1
     );
@@ -150,7 +162,10 @@ export async function noteOrder(
 /** When a certificate is to be renewed. */
 export type RenewAt = (certificate: { notBefore: Date; notAfter: Date }, now: Date) => Date;
 
-/** Puts a new certificate in place, tells all gateways, and gives the order back. False when another holds it or the mapping is gone. */
+/**
+ * Puts a new certificate in place, tells all gateways, and gives the order back. False when another holds it or the
+ * mapping is gone.
+ */
 export function storeCertificate(
   db: Db,
   lease: OrderLease,
@@ -203,7 +218,8 @@ export async function failOrder(
   },
 ): Promise<void> {
   await db.run(
-    `update certificates set lease_until = null, tried_at = clock_timestamp(), attempts = attempts + $3, next_try = clock_timestamp() + $4 * interval '1 ms',
+    `update certificates set lease_until = null, tried_at = clock_timestamp(), attempts = attempts + $3, next_try =
+      clock_timestamp() + $4 * interval '1 ms',
        last_code = $5, last_problem = $6, last_error = $7 where hostname = $1 and epoch = $2`,
     [hostname, epoch, failure.counts ? 1 : 0, failure.inMs, failure.code, failure.problem ?? null, failure.text],
   );
@@ -231,8 +247,8 @@ export function postponeOrder(
 }
 
 /**
- * The user says that all is right now: the next try is not waited for, but for `pauseMs` since the last that an authority counted. One that
- * was asked to wait, waits. Returns whether anything was waited for.
+ * The user says that all is right now: the next try is not waited for, but for `pauseMs` since the last that an
+ * authority counted. One that was asked to wait, waits. Returns whether anything was waited for.
  */
 export async function hastenOrder(db: Queries, hostname: string, pauseMs: number): Promise<boolean> {
   const hastened = await db.run(
@@ -250,8 +266,8 @@ export async function releaseOrder(db: Queries, { hostname, epoch }: OrderLease)
 }
 
 /**
- * At most `limit` verified hostnames for which something is to be ordered now: renewals first, those that end soonest before others; then new names,
- * one of each user in turn, and first of who has had the fewest orders today.
+ * At most `limit` verified hostnames for which something is to be ordered now: renewals first, those that end soonest
+ * before others; then new names, one of each user in turn, and first of who has had the fewest orders today.
  */
 export async function dueHostnames(db: Queries, limit: number): Promise<string[]> {
   const rows = await db.many(
@@ -273,7 +289,9 @@ export async function dueHostnames(db: Queries, limit: number): Promise<string[]
   return rows.map(({ hostname }) => hostname);
 }
 
-/** A certificate whose key does not open is of no use to anybody: another is ordered, and nothing is served until then. */
+/**
+ * A certificate whose key does not open is of no use to anybody: another is ordered, and nothing is served until then.
+ */
 export async function discardCertificate(db: Queries, hostname: string, sealKey: KeyObject): Promise<boolean> {
   const row = await db.one(
     servedRow,
@@ -344,7 +362,8 @@ export type CertificateStatus = z.output<typeof statusRow>;
 export function certificateStatus(db: Queries, hostname: string): Promise<CertificateStatus | undefined> {
   return db.one(
     statusRow,
-    `select hostname, not_after, coalesce(lease_until > clock_timestamp(), false) as is_held, attempts, next_try, last_code,
+    `select hostname, not_after, coalesce(lease_until > clock_timestamp(), false) as is_held, attempts, next_try,
+      last_code,
        last_problem, last_error from certificates where hostname = $1`,
     [hostname],
   );

@@ -1,4 +1,7 @@
-/** SQL of domain mappings. A hostname has one verified mapping at most on the whole platform, and one of each user: the table holds that under any race. */
+/**
+ * SQL of domain mappings. A hostname has one verified mapping at most on the whole platform, and one of each user: the
+ * table holds that under any race.
+ */
 import { z } from 'zod';
 import { mappingStatusSchema } from '../../proto/network/endpoints.ts';
 import type { Queries, Tx } from '../db.ts';
@@ -101,9 +104,9 @@ async function isProvenBySomebody(tx: Tx, hostname: string): Promise<boolean> {
 }
 
 /**
- * Adds a mapping, pending, to be checked at `nextCheckAt`: the mapping, `taken` when the hostname has a verified one or the user has one
- * already, `full` when the user has `limit` of them. What others claim and have not proven stands in nobody's way; a failed one of
- * the user's own gives way.
+ * Adds a mapping, pending, to be checked at `nextCheckAt`: the mapping, `taken` when the hostname has a verified one or
+ * the user has one already, `full` when the user has `limit` of them. What others claim and have not proven stands in
+ * nobody's way; a failed one of the user's own gives way.
  */
 export async function insertMapping(
   tx: Tx,
@@ -156,9 +159,9 @@ export interface Proven {
 }
 
 /**
- * Turns a pending mapping verified, to be looked at again at `nextCheckAt` (null: never), and fails the pending ones of all others, with
- * `lost` as their detail. Of two proofs at once the first wins: the other fails, and `taken` is returned. Undefined when it is not pending
- * any more.
+ * Turns a pending mapping verified, to be looked at again at `nextCheckAt` (null: never), and fails the pending ones of
+ * all others, with `lost` as their detail. Of two proofs at once the first wins: the other fails, and `taken` is
+ * returned. Undefined when it is not pending any more.
  */
 export async function verifyMapping(
   tx: Tx,
@@ -174,7 +177,8 @@ export async function verifyMapping(
     return (await failMapping(tx, id, lost)) === undefined ? undefined : 'taken';
   const row = await tx.one(
     mappingRow,
-    `update domain_mappings set status = 'verified', verified_at = $2, next_check_at = $3, unproven_since = null, detail = ''
+    `update domain_mappings set status = 'verified', verified_at = $2, next_check_at = $3, unproven_since = null,
+      detail = ''
      where id = $1 and status = 'pending' returning ${COLUMNS}`,
     [id, now, nextCheckAt],
   );
@@ -189,14 +193,18 @@ export async function verifyMapping(
   return { row, displaced };
 }
 
-/** Writes down a look at a verified mapping: since when its proof is missing (null: it is there), and what its user is told. */
+/**
+ * Writes down a look at a verified mapping: since when its proof is missing (null: it is there), and what its user is
+ * told.
+ */
 export async function noteProof(
   db: Queries,
   id: string,
   look: { readonly unprovenSince: Date | null; readonly detail: string; readonly nextCheckAt: Date },
 ): Promise<void> {
   await db.run(
-    `update domain_mappings set unproven_since = $2, detail = $3, next_check_at = $4 where id = $1 and status = 'verified'`,
+    'update domain_mappings set unproven_since = $2, detail = $3, next_check_at = $4 where id = $1 and status = ' +
+      `'verified'`,
     [id, look.unprovenSince, look.detail.slice(0, MAX_DETAIL), look.nextCheckAt],
   );
 }
@@ -225,7 +233,10 @@ export async function setRecord(
   );
 }
 
-/** Writes down a check that found no proof, and when the next is due; undefined when the mapping is not pending any more. */
+/**
+ * Writes down a check that found no proof, and when the next is due; undefined when the mapping is not pending any
+ * more.
+ */
 export function noteCheck(
   db: Queries,
   id: string,
@@ -249,7 +260,10 @@ export function failMapping(db: Queries, id: string, detail: string): Promise<Ma
   );
 }
 
-/** Turns a failed mapping pending again, from now on; `taken` when somebody else has proven its hostname, undefined when it is not failed. */
+/**
+ * Turns a failed mapping pending again, from now on; `taken` when somebody else has proven its hostname, undefined when
+ * it is not failed.
+ */
 export async function retryMapping(
   tx: Tx,
   { id, hostname }: Pick<MappingRow, 'id' | 'hostname'>,
@@ -266,8 +280,8 @@ export async function retryMapping(
 }
 
 /**
- * Takes at most `limit` mappings whose check is due, and moves their next check to `until`, so that of several processes one checks. Whoever
- * dies over it leaves it to the others from then on.
+ * Takes at most `limit` mappings whose check is due, and moves their next check to `until`, so that of several
+ * processes one checks. Whoever dies over it leaves it to the others from then on.
  */
 export async function claimDue(db: Queries, now: Date, until: Date, limit: number): Promise<string[]> {
   const rows = await db.many(
@@ -348,8 +362,8 @@ export function verifiedMappings(db: Queries): Promise<VerifiedMapping[]> {
 }
 
 /**
- * Says for the user of a verified mapping what its certificate waits for; '' when it stands. The mapping's `detail` shows it. Returns whether
- * the hostname has a verified mapping.
+ * Says for the user of a verified mapping what its certificate waits for; '' when it stands. The mapping's `detail`
+ * shows it. Returns whether the hostname has a verified mapping.
  */
 export async function setCertificateDetail(db: Queries, hostname: string, detail: string): Promise<boolean> {
   const touched = await db.run(

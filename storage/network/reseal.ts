@@ -31,7 +31,9 @@ const PLACES: readonly {
 /** The columns, as `table.column`. */
 export const SEALED_COLUMNS: readonly string[] = PLACES.map(({ table, column }) => `${table}.${column}`);
 
-/** Seals all of them anew. What does not open is left as it is. Returns how many were sealed, and how many were left. */
+/**
+ * Seals all of them anew. What does not open is left as it is. Returns how many were sealed, and how many were left.
+ */
 export async function resealNetwork(tx: Tx, reseal: Reseal): Promise<{ sealed: number; left: number }> {
   const counts = { sealed: 0, left: 0 };
   for (const { table, id, column, serial = '0::bigint', context } of PLACES) {

@@ -1,4 +1,7 @@
-/** SQL of notifications that arrive: one transaction a batch (`store_notifications` of the migrations), one row an event, ids that become visible in their order. */
+/**
+ * SQL of notifications that arrive: one transaction a batch (`store_notifications` of the migrations), one row an
+ * event, ids that become visible in their order.
+ */
 import { z } from 'zod';
 import { type Db, isConstraint } from '../db.ts';
 
@@ -14,7 +17,10 @@ export interface NewNotification {
   readonly scope: string;
 }
 
-/** What became of one: stored under an id; `known`: it was stored before; `muted`: its user does not want it; `no_user`: nobody has that id. */
+/**
+ * What became of one: stored under an id; `known`: it was stored before; `muted`: its user does not want it; `no_user`:
+ * nobody has that id.
+ */
 export type Arrival = { readonly id: number } | 'known' | 'muted' | 'no_user';
 
 /** What became of a batch. */

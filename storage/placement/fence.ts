@@ -4,15 +4,19 @@ import type { Tx } from '../queries.ts';
 
 const row = z.object({ idle: z.string() });
 
-/** How long a transaction of an entity may do nothing before the server ends it, ms: as long as its shard cannot be taken. */
+/**
+ * How long a transaction of an entity may do nothing before the server ends it, ms: as long as its shard cannot be
+ * taken.
+ */
 export const FENCED_IDLE_MS = 5000;
 
 /**
- * Begins the transaction of an entity that writes: proves that the lease under which its state was read is still the present one,
- * and keeps it so until the transaction ends (nobody can take the shard before). Throws PlacementError `fenced` otherwise.
+ * Begins the transaction of an entity that writes: proves that the lease under which its state was read is still the
+ * present one, and keeps it so until the transaction ends (nobody can take the shard before). Throws PlacementError
+ * `fenced` otherwise.
  *
- * The lock is FOR SHARE: FOR KEY SHARE would let the shard's owner be changed meanwhile. A transaction that hangs with its node
- * holds the shard for `idleMs` at most. Call it first: it then waits for nothing while it holds another lock.
+ * The lock is FOR SHARE: FOR KEY SHARE would let the shard's owner be changed meanwhile. A transaction that hangs with
+ * its node holds the shard for `idleMs` at most. Call it first: it then waits for nothing while it holds another lock.
  */
 export async function fence(tx: Tx, lease: ShardLease, idleMs: number = FENCED_IDLE_MS): Promise<void> {
   const { service, shard, epoch } = lease;

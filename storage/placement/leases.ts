@@ -16,8 +16,8 @@ import type { Db } from '../db.ts';
 const FORGET_AFTER = "interval '10 minutes'";
 
 /**
- * Whether the lease in a row lives. One that seems to last longer than any lease is from before the server's clock was put back: its
- * node, if it lives, renews it within a beat; if it does not, it must not hold its shards for an hour.
+ * Whether the lease in a row lives. One that seems to last longer than any lease is from before the server's clock was
+ * put back: its node, if it lives, renews it within a beat; if it does not, it must not hold its shards for an hour.
  */
 const lives = (expiresAt: string) => `(${expiresAt} > now() and ${expiresAt} <= now() + interval '10 minutes')`;
 
@@ -42,8 +42,8 @@ const viewRow = z.object({
 const leaseRow = z.object({ service: z.string(), shard: z.int(), epoch: z.int() });
 const takenRow = leaseRow.extend({ count: z.int() });
 
-// `changed` of a row is the transaction that wrote it; all transactions below a snapshot's xmin had ended when it was taken, so
-// whatever a reader did not see then has a `changed` of at least that xmin. No clock, no gap.
+// `changed` of a row is the transaction that wrote it; all transactions below a snapshot's xmin had ended when it was
+// taken, so whatever a reader did not see then has a `changed` of at least that xmin. No clock, no gap.
 const BEAT = `
   with mine as (
     insert into placement_nodes as n (id, roles, version, address, draining, expires_at, format, key_ids)
@@ -64,8 +64,9 @@ const BEAT = `
     (select drain_asked from mine) as "drainAsked"
   from seen`;
 
-// The lease of an owner is judged at now(), which lies before the snapshot it is read from: one that is being renewed meanwhile never
-// looks as if it were over because this statement took its time. Shards that a writer has locked are left for the next time.
+// The lease of an owner is judged at now(), which lies before the snapshot it is read from: one that is being renewed
+// meanwhile never looks as if it were over because this statement took its time. Shards that a writer has locked are
+// left for the next time.
 const TAKE = `
   with odd as materialized (
     select service, shard, epoch, count from placement_shards where service = any($2::text[]) and count <> $4 limit 1
@@ -114,7 +115,10 @@ const LEAVE = `
   update placement_shards s set owner = null, epoch = s.epoch + 1, changed = pg_current_xact_id()
   from held where (s.service, s.shard) = (held.service, held.shard)`;
 
-/** The lease store of a cluster: all nodes on one database. `keyIds`: names of the secrets of this one, that it seals with first. */
+/**
+ * The lease store of a cluster: all nodes on one database. `keyIds`: names of the secrets of this one, that it seals
+ * with first.
+ */
 export function leaseStore(db: Db, keyIds: readonly string[] = []): LeaseStore {
   return {
     async beat(node: NodeInfo, ttlMs: number, known: Known): Promise<View> {

@@ -35,7 +35,8 @@ export function listNodes(db: Queries): Promise<NodeRow[]> {
        started_at as "startedAt",
        (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "leaseMs",
        coalesce((select json_object_agg(service, held) from
-         (select service, count(*) as held from placement_shards where owner = n.id group by service) s), '{}') as shards
+         (select service, count(*) as held from placement_shards where owner = n.id group by service) s), '{}') as
+         shards
      from placement_nodes n order by started_at, id`,
   );
 }
@@ -43,8 +44,9 @@ export function listNodes(db: Queries): Promise<NodeRow[]> {
 const oddRow = z.object({ id: z.string(), version: z.string(), address: z.string(), format: z.int() });
 
 /**
- * A node that lives and speaks another format of messages than `format`, the oldest; `except` is not looked at. Reads the schema of any version
- * before, without nodes or without their format, which was 1 then: it is asked before that is migrated.
+ * A node that lives and speaks another format of messages than `format`, the oldest; `except` is not looked at. Reads
+ * the schema of any version before, without nodes or without their format, which was 1 then: it is asked before that is
+ * migrated.
  */
 export async function oddNode(
   db: Queries,

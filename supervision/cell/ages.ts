@@ -3,7 +3,9 @@ import type { Cell } from './cell.ts';
 import type { Meta } from './mailbox.ts';
 import { ageOf } from './run-queue.ts';
 
-/** Milliseconds the oldest message has been waiting or in its handler; 0 when there is none. The clock must be fresh. */
+/**
+ * Milliseconds the oldest message has been waiting or in its handler; 0 when there is none. The clock must be fresh.
+ */
 export function oldestAge(cell: Cell): number {
   let age = 0;
   const rare = cell.rare;

@@ -76,8 +76,8 @@ export function release(cell: Cell): void {
 }
 
 /**
- * Starts an actor afresh: its children end, its timers, watches and signal too, then its state is made anew; its mailbox
- * stays. Returns false when it had too many restarts within its window, and does nothing then.
+ * Starts an actor afresh: its children end, its timers, watches and signal too, then its state is made anew; its
+ * mailbox stays. Returns false when it had too many restarts within its window, and does nothing then.
  */
 export function requestReset(cell: Cell): boolean {
   if ((cell.flags & (STOPPING | ENDED | RESETTING)) !== 0) return true;

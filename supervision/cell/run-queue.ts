@@ -18,7 +18,9 @@ const SLICE_MS = 2;
 /** Messages between two looks at the clock; fewer when handlers are slow. */
 const MAX_STRIDE = 32;
 
-/** Coarse time, refreshed with each look at the clock: `ms` in 31 bits that wrap, `exact` as performance.now gives it. */
+/**
+ * Coarse time, refreshed with each look at the clock: `ms` in 31 bits that wrap, `exact` as performance.now gives it.
+ */
 export const clock = { ms: 0, exact: 0 };
 
 let head: Runnable | undefined;

@@ -29,7 +29,9 @@ export function after(cell: Cell, ms: number, msg: unknown): Cancel {
   };
 }
 
-/** Sends `msg` to the actor every `ms`; a beat is left out while messages wait, so a slow actor does not pile them up. */
+/**
+ * Sends `msg` to the actor every `ms`; a beat is left out while messages wait, so a slow actor does not pile them up.
+ */
 export function every(cell: Cell, ms: number, msg: unknown): Cancel {
   atLeast(1, ms, 'every');
   if (!cell.taking) return nothing;

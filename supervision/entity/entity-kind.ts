@@ -16,7 +16,9 @@ export interface EntityContext<Msg> extends Context<Msg> {
 export interface EntityKind<Msg, State> {
   /** For example `compute/container`. Names it in the tree and in the numbers. */
   readonly kind: string;
-  /** Reads the state from storage. Undefined: there is no such entity. A failure fails the messages that wait, no more. */
+  /**
+   * Reads the state from storage. Undefined: there is no such entity. A failure fails the messages that wait, no more.
+   */
   activate(id: string, ctx: EntityContext<Msg>): Promise<State | undefined> | State | undefined;
   /** One message at a time; returns the next state. A throw re-activates the entity from storage. */
   handle(state: State, msg: Msg, ctx: EntityContext<Msg>): State | Promise<State>;

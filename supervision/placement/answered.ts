@@ -22,12 +22,15 @@ interface Entry {
 }
 
 /**
- * The asks this node was asked lately, and their answers, so that one that is sent again is not handled again. Bounded; and it knows what
- * it may have forgotten, so that nothing is handled twice because the table was too small.
+ * The asks this node was asked lately, and their answers, so that one that is sent again is not handled again. Bounded;
+ * and it knows what it may have forgotten, so that nothing is handled twice because the table was too small.
  */
 export class Answered {
   readonly #entries = new Map<string, Entry>();
-  /** The entries in the order in which they came, from `#first` on, some that were dropped among them. (A map would look for its first entry behind all that it has lost.) */
+  /**
+   * The entries in the order in which they came, from `#first` on, some that were dropped among them. (A map would look
+   * for its first entry behind all that it has lost.)
+   */
   #order: Entry[] = [];
   #first = 0;
   readonly #limits: AnsweredLimits;

@@ -42,10 +42,11 @@ const MAX_COMPLAINTS = 1000;
 const LEARN_MS = 500;
 
 /**
- * A process as a member of the cluster: its shards (node.ts), the entities placed by them (placed-entities.ts), and the post between nodes:
+ * A process as a member of the cluster: its shards (node.ts), the entities placed by them (placed-entities.ts), and the
+ * post between nodes:
  *
  *   <prefix>.<node>.ask    a question for an entity, answered by reply     .tell  a message for an entity
- *   <prefix>.<node>.ref    a message for a ref that left this node         .hold, .ended   who holds it, and that it has ended
+ *   <prefix>.<node>.ref    a message for a ref that left this node         .hold, .ended   who holds it, and its end
  *   <prefix>.<node>.look   shards are free that this node should take      .echo  to oneself: is the bus there?
  */
 export class Cluster implements Post {
@@ -118,8 +119,8 @@ export class Cluster implements Post {
   }
 
   /**
-   * The entities of a kind, wherever they are. With `local` this node may hold some; without, it only sends. A second call for the same
-   * kind takes the place of the first (its actor was restarted).
+   * The entities of a kind, wherever they are. With `local` this node may hold some; without, it only sends. A second
+   * call for the same kind takes the place of the first (its actor was restarted).
    */
   place<Msg>(kind: PlacedKind<Msg>, local: Entities<Msg>): Entities<Msg>;
   place<Msg>(kind: PlacedKind<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'>;
@@ -131,8 +132,9 @@ export class Cluster implements Post {
   }
 
   /**
-   * The lease under which an entity may write now: for `activate`, which keeps it beside the state that it reads, and for each write to be
-   * fenced by. Never asked for anew at the time of a write: the state may be from before. Throws PlacementError `fenced`.
+   * The lease under which an entity may write now: for `activate`, which keeps it beside the state that it reads, and
+   * for each write to be fenced by. Never asked for anew at the time of a write: the state may be from before. Throws
+   * PlacementError `fenced`.
    */
   lease({ service, kind }: { readonly service: string; readonly kind: string }, id: string): ShardLease {
     const shard = shardOf(kind, id, this.node.shards);
@@ -141,7 +143,9 @@ export class Cluster implements Post {
     return { service, shard, epoch };
   }
 
-  /** Whether this node serves that entity now: how work that must happen once in the cluster finds the one who does it. */
+  /**
+   * Whether this node serves that entity now: how work that must happen once in the cluster finds the one who does it.
+   */
   holds({ service, kind }: { readonly service: string; readonly kind: string }, id: string): boolean {
     return this.node.serves(service, shardOf(kind, id, this.node.shards));
   }
@@ -153,7 +157,10 @@ export class Cluster implements Post {
     return () => handlers.delete(handler);
   }
 
-  /** Hands over all shards; resolves when nothing is held, and the others had time to learn of it: until then we pass on what they send. */
+  /**
+   * Hands over all shards; resolves when nothing is held, and the others had time to learn of it: until then we pass on
+   * what they send.
+   */
   async drain(): Promise<void> {
     await this.node.drain();
     const others = [...this.node.view.nodes.keys()];
@@ -165,7 +172,8 @@ export class Cluster implements Post {
   /** Leaves the cluster and ends all timers, subscriptions and actors of it. What is still held is lost at once. */
   async leave(): Promise<void> {
     await this.node.leave();
-    // Whoever has asked us already is told that we are not the owner: of an ask without an answer nobody knows what became of it.
+    // Whoever has asked us already is told that we are not the owner: of an ask without an answer nobody knows what
+    // became of it.
     await this.#post.close();
     await Promise.all(this.#answers);
     await this.#close();
@@ -208,7 +216,8 @@ export class Cluster implements Post {
 
   #isWell(): boolean {
     if (this.#options.isWell?.() === false) return false;
-    // A node alone in the cluster has nobody to reach, nor to give its shards to. One that is missing may have come while this process stood still.
+    // A node alone in the cluster has nobody to reach, nor to give its shards to. One that is missing may have come
+    // while this process stood still.
     if (this.node.view.nodes.size === 0 || this.#missed < 2) return true;
     return performance.now() - this.#echoed <= this.#echoMs;
   }

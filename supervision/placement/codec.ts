@@ -17,8 +17,8 @@ export interface RefsIn {
 }
 
 /**
- * Messages of one kind. `decode` checks what it gets (it came from outside) and throws when it is none of its messages. Fields that are
- * added must be optional in the version that adds them: nodes of the version before still send without.
+ * Messages of one kind. `decode` checks what it gets (it came from outside) and throws when it is none of its messages.
+ * Fields that are added must be optional in the version that adds them: nodes of the version before still send without.
  */
 export interface Codec<Msg> {
   encode(message: Msg, refs: RefsOut): Wire;
@@ -33,7 +33,10 @@ export function jsonCodec<Msg extends Wire>(parse: (value: unknown) => Msg): Cod
 /** Deeper ones are left to JSON, which says so when they are too deep. */
 const MAX_DEPTH = 32;
 
-/** What JSON makes of a value; one that is made of nothing else is returned as it is. Throws TypeError for what it cannot say at all (undefined, a function, a circle, a bigint). */
+/**
+ * What JSON makes of a value; one that is made of nothing else is returned as it is. Throws TypeError for what it
+ * cannot say at all (undefined, a function, a circle, a bigint).
+ */
 export function toWire(value: unknown): Wire {
   // Most are, and to look costs a fraction of writing and reading them.
   if (isPlain(value, MAX_DEPTH)) return value;
@@ -65,7 +68,9 @@ function isWire(value: unknown): value is Wire {
   return value !== undefined && typeof value !== 'function';
 }
 
-/** A property of something that crossed; undefined when it has none of that name. Not for names that every object has. */
+/**
+ * A property of something that crossed; undefined when it has none of that name. Not for names that every object has.
+ */
 export function field(value: unknown, name: string): unknown {
   return isObject(value) ? value[name] : undefined;
 }

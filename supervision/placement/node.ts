@@ -40,7 +40,9 @@ export interface NodeOptions {
   readonly log: Log;
   readonly shards?: number;
   readonly timings?: Partial<Timings>;
-  /** Whether the node can serve at all, asked at each beat. While it cannot, it gives its shards away, as if it drained. */
+  /**
+   * Whether the node can serve at all, asked at each beat. While it cannot, it gives its shards away, as if it drained.
+   */
   isWell?(): boolean;
   /** Monotonic, ms. */
   readonly now?: () => number;
@@ -57,15 +59,15 @@ const BATCH = 32;
 /**
  * One node's part in placement.
  *
- *   out -- good beat --> in: holds shards -- no good beat within ttl - margin (by our own clock) --> out, everything lost
+ *   out -- good beat --> in: holds shards -- no good beat within ttl - margin (our clock) --> out, all lost
  *                         | each beat: takes what is free and should be ours, hands over what should not
  *                         | drain, or not well: hands over everything
  *
  *   a shard: free -- take --> serving -- should be another's --> leaving: entities stop -- release --> free
  *                                |-- its epoch is over, or the node is out --> lost
  *
- * Time counts from the start of the last good beat, so the lease in the store always lasts longer than we believe. A process that was
- * frozen finds out at its first question, before any timer fires.
+ * Time counts from the start of the last good beat, so the lease in the store always lasts longer than we believe. A
+ * process that was frozen finds out at its first question, before any timer fires.
  */
 export class PlacementNode {
   readonly self: NodeInfo;
@@ -177,7 +179,9 @@ export class PlacementNode {
     clearTimeout(this.#lapse);
   }
 
-  /** One beat, and then what follows from it in the background. Never rejects; of two at once the second is the first. */
+  /**
+   * One beat, and then what follows from it in the background. Never rejects; of two at once the second is the first.
+   */
   beat(): Promise<void> {
     this.#beating ??= this.#beat().finally(() => {
       this.#beating = undefined;

@@ -13,7 +13,10 @@ interface Open {
   giveUp(): void;
 }
 
-/** Asks that wait for the answer of another node. One that froze or was cut off is not waited for once another has its shard. */
+/**
+ * Asks that wait for the answer of another node. One that froze or was cut off is not waited for once another has its
+ * shard.
+ */
 export class OpenAsks {
   readonly #ownerOf: (shard: number) => Place | undefined;
   readonly #lives: (node: string) => boolean;
@@ -32,7 +35,10 @@ export class OpenAsks {
     }
   }
 
-  /** What `answer` comes to; rejects BusError `timeout` a second after the owner has died, some seconds after it has handed over. */
+  /**
+   * What `answer` comes to; rejects BusError `timeout` a second after the owner has died, some seconds after it has
+   * handed over.
+   */
   answer(shard: number, place: Place, answer: Promise<Uint8Array>): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       let last: NodeJS.Timeout | undefined;

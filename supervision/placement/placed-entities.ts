@@ -82,9 +82,9 @@ interface Journey {
  * The door to the entities of a kind, whichever node they are on.
  *
  * tell: at most once. Without an owner it waits a while, in order; where the shard has just moved it is passed on.
- * ask: sent again, within its deadline, while nobody owns the shard and when the owner says that it does not. Without an answer it is
- * sent again to the same owner under the same epoch only, which remembers it; when the shard has moved since, nobody knows whether it
- * was handled, and it fails `stopped` with `begun`. `make` may be called several times.
+ * ask: sent again, within its deadline, while nobody owns the shard and when the owner says that it does not. Without
+ * an answer it is sent again to the same owner under the same epoch only, which remembers it; when the shard has moved
+ * since, nobody knows whether it was handled, and it fails `stopped` with `begun`. `make` may be called several times.
  */
 export class PlacedEntities<Msg> implements Entities<Msg>, Door {
   readonly #cluster: Post;
@@ -146,7 +146,10 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     return this.#askAround(id, shard, make, performance.now() + timeoutMs);
   }
 
-  /** The view of the cluster is another: sends what waited for an owner, if there is one now, and waits no more for former ones. */
+  /**
+   * The view of the cluster is another: sends what waited for an owner, if there is one now, and waits no more for
+   * former ones.
+   */
   flush(): void {
     this.#open.look();
     if (this.#waiting === 0) return;

@@ -33,9 +33,9 @@ const MAX_ASKS = 10_000;
 const UNSEEN_MS = 30_000;
 
 /**
- * Refs that crossed. One of ours gets a number when it first leaves, and loses it when its actor ends; the nodes that hold it are told.
- * One of another node is a local actor that passes messages on: it can be watched, and ends when the other one, or its node, does. The
- * same ref that arrives twice is the same actor.
+ * Refs that crossed. One of ours gets a number when it first leaves, and loses it when its actor ends; the nodes that
+ * hold it are told. One of another node is a local actor that passes messages on: it can be watched, and ends when the
+ * other one, or its node, does. The same ref that arrives twice is the same actor.
  */
 export class RefExchange implements RefsIn {
   readonly #options: RefExchangeOptions;

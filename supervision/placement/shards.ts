@@ -1,16 +1,22 @@
-/** Which shard an entity is in, and which node should hold a shard: pure, and the same on every node and in every version. */
+/**
+ * Which shard an entity is in, and which node should hold a shard: pure, and the same on every node and in every
+ * version.
+ */
 
 /** Into how many shards the entities of a service are cut, unless said otherwise. All nodes must agree. */
 export const DEFAULT_SHARDS = 256;
 
-/** The shard of an entity, 0 to `count` - 1. Changing this function moves entities while old nodes hold them: never do. */
+/**
+ * The shard of an entity, 0 to `count` - 1. Changing this function moves entities while old nodes hold them: never do.
+ */
 export function shardOf(kind: string, id: string, count: number = DEFAULT_SHARDS): number {
   return mixed(hashed(id, hashed('/', hashed(kind, SEED)))) % count;
 }
 
 /**
- * The node that should hold each shard of a service: of all nodes the one with the highest weight for that shard (rendezvous
- * hashing), so that a node that comes or goes moves only what it gets or had. Undefined for all when there are no nodes.
+ * The node that should hold each shard of a service: of all nodes the one with the highest weight for that shard
+ * (rendezvous hashing), so that a node that comes or goes moves only what it gets or had. Undefined for all when there
+ * are no nodes.
  */
 export function assign(service: string, count: number, nodeIds: readonly string[]): (string | undefined)[] {
   const nodes = [...nodeIds].sort().map((id) => ({ id, seed: hashed(id, SEED) }));

@@ -1,6 +1,7 @@
 /**
- * What crosses between nodes: one JSON text in UTF-8 a message, on the subject `<prefix>.<node>.<verb>`. Every message says the version
- * of its format; a node reads its own version only, and whoever changes a format so that the version before cannot read it counts up.
+ * What crosses between nodes: one JSON text in UTF-8 a message, on the subject `<prefix>.<node>.<verb>`. Every message
+ * says the version of its format; a node reads its own version only, and whoever changes a format so that the version
+ * before cannot read it counts up.
  */
 import { isUtf8 } from 'node:buffer';
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
@@ -27,7 +28,9 @@ export interface Question extends Omit<Letter, 'hops'> {
   readonly ask: number;
   /** How long ago it was sent for the first time, ms. */
   readonly age: number;
-  /** Set when it was sent before and nothing came back: only the owner under this epoch knows whether it was handled. */
+  /**
+   * Set when it was sent before and nothing came back: only the owner under this epoch knows whether it was handled.
+   */
   readonly epoch: number | undefined;
   /** How long the asker waits, ms. */
   readonly left: number;
@@ -68,7 +71,8 @@ export function unpack(data: Uint8Array): object {
   if (typeof value !== 'object' || value === null || version !== FORMAT) {
     throw new PlacementError(
       'unknown_format',
-      `a message between nodes has format ${typeof version === 'number' ? version : 'unknown'}, and this version of troupe reads ${FORMAT}`,
+      `a message between nodes has format ${typeof version === 'number' ? version : 'unknown'}, and this version ` +
+        `of troupe reads ${FORMAT}`,
     );
   }
   return value;

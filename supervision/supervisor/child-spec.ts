@@ -9,7 +9,9 @@ import type { Backoff, Intensity } from '../types.ts';
  */
 export type Strategy = 'one-for-one' | 'one-for-all' | 'rest-for-one';
 
-/** `permanent`: restarted whenever it ends; `transient`: only after a failure; `temporary`: never, and then forgotten. */
+/**
+ * `permanent`: restarted whenever it ends; `transient`: only after a failure; `temporary`: never, and then forgotten.
+ */
 export type Restart = 'permanent' | 'transient' | 'temporary';
 
 /** One child of a supervisor. */
@@ -27,7 +29,9 @@ export interface ChildSpec {
 export interface SupervisorSpec {
   readonly name: string;
   readonly strategy: Strategy;
-  /** At most `max` restarts of its children, taken together, within `withinMs`; at the next one the supervisor stops. */
+  /**
+   * At most `max` restarts of its children, taken together, within `withinMs`; at the next one the supervisor stops.
+   */
   readonly intensity: Intensity;
   /** Pause before a restart. Default: none. */
   readonly backoff?: Backoff;

@@ -32,7 +32,9 @@ const withParent: StopReason = Object.freeze({ kind: 'parent' });
 /** The supervisor ends, or its present life does. */
 const LEAVING = STOPPING | RESETTING;
 
-/** The children of one supervisor and what becomes of them. Its methods run one at a time, in the supervisor's handler. */
+/**
+ * The children of one supervisor and what becomes of them. Its methods run one at a time, in the supervisor's handler.
+ */
 export class SupervisorState {
   private readonly spec: SupervisorSpec;
   private readonly entries = new Map<string, Entry>();

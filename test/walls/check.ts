@@ -4,6 +4,7 @@ import { posix, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { projectRoot } from '../kit/project.ts';
 import { type Edge, findCircles } from './circles.ts';
+import { oddLines } from './idioms.ts';
 import { environmentOutside, libraryOutside, ROOMS, wallBetween } from './rules.ts';
 import { scan } from './scan.ts';
 
@@ -13,7 +14,7 @@ export interface Finding {
   readonly file: string;
   /** From 1. */
   readonly line: number;
-  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'length';
+  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'length' | 'idiom';
   readonly message: string;
   /** Warnings do not fail the check. */
   readonly severity: 'error' | 'warning';
@@ -36,7 +37,8 @@ export function checkWalls(root: string): Finding[] {
       const wall = wallBetween(file, to);
       return error('wall', wall === undefined ? undefined : `imports ${to}, but ${wall}`);
     });
-    return [...found, ...tooLong(file, source)];
+    const odd = oddLines(file, source).map((found): Finding => ({ file, rule: 'idiom', severity: 'error', ...found }));
+    return [...found, ...odd, ...tooLong(file, source)];
   });
   const circles = findCircles(edges).map(([first, ...rest]): Finding => {
     const names = [first, ...rest].map((edge) => edge?.from);

@@ -122,7 +122,7 @@ for (const [file, specifier, expected] of [
 }
 
 test('walls: the environment is read in cmd, tests and benchmarks only', async (t) => {
-  const source = 'export const x = 1;\nconst home = process.env.HOME;\n';
+  const source = 'export const X = 1;\nconst home = process.env.HOME;\n';
   const root = await tree(t, { 'cmd/a.ts': source, 'bench/a.ts': source, 'storage/a.ts': source, 'test/a.ts': source });
   const found = checkWalls(root).map(({ file, line, rule }) => `${file}:${line} ${rule}`);
   assert.deepEqual(found, ['storage/a.ts:2 environment']);
@@ -221,4 +221,28 @@ test('walls: the command prints file and line, and its exit code says whether th
   assert.match(broken.stdout, /proto\/a\.ts:2: error: wall: imports cmd\/b\.ts, but/);
   const clean = await run(await tree(t, { 'proto/a.ts': '' }));
   assert.deepEqual(clean, { code: 0, stdout: 'The walls stand.\n' });
+});
+
+test('a line of the product is written as the others are', async (t) => {
+  const lines = [
+    `// ${'x'.repeat(118)}`,
+    'const maxWait = 5;',
+    'const MAX_WAIT = 5;',
+    "export const name = 'x';",
+    'const list = [1];',
+    'class A {',
+    '  private a = 1;',
+    '  private constructor() {}',
+    '  #b = 2;',
+    '}',
+    'f({ ...{ a, b }, c });',
+    'f({ ...(d ? { a } : {}), ...e });',
+  ];
+  const odd = async (file: string) =>
+    checkWalls(await tree(t, { [file]: lines.join('\n') }))
+      .filter(({ rule, severity }) => rule === 'idiom' && severity === 'error')
+      .map(({ line }) => line);
+  assert.deepEqual(await odd('actors/auth/a.ts'), [1, 2, 4, 7, 11]);
+  assert.deepEqual(await odd('supervision/a.ts'), [1, 2, 4, 11]);
+  assert.deepEqual(await odd('test/a.ts'), []);
 });

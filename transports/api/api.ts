@@ -1,6 +1,6 @@
 /**
- * From the endpoint table to requests: finds the endpoint, proves the caller, checks the scope, validates, asks the service,
- * and turns what comes back into a reply. Knows no endpoint by name.
+ * From the endpoint table to requests: finds the endpoint, proves the caller, checks the scope, validates, asks the
+ * service, and turns what comes back into a reply. Knows no endpoint by name.
  */
 import { randomBytes } from 'node:crypto';
 import type { Authenticate } from '../../proto/auth/tokens.ts';
@@ -50,7 +50,10 @@ export interface ApiOptions {
   /** The platform's domain, for endpoints that only its own pages may open. Without it, no page may. */
   readonly domain?: string;
   readonly log: Log;
-  /** Makes the body of a refusal plain text; without it, it is JSON. `endpoint` is its name, '' when the path leads nowhere. */
+  /**
+   * Makes the body of a refusal plain text; without it, it is JSON. `endpoint` is its name, '' when the path leads
+   * nowhere.
+   */
   readonly plainText?: (refusal: Refusal, endpoint: string) => string;
   /** Takes the token from a cookie, too, of programs and of the platform's own pages. */
   readonly cookie?: CookieRule;
@@ -168,8 +171,8 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
 }
 
 /**
- * Who calls, if the endpoint's access and scope let them; without a promise when the token is known. Refuses (or rejects with)
- * `unauthorized`, `forbidden`, `missing_scope`.
+ * Who calls, if the endpoint's access and scope let them; without a promise when the token is known. Refuses (or
+ * rejects with) `unauthorized`, `forbidden`, `missing_scope`.
  */
 function prove(
   endpoint: AnyEndpoint,

@@ -52,9 +52,9 @@ export interface Authenticator {
 }
 
 /**
- * Makes the verifier. Only HS256 is accepted, so a token cannot choose its algorithm (RFC 8725, section 3.1), and the kind must
- * be what the token's form says. A session's user must exist; an API token must stand in the directory, whose answer is believed
- * for five minutes unless news comes earlier (interface section 5.3, rule 7).
+ * Makes the verifier. Only HS256 is accepted, so a token cannot choose its algorithm (RFC 8725, section 3.1), and the
+ * kind must be what the token's form says. A session's user must exist; an API token must stand in the directory, whose
+ * answer is believed for five minutes unless news comes earlier (interface section 5.3, rule 7).
  */
 export function authenticator({ secret, clock, directory, onUse }: AuthenticatorOptions): Authenticator {
   const keyring = tokenKeyring(secret);
@@ -186,7 +186,10 @@ export function bearer(header: string | undefined): string | undefined {
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** The credentials of an `Authorization: Basic` header (RFC 7617, UTF-8); undefined without one. Refuses a malformed one. */
+/**
+ * The credentials of an `Authorization: Basic` header (RFC 7617, UTF-8); undefined without one. Refuses a malformed
+ * one.
+ */
 export function basic(header: string | undefined): { username: string; password: string } | undefined {
   if (header === undefined || header === '') return undefined;
   const [, encoded] = /^basic +([A-Za-z0-9+/]*={0,2}) *$/i.exec(header) ?? [];

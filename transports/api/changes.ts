@@ -1,6 +1,6 @@
 /**
- * How often one user may change something, whatever it is and whatever token says who they are. Each change is a row for ever in the audit
- * trail, and work for others; without a bound one account fills the disk.
+ * How often one user may change something, whatever it is and whatever token says who they are. Each change is a row
+ * for ever in the audit trail, and work for others; without a bound one account fills the disk.
  */
 import { Buckets } from '../../proto/buckets.ts';
 import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';

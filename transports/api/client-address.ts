@@ -1,4 +1,7 @@
-/** Who a request comes from, when others stand before the service: the platform's own gateways, or proxies that the operator named. */
+/**
+ * Who a request comes from, when others stand before the service: the platform's own gateways, or proxies that the
+ * operator named.
+ */
 import { isIP } from 'node:net';
 import { GATEWAY_FIELD } from '../../proto/gateway/traffic.ts';
 import type { IsVouched } from '../../proto/gateway/vouch.ts';
@@ -33,7 +36,8 @@ export function clientAddress({ isVouched, hostsOfOthers, isTrusted, log }: Vouc
       told = performance.now();
       log.warn(
         { peer, reason: word === undefined ? 'no word of a gateway' : 'a word that this process cannot verify' },
-        'X-Forwarded-For of a peer that is not trusted is passed over: all its clients count as one. Name a proxy in TRUSTED_PROXIES; a gateway needs the same JWT_SECRET, and a clock that is right',
+        'X-Forwarded-For of a peer that is not trusted is passed over: all its clients count as one. Name a proxy ' +
+          'in TRUSTED_PROXIES; a gateway needs the same JWT_SECRET, and a clock that is right',
       );
     }
     return peer;

@@ -8,8 +8,9 @@ export interface CookieRule {
 }
 
 /**
- * The value of the cookie `__Host-<name>`, else of `<name>` when there is just one. Browsers send cookies along with what any page asks for, so those of others' pages count for nothing: a page that is not
- * the platform's own cannot act with the rights of whoever looks at it.
+ * The value of the cookie `__Host-<name>`, else of `<name>` when there is just one. Browsers send cookies along with
+ * what any page asks for, so those of others' pages count for nothing: a page that is not the platform's own cannot act
+ * with the rights of whoever looks at it.
  */
 export function cookieToken(request: HttpRequest, { name, isOwnPage }: CookieRule): string | undefined {
   const header = request.header('cookie');

@@ -9,9 +9,9 @@ const EXPOSED = 'retry-after, x-request-id';
 const PREFLIGHT_SECONDS = '600';
 
 /**
- * Which pages may: those of `domain` and its subdomains that came by https, since whoever is on the way may put anything into others. Names
- * of the browser's own machine, as in development, may come by http. Containers live below `compute.<domain>`, and their pages are their users', who must not
- * act with the cookies of whoever looks at them.
+ * Which pages may: those of `domain` and its subdomains that came by https, since whoever is on the way may put
+ * anything into others. Names of the browser's own machine, as in development, may come by http. Containers live below
+ * `compute.<domain>`, and their pages are their users', who must not act with the cookies of whoever looks at them.
  */
 export function dashboardPages(domain: string): (origin: string | undefined) => boolean {
   const tenants = `compute.${domain}`;
@@ -19,7 +19,10 @@ export function dashboardPages(domain: string): (origin: string | undefined) => 
     origin === undefined || (isOwnPage(origin, domain) && !isOwnPage(origin, tenants) && isUntouched(origin));
 }
 
-/** Whether nobody on the way could have changed the page: it came by https, or from this very machine (W3C Secure Contexts, section 3.1). */
+/**
+ * Whether nobody on the way could have changed the page: it came by https, or from this very machine (W3C Secure
+ * Contexts, section 3.1).
+ */
 function isUntouched(origin: string): boolean {
   const { protocol, hostname } = new URL(origin);
   return protocol === 'https:' || /(?:^|\.)localhost$|^127(?:\.\d+){3}$|^\[::1\]$/.test(hostname.replace(/\.$/, ''));

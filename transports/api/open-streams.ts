@@ -1,6 +1,6 @@
 /**
- * The WebSockets and event streams that are open, by the token they were opened with: when the token is deleted or may do less, they close
- * (design.md, section 5: on every node, within a second).
+ * The WebSockets and event streams that are open, by the token they were opened with: when the token is deleted or may
+ * do less, they close (design.md, section 5: on every node, within a second).
  */
 
 import type { NeededScope, TokenDirectory, TokenNews, TokenWatch } from '../../proto/auth/tokens.ts';
@@ -16,7 +16,9 @@ const POLICY = 1008;
 /** How soon a look that failed is repeated, ms. */
 const RETRY_MS = 1000;
 
-/** What is the same for all streams that one token opened by the same scope: there are many streams and few of these. */
+/**
+ * What is the same for all streams that one token opened by the same scope: there are many streams and few of these.
+ */
 class Group implements SocketWatch {
   readonly key: string;
   readonly caller: Caller;
@@ -94,8 +96,9 @@ export class OpenStreams implements TokenWatch {
   }
 
   /**
-   * Who watches over one socket of `caller`, closed with 1008 when its token no longer opens what needed `scope`. `since`: the news there had been
-   * before the caller was proven; what came after that may be about the socket, though nobody knew of it.
+   * Who watches over one socket of `caller`, closed with 1008 when its token no longer opens what needed `scope`.
+   * `since`: the news there had been before the caller was proven; what came after that may be about the socket, though
+   * nobody knew of it.
    */
   watchOf(caller: Caller, scope: NeededScope | undefined, since: number): SocketWatch {
     const group = this.#groupOf(caller, scope);
@@ -128,7 +131,10 @@ export class OpenStreams implements TokenWatch {
     return this.#groups.get(key) ?? new Group(key, caller, scope, this);
   }
 
-  /** Knows a stream until `remove`, which takes the group that this gives: another may have begun it since `wanted` was made. */
+  /**
+   * Knows a stream until `remove`, which takes the group that this gives: another may have begun it since `wanted` was
+   * made.
+   */
   add(wanted: Group, entry: Watched): Group {
     const group = this.#groups.get(wanted.key) ?? wanted;
     this.#groups.set(group.key, group);

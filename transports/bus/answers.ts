@@ -9,8 +9,9 @@ interface Batch<I> {
 }
 
 /**
- * Gathers answers to messages: one batch is on its way, what comes meanwhile leaves with the next. All of a batch share one promise, which
- * is what makes acknowledging cheap. As many may wait as messages are out, which their consumer bounds.
+ * Gathers answers to messages: one batch is on its way, what comes meanwhile leaves with the next. All of a batch share
+ * one promise, which is what makes acknowledging cheap. As many may wait as messages are out, which their consumer
+ * bounds.
  */
 export class Answers<I> {
   readonly #send: (items: readonly I[]) => Promise<void>;

@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { BusError, type BusMessage, type Ending, type Log } from '../../proto/ports/ports.ts';
 import { checkPattern, checkSubject, SubjectTree } from './subjects.ts';
 
-/** Messages that may wait for one subscriber; when it falls further behind, the newest are dropped and counted in the log. */
+/**
+ * Messages that may wait for one subscriber; when it falls further behind, the newest are dropped and counted in the
+ * log.
+ */
 const MAX_PENDING = 65_536;
 /** Messages handled before others get their turn. */
 const SLICE = 256;

@@ -30,8 +30,8 @@ export interface EmbeddedBusOptions {
 }
 
 /**
- * The bus of one process: core messages stay in it, streams and buckets are in the store, shared by all processes on it.
- * `close` leaves the store open. Subjects and names that are none throw TypeError.
+ * The bus of one process: core messages stay in it, streams and buckets are in the store, shared by all processes on
+ * it. `close` leaves the store open. Subjects and names that are none throw TypeError.
  */
 export function embeddedBus(options: EmbeddedBusOptions): Bus {
   return new EmbeddedBus(options);

@@ -1,14 +1,15 @@
 /**
- * What processes of the platform say to each other on a broker that others use as well: encrypted and authenticated under keys that are
- * derived from JWT_SECRET. So whoever may publish there cannot speak for the platform, and whoever may listen learns subjects and sizes,
- * nothing else.
+ * What processes of the platform say to each other on a broker that others use as well: encrypted and authenticated
+ * under keys that are derived from JWT_SECRET. So whoever may publish there cannot speak for the platform, and whoever
+ * may listen learns subjects and sizes, nothing else.
  *
  *   kind (1), name of the secret (8), sender (16), number (8), time in ms (6), tag (16), what was sealed
  *
- * A sender is drawn at random at each start and has keys of its own, so its numbers, counted up, are nonces that never come twice. Subject,
- * reply subject and all that stands before the tag are authenticated with the content. A message counts for two minutes, and, at each
- * subscription, once. Those that wait for nothing are sealed with ChaCha20-Poly1305 (RFC 8439), at little cost; those that a stream keeps
- * with AES-256-GCM (NIST SP 800-38D), as ever: it may have some of a version before.
+ * A sender is drawn at random at each start and has keys of its own, so its numbers, counted up, are nonces that never
+ * come twice. Subject, reply subject and all that stands before the tag are authenticated with the content. A message
+ * counts for two minutes, and, at each subscription, once. Those that wait for nothing are sealed with
+ * ChaCha20-Poly1305 (RFC 8439), at little cost; those that a stream keeps with AES-256-GCM (NIST SP 800-38D), as ever:
+ * it may have some of a version before.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import {

@@ -15,7 +15,10 @@ export interface FrameLayout {
 
 /** Seals and opens frames under one key. */
 export interface FrameCipher {
-  /** Fills in tag and content of a frame whose head is written, and that has room for exactly these. `text` is authenticated as well. */
+  /**
+   * Fills in tag and content of a frame whose head is written, and that has room for exactly these. `text` is
+   * authenticated as well.
+   */
   seal(frame: Buffer, text: string, data: Uint8Array): void;
   /** The content, in memory of its own; undefined unless head, text and content are what was sealed. */
   open(frame: Buffer, text: string): Uint8Array | undefined;

@@ -28,15 +28,18 @@ export const API_MS = 5000;
 const STREAM_EXISTS = 10058;
 
 /**
- * How long what was lost is left alone before it is made again, ms. A server tells that it deletes something while it still removes the
- * files: made again too early they get mixed up (seen with 2.9: "directory not empty", and a consumer that delivers nothing).
+ * How long what was lost is left alone before it is made again, ms. A server tells that it deletes something while it
+ * still removes the files: made again too early they get mixed up (seen with 2.9: "directory not empty", and a consumer
+ * that delivers nothing).
  */
 const SETTLE_MS = 500;
 
 /** What a stream or bucket must be; the rest is the operator's. */
 type Wanted = Partial<NatsStreamConfig> & Pick<NatsStreamConfig, 'name' | 'subjects'>;
 
-/** Streams and consumers on the server: made when missing, changed when they differ, and made again when they were lost. */
+/**
+ * Streams and consumers on the server: made when missing, changed when they differ, and made again when they were lost.
+ */
 export class NatsAdmin {
   readonly #link: NatsLink;
   readonly #log: Log;
@@ -51,7 +54,10 @@ export class NatsAdmin {
     this.#replicas = replicas;
   }
 
-  /** Makes the stream or changes it to these settings (interface sections 6.1 and 6.3). What they do not name stays as it is. */
+  /**
+   * Makes the stream or changes it to these settings (interface sections 6.1 and 6.3). What they do not name stays as
+   * it is.
+   */
   async ensureStream(config: StreamConfig): Promise<void> {
     await this.ensure({
       name: config.name,
@@ -73,9 +79,9 @@ export class NatsAdmin {
   }
 
   /**
-   * Makes the consumer or changes it to these settings (interface section 6.1); its position stays. Makes the stream too when it is one
-   * of ours. Resolves with when the stream was made: numbers of its messages mean nothing in a later one. `wasThere`: it was made before,
-   * so that if it is missing somebody has just deleted it.
+   * Makes the consumer or changes it to these settings (interface section 6.1); its position stays. Makes the stream
+   * too when it is one of ours. Resolves with when the stream was made: numbers of its messages mean nothing in a later
+   * one. `wasThere`: it was made before, so that if it is missing somebody has just deleted it.
    */
   async ensureConsumer(stream: string, config: ConsumerConfig, wasThere: boolean): Promise<{ streamCreated: string }> {
     return this.#call(`make the consumer ${config.durable}`, async (manager) => {

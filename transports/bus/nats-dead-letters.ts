@@ -5,8 +5,8 @@ import type { Envelopes } from './envelopes.ts';
 import type { NatsAdmin } from './nats-admin.ts';
 
 /**
- * The server tells once, to whoever listens, that a message was delivered too often (an advisory). So that none is missed while no
- * process runs, a stream of its own keeps what is told about `stream`.
+ * The server tells once, to whoever listens, that a message was delivered too often (an advisory). So that none is
+ * missed while no process runs, a stream of its own keeps what is told about `stream`.
  */
 export function advisoryStream(stream: string): StreamConfig {
   return {

@@ -11,7 +11,9 @@ import {
 } from '@nats-io/transport-node';
 import { BusError } from '../../proto/ports/ports.ts';
 
-/** API errors that pass: the server has no resources, is electing a leader, or is starting (nats-server's errors.json). */
+/**
+ * API errors that pass: the server has no resources, is electing a leader, or is starting (nats-server's errors.json).
+ */
 const passing = new Set([500, 503]);
 
 /** What a NATS client's error means on the bus. A BusError stays itself; TypeErrors are the caller's and stay too. */
@@ -31,7 +33,10 @@ export function asBusError(error: unknown, doing: string): Error {
   return because('unavailable');
 }
 
-/** Whether nobody listens on the subject of a request, or takes a message into a stream (which the client reports as JetStream missing). */
+/**
+ * Whether nobody listens on the subject of a request, or takes a message into a stream (which the client reports as
+ * JetStream missing).
+ */
 export function isNoResponders(error: unknown): boolean {
   if (error instanceof NoRespondersError) return true;
   // Its class is not exported.

@@ -18,8 +18,8 @@ import type { NatsLink } from './nats-link.ts';
 const MAX_DUPLICATE_MS = 120_000;
 
 /**
- * A bucket as NATS keeps them: a stream of one message a key, whose age is the time to live. (Per-entry times to live need server 2.11;
- * older ones accept and ignore them.) A key that is none throws TypeError.
+ * A bucket as NATS keeps them: a stream of one message a key, whose age is the time to live. (Per-entry times to live
+ * need server 2.11; older ones accept and ignore them.) A key that is none throws TypeError.
  */
 export async function natsBucket(link: NatsLink, admin: NatsAdmin, bucket: string, ttlMs: number): Promise<Kv> {
   const ensure = () =>

@@ -48,8 +48,8 @@ interface Registered {
 }
 
 /**
- * One connection that is made again for ever, until closed. Subscriptions outlive it; what is published while there is none is
- * dropped here, since the client would keep it without bound and then throw it away.
+ * One connection that is made again for ever, until closed. Subscriptions outlive it; what is published while there is
+ * none is dropped here, since the client would keep it without bound and then throw it away.
  */
 export class NatsLink {
   readonly #log: Log;
@@ -181,8 +181,8 @@ export class NatsLink {
   }
 
   /**
-   * The servers, one that answers in front. The client forgets for ever those that it cannot reach before its first connection, also if
-   * they are only late; so it is made to begin with one that it can.
+   * The servers, one that answers in front. The client forgets for ever those that it cannot reach before its first
+   * connection, also if they are only late; so it is made to begin with one that it can.
    */
   async #reachableFirst(name: string): Promise<string[]> {
     const servers = [...this.#address.servers];

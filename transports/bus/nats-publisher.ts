@@ -27,7 +27,10 @@ export interface PublisherOptions {
   readonly log: Log;
   /** How long a message is tried, ms. */
   readonly patienceMs: number;
-  /** Called when nothing takes a subject: whether there is, now, a stream that does. Rejects when that cannot be found out. */
+  /**
+   * Called when nothing takes a subject: whether there is, now, a stream that does. Rejects when that cannot be found
+   * out.
+   */
   readonly findStream: (subject: string) => Promise<boolean>;
 }
 
@@ -48,14 +51,17 @@ interface Entry {
 }
 
 /**
- * Publishes into streams with many acknowledgements outstanding. The client's own call makes a request of each message, a tenth as
- * fast; here all acknowledgements come to one inbox under the message's number. Every message has an id, so that sending it again
- * after a lost connection stores it once.
+ * Publishes into streams with many acknowledgements outstanding. The client's own call makes a request of each message,
+ * a tenth as fast; here all acknowledgements come to one inbox under the message's number. Every message has an id, so
+ * that sending it again after a lost connection stores it once.
  */
 export class NatsPublisher {
   readonly #options: PublisherOptions;
   readonly #link: NatsLink;
-  /** The one header of a message. The client encodes it while it publishes; making its object for each would be a third of the work. */
+  /**
+   * The one header of a message. The client encodes it while it publishes; making its object for each would be a third
+   * of the work.
+   */
   readonly #header = Object.assign(headers(), {
     text: '',
     encode(): Uint8Array {
@@ -133,7 +139,10 @@ export class NatsPublisher {
     this.#rest();
   }
 
-  /** Sends once a turn: the client writes to its socket after every step, which for single messages costs more than all else. */
+  /**
+   * Sends once a turn: the client writes to its socket after every step, which for single messages costs more than all
+   * else.
+   */
   #schedule(): void {
     this.#pumping ??= setImmediate(() => {
       this.#pumping = undefined;

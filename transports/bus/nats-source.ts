@@ -44,8 +44,8 @@ export interface NatsSourceOptions {
 }
 
 /**
- * Pulls a durable consumer's messages, one batch ahead of the handler. Everything it does survives a lost connection, a server that
- * comes back without its store, and a stream or consumer that somebody deleted: those are made again.
+ * Pulls a durable consumer's messages, one batch ahead of the handler. Everything it does survives a lost connection, a
+ * server that comes back without its store, and a stream or consumer that somebody deleted: those are made again.
  */
 export class NatsSource implements DeliverySource<NatsDelivery> {
   readonly #options: NatsSourceOptions;
@@ -311,8 +311,8 @@ class Received implements NatsDelivery {
 }
 
 /**
- * Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time, ns>.<pending>`, or the longer form with domain and
- * account before the stream (NATS ADR-15).
+ * Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time, ns>.<pending>`, or the longer form
+ * with domain and account before the stream (NATS ADR-15).
  */
 function readReply(reply: string | undefined): Reply | undefined {
   if (reply === undefined || !reply.startsWith('$JS.ACK.')) return undefined;

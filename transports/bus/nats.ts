@@ -37,7 +37,10 @@ export interface NatsBusOptions {
   readonly address: NatsAddress;
   /** How the server's operator sees this connection. */
   readonly name: string;
-  /** JWT_SECRET: all processes of the platform have it. What they say to each other is sealed with keys that are derived from it. */
+  /**
+   * JWT_SECRET: all processes of the platform have it. What they say to each other is sealed with keys that are derived
+   * from it.
+   */
   readonly secret: SharedSecret;
   /** Tells how old a message is. All processes should go by one; default: the machine's. */
   readonly clock?: Clock;
@@ -61,8 +64,9 @@ export interface NatsBus extends Bus {
 }
 
 /**
- * The bus of many processes, over nats-server 2.9 or later with JetStream. Returns at once and connects by itself, again and again; until
- * then calls wait some seconds and reject `unavailable`, and `publish` drops. Subjects and names that are none throw TypeError.
+ * The bus of many processes, over nats-server 2.9 or later with JetStream. Returns at once and connects by itself,
+ * again and again; until then calls wait some seconds and reject `unavailable`, and `publish` drops. Subjects and names
+ * that are none throw TypeError.
  */
 export function natsBus(options: NatsBusOptions): NatsBus {
   return new NatsBusOnLink(options);

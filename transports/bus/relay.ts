@@ -6,9 +6,9 @@ const LOOK_MS = 10_000;
 const MAX_BACKOFF_MS = 10_000;
 
 /**
- * Publishes what transactions left in the outbox, oldest first, each event under its id, and removes it once the stream has
- * it. Ends when `signal` aborts, after the page at hand; until then nothing ends it, failures are tried again. An event
- * nobody takes (no stream, too large) stays and holds up no other.
+ * Publishes what transactions left in the outbox, oldest first, each event under its id, and removes it once the stream
+ * has it. Ends when `signal` aborts, after the page at hand; until then nothing ends it, failures are tried again. An
+ * event nobody takes (no stream, too large) stays and holds up no other.
  */
 export async function relayOutbox(options: {
   readonly store: OutboxStore;

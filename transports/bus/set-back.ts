@@ -1,9 +1,12 @@
-/** How much earlier than expected the wall clock has to be to count as set back, ms: more than it is slewed or read late. */
+/**
+ * How much earlier than expected the wall clock has to be to count as set back, ms: more than it is slewed or read
+ * late.
+ */
 const NOTICEABLE = 500;
 
 /**
- * Tells when the wall clock was set back. The client of NATS waits for a time of that clock before it tries a server again: after one hour
- * back it would stay away for an hour.
+ * Tells when the wall clock was set back. The client of NATS waits for a time of that clock before it tries a server
+ * again: after one hour back it would stay away for an hour.
  */
 export class SetBack {
   readonly #times: number;

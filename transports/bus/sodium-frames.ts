@@ -1,6 +1,7 @@
 /**
- * Frames sealed with ChaCha20-Poly1305 (RFC 8439): short ones by libsodium in WebAssembly, long ones by node:crypto. Both write the same bytes. A call
- * of libsodium costs what the cipher does, in memory that is there already; OpenSSL's part of a short frame is mostly the making of a context.
+ * Frames sealed with ChaCha20-Poly1305 (RFC 8439): short ones by libsodium in WebAssembly, long ones by node:crypto.
+ * Both write the same bytes. A call of libsodium costs what the cipher does, in memory that is there already; OpenSSL's
+ * part of a short frame is mostly the making of a context.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import type { Libsodium } from 'libsodium';

@@ -1,6 +1,6 @@
 /**
- * Subjects: tokens joined by dots. In a pattern `*` stands for one token, a closing `>` for one or more (NATS documentation,
- * "Subject-Based Messaging").
+ * Subjects: tokens joined by dots. In a pattern `*` stands for one token, a closing `>` for one or more (NATS
+ * documentation, "Subject-Based Messaging").
  */
 
 const TOKEN = /^[^\s.*>\0]+$/;
@@ -42,7 +42,9 @@ interface Node<T> {
   readonly values: Set<T>;
 }
 
-/** Values under patterns, found by subject. The work grows with the subject's tokens, not with the number of patterns. */
+/**
+ * Values under patterns, found by subject. The work grows with the subject's tokens, not with the number of patterns.
+ */
 export class SubjectTree<T> {
   readonly #root: Node<T> = emptyNode();
 

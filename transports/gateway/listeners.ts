@@ -1,6 +1,6 @@
 /**
- * The gateway's listeners: HTTP, HTTPS, and one on each port from 8000 to 8999 while something uses it, where the first bytes tell
- * the protocol (interface section 4.5).
+ * The gateway's listeners: HTTP, HTTPS, and one on each port from 8000 to 8999 while something uses it, where the first
+ * bytes tell the protocol (interface section 4.5).
  */
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
@@ -79,7 +79,9 @@ export interface GatewayListenerOptions {
 /** Proxies in front of the gateway. */
 export interface FrontProxies {
   readonly isTrusted: IsTrusted;
-  /** Whether their connections begin with a header of the PROXY protocol. Else the client is who X-Forwarded-For says. */
+  /**
+   * Whether their connections begin with a header of the PROXY protocol. Else the client is who X-Forwarded-For says.
+   */
   readonly sendHeader: boolean;
 }
 
@@ -159,7 +161,9 @@ export class GatewayListeners {
     return { http: this.#http?.port ?? 0, https: this.#https?.port ?? 0, ssh: this.#ssh?.port ?? 0 };
   }
 
-  /** Open connections by kind: clients of HTTP, what lives on its own, to origins, and of these those that nobody uses. */
+  /**
+   * Open connections by kind: clients of HTTP, what lives on its own, to origins, and of these those that nobody uses.
+   */
   connections(): Record<'http' | LongConnection['kind'] | 'origin' | 'origin_idle', number> {
     const counts = { http: this.#proxy.size, upgrade: 0, passthrough: 0, origin: 0, origin_idle: 0 };
     for (const kind of this.#long.values()) counts[kind]++;
@@ -171,8 +175,8 @@ export class GatewayListeners {
   }
 
   /**
-   * Listens on exactly these ports beside its own. Connections of a port that is left stay. One that cannot be opened is told of once, and tried
-   * again after a while.
+   * Listens on exactly these ports beside its own. Connections of a port that is left stay. One that cannot be opened
+   * is told of once, and tried again after a while.
    */
   listenOn(ports: ReadonlySet<number>): Promise<void> {
     this.#changing = this.#changing.then(async () => {

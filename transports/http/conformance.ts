@@ -1,6 +1,6 @@
 /**
- * The bytes that tell a strict server from others, and a test with them that takes a second at most. The suite in test/http runs it on every adapter;
- * `auto` runs it on a build of uWebSockets.js that nobody has tried yet.
+ * The bytes that tell a strict server from others, and a test with them that takes a second at most. The suite in
+ * test/http runs it on every adapter; `auto` runs it on a build of uWebSockets.js that nobody has tried yet.
  */
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -11,8 +11,8 @@ export interface BodySource {
 }
 
 /**
- * The body of one request, held as it comes. Before `read` at most about EARLY_BODY_BYTES are held and then the sender waits;
- * after `read` at most the reader's limit; after `discard` nothing.
+ * The body of one request, held as it comes. Before `read` at most about EARLY_BODY_BYTES are held and then the sender
+ * waits; after `read` at most the reader's limit; after `discard` nothing.
  */
 export class HeldBody {
   readonly #source: BodySource;
@@ -66,8 +66,9 @@ export class HeldBody {
   }
 
   /**
-   * Reads on without keeping anything (whoever reads it is told `aborted`), so that a client which is still sending comes to read its answer. `done` is told true
-   * when the body has ended, false when more than MAX_DISCARD_BYTES came or are announced. Once the client left, `gone` is called in its place.
+   * Reads on without keeping anything (whoever reads it is told `aborted`), so that a client which is still sending
+   * comes to read its answer. `done` is told true when the body has ended, false when more than MAX_DISCARD_BYTES came
+   * or are announced. Once the client left, `gone` is called in its place.
    */
   discard(done: (whole: boolean) => void, gone: () => void = () => {}): void {
     this.#drop();

@@ -48,7 +48,9 @@ let warned = false;
 export async function planAdapter(choice: AdapterChoice, build = uwsBuild()): Promise<AdapterPlan> {
   if (choice === 'own' || choice === 'node') return { adapter: choice, build };
   if (build !== undefined && build.known === undefined) {
-    const warning = `${build.file} (sha256 ${build.sha256}) is not a build of uWebSockets.js that Troupe knows: it is not loaded, and Troupe's own HTTP server is used.`;
+    const warning =
+      `${build.file} (sha256 ${build.sha256}) is not a build of uWebSockets.js that Troupe knows: it is not loaded, ` +
+      `and Troupe's own HTTP server is used.`;
     return { adapter: 'own', build, warning };
   }
   if (choice === 'uws') {

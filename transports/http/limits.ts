@@ -8,7 +8,10 @@ export const MAX_HEADERS = 100;
 export const HEAD_TIMEOUT_MS = 10_000;
 /** How long a whole request may take to arrive; uWebSockets.js ends a body that stalls for ten seconds instead. */
 export const BODY_TIMEOUT_MS = 60_000;
-/** How long a client may take none of an answer that waits for it, on Troupe's own server; uWebSockets.js gives it ten seconds. */
+/**
+ * How long a client may take none of an answer that waits for it, on Troupe's own server; uWebSockets.js gives it ten
+ * seconds.
+ */
 export const STALL_TIMEOUT_MS = 60_000;
 /** How long a connection that ended with its answer is read on, so that a reset does not overtake the answer. */
 export const LINGER_MS = 2_000;
@@ -19,8 +22,8 @@ export const EARLY_FRAME_BYTES = 64 * 1024;
 /** Body bytes held before the handler asked for them; the sender then waits. */
 export const EARLY_BODY_BYTES = 1024 * 1024;
 /**
- * Body bytes read and dropped after a handler answered without reading them, so that the client has room to see the answer.
- * A client that sends more is cut off.
+ * Body bytes read and dropped after a handler answered without reading them, so that the client has room to see the
+ * answer. A client that sends more is cut off.
  */
 export const MAX_DISCARD_BYTES = 8 * 1024 * 1024;
 /** Methods that reach a handler. CONNECT and TRACE have no meaning here. */

@@ -25,8 +25,8 @@ export function ownAddress(host: string): Promise<void> {
 const PROBE_MS = 1_000;
 
 /**
- * Rejects with ListenError when something accepts connections on the address. For listeners that would share a taken port
- * unnoticed; asking by binding instead would also refuse a port whose last owner ended a minute ago.
+ * Rejects with ListenError when something accepts connections on the address. For listeners that would share a taken
+ * port unnoticed; asking by binding instead would also refuse a port whose last owner ended a minute ago.
  */
 export function claimable(host: string, port: number): Promise<void> {
   if (port === 0) return Promise.resolve();

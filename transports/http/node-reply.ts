@@ -2,7 +2,10 @@ import type { ServerResponse } from 'node:http';
 import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
-/** The head as node takes it: name, value, name, value. `length`: content-length, or undefined for a body of unknown length. */
+/**
+ * The head as node takes it: name, value, name, value. `length`: content-length, or undefined for a body of unknown
+ * length.
+ */
 function headOf(reply: HttpAnswer, length: number | undefined, closing: boolean): string[] {
   const head: string[] = [];
   for (const [name, value] of reply.headers) {
@@ -47,8 +50,8 @@ function writable(response: ServerResponse): Promise<void> {
 }
 
 /**
- * Sends chunk after chunk until the stream ends or the client leaves, in which case the iterator is returned once. Rejects with
- * what the stream threw; `response.headersSent` says whether another reply is still possible.
+ * Sends chunk after chunk until the stream ends or the client leaves, in which case the iterator is returned once.
+ * Rejects with what the stream threw; `response.headersSent` says whether another reply is still possible.
  */
 export async function sendStream(
   response: ServerResponse,

@@ -7,8 +7,8 @@ import { NodeRequest } from './node-request.ts';
 import { dropStream } from './reply-check.ts';
 
 /**
- * An upgrade request on node:http that waits for its answer. Node hands the raw connection over with it, so this reads on: that
- * is how it hears that the client left, and why early frames are held.
+ * An upgrade request on node:http that waits for its answer. Node hands the raw connection over with it, so this reads
+ * on: that is how it hears that the client left, and why early frames are held.
  */
 export class PendingUpgrade {
   readonly request: NodeRequest;

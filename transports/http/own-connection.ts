@@ -62,7 +62,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     this.wire.destroy();
   }
 
-  // --------------------------------------------------------------------------------------------------------- from the wire
+  // ----------------------------------------------------------------------------------------------------- from the wire
 
   onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
@@ -74,7 +74,8 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   onEnd(): void {
     this.#hasEnded = true;
     if (this.#phase === 'exchange') {
-      // Whoever has sent its last byte before the answer came has left: a stream could otherwise outlive its reader for long.
+      // Whoever has sent its last byte before the answer came has left: a stream could otherwise outlive its reader for
+      // long.
       this.#abandon();
       this.wire.destroy();
     } else if (this.#phase === 'closing') this.wire.destroySoon();
@@ -125,9 +126,11 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     }
   }
 
-  // ------------------------------------------------------------------------------------------------------------- requests
+  // ---------------------------------------------------------------------------------------------------------- requests
 
-  /** Reads what has come; a thousand requests in it are answered one after the other, and their answers leave together. */
+  /**
+   * Reads what has come; a thousand requests in it are answered one after the other, and their answers leave together.
+   */
   #read(chunk: Buffer): void {
     this.wire.cork();
     for (let at = 0; at < chunk.length && this.#phase !== 'closing'; ) {
@@ -240,7 +243,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     return !this.#isInvited && this.#request?.content?.isUntouched === true;
   }
 
-  // -------------------------------------------------------------------------------------------------------------- answers
+  // ----------------------------------------------------------------------------------------------------------- answers
 
   /** Answers once: later calls, and calls after the client left, write nothing. A bad reply becomes a bare 500. */
   #answer(request: OwnRequest, reply: HttpAnswer, closes = false): void {
@@ -337,7 +340,10 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     }
   }
 
-  /** Answers what was not understood, and closes: where the next request begins is not known, so nothing more is read as one. */
+  /**
+   * Answers what was not understood, and closes: where the next request begins is not known, so nothing more is read as
+   * one.
+   */
   #refuse(reply: HttpReply): void {
     const isHalf = this.#long !== undefined;
     this.#abandon();
@@ -356,7 +362,9 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     long?.abort();
   }
 
-  /** Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer. */
+  /**
+   * Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer.
+   */
   #close(): void {
     if (this.#phase === 'closing') return;
     const isIdle = this.#phase === 'idle' || (this.#phase === 'head' && this.#reader.isEmpty);
@@ -374,7 +382,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     this.grant(ms);
   }
 
-  // ------------------------------------------------------------------------------------------------------------ WebSockets
+  // -------------------------------------------------------------------------------------------------------- WebSockets
 
   #upgrade(request: OwnRequest): void {
     const refusal = upgradeRefusal(request);

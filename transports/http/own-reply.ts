@@ -111,7 +111,10 @@ class ChunkWriter {
     return this.#framing === undefined;
   }
 
-  /** Sends the head, if it was not sent, and `chunk`. Returns false when bytes now wait, or when the connection has ended, which is told next. */
+  /**
+   * Sends the head, if it was not sent, and `chunk`. Returns false when bytes now wait, or when the connection has
+   * ended, which is told next.
+   */
   write(chunk: string | Uint8Array): boolean {
     const { wire } = this.#owner;
     if (wire.isDestroyed) return false;

@@ -82,7 +82,7 @@ class OwnServer implements HttpServer, ConnectionHouse<OwnConnection>, SocketHou
     this.#connections.add(new OwnConnection(wire, this, address));
   }
 
-  // -------------------------------------------------------------------------------------------------- from the connections
+  // ---------------------------------------------------------------------------------------------- from the connections
 
   left(connection: OwnConnection): void {
     this.#connections.delete(connection);
@@ -100,7 +100,7 @@ class OwnServer implements HttpServer, ConnectionHouse<OwnConnection>, SocketHou
     if (this.#isQuiet !== undefined && this.#sockets.size === 0) this.#isQuiet();
   }
 
-  // --------------------------------------------------------------------------------------------------------------- the end
+  // ----------------------------------------------------------------------------------------------------------- the end
 
   close(graceMs: number, lingerMs = 0): Promise<void> {
     this.#end ??= this.#finish(graceMs, lingerMs);

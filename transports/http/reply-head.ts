@@ -1,7 +1,9 @@
 import { STATUS_CODES } from 'node:http';
 import type { HttpAnswer, HttpReply } from '../../proto/ports/http.ts';
 
-/** A reply that cannot be put on the wire as asked: a bad status, header name or header value. Answered as a bare 500. */
+/**
+ * A reply that cannot be put on the wire as asked: a bad status, header name or header value. Answered as a bare 500.
+ */
 export class ReplyError extends Error {
   readonly code = 'bad_reply';
   constructor(message: string) {
@@ -23,7 +25,10 @@ const FRAMING = new Set([
 ]);
 /** RFC 9110, section 5.6.2. */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-/** Anything but tab and printable ASCII. CR and LF are how a header is injected; the rest is read differently by clients. */
+/**
+ * Anything but tab and printable ASCII. CR and LF are how a header is injected; the rest is read differently by
+ * clients.
+ */
 const FOREIGN = /[^\t\x20-\x7e]/;
 
 /** Handlers use few names; remembering them saves a check a reply. Bounded, in case one makes names up. */
@@ -37,7 +42,10 @@ function learn(name: string): boolean {
   return sent;
 }
 
-/** Whether the header `name` is passed on; false for those the adapter writes itself. Throws ReplyError when it is no token. */
+/**
+ * Whether the header `name` is passed on; false for those the adapter writes itself. Throws ReplyError when it is no
+ * token.
+ */
 export function isSent(name: string): boolean {
   return known.get(name) ?? learn(name);
 }

@@ -13,7 +13,8 @@ const KEY = /^[A-Za-z0-9+/]{21}[AQgw]==$/;
 
 /**
  * Checks the head of an upgrade request (RFC 6455, section 4.2.1). `header` reads a header by lower-case name.
- * Returns the refusal: 426 for a version other than 13, 400 for a missing or malformed part; undefined when it is sound.
+ * Returns the refusal: 426 for a version other than 13, 400 for a missing or malformed part; undefined when it is
+ * sound.
  */
 export function upgradeProblem(header: (name: string) => string | undefined): HttpReply | undefined {
   if (header('sec-websocket-version') !== '13') {
@@ -33,12 +34,18 @@ export function upgradeProblem(header: (name: string) => string | undefined): Ht
 /** RFC 6455, section 1.3: what makes the answer to a key. */
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
-/** The answer that makes a connection a WebSocket, to a head that was checked. Of the protocols offered the first is spoken. */
+/**
+ * The answer that makes a connection a WebSocket, to a head that was checked. Of the protocols offered the first is
+ * spoken.
+ */
 export function switchText(header: (name: string) => string | undefined): string {
   const accept = createHash('sha1')
     .update(`${header('sec-websocket-key')}${GUID}`)
     .digest('base64');
   const [first = ''] = (header('sec-websocket-protocol') ?? '').split(',');
   const protocol = TOKEN.test(first.trim()) ? `sec-websocket-protocol: ${first.trim()}\r\n` : '';
-  return `HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: ${accept}\r\n${protocol}\r\n`;
+  return (
+    `HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: ` +
+    `${accept}\r\n${protocol}\r\n`
+  );
 }

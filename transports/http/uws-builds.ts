@@ -1,4 +1,7 @@
-/** The binaries of uWebSockets.js that may be loaded, by the SHA-256 of their file: native code that nobody here has built is only run when it is the one that was looked at. */
+/**
+ * The binaries of uWebSockets.js that may be loaded, by the SHA-256 of their file: native code that nobody here has
+ * built is only run when it is the one that was looked at.
+ */
 
 export interface KnownBuild {
   /** Of the npm package `uwebsockets`. */
@@ -9,7 +12,9 @@ export interface KnownBuild {
   readonly conforms?: boolean;
 }
 
-/** To add one: `sha256sum node_modules/uWebSockets.js/uws_linux_*.node`, and `node bin/troupe doctor` says how it fares. */
+/**
+ * To add one: `sha256sum node_modules/uWebSockets.js/uws_linux_*.node`, and `node bin/troupe doctor` says how it fares.
+ */
 export const KNOWN_BUILDS: ReadonlyMap<string, KnownBuild> = new Map([
   build('3.0.6', 'linux_x64_115', 'f4fa5d7b697529b45ac8aa3d57385d9af51bc1d2b26aa9f5b68ca4361542e665', false),
   build('3.0.6', 'linux_x64_120', 'd5ad6e0ea9738821e8d38af271a02bb6ce7665f4149c935f59464d2365186563'),

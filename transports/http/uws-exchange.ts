@@ -16,7 +16,9 @@ export interface ExchangeOwner {
   fault(error: unknown): void;
 }
 
-/** One request that is answered after the library's callback returned: it guards every write against a client that left. */
+/**
+ * One request that is answered after the library's callback returned: it guards every write against a client that left.
+ */
 export class UwsExchange implements PushOwner {
   readonly #res: HttpResponse;
   /** Let go of once nothing of it can be asked for any more. */

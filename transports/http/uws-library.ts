@@ -20,7 +20,9 @@ const require = createRequire(import.meta.url);
 let found: UwsBuild | null | undefined;
 let loaded: Uws | null | undefined;
 
-/** The binary for this machine, hashed once and not loaded; undefined where there is none: it is an optional dependency. */
+/**
+ * The binary for this machine, hashed once and not loaded; undefined where there is none: it is an optional dependency.
+ */
 export function uwsBuild(): UwsBuild | undefined {
   if (found === undefined) found = installed() ?? null;
   return found ?? undefined;
@@ -35,24 +37,29 @@ function installed(): UwsBuild | undefined {
   }
 }
 
-/** What `file` is, by its content; a build for another target than `target` is not known. Throws when it cannot be read. */
+/**
+ * What `file` is, by its content; a build for another target than `target` is not known. Throws when it cannot be read.
+ */
 export function readBuild(file: string, target: string): UwsBuild {
   const sha256 = createHash('sha256').update(readFileSync(file)).digest('hex');
   const known = KNOWN_BUILDS.get(sha256);
   return { file, sha256, known: known?.target === target ? known : undefined };
 }
 
-/** The library goes without its `uWebSockets: 20` reply header after this call, which its own type file does not list. */
+/**
+ * The library goes without its `uWebSockets: 20` reply header after this call, which its own type file does not list.
+ */
 function silence(library: object): void {
   const configure: unknown = Reflect.get(library, '_cfg');
   if (typeof configure === 'function') configure('999999990007');
 }
 
 /**
- * Loads uWebSockets.js, or returns undefined where it has no binary for this machine, or one that is not in the list (uws-builds.ts).
+ * Loads uWebSockets.js, or returns undefined where it has no binary for this machine, or one that is not in the list
+ * (uws-builds.ts).
  *
- * It reads UWS_HTTP_MAX_HEADERS_SIZE while loading: the most bytes of a request head that arrives in several pieces (4,096 when
- * unset). Whoever starts the process sets it to MAX_HEAD_BYTES.
+ * It reads UWS_HTTP_MAX_HEADERS_SIZE while loading: the most bytes of a request head that arrives in several pieces
+ * (4,096 when unset). Whoever starts the process sets it to MAX_HEAD_BYTES.
  */
 export function loadUws(build: UwsBuild | undefined = uwsBuild()): Uws | undefined {
   if (build?.known === undefined) return undefined;

@@ -20,7 +20,10 @@ const HEARS_OF_ROOM = 2;
 /** Nobody but the stream hears that the client left. */
 const ADOPTED = 4;
 
-/** One pushed stream on its way. There are many, most of them silent: no promise, no closure that is made before it is needed. */
+/**
+ * One pushed stream on its way. There are many, most of them silent: no promise, no closure that is made before it is
+ * needed.
+ */
 export class UwsPush implements ByteSink {
   #res: HttpResponse | undefined;
   /** Until the head is written. */
@@ -46,7 +49,10 @@ export class UwsPush implements ByteSink {
     this.#source.open(this);
   }
 
-  /** Takes over from its exchange, so that nothing is left of that: hears itself when the client leaves, and tells `owner` of its end. */
+  /**
+   * Takes over from its exchange, so that nothing is left of that: hears itself when the client leaves, and tells
+   * `owner` of its end.
+   */
   adopt(owner: PushOwner): void {
     this.#owner = owner;
     this.#flags |= ADOPTED;

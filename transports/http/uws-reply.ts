@@ -19,8 +19,9 @@ function byteLength(body: string | Uint8Array): number {
 }
 
 /**
- * Writes a checked reply, inside the library's callback or a cork. `head`: answer to HEAD, no body. `closing`: the connection
- * ends with it. Returns true when the library has taken everything; else `done` is called when it has, unless the client leaves.
+ * Writes a checked reply, inside the library's callback or a cork. `head`: answer to HEAD, no body. `closing`: the
+ * connection ends with it. Returns true when the library has taken everything; else `done` is called when it has,
+ * unless the client leaves.
  */
 export function writeReply(
   res: HttpResponse,
@@ -74,8 +75,9 @@ export class UwsStream {
   }
 
   /**
-   * Sends chunk after chunk until the stream ends or the client leaves. The head goes out with the first chunk: the library has
-   * no way to send it alone. Rejects with what the stream threw: `false` in `headSent` says that another reply is still possible.
+   * Sends chunk after chunk until the stream ends or the client leaves. The head goes out with the first chunk: the
+   * library has no way to send it alone. Rejects with what the stream threw: `false` in `headSent` says that another
+   * reply is still possible.
    */
   async send(closing: () => boolean): Promise<void> {
     for (;;) {

@@ -14,8 +14,8 @@ const collect = (name: string, value: string) => {
 };
 
 /**
- * A request on uWebSockets.js. The library's own request lives only inside its callback: parts are read from it on demand while
- * it lives, and `keep` copies whatever was not read yet before the callback returns.
+ * A request on uWebSockets.js. The library's own request lives only inside its callback: parts are read from it on
+ * demand while it lives, and `keep` copies whatever was not read yet before the callback returns.
  */
 export class UwsRequest implements HttpRequest {
   readonly method: string;
@@ -49,8 +49,8 @@ export class UwsRequest implements HttpRequest {
   }
 
   /**
-   * Asking the library costs a tenth of a whole request, so a GET asks when its handler does: after its reply or its client is
-   * gone, an address that was never read is empty. Other methods have it from the start.
+   * Asking the library costs a tenth of a whole request, so a GET asks when its handler does: after its reply or its
+   * client is gone, an address that was never read is empty. Other methods have it from the start.
    */
   get remoteAddress(): string {
     this.#address ??= this.#spent ? '' : addressText(new Uint8Array(this.#res.getRemoteAddress()));
@@ -100,7 +100,10 @@ export class UwsRequest implements HttpRequest {
     return host !== undefined && parseHost(host) !== undefined;
   }
 
-  /** Whether the body's length is told once and in one way (RFC 9112, section 6.3); the library takes the first of several. */
+  /**
+   * Whether the body's length is told once and in one way (RFC 9112, section 6.3); the library takes the first of
+   * several.
+   */
   isFramed(): boolean {
     const coding = this.header('transfer-encoding');
     const length = this.header('content-length');
@@ -108,7 +111,9 @@ export class UwsRequest implements HttpRequest {
     return length === undefined || /^\d{1,15}$/.test(length);
   }
 
-  /** Copies what the handler may ask for later and starts holding the body. The last call inside the library's callback. */
+  /**
+   * Copies what the handler may ask for later and starts holding the body. The last call inside the library's callback.
+   */
   keep(): void {
     if (this.#raw === undefined) return;
     this.#list();

@@ -11,8 +11,8 @@ export const RESIDENT_HEADER = 'x-resident';
 const silent: SocketHandlers = { open: () => {}, message: () => {}, drain: () => {}, close: () => {} };
 
 /**
- * A WebSocket from this process to its own server, made when a callback of the library is wanted and nobody is connected. The library ends it
- * when it was silent for long; the next time it is made anew. Nothing is sent over it.
+ * A WebSocket from this process to its own server, made when a callback of the library is wanted and nobody is
+ * connected. The library ends it when it was silent for long; the next time it is made anew. Nothing is sent over it.
  */
 export class Resident {
   readonly secret: string = randomUUID();
@@ -42,7 +42,8 @@ export class Resident {
         ...silent,
         open: () => {
           this.#server = socket;
-          // Not in this callback: the library is still reading the request, and would take any other upgrade for this one's.
+          // Not in this callback: the library is still reading the request, and would take any other upgrade for this
+          // one's.
           if (this.#arrived !== undefined) setImmediate(this.#arrived);
         },
         close: () => {
@@ -80,7 +81,8 @@ export class Resident {
       client.on('error', done).on('close', done);
       const key = randomBytes(16).toString('base64');
       client.write(
-        `GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n` +
+        `GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: ` +
+          `13\r\n` +
           `sec-websocket-key: ${key}\r\n${RESIDENT_HEADER}: ${this.secret}\r\n\r\n`,
       );
     });

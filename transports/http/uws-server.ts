@@ -15,7 +15,10 @@ import { RESIDENT_HEADER, Resident } from './uws-resident.ts';
 import { type UwsLink, UwsSocket } from './uws-socket.ts';
 
 type Context = Parameters<HttpResponse['upgrade']>[4];
-/** The server on uWebSockets.js: everything that reaches the library's callbacks, each of which must neither throw nor return unanswered. */
+/**
+ * The server on uWebSockets.js: everything that reaches the library's callbacks, each of which must neither throw nor
+ * return unanswered.
+ */
 class UwsServer implements HttpServer {
   readonly adapter = 'uws';
   port = 0;
@@ -138,8 +141,9 @@ class UwsServer implements HttpServer {
   }
 
   /**
-   * Refuses what was not understood, in a later turn: after an answer in its callback the library goes on with what stands behind the request
-   * as with another one, while it cuts a connection on which something comes before the answer.
+   * Refuses what was not understood, in a later turn: after an answer in its callback the library goes on with what
+   * stands behind the request as with another one, while it cuts a connection on which something comes before the
+   * answer.
    */
   #refuse(res: HttpResponse, reply: HttpReply): void {
     let isGone = false;
@@ -233,11 +237,11 @@ class UwsServer implements HttpServer {
     const socket = new UwsSocket(answer.accept, this.#options.maxBufferedBytes ?? MAX_BUFFERED_BYTES, answer.watch);
     const key = request.header('sec-websocket-key') ?? '';
     const protocol = request.header('sec-websocket-protocol') ?? '';
-    // Not corked: `cork` looks at the response again afterwards, and after an upgrade that kept its memory in place it takes what the
-    // WebSocket left there for a response to close. The price is a head that leaves in pieces.
+    // Not corked: `cork` looks at the response again afterwards, and after an upgrade that kept its memory in place it
+    // takes what the WebSocket left there for a response to close. The price is a head that leaves in pieces.
     const upgrade = () => res.upgrade<UwsLink>({ socket }, key, protocol, '', context);
-    // The library writes a line to standard error for each upgrade outside of its callbacks. So it happens in one of another socket; when
-    // there is none, one of our own is made.
+    // The library writes a line to standard error for each upgrade outside of its callbacks. So it happens in one of
+    // another socket; when there is none, one of our own is made.
     const inCallback = () => {
       const other = this.#sockets.any() ?? this.#resident.socket;
       return other?.inCallback(upgrade) === true;

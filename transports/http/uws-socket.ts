@@ -17,7 +17,10 @@ const SILENT_TWICE = 2;
 const SILENT = 3;
 const WAITING = 4;
 
-/** What is to be done in the callback that a socket brings about: that comes before `inCallback` returns, so there is never a second. */
+/**
+ * What is to be done in the callback that a socket brings about: that comes before `inCallback` returns, so there is
+ * never a second.
+ */
 let work: (() => void) | undefined;
 
 /** One WebSocket on uWebSockets.js. The library's own socket throws once it is closed, so it is let go of first. */
@@ -88,8 +91,8 @@ export class UwsSocket implements Socket, Watched {
   }
 
   /**
-   * Runs `wanted` inside a callback of the library, at once: that of a subscription, which touches nothing but the library's list of topics.
-   * False when there is no such socket any more.
+   * Runs `wanted` inside a callback of the library, at once: that of a subscription, which touches nothing but the
+   * library's list of topics. False when there is no such socket any more.
    */
   inCallback(wanted: () => void): boolean {
     if (this.#ws === undefined) return false;
@@ -147,7 +150,9 @@ export class UwsSocket implements Socket, Watched {
     }
   }
 
-  /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
+  /**
+   * One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods.
+   */
   beat(): void {
     if ((this.#flags & SILENT) >= SILENT_TWICE) {
       this.terminate();

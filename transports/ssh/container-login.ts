@@ -29,7 +29,10 @@ const SSH_PORT = 22;
 /** For whoever wants in by SSH: what is missing is in the image. */
 const NO_SERVER = 'The image of this container has no SSH server: nothing answers on its port 22.';
 
-/** The connection ended before what was wanted of the server was there, and the server may take another: a change of keys ends logins under way. */
+/**
+ * The connection ended before what was wanted of the server was there, and the server may take another: a change of
+ * keys ends logins under way.
+ */
 export class LoginLost extends EngineError {
   constructor(options?: { cause?: unknown }) {
     super('unavailable', 'The connection to the container was lost.', options);
@@ -37,8 +40,8 @@ export class LoginLost extends EngineError {
 }
 
 /**
- * What is done on a connection that is logged in: exactly one of the two is called once it is there or cannot be. `succeed` makes the
- * value in the turn in which it is called, unless it is too late.
+ * What is done on a connection that is logged in: exactly one of the two is called once it is there or cannot be.
+ * `succeed` makes the value in the turn in which it is called, unless it is too late.
  */
 export type Proceed<T> = (
   client: Client,
@@ -48,9 +51,10 @@ export type Proceed<T> = (
 ) => void;
 
 /**
- * Dials, logs in and proceeds. Rejects with EngineError only: what `dial` rejected with, `no_listener` when the connection ended before SSH
- * began, `refused` when the key or the host key was not accepted, `unavailable` on a timeout, a lost connection (LoginLost) and when `signal` was aborted
- * (its reason is the cause), and what `proceed` failed with. Nothing stays open after a rejection.
+ * Dials, logs in and proceeds. Rejects with EngineError only: what `dial` rejected with, `no_listener` when the
+ * connection ended before SSH began, `refused` when the key or the host key was not accepted, `unavailable` on a
+ * timeout, a lost connection (LoginLost) and when `signal` was aborted (its reason is the cause), and what `proceed`
+ * failed with. Nothing stays open after a rejection.
  */
 export async function logInto<T>(
   options: ContainerLoginOptions,
@@ -155,7 +159,8 @@ function login<T>(options: ContainerLoginOptions, attempt: Attempt<T>): Promise<
       authHandler: [publicKey],
       username: options.username,
       hostVerifier: (key: Buffer, verify: (known: boolean) => void) => {
-        // Asked at each exchange of keys. An answer that comes later would let ssh2 send what may not be sent before NEWKEYS.
+        // Asked at each exchange of keys. An answer that comes later would let ssh2 send what may not be sent before
+        // NEWKEYS.
         if (accepted !== undefined) return verify(accepted.equals(key));
         const copy = Buffer.from(key);
         void verifyHost(options, attempt.containerId, copy).then((isKnown) => {

@@ -1,10 +1,11 @@
 /**
- * What the platform and the holder of a shell say to each other (holder-script.ts), both ways: a letter, the number of bytes that
- * follow (four bytes, the highest first), and those. Numbers in them are written alike.
+ * What the platform and the holder of a shell say to each other (holder-script.ts), both ways: a letter, the number of
+ * bytes that follow (four bytes, the highest first), and those. Numbers in them are written alike.
  *
  * To the holder:
- * - `L` look: a client is there from now on, and is shown what was printed last. How long the shell waits without one, and how long it
- *   may live in any case (ms, four bytes each). Who says it first on its connection takes the shell over.
+ * - `L` look: a client is there from now on, and is shown what was printed last. How long the shell waits without one,
+ *   and how long it may live in any case (ms, four bytes each). Who says it first on its connection takes the shell
+ *   over.
  * - `W` wait: the client is away.
  * - `I` input. Of it at most INPUT_BYTES may be unconfirmed.
  * - `K` so many bytes more of the output are with the client (four bytes). At most OUTPUT_BYTES may be unconfirmed.

@@ -1,10 +1,10 @@
 /**
- * What runs inside the container to keep a shell while nobody is connected: a program for the perl that every Debian has (perl-base), so
- * that nothing has to be installed. It is sent with the command that starts it.
+ * What runs inside the container to keep a shell while nobody is connected: a program for the perl that every Debian
+ * has (perl-base), so that nothing has to be installed. It is sent with the command that starts it.
  *
- * Run once for each attachment it is a bridge between its standard streams and the socket of the shell's holder, which it starts when there
- * is none. The holder owns the terminal and the shell, keeps what was printed last, and knows one client at a time. What they say to each other is
- * in holder-frames.ts.
+ * Run once for each attachment it is a bridge between its standard streams and the socket of the shell's holder, which
+ * it starts when there is none. The holder owns the terminal and the shell, keeps what was printed last, and knows one
+ * client at a time. What they say to each other is in holder-frames.ts.
  */
 
 /** What a bridge says when it is connected; frames follow. Whatever came before was printed by the login. */
@@ -70,7 +70,8 @@ sub dial {
 sub quick { my $file = shift; binmode $file; fcntl($file, F_SETFL, fcntl($file, F_GETFL, 0) | O_NONBLOCK); }
 sub later { return $! == POSIX::EAGAIN() || $! == POSIX::EINTR() }
 
-# Both ways between the standard streams and the holder. Who has no more to say ends it, once all that was said is passed on.
+# Both ways between the standard streams and the holder. Who has no more to say ends it, once all that was said is
+# passed on.
 sub bridge {
   my @ways = ({ from => *STDIN, to => $holder, data => "" },
     { from => $holder, to => *STDOUT, data => "\n\x01troupe holder 1\x02\n" });
@@ -163,7 +164,8 @@ sub hold {
   my ($kept, $total, $seen) = ("", 0, 0);
   my ($typed, $taken) = ("", 0);
   my (@clients, $client);
-  # Whether somebody looks; since when nobody does, where the output was then, how long the shell waits, and when it ends in any case.
+  # Whether somebody looks; since when nobody does, where the output was then, how long the shell waits, and when it
+  # ends in any case.
   my ($here, $left, $leftAt, $linger, $end) = (0, 0, $now->(), 30, undef);
   my ($heard, $again, $over) = (0, undef, undef);
 
@@ -184,7 +186,8 @@ sub hold {
     my ($all, $since) = ($WINDOW + $AWAY - $unseen, $AWAY - ($total - $left));
     return $all < $since ? $all : $since;
   };
-  # Where what is shown again begins: all that may not have been seen is in it, with some that was, so that the ends meet.
+  # Where what is shown again begins: all that may not have been seen is in it, with some that was, so that the ends
+  # meet.
   my $begin = sub {
     my $from = $seen - 4096;
     $from = $total - $REPLAY if $from > $total - $REPLAY;
@@ -259,7 +262,8 @@ sub hold {
 
   while (1) {
     my $at = $now->();
-    my @ends = ($end, $again, $here ? undef : $leftAt + $linger, $client ? $heard + $silent : undef, map { $_->{leaving} } @clients);
+    my @ends = ($end, $again, $here ? undef : $leftAt + $linger, $client ? $heard + $silent : undef,
+      map { $_->{leaving} } @clients);
     my $wait;
     for (grep { defined } @ends) { my $in = $_ - $at; $in = 0 if $in < 0; $wait = $in if !defined $wait || $in < $wait }
     my ($r, $w) = ("", "");
@@ -284,7 +288,10 @@ sub hold {
         $say->($client, "X", $over);
       }
     }
-    if (!defined $over && vec($r, fileno $pty, 1)) { my $free = $room->(); $read->($free > 32768 ? 32768 : $free) if $free > 0 }
+    if (!defined $over && vec($r, fileno $pty, 1)) {
+      my $free = $room->();
+      $read->($free > 32768 ? 32768 : $free) if $free > 0;
+    }
     for my $who (my @all = @clients) { $hear->($who) if vec($r, fileno $who->{file}, 1) }
     if (length $typed) {
       my $put = syswrite($pty, $typed);

@@ -1,6 +1,7 @@
 /**
- * A shell that a holder keeps in its container (holder-script.ts), seen through the SSH channel of a bridge to it. Bounded both ways without
- * stopping the channel: the holder sends no more than what was confirmed allows, and takes no more input than it confirmed.
+ * A shell that a holder keeps in its container (holder-script.ts), seen through the SSH channel of a bridge to it.
+ * Bounded both ways without stopping the channel: the holder sends no more than what was confirmed allows, and takes no
+ * more input than it confirmed.
  */
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
@@ -202,7 +203,10 @@ class KeptStream extends Duplex implements KeptShell {
     done(error);
   }
 
-  /** Ends the connection once the holder has heard what was said: it answers the end of our half with the end of its own. */
+  /**
+   * Ends the connection once the holder has heard what was said: it answers the end of our half with the end of its
+   * own.
+   */
   #farewell(): void {
     const client = this.#client;
     const socket = this.#socket;

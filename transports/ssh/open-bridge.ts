@@ -10,8 +10,8 @@ const HELLO_MS = 8000;
 const MAX_COMPLAINT = 500;
 
 /**
- * Resolves, in the turn in which it says hello, with its channel, paused. Rejects when the container cannot run it (no perl, no place for
- * sockets, no terminals), when it takes too long, and when the connection is lost.
+ * Resolves, in the turn in which it says hello, with its channel, paused. Rejects when the container cannot run it (no
+ * perl, no place for sockets, no terminals), when it takes too long, and when the connection is lost.
  */
 export function openBridge(client: Client, options: HolderArguments): Promise<ClientChannel> {
   return new Promise((resolve, reject) => {

@@ -4,19 +4,26 @@ export interface Pausable {
   resume(): unknown;
 }
 
-/** What a socket may deliver at once before it waits for the others: as much as Node reads in one go. Some tenths of a millisecond of decrypting. */
+/**
+ * What a socket may deliver at once before it waits for the others: as much as Node reads in one go. Some tenths of a
+ * millisecond of decrypting.
+ */
 const SLICE_BYTES = 64 * 1024;
 /** The same for one that had to wait lately: what Node read in one go may be a little less. */
 const FLOOD_BYTES = 16 * 1024;
-/** What a socket may go on delivering without ever having to wait, bytes a millisecond: a screen redrawn all the time is no flood. */
+/**
+ * What a socket may go on delivering without ever having to wait, bytes a millisecond: a screen redrawn all the time is
+ * no flood.
+ */
 const FREE_BYTES_PER_MS = 1024;
 /** Floods that may go on in one turn of the loop when nobody else is there. */
 const PER_TURN = 4;
 /** How long somebody who was heard counts as being there, and a flood as one, ms. */
 const PRESENT_MS = 500;
 /**
- * The pause of floods while others are there, ms. With a slice each time it makes 1.6 MB/s, more than anybody reads, and keeps all but a few
- * hundredths of the loop's time, and of the machine's for whoever produces and shows the flood, for the others.
+ * The pause of floods while others are there, ms. With a slice each time it makes 1.6 MB/s, more than anybody reads,
+ * and keeps all but a few hundredths of the loop's time, and of the machine's for whoever produces and shows the flood,
+ * for the others.
  */
 const PAUSE_MS = 40;
 
@@ -30,10 +37,10 @@ interface Heard {
 }
 
 /**
- * Shares the event loop between sockets. Node reads a full socket up to 32 times in a row, 64 KiB each, before it looks at the
- * next one: with one that floods, everybody else's key would wait for two mebibytes to be decrypted. A socket that has
- * delivered a slice more than is free waits for a turn of the loop; while others are there that do not flood, those that do share one slice
- * a pause. Floods alone go on as fast as the loop can.
+ * Shares the event loop between sockets. Node reads a full socket up to 32 times in a row, 64 KiB each, before it looks
+ * at the next one: with one that floods, everybody else's key would wait for two mebibytes to be decrypted. A socket
+ * that has delivered a slice more than is free waits for a turn of the loop; while others are there that do not flood,
+ * those that do share one slice a pause. Floods alone go on as fast as the loop can.
  */
 export class Turns<S extends Pausable> {
   readonly #heard = new WeakMap<S, Heard>();

@@ -22,8 +22,9 @@ const KEEPING_FOLDER = '/run/troupe';
 const AGAIN_MS = [100, 400];
 
 /**
- * Shells over SSH. A login that is lost is tried again, three times in all. `open` rejects with EngineError only: as `logInto` does, and with `refused` when no PTY shell was granted. Nothing stays
- * open after a rejection, but a shell that is kept may have begun: it waits, and ends as one that nobody looks at.
+ * Shells over SSH. A login that is lost is tried again, three times in all. `open` rejects with EngineError only: as
+ * `logInto` does, and with `refused` when no PTY shell was granted. Nothing stays open after a rejection, but a shell
+ * that is kept may have begun: it waits, and ends as one that nobody looks at.
  */
 export function sshShells(options: SshShellsOptions): Shells {
   const { log, keepingFolder: folder = KEEPING_FOLDER } = options;

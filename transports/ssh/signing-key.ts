@@ -1,4 +1,7 @@
-/** Private keys that sign fast: ssh2 reads its PEM anew for each signature, which takes ten times as long as the signature. */
+/**
+ * Private keys that sign fast: ssh2 reads its PEM anew for each signature, which takes ten times as long as the
+ * signature.
+ */
 import { createPrivateKey, sign } from 'node:crypto';
 import ssh2, { type ParsedKey } from 'ssh2';
 

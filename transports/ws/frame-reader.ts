@@ -1,4 +1,7 @@
-/** Reads the frames of a client (RFC 6455, section 5), cut anywhere. Strict: each rule that a client can break ends the socket. */
+/**
+ * Reads the frames of a client (RFC 6455, section 5), cut anywhere. Strict: each rule that a client can break ends the
+ * socket.
+ */
 import { isUtf8 } from 'node:buffer';
 
 /** Who is told what a client sent. What is handed over as bytes is lent: it is copied by whoever keeps it. */
@@ -72,7 +75,10 @@ export class FrameReader {
     return at;
   }
 
-  /** Reads what there is of a frame's head; where the rest begins. A rule is seen to be broken by the first byte that shows it. */
+  /**
+   * Reads what there is of a frame's head; where the rest begins. A rule is seen to be broken by the first byte that
+   * shows it.
+   */
   #readHead(bytes: Buffer, from: number, sink: FrameSink): number {
     let at = from;
     while (at < bytes.length) {
@@ -155,7 +161,10 @@ export class FrameReader {
     for (; at < to; at++) bytes[at] = (bytes[at] ?? 0) ^ (this.#mask[this.#maskAt++] ?? 0);
   }
 
-  /** Keeps a copy. Room grows with what has come, not with what was announced, and doubles, so that small parts are not copied for each. */
+  /**
+   * Keeps a copy. Room grows with what has come, not with what was announced, and doubles, so that small parts are not
+   * copied for each.
+   */
   #keep(bytes: Buffer, from: number, to: number): void {
     if (this.#opcode >= CLOSE) {
       this.#control ??= Buffer.allocUnsafeSlow(MAX_CONTROL);

@@ -1,4 +1,7 @@
-/** How many groups the sockets fall into: each is pinged at its own part of the period, so that pings do not come in one burst. */
+/**
+ * How many groups the sockets fall into: each is pinged at its own part of the period, so that pings do not come in one
+ * burst.
+ */
 const GROUPS = 8;
 
 /** What is asked for a sign of life once a period. */

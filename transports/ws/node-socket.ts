@@ -10,8 +10,8 @@ const TOO_SLOW = 1013;
 const BATCH_BYTES = 64 * 1024;
 
 /**
- * One WebSocket on ws. Its owner hears of the end as soon as either side closes; the library's socket may live on a little to
- * finish the closing handshake.
+ * One WebSocket on ws. Its owner hears of the end as soon as either side closes; the library's socket may live on a
+ * little to finish the closing handshake.
  */
 export class NodeSocket implements Socket, Watched {
   readonly #ws: WebSocket;
@@ -107,7 +107,9 @@ export class NodeSocket implements Socket, Watched {
     this.#ws.terminate();
   }
 
-  /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
+  /**
+   * One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods.
+   */
   beat(): void {
     if (this.#over) return;
     if (this.#silent >= 2) {

@@ -1,4 +1,7 @@
-/** A WebSocket on a wire: what Troupe's own server makes of a connection after 101. There are many: an idle one is this and its wire. */
+/**
+ * A WebSocket on a wire: what Troupe's own server makes of a connection after 101. There are many: an idle one is this
+ * and its wire.
+ */
 import type { Socket, SocketHandlers, SocketWatch, Watched } from '../../proto/ports/http.ts';
 import type { Deadlines, Timed } from '../gateway/h1/deadlines.ts';
 import type { Wire, WireReader } from '../gateway/tcp/wire.ts';
@@ -72,7 +75,7 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
     }
   }
 
-  // -------------------------------------------------------------------------------------------------------- from the owner
+  // ---------------------------------------------------------------------------------------------------- from the owner
 
   send(data: string | Uint8Array): boolean {
     if (this.#is(OVER)) return false;
@@ -143,7 +146,9 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
     this.#wire.destroy();
   }
 
-  /** One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods. */
+  /**
+   * One ping period passed: asks the peer for a sign of life, or ends the socket of one that gave none for two periods.
+   */
   beat(): void {
     if (this.#is(OVER)) return;
     // Of a peer that is not read from no sign of life can be heard.
@@ -157,7 +162,7 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
     this.#wire.write(PING_FRAME);
   }
 
-  // --------------------------------------------------------------------------------------------------------- from the wire
+  // ----------------------------------------------------------------------------------------------------- from the wire
 
   onData(bytes: Buffer): void {
     if (this.#is(DEAF)) return;
@@ -195,7 +200,7 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
     this.#house.gone(this);
   }
 
-  // ------------------------------------------------------------------------------------------------- from the frame reader
+  // --------------------------------------------------------------------------------------------- from the frame reader
 
   get maxMessageBytes(): number {
     return this.#house.maxMessageBytes;
@@ -247,7 +252,7 @@ export class WireSocket implements Socket, Watched, WireReader, FrameSink {
     this.#wire.end();
   }
 
-  // --------------------------------------------------------------------------------------------------------------- its own
+  // ----------------------------------------------------------------------------------------------------------- its own
 
   #is(flag: number): boolean {
     return (this.#flags & flag) !== 0;

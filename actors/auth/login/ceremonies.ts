@@ -1,6 +1,6 @@
 /**
- * The two WebAuthn ceremonies: what a browser brings back is verified here (WebAuthn Level 3, sections 7.1 and 7.2), by the
- * library and by what the library leaves open.
+ * The two WebAuthn ceremonies: what a browser brings back is verified here (WebAuthn Level 3, sections 7.1 and 7.2), by
+ * the library and by what the library leaves open.
  */
 import { verifyAuthenticationResponse, verifyRegistrationResponse } from '@simplewebauthn/server';
 import { decodeAttestationObject, isoBase64URL } from '@simplewebauthn/server/helpers';
@@ -81,8 +81,8 @@ export async function verifyNewKey(
 }
 
 /**
- * Verifies a use of a key and returns its new counter, which must still be stored with compare-and-set. A key that was made with a check
- * of the user must be used with one. Rejects with KeyRejected.
+ * Verifies a use of a key and returns its new counter, which must still be stored with compare-and-set. A key that was
+ * made with a check of the user must be used with one. Rejects with KeyRejected.
  */
 export async function verifyUse(
   credential: SignedCredential,
@@ -131,7 +131,9 @@ const clientDataSchema = z.object({
   topOrigin: z.never().optional(),
 });
 
-/** The page's origin. A page inside a page of somebody else's is not accepted: who clicks there may not see what for. */
+/**
+ * The page's origin. A page inside a page of somebody else's is not accepted: who clicks there may not see what for.
+ */
 function acceptedOrigin(
   { id, rawId, response }: { id: string; rawId?: string | undefined; response: { clientDataJSON: string } },
   party: RelyingParty,
@@ -151,8 +153,8 @@ function acceptedOrigin(
 }
 
 /**
- * We ask for no attestation, so browsers send none, or one that the key itself signed. Certificates would prove nothing to us, who
- * trust no maker's root, and following them would let strangers choose addresses for this server to fetch.
+ * We ask for no attestation, so browsers send none, or one that the key itself signed. Certificates would prove nothing
+ * to us, who trust no maker's root, and following them would let strangers choose addresses for this server to fetch.
  */
 function checkAttestation(attestationObject: string): void {
   let plain: boolean;

@@ -9,9 +9,9 @@ const [N, E] = [-1, -2];
 const RSA_BITS = { least: 2048, most: 4096 };
 
 /**
- * Whether the bytes are one key that can be verified with: a known algorithm, with the kind and curve that belong to it, on the
- * curve, an RSA modulus of 2048 to 4096 bits. Without an attestation nothing has been signed yet, so that a broken key would be
- * noticed only when its owner is locked out.
+ * Whether the bytes are one key that can be verified with: a known algorithm, with the kind and curve that belong to
+ * it, on the curve, an RSA modulus of 2048 to 4096 bits. Without an attestation nothing has been signed yet, so that a
+ * broken key would be noticed only when its owner is locked out.
  */
 export function isUsableKey(publicKey: Uint8Array): boolean {
   try {

@@ -8,8 +8,8 @@ import { callerOf } from '../../service/door.ts';
 import type { ProvePassword } from './prove-password.ts';
 
 /**
- * Makes the function that asks for it: a login of the last ten minutes, or the password. It refuses `proof_needed` when there is neither,
- * `wrong_password`, and `too_many_attempts` as a login does.
+ * Makes the function that asks for it: a login of the last ten minutes, or the password. It refuses `proof_needed` when
+ * there is neither, `wrong_password`, and `too_many_attempts` as a login does.
  */
 export function freshProof({ clock, provePassword }: { clock: Clock; provePassword: ProvePassword }) {
   return async (call: Call, password: string | undefined) => {
@@ -17,7 +17,9 @@ export function freshProof({ clock, provePassword }: { clock: Clock; provePasswo
     if (password === undefined) {
       if (session !== undefined && clock.now() / 1000 - session.issuedAt <= RECENT_LOGIN_SECONDS) return;
       throw new Refusal('proof_needed', {
-        message: `Your login is older than ${RECENT_LOGIN_SECONDS / 60} minutes: send your password as "password" in this body, too, or log in again.`,
+        message:
+          `Your login is older than ${RECENT_LOGIN_SECONDS / 60} minutes: send your password as "password" in this ` +
+          'body, too, or log in again.',
       });
     }
     const { address, requestId } = call;

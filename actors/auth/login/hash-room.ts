@@ -11,8 +11,9 @@ export interface HashRoomOptions {
 }
 
 /**
- * Runs work, `seats` at a time. Who waits stands in a lane (the network the password came from); lanes take turns, so that one
- * full lane does not make the others slow. Past a bound the answer is `overloaded`: who has waited for seconds has gone away.
+ * Runs work, `seats` at a time. Who waits stands in a lane (the network the password came from); lanes take turns, so
+ * that one full lane does not make the others slow. Past a bound the answer is `overloaded`: who has waited for seconds
+ * has gone away.
  */
 export class HashRoom {
   readonly #perLane: number;

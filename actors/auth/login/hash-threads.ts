@@ -33,7 +33,8 @@ const isSource = import.meta.url.endsWith('.ts');
 const BODY = new URL(isSource ? './hash-thread.ts' : './hash-thread.js', import.meta.url);
 /** What a thread begins with. From source, in development, it has to learn TypeScript first: it inherits no hooks. */
 const entry = (body: URL) =>
-  `${isSource ? "import('tsx/esm/api').then((tsx) => tsx.register())" : 'Promise.resolve()'}.then(() => import('${body.href}'))`;
+  `${isSource ? "import('tsx/esm/api').then((tsx) => tsx.register())" : 'Promise.resolve()'}.then(() => ` +
+  `import('${body.href}'))`;
 
 export class HashThreads {
   readonly #threads: number;

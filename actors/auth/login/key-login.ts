@@ -1,7 +1,9 @@
 /**
  * The second half of a login, for users who have security keys:
  *
- *   password right --> challenge token --> begin: token spent, state given --> finish: state spent, signature verified --> session
+ *   password right --> challenge token
+ *   begin: token spent, state given
+ *   finish: state spent, signature verified --> session
  *
  * Each arrow can be walked once: whoever fails begins again with the password.
  */

@@ -1,4 +1,6 @@
-/** What every login ends with, whatever proved who it is: a session token, its record, and an entry in the audit trail. */
+/**
+ * What every login ends with, whatever proved who it is: a session token, its record, and an entry in the audit trail.
+ */
 import type { Identity } from '../../../proto/auth/endpoints.ts';
 import { networkOf } from '../../../proto/client-network.ts';
 import type { Call } from '../../../proto/endpoint.ts';
@@ -16,8 +18,8 @@ export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, ad
   const issue = sessionTokens(jwtSecret, sessionTtlSeconds, clock);
 
   /**
-   * Begins a session of `user` and returns what the login answers. `first` runs in the transaction that records it: when it
-   * rejects, there is no session. `forgives`: the count of failed attempts that goes with it.
+   * Begins a session of `user` and returns what the login answers. `first` runs in the transaction that records it:
+   * when it rejects, there is no session. `forgives`: the count of failed attempts that goes with it.
    */
   return async (
     user: UserRow,

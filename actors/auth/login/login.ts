@@ -1,4 +1,6 @@
-/** The login desk: stateless, since everything it must remember (attempts, sessions) is counted in SQL for all nodes. */
+/**
+ * The login desk: stateless, since everything it must remember (attempts, sessions) is counted in SQL for all nodes.
+ */
 import { checkToken } from '../../../proto/auth/api-tokens.ts';
 import { login, logout } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';

@@ -48,9 +48,13 @@ export function needsRehash(stored: string): boolean {
 
 const base64 = (bytes: number) => Buffer.alloc(bytes, 'nobody').toString('base64').replace(/=+$/, '');
 /** No password is known that has this hash, and finding one is as hard as for any. */
-const NOBODY = `$argon2id$v=19$m=${PARAMETERS.memoryCost},t=${PARAMETERS.timeCost},p=${PARAMETERS.parallelism}$${base64(16)}$${base64(32)}`;
+const COSTS = `m=${PARAMETERS.memoryCost},t=${PARAMETERS.timeCost},p=${PARAMETERS.parallelism}`;
+const NOBODY = `$argon2id$v=19$${COSTS}$${base64(16)}$${base64(32)}`;
 
-/** Takes as long as verifying a password of a user who exists, so that time does not tell who does. Refuses `overloaded`. */
+/**
+ * Takes as long as verifying a password of a user who exists, so that time does not tell who does. Refuses
+ * `overloaded`.
+ */
 export async function verifyNobody(password: string, network = ''): Promise<false> {
   await verifyPassword(NOBODY, password, network);
   return false;

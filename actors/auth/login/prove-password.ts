@@ -1,4 +1,7 @@
-/** Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is given. */
+/**
+ * Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is
+ * given.
+ */
 import { usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
@@ -22,13 +25,16 @@ export interface Claim {
   readonly requestId: string;
   /** What for: the noun of `<noun>.refused` in the audit trail. */
   readonly purpose: 'login' | 'password' | 'registry_token' | 'security_key';
-  /** There is no place for a second factor: of a user who has one the right password proves as little as a wrong one, and nothing tells them apart. */
+  /**
+   * There is no place for a second factor: of a user who has one the right password proves as little as a wrong one,
+   * and nothing tells them apart.
+   */
   readonly isWhole?: true;
 }
 
 /**
- * The user whose password it is; an old hash is replaced then. Refuses `invalid_credentials` (the same, and as slow, for an
- * unknown user), `forbidden` (theirs, but they are disabled), `too_many_attempts` and `overloaded`.
+ * The user whose password it is; an old hash is replaced then. Refuses `invalid_credentials` (the same, and as slow,
+ * for an unknown user), `forbidden` (theirs, but they are disabled), `too_many_attempts` and `overloaded`.
  */
 export type ProvePassword = (claim: Claim) => Promise<UserRow>;
 
@@ -48,8 +54,8 @@ export interface Proof {
 export interface PasswordProver {
   readonly prove: ProvePassword;
   /**
-   * Proves one, then runs `enter`, which settles the charge: a login forgets and records in one statement. Resolves to what `enter`
-   * does; refuses like `prove`. The next claim of this name from there waits until it ends.
+   * Proves one, then runs `enter`, which settles the charge: a login forgets and records in one statement. Resolves to
+   * what `enter` does; refuses like `prove`. The next claim of this name from there waits until it ends.
    */
   readonly proveAndEnter: <T>(claim: Claim, enter: (proof: Proof) => Promise<T>) => Promise<T>;
 }

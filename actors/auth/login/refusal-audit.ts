@@ -9,8 +9,9 @@ const BURST = 100;
 const REFILL_MS = 6000;
 
 /**
- * Writes entries while there is room for them. Those left out are counted, and the next entry says how many (`omitted`): the
- * trail never hides that it is incomplete. Refusals by the throttle make no entry at all; a block makes one when it begins.
+ * Writes entries while there is room for them. Those left out are counted, and the next entry says how many
+ * (`omitted`): the trail never hides that it is incomplete. Refusals by the throttle make no entry at all; a block
+ * makes one when it begins.
  */
 export class RefusalAudit {
   readonly #db: Queries;

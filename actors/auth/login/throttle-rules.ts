@@ -2,21 +2,23 @@
  * The rules of the login throttle, pure: what is counted under which key, and how long the next one must wait.
  *
  * Four budgets, each against one way to guess:
- * - `pair`, a name tried from a network: 5 failures, then waits of 1, 2, 4 ... 900 s (design.md, section 9). Nobody guesses
- *   long from one place (300 guesses a day at most), and nobody elsewhere is locked out by it.
- * - `network`, all names tried from a network: 50 failures in 10 minutes, then waits of up to 300 s. Against one password
- *   tried on many names. Generous (7,300 a day for who stays below it), for many people share an address behind NAT.
- * - `site`, all names tried from an IPv6 /48: four times the `network` budget. Whoever is given a /48 has 65,536 networks in it.
- * - `name`, a name tried from networks it has not logged in from: 60 failures in 10 minutes, then one attempt every 10 s
- *   (9,100 a day) for all those networks together. Against many addresses that guess one user. More cannot be had: strangers
- *   cannot be told from the user at a new address, so either the guesses are bounded or the user is never asked to wait. The
- *   wait that is asked for is short, so that one who comes back has a chance in every ten seconds.
+ * - `pair`, a name tried from a network: 5 failures, then waits of 1, 2, 4 ... 900 s (design.md, section 9). Nobody
+ *   guesses long from one place (300 guesses a day at most), and nobody elsewhere is locked out by it.
+ * - `network`, all names tried from a network: 50 failures in 10 minutes, then waits of up to 300 s. Against one
+ *   password tried on many names. Generous (7,300 a day for who stays below it), for many people share an address
+ *   behind NAT.
+ * - `site`, all names tried from an IPv6 /48: four times the `network` budget. Whoever is given a /48 has 65,536
+ *   networks in it.
+ * - `name`, a name tried from networks it has not logged in from: 60 failures in 10 minutes, then one attempt every 10
+ *   s (9,100 a day) for all those networks together. Against many addresses that guess one user. More cannot be had:
+ *   strangers cannot be told from the user at a new address, so either the guesses are bounded or the user is never
+ *   asked to wait. The wait that is asked for is short, so that one who comes back has a chance in every ten seconds.
  *
- * From a network where the user has logged in during the last 90 days only `pair` counts: whatever strangers do, here or
- * elsewhere, the user comes in. That such a place is treated better can be seen from that place alone.
+ * From a network where the user has logged in during the last 90 days only `pair` counts: whatever strangers do, here
+ * or elsewhere, the user comes in. That such a place is treated better can be seen from that place alone.
  *
- * A network is what one client can choose its address from: an IPv4 address, or the /64 of an IPv6 address (RFC 6177). A site is what one
- * customer of a provider is commonly given (proto/client-network.ts); an IPv4 address is its own.
+ * A network is what one client can choose its address from: an IPv4 address, or the /64 of an IPv6 address (RFC 6177).
+ * A site is what one customer of a provider is commonly given (proto/client-network.ts); an IPv4 address is its own.
  */
 import { createHash } from 'node:crypto';
 import type { ClientNetwork } from '../../../proto/client-network.ts';
@@ -26,7 +28,9 @@ export interface Budget {
   /** Failures that are free; forgiven evenly over `windowSeconds`. */
   readonly free: number;
   readonly windowSeconds: number;
-  /** Once the free ones are used up, only so long a silence forgives, and it forgives all. Longer than `maxWaitSeconds`. */
+  /**
+   * Once the free ones are used up, only so long a silence forgives, and it forgives all. Longer than `maxWaitSeconds`.
+   */
   readonly quietSeconds: number;
   readonly maxWaitSeconds: number;
 }
@@ -72,7 +76,9 @@ export function refunded(kind: Kind, count: Count): Count {
   return { ...count, failures, blockedUntil: usedUp(BUDGETS[kind], failures) ? count.blockedUntil : 0 };
 }
 
-/** A part of a failure counts as one: something is forgiven in every moment, also between attempts that come together. */
+/**
+ * A part of a failure counts as one: something is forgiven in every moment, also between attempts that come together.
+ */
 function usedUp(budget: Budget, failures: number): boolean {
   return Math.ceil(failures) >= budget.free;
 }
@@ -85,8 +91,8 @@ function forgiven(budget: Budget, count: Count, now: number): number {
 }
 
 /**
- * The key a count is kept under. Names are hashed: people type passwords where the name belongs, and a table is no place for
- * them.
+ * The key a count is kept under. Names are hashed: people type passwords where the name belongs, and a table is no
+ * place for them.
  */
 export function keyOf(kind: Kind, username: string, { network, site }: ClientNetwork): string {
   if (kind === 'network') return `network:${network}`;

@@ -6,7 +6,9 @@ import { type AttemptRow, clearAttempts, holdAttempts, writeAttempts } from '../
 import type { AuthDeps } from '../deps.ts';
 import { charged, type Kind, keyOf, refunded, waitFor } from './throttle-rules.ts';
 
-/** A block found in the database is believed without asking again for this long: a flood does not reach the database. */
+/**
+ * A block found in the database is believed without asking again for this long: a flood does not reach the database.
+ */
 const BELIEVED_MS = 1000;
 const MAX_BLOCKS = 10_000;
 
@@ -25,7 +27,10 @@ export interface Attempt {
 export interface Charge {
   /** The budgets that it used up. */
   readonly crossed: readonly Kind[];
-  /** When all that success changes is that the count under this key goes: the key, for who can do it with something else. */
+  /**
+   * When all that success changes is that the count under this key goes: the key, for who can do it with something
+   * else.
+   */
   readonly forgets: string | undefined;
   /** It was the right password: the failures of this name from this network are forgotten. */
   succeeded(): Promise<void>;
@@ -42,14 +47,16 @@ export class Throttle {
     this.#deps = deps;
   }
 
-  /** Refuses `too_many_attempts` when the name is known to be blocked from this network, known or not. Asks no database. */
+  /**
+   * Refuses `too_many_attempts` when the name is known to be blocked from this network, known or not. Asks no database.
+   */
   look(username: string, from: ClientNetwork): void {
     this.#believe([keyOf('pair', username, from)]);
   }
 
   /**
-   * Counts an attempt under all of its keys, or under none and refuses `too_many_attempts`. All nodes count in one place and
-   * the counts are held meanwhile, so that many attempts at once cannot slip through.
+   * Counts an attempt under all of its keys, or under none and refuses `too_many_attempts`. All nodes count in one
+   * place and the counts are held meanwhile, so that many attempts at once cannot slip through.
    */
   async charge(attempt: Attempt): Promise<Charge> {
     const kinds = kindsOf(attempt);

@@ -7,8 +7,8 @@ export interface RelyingParty {
   /** Exactly these origins; undefined: the RP id and its subdomains on any port, but for those of `tenants`. */
   readonly origins: readonly string[] | undefined;
   /**
-   * The domain under which users' containers have their names. Browsers let pages there ask for our keys, so that one could
-   * pass another person's login on to us.
+   * The domain under which users' containers have their names. Browsers let pages there ask for our keys, so that one
+   * could pass another person's login on to us.
    */
   readonly tenants: string;
 }
@@ -38,8 +38,8 @@ function isLocal(host: string): boolean {
 }
 
 /**
- * Whether a signature counter may follow the stored one: it must rise, or the key has none (both are zero). One that does not rise
- * speaks of a copied key (WebAuthn, section 7.2, step 22).
+ * Whether a signature counter may follow the stored one: it must rise, or the key has none (both are zero). One that
+ * does not rise speaks of a copied key (WebAuthn, section 7.2, step 22).
  */
 export function counterAdvances(stored: number, presented: number): boolean {
   return presented > stored || (stored === 0 && presented === 0);

@@ -1,6 +1,6 @@
 /**
- * States: what the service must remember between begin and finish of a ceremony, signed and left with the browser. A state names its
- * purpose, its user and the RP id, lives five minutes, and is good for one finish.
+ * States: what the service must remember between begin and finish of a ceremony, signed and left with the browser. A
+ * state names its purpose, its user and the RP id, lives five minutes, and is good for one finish.
  */
 import { randomBytes } from 'node:crypto';
 import { SignJWT } from 'jose';
@@ -17,7 +17,10 @@ export type Purpose = 'add' | 'login';
 /** What a state says. */
 export interface State {
   readonly userId: string;
-  /** What the authenticator is to sign: 32 random bytes, base64url. It is the state's id too, so that both are spent together. */
+  /**
+   * What the authenticator is to sign: 32 random bytes, base64url. It is the state's id too, so that both are spent
+   * together.
+   */
   readonly challenge: string;
   /** Unix seconds. */
   readonly expiresAt: number;
@@ -52,7 +55,10 @@ export function webauthnStates(secret: SharedSecret, rpId: string, clock: Clock)
       return { state, challenge };
     },
 
-    /** What a state says; undefined when it is not ours, is for something else, or has expired. Whether it is spent is not looked at. */
+    /**
+     * What a state says; undefined when it is not ours, is for something else, or has expired. Whether it is spent is
+     * not looked at.
+     */
     open: async (state: string, purpose: Purpose): Promise<State | undefined> => {
       const payload = await verifiedClaims(state, keyring, {
         typ: TYPE,

@@ -1,6 +1,7 @@
 /**
- * Pull passes: what a machine that is not ours, such as a node of a cluster, logs in to the registry's token endpoint with, to pull one
- * repository for one user. The user's name and the pass are HTTP Basic credentials; nothing else of the platform takes them.
+ * Pull passes: what a machine that is not ours, such as a node of a cluster, logs in to the registry's token endpoint
+ * with, to pull one repository for one user. The user's name and the pass are HTTP Basic credentials; nothing else of
+ * the platform takes them.
  */
 import { randomUUID } from 'node:crypto';
 import { SignJWT } from 'jose';
@@ -14,7 +15,9 @@ import { isRepository, parseImage } from '../../../proto/repositories.ts';
 import { userById } from '../../../storage/auth/users.ts';
 import type { Queries } from '../../../storage/db.ts';
 
-/** How long a pass opens the token endpoint, seconds: a node may have to come up first, and a large image takes long. */
+/**
+ * How long a pass opens the token endpoint, seconds: a node may have to come up first, and a large image takes long.
+ */
 export const PULL_PASS_SECONDS = 3600;
 
 /** The header's `typ`: no other token of ours has it (RFC 8725, section 3.11). */

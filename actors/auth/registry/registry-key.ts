@@ -1,6 +1,6 @@
 /**
- * The key that signs registry tokens, and its certificate. CNCF Distribution takes a token whose `x5c` header leads to a certificate
- * of its `rootcertbundle`, so the certificate must stay the same over restarts and nodes.
+ * The key that signs registry tokens, and its certificate. CNCF Distribution takes a token whose `x5c` header leads to
+ * a certificate of its `rootcertbundle`, so the certificate must stay the same over restarts and nodes.
  */
 import {
   createHash,
@@ -43,7 +43,10 @@ export class RegistryKeyError extends Error {
 const KEY_BLOCK = /-----BEGIN ((?:[A-Z]+ )*PRIVATE KEY)-----[^-]*-----END \1-----/g;
 const CERTIFICATE_BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/** Reads a PEM with one EC P-256 private key (PKCS#8 or SEC1) and perhaps its certificate chain. Throws RegistryKeyError. */
+/**
+ * Reads a PEM with one EC P-256 private key (PKCS#8 or SEC1) and perhaps its certificate chain. Throws
+ * RegistryKeyError.
+ */
 export function parseRegistryKey(pem: string): RegistryKey {
   const [block, another] = pem.match(KEY_BLOCK) ?? [];
   if (block === undefined || another !== undefined) {
@@ -77,8 +80,8 @@ function certificateOf(block: string): X509Certificate {
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
 /**
- * The key id as Distribution's token specification has it: the first 240 bits of the SHA-256 of the DER public key, in base32, in
- * twelve groups of four.
+ * The key id as Distribution's token specification has it: the first 240 bits of the SHA-256 of the DER public key, in
+ * base32, in twelve groups of four.
  */
 export function keyId(key: KeyObject): string {
   const der = createPublicKey(key).export({ type: 'spki', format: 'der' });
@@ -89,7 +92,10 @@ export function keyId(key: KeyObject): string {
   return letters.match(/.{4}/g)?.join(':') ?? '';
 }
 
-/** The key with its certificate: the chain that came with it, else a self-signed one, made once and kept in the settings. */
+/**
+ * The key with its certificate: the chain that came with it, else a self-signed one, made once and kept in the
+ * settings.
+ */
 export async function registrySigner(db: Queries, { privateKey, kid, chain }: RegistryKey): Promise<RegistrySigner> {
   if (chain.length > 0) return { privateKey, kid, chain };
   const certificate = await getOrCreateSetting(db, `registry_certificate:${kid}`, () => selfSigned(privateKey));

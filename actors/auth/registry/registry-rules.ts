@@ -1,6 +1,6 @@
 /**
- * Who may do what with which repository of the image registry, decided without looking anywhere (interface section 4.1, "Registry
- * token rules"; design.md, section 9). What may not be had is left out; nothing here refuses.
+ * Who may do what with which repository of the image registry, decided without looking anywhere (interface section 4.1,
+ * "Registry token rules"; design.md, section 9). What may not be had is left out; nothing here refuses.
  *
  *   | identity      | pull public | own repositories     | `library/*`                   |
  *   |---------------|-------------|----------------------|-------------------------------|
@@ -22,7 +22,10 @@ const LIBRARY = 'library';
 /** What is asked for: repository -> actions. */
 export type Asked = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
 
-/** Who asks. `token`: an API token of the user, or of a service account of the user. `pull`: a node that pulls for the user. */
+/**
+ * Who asks. `token`: an API token of the user, or of a service account of the user. `pull`: a node that pulls for the
+ * user.
+ */
 export type Identity =
   | { readonly kind: 'anonymous' }
   | { readonly kind: 'user'; readonly username: string; readonly isAdmin: boolean }
@@ -30,8 +33,9 @@ export type Identity =
   | { readonly kind: 'pull'; readonly username: string; readonly repository: string };
 
 /**
- * Reads OCI scopes, separated by spaces: `repository:<name>:<action>,<action>`, where `*` stands for all actions. Scopes of other
- * types or classes, of names that no repository can have, and unknown actions are passed over; what comes twice counts once.
+ * Reads OCI scopes, separated by spaces: `repository:<name>:<action>,<action>`, where `*` stands for all actions.
+ * Scopes of other types or classes, of names that no repository can have, and unknown actions are passed over; what
+ * comes twice counts once.
  */
 export function askedFor(scope: string): Asked {
   const asked = new Map<string, Set<RepositoryAction>>();
@@ -71,7 +75,10 @@ function mayDo(who: Identity, name: string, action: RepositoryAction, isPublic: 
   return who.kind !== 'token' || scopeKeys(who, name).some((key) => grants(who.scopes, key, action));
 }
 
-/** Whose repository it is: the first part of the name. Undefined for a name of one part, which is nobody's and not served. */
+/**
+ * Whose repository it is: the first part of the name. Undefined for a name of one part, which is nobody's and not
+ * served.
+ */
 export function ownerOf(name: string): string | undefined {
   const slash = name.indexOf('/');
   return slash < 0 ? undefined : name.slice(0, slash);

@@ -62,7 +62,8 @@ function identifier(deps: AuthDeps, provePassword: ProvePassword) {
       // The same for all: who has only the password is not told that it is right.
       throw new Refusal('invalid_credentials', {
         message:
-          'The username or the password is wrong. An account with a security key needs an API token of a service account as the password.',
+          'The username or the password is wrong. An account with a security key needs an API token of a service ' +
+          'account as the password.',
       });
     });
     return { kind: 'user', username, isAdmin: username === deps.adminUsername };
@@ -70,8 +71,8 @@ function identifier(deps: AuthDeps, provePassword: ProvePassword) {
 }
 
 /**
- * Who gave an API token as the password, under the name of its service account, or, when it has none, of its user. Undefined for
- * anything else, which may still be a password.
+ * Who gave an API token as the password, under the name of its service account, or, when it has none, of its user.
+ * Undefined for anything else, which may still be a password.
  */
 async function holderOf(
   { authenticate }: AuthDeps,
@@ -87,7 +88,9 @@ async function holderOf(
   return { kind: 'token', username: caller.username, userId: caller.userId, scopes: caller.scopes ?? {} };
 }
 
-/** Who gave a pass as the password, under the name of its user. Undefined for anything else, and for a user who is gone. */
+/**
+ * Who gave a pass as the password, under the name of its user. Undefined for anything else, and for a user who is gone.
+ */
 async function pullerOf(
   { db }: AuthDeps,
   passes: ReturnType<typeof pullPasses>,
@@ -100,8 +103,8 @@ async function pullerOf(
 }
 
 /**
- * Makes equal claims at the same time share one proof. Clients ask for several tokens at once with one password, and each
- * would count as an attempt until the first was found right.
+ * Makes equal claims at the same time share one proof. Clients ask for several tokens at once with one password, and
+ * each would count as an attempt until the first was found right.
  */
 function together(prove: ProvePassword): ProvePassword {
   const running = new Map<string, ReturnType<ProvePassword>>();

@@ -11,8 +11,8 @@ import { isLibrary, ownerOf } from './registry-rules.ts';
 export type Visibility = 'public' | 'private';
 
 /**
- * Sets who may pull a repository; the images need not be there yet. Returns whether that was a change. Refuses `invalid_request`
- * (no such name; `library` is always public) and `not_found` (its owner is nobody).
+ * Sets who may pull a repository; the images need not be there yet. Returns whether that was a change. Refuses
+ * `invalid_request` (no such name; `library` is always public) and `not_found` (its owner is nobody).
  */
 export async function setVisibility(db: Db, repository: string, visibility: Visibility): Promise<boolean> {
   const owner = ownerOf(repository);

@@ -17,8 +17,8 @@ export function acceptScopes(scopes: Scopes, userId: string): Scopes {
 }
 
 /**
- * Refuses `invalid_request` for scopes that grant nothing: a token's own are never changed, so it could never do anything. A service account's may
- * be empty, and are changed later.
+ * Refuses `invalid_request` for scopes that grant nothing: a token's own are never changed, so it could never do
+ * anything. A service account's may be empty, and are changed later.
  */
 export function refuseNothing(scopes: Scopes): void {
   if (Object.values(scopes).every((actions) => actions.length === 0))

@@ -61,7 +61,9 @@ export function challengeTokens(secret: SharedSecret, clock: Clock) {
   };
 }
 
-/** Makes the issuer of API tokens. What one may do is not in it: storage says so at each use. `expiresAt`: unix seconds. */
+/**
+ * Makes the issuer of API tokens. What one may do is not in it: storage says so at each use. `expiresAt`: unix seconds.
+ */
 export function apiTokens(secret: SharedSecret, clock: Clock) {
   const sign = signer(secret);
   return async (of: { tokenId: string; userId: string; expiresAt: number | undefined }): Promise<string> => {
@@ -77,8 +79,8 @@ export function apiTokens(secret: SharedSecret, clock: Clock) {
 }
 
 /**
- * Signs with HS256 (RFC 7515, appendix A.1; RFC 7518, section 3.2). At once and here: a library that signs in the thread pool
- * stands between password hashes there, and waking a thread costs fifty times the signature.
+ * Signs with HS256 (RFC 7515, appendix A.1; RFC 7518, section 3.2). At once and here: a library that signs in the
+ * thread pool stands between password hashes there, and waking a thread costs fifty times the signature.
  */
 function signer(secret: SharedSecret) {
   const [{ id: kid, key }] = tokenKeyring(secret);

@@ -5,7 +5,9 @@ import { AUTH_CONSUMER, AUTH_STREAM } from '../../../proto/subjects.ts';
 import { type AnyRef, spawn } from '../../../supervision/index.ts';
 import type { AuthDeps } from '../deps.ts';
 
-/** Starts the actor that owns the consumer. `onChange` gets the user's id. Rejects with BusError when it cannot listen. */
+/**
+ * Starts the actor that owns the consumer. `onChange` gets the user's id. Rejects with BusError when it cannot listen.
+ */
 export async function startNews(
   parent: AnyRef,
   { bus }: AuthDeps,

@@ -82,7 +82,8 @@ export function securityKeyHandlers(
         if (!(error instanceof KeyRejected)) throw error;
         return error;
       });
-      // The state is spent whatever is refused, so refusals do not roll back; a fenced write does, and the owner begins anew.
+      // The state is spent whatever is refused, so refusals do not roll back; a fenced write does, and the owner begins
+      // anew.
       const refusal = await fenced(db, lease, async (tx): Promise<Refusal | undefined> => {
         if (!(await spendToken(tx, state.challenge, state.expiresAt))) return notVerified();
         if (made instanceof KeyRejected) return notVerified(made);

@@ -25,8 +25,8 @@ export interface Disabled {
 }
 
 /**
- * Lets a user in no more: sessions are over for good, tokens are refused until they are enabled, and all that is open ends. With `stop` their
- * containers are stopped by the platform, else these go on. Refuses `not_found`.
+ * Lets a user in no more: sessions are over for good, tokens are refused until they are enabled, and all that is open
+ * ends. With `stop` their containers are stopped by the platform, else these go on. Refuses `not_found`.
  */
 export function disableUser(db: Db, username: string, { stop }: { readonly stop: boolean }): Promise<Disabled> {
   return db.tx(async (tx) => {
@@ -37,7 +37,10 @@ export function disableUser(db: Db, username: string, { stop }: { readonly stop:
   });
 }
 
-/** Lets a user in again. Returns whether they were disabled. Refuses `not_found`, and `conflict` once they are being removed. */
+/**
+ * Lets a user in again. Returns whether they were disabled. Refuses `not_found`, and `conflict` once they are being
+ * removed.
+ */
 export function enableUser(db: Db, username: string): Promise<{ readonly id: string; readonly changed: boolean }> {
   return db.tx(async (tx) => {
     const { id } = await present(userByName(tx, username), username);
@@ -50,8 +53,9 @@ export function enableUser(db: Db, username: string): Promise<{ readonly id: str
 }
 
 /**
- * Begins the removal of a user: they are disabled, and the platform deletes their containers, then forgets them (`forgetUser`). Again changes
- * nothing. Returns the id; `isGone` when they were removed before. Refuses `not_found`, and `conflict` for the administrator.
+ * Begins the removal of a user: they are disabled, and the platform deletes their containers, then forgets them
+ * (`forgetUser`). Again changes nothing. Returns the id; `isGone` when they were removed before. Refuses `not_found`,
+ * and `conflict` for the administrator.
  */
 export function beginRemoval(
   db: Db,
@@ -65,7 +69,9 @@ export function beginRemoval(
     const { id } = await present(Promise.resolve(user), username);
     if (username === adminUsername)
       throw new Refusal('conflict', {
-        message: `${username} is the administrator of this platform (ADMIN_USERNAME), and the only one: name another there first.`,
+        message:
+          `${username} is the administrator of this platform (ADMIN_USERNAME), and the only one: name another there ` +
+          'first.',
       });
     if (await disable(tx, id, 'remove')) await audit(tx, { ...entry('user.remove', id), detail: { username } });
     return { id, isGone: false };

@@ -1,6 +1,6 @@
 /**
- * The actor of one user (kind `auth/user`, key: user id). It keeps the row in memory, so that asking who is logged in costs
- * no query; whoever changes the row elsewhere says so with the event `userChanged`.
+ * The actor of one user (kind `auth/user`, key: user id). It keeps the row in memory, so that asking who is logged in
+ * costs no query; whoever changes the row elsewhere says so with the event `userChanged`.
  *
  *   asleep -- first message --> awake (row read) -- idle --> asleep
  *                                 | changed: row read again; gone: asleep, and asking finds nobody

@@ -49,7 +49,10 @@ export async function addUser(db: Db, username: string, password: string): Promi
   return { id, username };
 }
 
-/** Sets a user's password, and ends their sessions. Returns how many of these there were. Refuses `invalid_request` and `not_found`. */
+/**
+ * Sets a user's password, and ends their sessions. Returns how many of these there were. Refuses `invalid_request` and
+ * `not_found`.
+ */
 export async function setPassword(db: Db, username: string, password: string): Promise<number> {
   acceptPassword(password, username);
   const passwordHash = await hashPassword(password);
@@ -71,7 +74,10 @@ export async function setPassword(db: Db, username: string, password: string): P
   });
 }
 
-/** Deletes all security keys of somebody who lost them: the password alone opens again. Returns how many went. Refuses `not_found`. */
+/**
+ * Deletes all security keys of somebody who lost them: the password alone opens again. Returns how many went. Refuses
+ * `not_found`.
+ */
 export async function forgetKeys(db: Db, username: string): Promise<number> {
   return db.tx(async (tx) => {
     const user = await userByName(tx, username);

@@ -1,7 +1,7 @@
 /**
- * The actor of one container (kind `compute/container`, key: container id): a reconciler. Rows say what is wanted, the engine
- * says what is; a message only says "look". Work on the engine runs beside the mailbox, one piece at a time, so that
- * requests are answered meanwhile.
+ * The actor of one container (kind `compute/container`, key: container id): a reconciler. Rows say what is wanted, the
+ * engine says what is; a message only says "look". Work on the engine runs beside the mailbox, one piece at a time, so
+ * that requests are answered meanwhile.
  *
  *   pending --engine accepted--> initializing --ready--> running --crash--> initializing
  *      |             |                |                     |
@@ -159,7 +159,10 @@ function mustRun(row: ContainerRow): undefined {
   if (row.status !== 'running') throw new Refusal('not_running', { message: whyNotRunning(row.status) });
 }
 
-/** Ends work whose container goes to another node, so that two do not work on it at once. What takes too long is idempotent. */
+/**
+ * Ends work whose container goes to another node, so that two do not work on it at once. What takes too long is
+ * idempotent.
+ */
 async function letGo(job: Job | undefined): Promise<void> {
   if (job === undefined) return;
   job.abort.abort(new Error('another node looks after the container'));

@@ -1,6 +1,6 @@
 /**
- * How the container's actor gets from what is wanted to what is. It re-reads the world at every look, works on one difference
- * at a time, and writes each change of status to the row before anybody hears of it.
+ * How the container's actor gets from what is wanted to what is. It re-reads the world at every look, works on one
+ * difference at a time, and writes each change of status to the row before anybody hears of it.
  */
 import { isFenced } from '../../../proto/ports/placement.ts';
 import { type ContainerState, EngineError } from '../../../proto/ports/ports.ts';
@@ -49,7 +49,10 @@ interface Change {
   readonly ended?: boolean;
 }
 
-/** Makes the reconciler. `onStatus` hears of every change after it is written; `health` is what the watcher knows of the engine. */
+/**
+ * Makes the reconciler. `onStatus` hears of every change after it is written; `health` is what the watcher knows of the
+ * engine.
+ */
 export function reconciler(deps: ComputeDeps, onStatus: (row: ContainerRow) => void, health: EngineHealth) {
   const { db, clock, log } = deps;
 

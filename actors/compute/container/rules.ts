@@ -12,7 +12,9 @@ export const MAX_CRASHES = 5;
 export const RECOVERED_AFTER_MS = 60_000;
 /** An image whose SSH server is not started is running when its workload has stood this long. */
 export const WORKLOAD_READY_MS = 15_000;
-/** A container that stood this long without a word from its sshd is started anew: its network may not have come about. */
+/**
+ * A container that stood this long without a word from its sshd is started anew: its network may not have come about.
+ */
 export const SILENT_LIMIT_MS = 45_000;
 /** How often that is tried for one start. */
 export const MAX_SILENT_RESTARTS = 3;
@@ -20,12 +22,15 @@ export const MAX_SILENT_RESTARTS = 3;
 export const STOP_GRACE_SECONDS = 10;
 
 /**
- * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run. `resume`: it was
- * frozen. `adjust`: its limits are others. `keys`: others may log in. `settled`: nothing differs.
+ * What to do next. `launch`: image, create, start. `probe`: is it ready? `restart`: stop it, although it is to run.
+ * `resume`: it was frozen. `adjust`: its limits are others. `keys`: others may log in. `settled`: nothing differs.
  */
 export type Step = 'launch' | 'probe' | 'restart' | 'resume' | 'adjust' | 'keys' | 'stop' | 'remove' | 'settled';
 
-/** The next step from what is wanted to what is. What differs as `tolerated` says (`driftOf`) could not be mended before. */
+/**
+ * The next step from what is wanted to what is. What differs as `tolerated` says (`driftOf`) could not be mended
+ * before.
+ */
 export function nextStep(row: ContainerOutline, actual: ContainerState | undefined, tolerated?: string): Step {
   if (row.desired === 'deleted') return 'remove';
   const runs = actual?.phase === 'running';
@@ -42,7 +47,10 @@ export function nextStep(row: ContainerOutline, actual: ContainerState | undefin
   return actual.address === null ? 'restart' : 'probe';
 }
 
-/** In which way a running container is not as its row says: a text that changes when either does; undefined when it fits. */
+/**
+ * In which way a running container is not as its row says: a text that changes when either does; undefined when it
+ * fits.
+ */
 export function driftOf(
   row: Pick<ContainerOutline, 'instanceType' | 'memoryMb' | 'mountPaths'>,
   actual: ContainerState,
@@ -58,7 +66,9 @@ function hasMounts({ mountPaths }: Pick<ContainerOutline, 'mountPaths'>, actual:
   return mounted.length === mountPaths.length && mountPaths.every((path) => mounted.includes(path));
 }
 
-/** The engine's form of a row. CPU follows the instance type; a single machine runs every type on its own architecture. */
+/**
+ * The engine's form of a row. CPU follows the instance type; a single machine runs every type on its own architecture.
+ */
 export function specOf(
   row: ContainerRow,
   given: { image: string; hostname: string; authorizedKeys: readonly string[] },
@@ -100,7 +110,10 @@ export function crashDelay(crashes: number): number {
 /** Most characters of a workload's last lines. */
 const MAX_LAST_WORDS = 500;
 
-/** Lines of a log in one line, without their stamps, escape sequences and control characters, at most 500 characters: the end counts. */
+/**
+ * Lines of a log in one line, without their stamps, escape sequences and control characters, at most 500 characters:
+ * the end counts.
+ */
 export function inOneLine(lines: readonly string[]): string {
   const text = lines
     .map((line) => line.slice(line.indexOf(' ') + 1))

@@ -28,7 +28,10 @@ import { type Own, own } from './state.ts';
 /** Between two restarts of one container by other mount paths: each copies its files. */
 const MOUNTS_PAUSE_MS = 10_000;
 
-/** The handlers. What was asked for and is so already changes nothing, except that mounts set anew restart what runs (3.2). */
+/**
+ * The handlers. What was asked for and is so already changes nothing, except that mounts set anew restart what runs
+ * (3.2).
+ */
 export function settingsHandlers(
   { db, clock, engine }: ComputeDeps,
   reconcile: ReturnType<typeof reconciler>,
@@ -48,13 +51,17 @@ export function settingsHandlers(
       const added = wanted.filter((path) => !mountPaths.includes(path));
       const there = added.length === 0 ? '' : `, what it has at ${added.join(' and ')} included`;
       throw new Refusal('discards_files', {
-        message: `The container is restarted for this, and loses all files outside ${mountPaths.join(' and ')}${there}: send "discard": true if that is meant.`,
+        message:
+          `The container is restarted for this, and loses all files outside ${mountPaths.join(' and ')}${there}: ` +
+          'send "discard": true if that is meant.',
       });
     }
     const changes = wanted.length !== mountPaths.length || wanted.some((path) => !mountPaths.includes(path));
     if (changes && row.mountChanges >= MAX_MOUNT_CHANGES) {
       throw new Refusal('limit_reached', {
-        message: `The mount paths of this container were changed ${MAX_MOUNT_CHANGES} times, which is the limit: create another container.`,
+        message:
+          `The mount paths of this container were changed ${MAX_MOUNT_CHANGES} times, which is the limit: create ` +
+          'another container.',
       });
     }
     const waitMs = (row.mountsSetAt?.getTime() ?? 0) + MOUNTS_PAUSE_MS - clock.now();

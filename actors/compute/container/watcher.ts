@@ -1,7 +1,7 @@
 /**
- * The actor that notices: the engine's events as they come, and every few seconds a comparison of all rows with all that the
- * engine has, since events can be missed. It decides nothing; it tells containers' actors to look. Each node watches over the containers that
- * it holds, and looks at all of these when it takes some.
+ * The actor that notices: the engine's events as they come, and every few seconds a comparison of all rows with all
+ * that the engine has, since events can be missed. It decides nothing; it tells containers' actors to look. Each node
+ * watches over the containers that it holds, and looks at all of these when it takes some.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ContainerState, Ending } from '../../../proto/ports/ports.ts';
@@ -26,7 +26,10 @@ export interface EngineHealth {
 }
 
 const SWEEP_EVERY_MS = 5000;
-/** A sweep has so many containers looked at in a row, then pauses, ms: thousands at once would keep all else from the database. */
+/**
+ * A sweep has so many containers looked at in a row, then pauses, ms: thousands at once would keep all else from the
+ * database.
+ */
 const LOOKS_IN_A_ROW = 25;
 const PAUSE_MS = 100;
 const PURGE_EVERY_MS = 6 * 3600_000;

@@ -54,8 +54,8 @@ type OwnEngine = Pick<
 >;
 
 /**
- * The engine, whose changes throw PlacementError `fenced` once another node may look after the container. It cannot check that itself: a
- * process that was frozen must find out before it goes on with what it was about to do.
+ * The engine, whose changes throw PlacementError `fenced` once another node may look after the container. It cannot
+ * check that itself: a process that was frozen must find out before it goes on with what it was about to do.
  */
 function ownEngine({ engine, home }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
   const fence = () => {
@@ -81,7 +81,10 @@ function ownEngine({ engine, home }: ComputeDeps, { id }: ContainerRow, lease: S
   };
 }
 
-/** Does one piece of work and returns its last report. Rejects with EngineError, StorageError, PlacementError `fenced` or the signal's reason. */
+/**
+ * Does one piece of work and returns its last report. Rejects with EngineError, StorageError, PlacementError `fenced`
+ * or the signal's reason.
+ */
 export async function work(
   deps: ComputeDeps,
   { row, lease, crashes }: { readonly row: ContainerRow; readonly lease: ShardLease; readonly crashes: number },

@@ -1,11 +1,13 @@
 /**
- * The place of a reader in a log. Engines stamp lines before they write them, each output on its own: of lines of stdout and
- * stderr the later stamp may come first, and the pieces of a very long line share one. A reader could not resume by such stamps
- * without losing or repeating lines, so the stamps sent are made to increase strictly, each at least 1 ns after the one before:
- * the same lines give the same stamps whenever they are read.
+ * The place of a reader in a log. Engines stamp lines before they write them, each output on its own: of lines of
+ * stdout and stderr the later stamp may come first, and the pieces of a very long line share one. A reader could not
+ * resume by such stamps without losing or repeating lines, so the stamps sent are made to increase strictly, each at
+ * least 1 ns after the one before: the same lines give the same stamps whenever they are read.
  */
 
-/** How much earlier than the reader's place the engine is asked to begin, so that the same stamps are arrived at, ms. */
+/**
+ * How much earlier than the reader's place the engine is asked to begin, so that the same stamps are arrived at, ms.
+ */
 const RUN_UP_MS = 60_000;
 /** `2026-01-31T12:00:00.123456789Z`: of one length, so that earlier is smaller. */
 const STAMP_LENGTH = 30;

@@ -1,4 +1,7 @@
-/** One stream of the engine's that the readers of a container's log share. It is read when somebody who is at its end wants more. */
+/**
+ * One stream of the engine's that the readers of a container's log share. It is read when somebody who is at its end
+ * wants more.
+ */
 import type { Engine } from '../../../proto/ports/ports.ts';
 import { LogRing } from './ring.ts';
 

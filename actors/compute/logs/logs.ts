@@ -15,8 +15,8 @@ export interface LogRequest {
 }
 
 /**
- * The log of one container: the newest `tail` lines (all, with `since`), then what comes. `whatEnded` says what became of the
- * container once the engine has no more of its log; it may reject.
+ * The log of one container: the newest `tail` lines (all, with `since`), then what comes. `whatEnded` says what became
+ * of the container once the engine has no more of its log; it may reject.
  */
 export function logConnection(
   deps: Pick<ComputeDeps, 'log'>,

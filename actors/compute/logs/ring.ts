@@ -40,7 +40,9 @@ export class LogRing {
     return this.#lines.slice(place - this.#first, place - this.#first + most);
   }
 
-  /** The place behind `run`, lines that a reader took last; undefined when they are not here, or in more than one place. */
+  /**
+   * The place behind `run`, lines that a reader took last; undefined when they are not here, or in more than one place.
+   */
   behind(run: readonly string[]): number | undefined {
     const last = run.at(-1);
     if (last === undefined || last.length > MAX_TELLING) return undefined;

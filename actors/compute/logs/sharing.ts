@@ -1,7 +1,8 @@
 /**
- * Readers of logs. The first reader of a container has a stream of the engine's; when there are several, all of them move to one they
- * share, each when the lines it took last are found there. Nobody waits for a slower one: whoever falls behind what is kept, or does not
- * read at all, goes on later from where it is, as a client that comes back does (cursor.ts).
+ * Readers of logs. The first reader of a container has a stream of the engine's; when there are several, all of them
+ * move to one they share, each when the lines it took last are found there. Nobody waits for a slower one: whoever
+ * falls behind what is kept, or does not read at all, goes on later from where it is, as a client that comes back does
+ * (cursor.ts).
  *
  *   own --found in the shared one--> shared --fell behind, or it broke--> own
  */
@@ -63,7 +64,10 @@ export class LogSharing {
     this.#times = { ...TIMES, ...times };
   }
 
-  /** Lines as they are sent, in batches, at the reader's pace. Ends when the log does, or when `signal` aborts; throws what the engine does. */
+  /**
+   * Lines as they are sent, in batches, at the reader's pace. Ends when the log does, or when `signal` aborts; throws
+   * what the engine does.
+   */
   async *read(containerId: string, start: LogStart, signal: AbortSignal): AsyncGenerator<string[]> {
     const reader: Reader = { cursor: new LogCursor(start.since), run: [], end: () => {}, wake: () => {} };
     const house = this.#enter(containerId, reader);

@@ -1,6 +1,6 @@
 /**
- * The actor of one shell. Bytes go straight between the shell's SSH stream and the WebSocket of whoever looks at it, with
- * backpressure both ways; the actor hears of beginnings and ends.
+ * The actor of one shell. Bytes go straight between the shell's SSH stream and the WebSocket of whoever looks at it,
+ * with backpressure both ways; the actor hears of beginnings and ends.
  *
  * A shell that its container keeps (KeptShell of proto/ports/ports.ts) outlives this process: what was printed last is
  * there. Where the container cannot, the actor keeps that itself, and the shell ends with it.
@@ -55,7 +55,10 @@ type SessionMessage =
 /** What a session needs from its surroundings. */
 export interface SessionOptions {
   readonly containerId: string;
-  /** The name under which its container keeps the shell; without one it does not wait for a client that lost its connection. */
+  /**
+   * The name under which its container keeps the shell; without one it does not wait for a client that lost its
+   * connection.
+   */
   readonly keptAs: string | undefined;
   /** Registers the actor with the container's. */
   readonly attach: (self: Ref<StreamMessage>) => void;
@@ -283,8 +286,8 @@ export class TerminalSession {
   }
 
   /**
-   * The shell may go on without us. Its client is to come back, to see what it missed; until then somebody has to hear when its token ends, so
-   * the connection is made anew, once.
+   * The shell may go on without us. Its client is to come back, to see what it missed; until then somebody has to hear
+   * when its token ends, so the connection is made anew, once.
    */
   #regain(): void {
     const [viewer, ctx] = [this.#viewer, this.#ctx];

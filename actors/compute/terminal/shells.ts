@@ -2,8 +2,8 @@
 import { type Engine, EngineError, type Log, type Shells } from '../../../proto/ports/ports.ts';
 
 /**
- * Shells through `ssh`; when no SSH server answers, or it does not let the platform in, through the engine itself. Rejects with what SSH
- * said when the engine has no shell either, its reason behind it.
+ * Shells through `ssh`; when no SSH server answers, or it does not let the platform in, through the engine itself.
+ * Rejects with what SSH said when the engine has no shell either, its reason behind it.
  */
 export function sshElseEngine(ssh: Shells, engine: Pick<Engine, 'exec'>, log: Log): Shells {
   return {

@@ -46,8 +46,8 @@ export function terminalConnection(terminals: Terminals, request: TerminalReques
 }
 
 /**
- * What a text frame controls: the size of the terminal, or something this version does not know, which is passed over. Undefined for
- * text that is typed: all that is not a JSON object with a `type`.
+ * What a text frame controls: the size of the terminal, or something this version does not know, which is passed over.
+ * Undefined for text that is typed: all that is not a JSON object with a `type`.
  */
 function readControl(text: string): { cols: number; rows: number } | 'unknown' | undefined {
   if (text.length > MAX_CONTROL_CHARS || !text.startsWith('{')) return undefined;

@@ -1,4 +1,7 @@
-/** A certificate authority by ACME (RFC 8555) with TLS-ALPN-01 (RFC 8737), on acme-client; our own times, schedule and errors. */
+/**
+ * A certificate authority by ACME (RFC 8555) with TLS-ALPN-01 (RFC 8737), on acme-client; our own times, schedule and
+ * errors.
+ */
 import { createPublicKey, X509Certificate } from 'node:crypto';
 import { Agent } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -140,7 +143,8 @@ export function acmeAuthority(options: AcmeOptions): CertificateAuthority {
           }),
         );
       } catch (error) {
-        // Of an account that is there already the library goes on to change nothing, which strict authorities refuse: it was found.
+        // Of an account that is there already the library goes on to change nothing, which strict authorities refuse:
+        // it was found.
         const url = addressOf(client);
         if (url === undefined) throw error;
         return url;
@@ -174,7 +178,9 @@ export function acmeAuthority(options: AcmeOptions): CertificateAuthority {
   };
 }
 
-/** Throws CaError `no_order` unless this is a chain, leaf first, for our key and this name: another order may give one. */
+/**
+ * Throws CaError `no_order` unless this is a chain, leaf first, for our key and this name: another order may give one.
+ */
 export function checkChain(chain: string, key: string, hostname: string): void {
   const wrong = (what: string, cause?: unknown) =>
     new CaError('no_order', `The certificate authority sent a certificate that ${what}`, { cause });

@@ -1,6 +1,7 @@
 /**
- * The requests of the ACME client. It brings an HTTP library that retries by itself, waits as long as a server says, and hides what went
- * wrong; here each call has its own time, its own trust, a bound on what it reads, and keeps the answer for whoever asks why it failed.
+ * The requests of the ACME client. It brings an HTTP library that retries by itself, waits as long as a server says,
+ * and hides what went wrong; here each call has its own time, its own trust, a bound on what it reads, and keeps the
+ * answer for whoever asks why it failed.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Agent, request } from 'node:https';

@@ -1,4 +1,7 @@
-/** How busy the processors are. Of what the kernel counts, without a process: a library that runs `cat` holds up everything else meanwhile. */
+/**
+ * How busy the processors are. Of what the kernel counts, without a process: a library that runs `cat` holds up
+ * everything else meanwhile.
+ */
 import { cpus } from 'node:os';
 
 /** What gives the share of their time that all processors were busy since it was last asked, 0 to 1. */

@@ -1,6 +1,6 @@
 /**
- * Ships log lines to a collector over OTLP/gRPC (https://opentelemetry.io/docs/specs/otlp/). Lines wait in a bounded queue: while the
- * collector is away the oldest are dropped and counted, and nobody who logs ever waits.
+ * Ships log lines to a collector over OTLP/gRPC (https://opentelemetry.io/docs/specs/otlp/). Lines wait in a bounded
+ * queue: while the collector is away the oldest are dropped and counted, and nobody who logs ever waits.
  */
 import { type LogAttributes, SeverityNumber } from '@opentelemetry/api-logs';
 import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-grpc';

@@ -1,17 +1,23 @@
 import { addressText, parseSubnet } from './subnets.ts';
 
-/** Where clouds tell a machine about itself, its credentials among it: link-local (RFC 3927; AWS, Google and most), Alibaba, Azure, Oracle. */
+/**
+ * Where clouds tell a machine about itself, its credentials among it: link-local (RFC 3927; AWS, Google and most),
+ * Alibaba, Azure, Oracle.
+ */
 const metadataNetworks = ['169.254.0.0/16', '100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32'];
 
-/** Private networks (RFC 1918) and those of providers (RFC 6598): where the operator's own databases and brokers are. */
+/**
+ * Private networks (RFC 1918) and those of providers (RFC 6598): where the operator's own databases and brokers are.
+ */
 const privateNetworks = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'];
 
 /** Most networks in a list. */
 const MAX_NETWORKS = 64;
 
 /**
- * Reads networks that containers may reach though they are closed by default: `a.b.c.d/n` or addresses, separated by commas. Undefined
- * when one is none, is not a network's own address, or there are more than 64. IPv4 only: containers have no other.
+ * Reads networks that containers may reach though they are closed by default: `a.b.c.d/n` or addresses, separated by
+ * commas. Undefined when one is none, is not a network's own address, or there are more than 64. IPv4 only: containers
+ * have no other.
  */
 export function parseEgress(text: string): readonly string[] | undefined {
   const entries = text.split(',').map((entry) => entry.trim());
@@ -37,9 +43,9 @@ function isMetadata(network: string): boolean {
 }
 
 /**
- * What leaves containers for elsewhere, as rules of iptables in their order. A metadata address is open only when the list names it or a
- * network inside its range: `10.0.0.0/8` or `0.0.0.0/0` does not. Mail (port 25) goes to networks of the list only, so that the machine's
- * address does not come to stand on lists of senders of spam.
+ * What leaves containers for elsewhere, as rules of iptables in their order. A metadata address is open only when the
+ * list names it or a network inside its range: `10.0.0.0/8` or `0.0.0.0/0` does not. Mail (port 25) goes to networks of
+ * the list only, so that the machine's address does not come to stand on lists of senders of spam.
  */
 export function egressRules(allowed: readonly string[]): readonly string[] {
   const to = (network: string, verdict: string): string => `-d ${network} -j ${verdict}`;

@@ -16,8 +16,9 @@ const MAX_FAILURE_BYTES = 4096;
 export const defaultCommand = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l'];
 
 /**
- * Runs before the command: gives the terminal its size, so that the command never sees another, and says the process's number in the
- * container between two control characters, because Docker has no way to end what it started but a signal from inside.
+ * Runs before the command: gives the terminal its size, so that the command never sees another, and says the process's
+ * number in the container between two control characters, because Docker has no way to end what it started but a signal
+ * from inside.
  */
 export const PREAMBLE = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "\\001%d\\002" "$$"; exec "$@"';
 const PREAMBLE_START = '\u0001';

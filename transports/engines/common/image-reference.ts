@@ -13,9 +13,9 @@ const COMPONENT = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 const HOST = /^(?:localhost|[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?$/;
 
 /**
- * Reads an image reference by the grammar of the distribution project (reference.go): registry, path, tag, digest. A name without
- * registry is Docker Hub's; without tag it is `latest`. The full form never names an image by its local id.
- * Throws EngineError `image_not_found` when it is none.
+ * Reads an image reference by the grammar of the distribution project (reference.go): registry, path, tag, digest. A
+ * name without registry is Docker Hub's; without tag it is `latest`. The full form never names an image by its local
+ * id. Throws EngineError `image_not_found` when it is none.
  */
 export function parseImageReference(text: string): ImageReference {
   const [beforeDigest = '', digest, ...more] = text.split('@');

@@ -1,8 +1,8 @@
 import { EngineError } from '../../../proto/ports/ports.ts';
 
 /**
- * Reads a stream of JSON values, one a line (Docker's /events, /images/create), however the bytes are cut. Lines that are
- * not JSON are skipped. Throws EngineError `unavailable` when a line grows past `maxLineBytes`.
+ * Reads a stream of JSON values, one a line (Docker's /events, /images/create), however the bytes are cut. Lines that
+ * are not JSON are skipped. Throws EngineError `unavailable` when a line grows past `maxLineBytes`.
  */
 export async function* jsonLines(stream: AsyncIterable<unknown>, maxLineBytes = 1024 * 1024): AsyncGenerator<unknown> {
   let rest: Buffer = Buffer.alloc(0);

@@ -6,9 +6,9 @@ const STAMP_PATTERN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d
 const LONGEST_STAMP = 40;
 
 /**
- * Makes lines of a log whose entries start with a stamp and a space (`timestamps=1`). An entry without a newline at its end is
- * one of the 16 KiB pieces Docker cuts long lines into: the next entry, without its stamp, goes on where it ended.
- * One assembler reads one output (stdout or stderr). It holds at most one line.
+ * Makes lines of a log whose entries start with a stamp and a space (`timestamps=1`). An entry without a newline at its
+ * end is one of the 16 KiB pieces Docker cuts long lines into: the next entry, without its stamp, goes on where it
+ * ended. One assembler reads one output (stdout or stderr). It holds at most one line.
  */
 export class LineAssembler {
   #stamp = '';

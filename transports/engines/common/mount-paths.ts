@@ -3,8 +3,8 @@ import { posix } from 'node:path';
 import { EngineError } from '../../../proto/ports/ports.ts';
 
 /**
- * The mount paths in a normal form, without doubles. Throws EngineError `refused` for a path that is relative, is or climbs above
- * the root, holds control characters or a colon, or hides what the kernel or the platform puts there.
+ * The mount paths in a normal form, without doubles. Throws EngineError `refused` for a path that is relative, is or
+ * climbs above the root, holds control characters or a colon, or hides what the kernel or the platform puts there.
  */
 export function checkedMountPaths(paths: readonly string[]): string[] {
   const normal = paths.map((path) => {

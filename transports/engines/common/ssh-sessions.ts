@@ -4,15 +4,17 @@
 export const AUTHORIZED_KEYS_PATH = '/etc/troupe/authorized_keys';
 
 /**
- * Run in the container by any POSIX shell: hangs up every SSH session whose key does not stand in the file, and every login that is
- * under way. What key a session came with stands in the file its processes know as SSH_USER_AUTH (sshd_config(5), ExposeAuthInfo); a
- * session that tells nothing is hung up too, unless it does within a second: one that has just been let in has no process yet.
+ * Run in the container by any POSIX shell: hangs up every SSH session whose key does not stand in the file, and every
+ * login that is under way. What key a session came with stands in the file its processes know as SSH_USER_AUTH
+ * (sshd_config(5), ExposeAuthInfo); a session that tells nothing is hung up too, unless it does within a second: one
+ * that has just been let in has no process yet.
  */
 export const endSessionsScript = `
 # 0: its key stands in the file; 1: it does not; 2: it tells of none.
 look() {
   told=2
-  for child in $(grep -s '^PPid:' /proc/[0-9]*/status | sed -n "s|^/proc/\\([0-9]*\\)/status:PPid:[[:space:]]*$1\\$|\\1|p"); do
+  for child in $(grep -s '^PPid:' /proc/[0-9]*/status |
+    sed -n "s|^/proc/\\([0-9]*\\)/status:PPid:[[:space:]]*$1\\$|\\1|p"); do
     file=$(tr '\\0' '\\n' <"/proc/$child/environ" 2>/dev/null | sed -n 's/^SSH_USER_AUTH=//p')
     [ -n "$file" ] || continue
     key=$(sed -n 's/^publickey //p' "$file" 2>/dev/null)

@@ -1,8 +1,8 @@
 import { EngineError } from '../../../proto/ports/ports.ts';
 
 /**
- * Docker's `since` parameter (`seconds.nanoseconds`, inclusive) for "later than this RFC 3339 stamp": one nanosecond after it.
- * Fractions past nanoseconds are cut. Throws EngineError `refused` when the stamp is none.
+ * Docker's `since` parameter (`seconds.nanoseconds`, inclusive) for "later than this RFC 3339 stamp": one nanosecond
+ * after it. Fractions past nanoseconds are cut. Throws EngineError `refused` when the stamp is none.
  */
 export function afterStamp(stamp: string): string {
   const match = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,18}))?(Z|[+-]\d\d:\d\d)$/i.exec(stamp);

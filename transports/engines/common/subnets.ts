@@ -10,12 +10,15 @@ export interface AddressRange {
 /** Where containers' subnets are taken from unless told otherwise. */
 export const DEFAULT_SUBNET_POOL = '10.192.0.0/10';
 
-/** Each container's subnet has eight addresses: the bridge's, the container's, and some that Docker may not have given back yet. */
+/**
+ * Each container's subnet has eight addresses: the bridge's, the container's, and some that Docker may not have given
+ * back yet.
+ */
 const SUBNET_SIZE = 8;
 
 /**
- * Reads `a.b.c.d/n` with n from 8 to 29. Throws EngineError `refused` when it is none, is not a network's own address, or lies outside
- * the private ranges (RFC 1918, and the shared range of RFC 6598).
+ * Reads `a.b.c.d/n` with n from 8 to 29. Throws EngineError `refused` when it is none, is not a network's own address,
+ * or lies outside the private ranges (RFC 1918, and the shared range of RFC 6598).
  */
 export function parsePool(text: string): AddressRange {
   const match = /^(\d{1,3}(?:\.\d{1,3}){3})\/(\d{1,2})$/.exec(text);
@@ -41,8 +44,8 @@ const privateRanges: readonly AddressRange[] = [
 });
 
 /**
- * Subnets of the pool that none of `taken` overlaps, all of them in turn, beginning at a place that depends on `seed`: two platforms, and
- * two containers started at the same time, seldom try the same.
+ * Subnets of the pool that none of `taken` overlaps, all of them in turn, beginning at a place that depends on `seed`:
+ * two platforms, and two containers started at the same time, seldom try the same.
  */
 export function* freeSubnets(
   pool: AddressRange,
@@ -70,7 +73,10 @@ export function parseSubnet(text: string): AddressRange | undefined {
   return { first: start, last: start + size - 1 };
 }
 
-/** The ranges this machine has routes to, from the text of /proc/net/route (hexadecimal, little endian); not the default route. */
+/**
+ * The ranges this machine has routes to, from the text of /proc/net/route (hexadecimal, little endian); not the default
+ * route.
+ */
 export function routedRanges(table: string): AddressRange[] {
   return table
     .split('\n')

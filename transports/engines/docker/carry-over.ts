@@ -29,12 +29,13 @@ export interface CarryOver {
 }
 
 /**
- * Makes a container anew with the mount paths of `spec` and all the files it has: what lies outside its mounts is committed to an image of
- * its own, what it has at an added path fills the new volume, and what is in the volume of a dropped path is copied beside it.
+ * Makes a container anew with the mount paths of `spec` and all the files it has: what lies outside its mounts is
+ * committed to an image of its own, what it has at an added path fills the new volume, and what is in the volume of a
+ * dropped path is copied beside it.
  *
- * The new one is named `-next` while it is filled, and `-whole` from the moment at which it counts. Until then the old one has all its data,
- * and whoever comes after a platform that was killed begins again from it. Renaming is one step in Docker, so that two platforms at the
- * same time cannot both go on. Rejects with EngineError.
+ * The new one is named `-next` while it is filled, and `-whole` from the moment at which it counts. Until then the old
+ * one has all its data, and whoever comes after a platform that was killed begins again from it. Renaming is one step
+ * in Docker, so that two platforms at the same time cannot both go on. Rejects with EngineError.
  */
 export async function carryOver(work: CarryOver): Promise<void> {
   const { client, naming, old, spec, remove } = work;
@@ -55,7 +56,8 @@ export async function carryOver(work: CarryOver): Promise<void> {
     before.own.filter((path) => paths.includes(path)),
   );
   const dropped = before.own.filter((path) => !paths.includes(path));
-  // What the image has there was hidden by the volume: some of it may have been deleted since. All there is comes from the old one.
+  // What the image has there was hidden by the volume: some of it may have been deleted since. All there is comes from
+  // the old one.
   const hidden = [...before.others, ...dropped];
   const bare = work.sameImage
     ? [
@@ -78,8 +80,8 @@ export async function carryOver(work: CarryOver): Promise<void> {
     const mounted = new Set((await viewOf(client, next))?.Mounts.map(({ Destination }) => Destination));
     for (const path of outermost([...dropped, ...before.others])) {
       const isAlone = dropped.includes(path) && ![...paths, ...before.others].some((one) => one.startsWith(`${path}/`));
-      // What the copy of the layer has there is older than the volume: it was hidden by that. A volume that the image asks for is no folder that
-      // could be replaced.
+      // What the copy of the layer has there is older than the volume: it was hidden by that. A volume that the image
+      // asks for is no folder that could be replaced.
       if (isAlone && !mounted.has(path)) await clearFolder(client, Id, path);
       await copyPath(client, old.Id, Id, path);
     }
@@ -152,15 +154,16 @@ function mountsOf(naming: Naming, id: string, view: ContainerView): { own: strin
 }
 
 /**
- * Refuses to carry over a volume that the image asked for around a path that stays: both containers have that one, and copying would write it
- * from itself.
+ * Refuses to carry over a volume that the image asked for around a path that stays: both containers have that one, and
+ * copying would write it from itself.
  */
 function refuseNested(others: readonly string[], kept: readonly string[]): void {
   const around = others.find((path) => kept.some((one) => one.startsWith(`${path}/`)));
   if (around !== undefined)
     throw new EngineError(
       'refused',
-      `Cannot change the mount paths: the image keeps a volume at ${around}, around a mount path that stays. Keep the mount paths as they were.`,
+      `Cannot change the mount paths: the image keeps a volume at ${around}, around a mount path that stays. Keep ` +
+        'the mount paths as they were.',
     );
 }
 
@@ -169,7 +172,10 @@ function outermost(paths: readonly string[]): string[] {
   return paths.filter((path) => !paths.some((other) => path.startsWith(`${other}/`)));
 }
 
-/** Keeps what the container has outside its mounts as an image. Resolves with that, and the labels of who is made from it. */
+/**
+ * Keeps what the container has outside its mounts as an image. Resolves with that, and the labels of who is made from
+ * it.
+ */
 async function commit({ client, naming, old, spec }: CarryOver): Promise<{ image: string; labels: object }> {
   const image = carriedImage(naming, spec.id);
   const view = (of: string) => client.json('GET', `/images/${of}/json`, imageView);
@@ -197,8 +203,8 @@ async function commit({ client, naming, old, spec }: CarryOver): Promise<{ image
 const carriedImage = (naming: Naming, id: string): string => `${naming.container(id)}:carried`;
 
 /**
- * Makes the volumes of added paths, empty: Docker fills them with what the image has there. Resolves with the paths whose volumes hold
- * something already, of a time when what was dropped was kept aside.
+ * Makes the volumes of added paths, empty: Docker fills them with what the image has there. Resolves with the paths
+ * whose volumes hold something already, of a time when what was dropped was kept aside.
  */
 async function prepareVolumes(
   { client, naming, old, spec }: CarryOver,

@@ -21,7 +21,10 @@ const fileLimits = [
   { Name: 'nofile', Soft: 16_384, Hard: 16_384 },
   { Name: 'core', Soft: 0, Hard: 0 },
 ];
-/** When the machine runs out of memory, containers end before the platform does (0 is a process like any other, 1000 goes first). */
+/**
+ * When the machine runs out of memory, containers end before the platform does (0 is a process like any other, 1000
+ * goes first).
+ */
 const OOM_SCORE = 500;
 /** What Docker keeps of a container's output: three files of 10 MB. */
 const logLimits = { 'max-size': '10m', 'max-file': '3' };
@@ -40,9 +43,9 @@ export function limitsOf(spec: ContainerSpec, machineCpus: number): DockerLimits
 }
 
 /**
- * The body of `POST /containers/create` for `spec`. Never restarted by Docker: the platform decides. Throws EngineError `refused` or
- * `image_not_found` for mount paths and images that cannot be. Of `bare`, the volumes at mount paths and those that the image asks for begin
- * empty.
+ * The body of `POST /containers/create` for `spec`. Never restarted by Docker: the platform decides. Throws EngineError
+ * `refused` or `image_not_found` for mount paths and images that cannot be. Of `bare`, the volumes at mount paths and
+ * those that the image asks for begin empty.
  */
 export function containerConfig(
   spec: ContainerSpec,

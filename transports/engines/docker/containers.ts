@@ -65,8 +65,8 @@ export class Containers {
   }
 
   /**
-   * Makes the container. One that exists is adopted, with the limits of `spec`; a stopped one with another image is made anew around the
-   * same volumes, one with other mount paths with all its files. `fence` as in `Engine.create`.
+   * Makes the container. One that exists is adopted, with the limits of `spec`; a stopped one with another image is
+   * made anew around the same volumes, one with other mount paths with all its files. `fence` as in `Engine.create`.
    */
   async create(spec: ContainerSpec, fence: () => void = () => {}): Promise<void> {
     // Work that was given up goes on in Docker: what it makes is looked at when it is done.
@@ -117,7 +117,8 @@ export class Containers {
           throw new EngineError('image_not_found', `The image ${spec.image} is not on this machine.`, { cause: error });
         }
         if (!isReply(error, 409)) throw error;
-        // Another call is making it: Docker holds the name before it shows the container. Unless the name is somebody else's.
+        // Another call is making it: Docker holds the name before it shows the container. Unless the name is somebody
+        // else's.
         const holder = await this.#view(this.#naming.container(spec.id));
         const foreign = holder !== undefined && this.#naming.containerOf(foundAs(holder)) !== spec.id;
         if (foreign || tries === 100) throw error;
@@ -126,7 +127,10 @@ export class Containers {
     }
   }
 
-  /** Removes what was begun to take a container's place, by a platform that was killed, when that is not wanted any more. */
+  /**
+   * Removes what was begun to take a container's place, by a platform that was killed, when that is not wanted any
+   * more.
+   */
   async #removeOthers(id: string, { Id }: ContainerView): Promise<void> {
     const found = await this.#client.json('GET', '/containers/json', containerList, {
       query: { all: true, filters: this.#naming.filters(id) },
@@ -201,7 +205,8 @@ export class Containers {
     if (/executable file not found|exec format error|exec: "/i.test(reason)) {
       return new EngineError('refused', reason, { cause: error });
     }
-    // A link in the image leads from a mount path to where the kernel keeps its own. Docker's sentence names folders of the machine.
+    // A link in the image leads from a mount path to where the kernel keeps its own. Docker's sentence names folders of
+    // the machine.
     if (/error mounting .* cannot be mounted/i.test(reason)) {
       const message = 'Cannot keep data at a mount path: the image has a link there that leads into /proc.';
       return new EngineError('refused', message, { cause: error });
@@ -298,7 +303,10 @@ export class Containers {
     if (bridge !== undefined) await this.#lost?.endAllBut(running, starting, bridge);
   }
 
-  /** Looks whether containers that may run already are still kept from the machine: its firewall may have been loaded anew. */
+  /**
+   * Looks whether containers that may run already are still kept from the machine: its firewall may have been loaded
+   * anew.
+   */
   async guard(): Promise<void> {
     const bridge = await this.#networks.anyBridge();
     if (bridge !== undefined) await this.#firewall?.ensure(bridge);
@@ -319,7 +327,10 @@ export class Containers {
     return view;
   }
 
-  /** Docker's description, found by name or, when it was renamed, by its volume of keys. Questions at the same time share one answer. */
+  /**
+   * Docker's description, found by name or, when it was renamed, by its volume of keys. Questions at the same time
+   * share one answer.
+   */
   find(id: string): Promise<ContainerView | undefined> {
     const running = this.#looking.get(id);
     if (running !== undefined) return running;
@@ -441,12 +452,17 @@ export class Containers {
   }
 }
 
-/** dockerd was killed while it started the container: containerd runs what dockerd knows nothing of, and no start works again. */
+/**
+ * dockerd was killed while it started the container: containerd runs what dockerd knows nothing of, and no start works
+ * again.
+ */
 function isLost(error: unknown): boolean {
   return isReply(error, 409, 500) && /task \S+ already exists|id already in use/i.test(error.reason);
 }
 
-/** Whether it never ran and yet is the only one that has files: those of the container it was made from (carry-over.ts). */
+/**
+ * Whether it never ran and yet is the only one that has files: those of the container it was made from (carry-over.ts).
+ */
 function holdsFiles(view: ContainerView): boolean {
   return view.State.Status === 'created' && Boolean(view.Config.Labels?.[labels.filledFrom]);
 }

@@ -6,8 +6,9 @@ import type { Containers } from './containers.ts';
 import type { Naming } from './naming.ts';
 
 /**
- * `Engine.dial` on Docker: a TCP connection to the container's address on its network. The address is asked for every time,
- * because Docker gives a stopped container's address to the next one that starts: an old one could lead to another user.
+ * `Engine.dial` on Docker: a TCP connection to the container's address on its network. The address is asked for every
+ * time, because Docker gives a stopped container's address to the next one that starts: an old one could lead to
+ * another user.
  */
 export async function dialContainer(
   containers: Containers,

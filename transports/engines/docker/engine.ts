@@ -74,7 +74,10 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   let swept = false;
   let looking: Promise<void> | undefined;
   let closed = false;
-  /** At the start, and whenever sight of Docker was lost: what Docker lost track of, what holds containers back, and once what an earlier life left behind. */
+  /**
+   * At the start, and whenever sight of Docker was lost: what Docker lost track of, what holds containers back, and
+   * once what an earlier life left behind.
+   */
   const lookAfter = async (): Promise<void> => {
     try {
       await containers.clearLost();

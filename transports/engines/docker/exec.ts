@@ -19,8 +19,9 @@ import type { Containers } from './containers.ts';
 const created = z.object({ Id: z.string() });
 
 /**
- * `Engine.exec` on Docker: a process on a terminal of its own, over a hijacked connection. Closing the connection alone would leave
- * the process running, so closing the shell also sends SIGHUP to its session, and SIGKILL to what is left after a moment.
+ * `Engine.exec` on Docker: a process on a terminal of its own, over a hijacked connection. Closing the connection alone
+ * would leave the process running, so closing the shell also sends SIGHUP to its session, and SIGKILL to what is left
+ * after a moment.
  */
 export async function execShell(
   client: DockerClient,
@@ -118,7 +119,9 @@ async function howItEnded(client: DockerClient, execId: string): Promise<number 
 
 /** Ends the session of `pid` from inside: the shell hears a hang-up, as from a terminal that was switched off. */
 async function hangUp(client: DockerClient, dockerId: string, pid: number): Promise<void> {
-  const script = `kill -HUP -${pid} ${pid} 2>/dev/null; for i in 1 2 3 4 5; do kill -0 ${pid} 2>/dev/null || exit 0; sleep 1; done; kill -KILL -${pid} ${pid} 2>/dev/null`;
+  const script =
+    `kill -HUP -${pid} ${pid} 2>/dev/null; for i in 1 2 3 4 5; do kill -0 ${pid} 2>/dev/null || exit 0; sleep 1; ` +
+    `done; kill -KILL -${pid} ${pid} 2>/dev/null`;
   const body = { User: '0', Cmd: ['/bin/sh', '-c', script] };
   const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, { body });
   await client.call('POST', `/exec/${Id}/start`, { body: { Detach: true } });

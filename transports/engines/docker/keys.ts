@@ -7,10 +7,10 @@ import { tar } from './image/tar.ts';
 import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 
 /**
- * Replaces a container's authorized keys, running or not. Owner and modes are what sshd's StrictModes asks for (sshd_config(5)).
- * Docker writes nothing into a volume that is mounted for reading only, so it is done through a second container that has the volume
- * too, is never started, and goes at once. That one is made from nothing: an image may bring volumes, which Docker would copy each time,
- * labels and health checks. Rejects with EngineError.
+ * Replaces a container's authorized keys, running or not. Owner and modes are what sshd's StrictModes asks for
+ * (sshd_config(5)). Docker writes nothing into a volume that is mounted for reading only, so it is done through a
+ * second container that has the volume too, is never started, and goes at once. That one is made from nothing: an image
+ * may bring volumes, which Docker would copy each time, labels and health checks. Rejects with EngineError.
  */
 export async function writeAuthorizedKeys(
   client: DockerClient,
@@ -64,7 +64,10 @@ function keysArchive(authorizedKeys: readonly string[]): Buffer {
 
 const helperList = z.array(listedContainer.extend({ Created: z.number() }));
 
-/** Removes helpers that were left when platform or dockerd died, when they are older than `olderThanMs`; those of container `id` only, if given. */
+/**
+ * Removes helpers that were left when platform or dockerd died, when they are older than `olderThanMs`; those of
+ * container `id` only, if given.
+ */
 export async function removeHelpers(
   client: DockerClient,
   naming: Naming,

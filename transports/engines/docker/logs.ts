@@ -15,8 +15,8 @@ const BATCH_CHARACTERS = 256 * 1024;
 const MAX_TAIL = 100_000;
 
 /**
- * `Engine.logs` on Docker. The reader's pace is the stream's pace: while it works on a batch, nothing more is read. Ends
- * quietly when `signal` aborts; rejects with EngineError when the engine breaks off.
+ * `Engine.logs` on Docker. The reader's pace is the stream's pace: while it works on a batch, nothing more is read.
+ * Ends quietly when `signal` aborts; rejects with EngineError when the engine breaks off.
  */
 export async function* readLogs(
   client: DockerClient,

@@ -4,12 +4,15 @@ import { EngineError } from '../../../proto/ports/ports.ts';
 /** A volume is mounted there in every container, for reading only. It holds the platform's keys (keys.ts). */
 export const KEYS_FOLDER = '/etc/troupe';
 
-/** No health checks, whatever the image asks for: the engine runs them outside the container's share of the processors. */
+/**
+ * No health checks, whatever the image asks for: the engine runs them outside the container's share of the processors.
+ */
 export const noHealthcheck = { Test: ['NONE'] } as const;
 
 /**
- * The labels by which containers, volumes and networks are known as ours. An image may have labels of the same names, which Docker copies
- * to its containers: so what the platform makes has all of them set, and a container is never known by them alone (`containerOf`).
+ * The labels by which containers, volumes and networks are known as ours. An image may have labels of the same names,
+ * which Docker copies to its containers: so what the platform makes has all of them set, and a container is never known
+ * by them alone (`containerOf`).
  */
 export const labels = {
   installation: 'troupe.installation',
@@ -19,12 +22,17 @@ export const labels = {
   path: 'troupe.path',
   /** On containers that only lend a hand, and never run. */
   helper: 'troupe.helper',
-  /** On containers made from a copy of their own files (carry-over.ts): the image they were made from first, and its id. */
+  /**
+   * On containers made from a copy of their own files (carry-over.ts): the image they were made from first, and its id.
+   */
   image: 'troupe.image',
   imageId: 'troupe.image-id',
   /** On the same: what that copy adds to the image, in bytes. */
   carried: 'troupe.carried-bytes',
-  /** On containers and volumes that were made to take what a container has: that container's Docker id; on containers, when it ran last, too. */
+  /**
+   * On containers and volumes that were made to take what a container has: that container's Docker id; on containers,
+   * when it ran last, too.
+   */
   filledFrom: 'troupe.filled-from',
 } as const;
 
@@ -51,8 +59,8 @@ export interface Naming {
   /** Name and labels of a container that only lends a hand; `purpose` is an id of a container, or another word. */
   helper(purpose: string): { readonly name: string; readonly labels: Record<string, string> };
   /**
-   * The platform's id of a container that the platform made: labels and name agree, and it is no helper. One that was renamed is known by
-   * its volume of keys, which no image can ask for.
+   * The platform's id of a container that the platform made: labels and name agree, and it is no helper. One that was
+   * renamed is known by its volume of keys, which no image can ask for.
    */
   containerOf(found: FoundContainer): string | undefined;
   /** Whether it is a helper that the platform made. */

@@ -17,7 +17,10 @@ const BRIDGE_OPTION = 'com.docker.network.bridge.name';
 /** How many subnets, and how many names of a bridge, are tried when others have them. */
 const SUBNETS_TRIED = 64;
 
-/** A network without its container is swept when it is this old, in milliseconds: another process may be about to use it. */
+/**
+ * A network without its container is swept when it is this old, in milliseconds: another process may be about to use
+ * it.
+ */
 const ORPHAN_AGE_MS = 60_000;
 
 const networkView = z.object({ Options: z.record(z.string(), z.string()).nullable().default(null) });
@@ -40,8 +43,9 @@ const networkList = z.array(
 );
 
 /**
- * A bridge network for each container, in a subnet of eight addresses that we choose: Docker's own pools hold about thirty networks.
- * Docker refuses a subnet that overlaps with one of its networks, and so decides between two who want the same.
+ * A bridge network for each container, in a subnet of eight addresses that we choose: Docker's own pools hold about
+ * thirty networks. Docker refuses a subnet that overlaps with one of its networks, and so decides between two who want
+ * the same.
  */
 export class ContainerNetworks {
   readonly #client: DockerClient;
@@ -55,15 +59,18 @@ export class ContainerNetworks {
     this.#pool = pool;
   }
 
-  /** The name of the bridge on Docker's machine: at most 15 characters (IFNAMSIZ). `attempt`: another one when the first is taken. */
+  /**
+   * The name of the bridge on Docker's machine: at most 15 characters (IFNAMSIZ). `attempt`: another one when the first
+   * is taken.
+   */
   bridge(id: string, attempt = 0): string {
     const seed = attempt === 0 ? this.#naming.network(id) : `${this.#naming.network(id)}#${attempt}`;
     return `${BRIDGE_PREFIX}${createHash('sha256').update(seed).digest('hex').slice(0, 12)}`;
   }
 
   /**
-   * Makes a container's network present, and resolves with the name of its bridge. Calls at the same time share one creation, because
-   * Docker allows two networks of one name.
+   * Makes a container's network present, and resolves with the name of its bridge. Calls at the same time share one
+   * creation, because Docker allows two networks of one name.
    */
   ensure(id: string): Promise<string> {
     const running = this.#making.get(id);
@@ -88,8 +95,8 @@ export class ContainerNetworks {
   }
 
   /**
-   * Removes this installation's networks whose container is gone: a platform that dies between two calls leaves them. `exists` says
-   * whether there is a container.
+   * Removes this installation's networks whose container is gone: a platform that dies between two calls leaves them.
+   * `exists` says whether there is a container.
    */
   async sweep(exists: (id: string) => Promise<boolean>, olderThanMs = ORPHAN_AGE_MS): Promise<void> {
     for (const network of await this.#list(this.#naming.filters())) {
@@ -137,8 +144,8 @@ export class ContainerNetworks {
         if (isReply(error, 409)) return (await this.#present(id)) ?? this.bridge(id);
         if (!isReply(error, 400, 403, 500) || !/address pool|overlap|conflicts with/i.test(error.reason)) throw error;
         refusal = error;
-        // Killed between its bridge driver's notes and its own, Docker keeps a bridge of a network that it does not list, and nobody
-        // can remove.
+        // Killed between its bridge driver's notes and its own, Docker keeps a bridge of a network that it does not
+        // list, and nobody can remove.
         if (/same bridge name/i.test(error.reason)) {
           attempt += 1;
           continue;
@@ -179,7 +186,10 @@ export class ContainerNetworks {
   }
 }
 
-/** What this machine has routes to: other Docker Engines' bridges, virtual private networks. Another machine's Docker is asked only. */
+/**
+ * What this machine has routes to: other Docker Engines' bridges, virtual private networks. Another machine's Docker is
+ * asked only.
+ */
 function routes(): AddressRange[] {
   try {
     return routedRanges(readFileSync('/proc/net/route', 'utf8'));

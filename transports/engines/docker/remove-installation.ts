@@ -6,8 +6,8 @@ import { ContainerNetworks } from './network.ts';
 import { removeVolumes } from './volumes.ts';
 
 /**
- * Removes everything an installation has in a Docker Engine: containers, their data, their networks. Images stay. For one that will not
- * come back (a test's). Rejects with EngineError.
+ * Removes everything an installation has in a Docker Engine: containers, their data, their networks. Images stay. For
+ * one that will not come back (a test's). Rejects with EngineError.
  */
 export async function removeInstallation(host: string, installation: string): Promise<void> {
   const naming = namingOf(installation);

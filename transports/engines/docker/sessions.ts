@@ -5,7 +5,10 @@ import { isReply } from './api/errors.ts';
 
 const created = z.object({ Id: z.string() });
 
-/** Ends the SSH sessions in a running container that no authorized key of it opened. Nothing to do where there is no shell. Rejects with EngineError. */
+/**
+ * Ends the SSH sessions in a running container that no authorized key of it opened. Nothing to do where there is no
+ * shell. Rejects with EngineError.
+ */
 export async function endSessions(client: DockerClient, dockerId: string): Promise<void> {
   try {
     const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, {
@@ -14,7 +17,8 @@ export async function endSessions(client: DockerClient, dockerId: string): Promi
     // Answered when the script is over.
     await client.call('POST', `/exec/${Id}/start`, { body: { Detach: false, Tty: false }, timeoutMs: 10_000 });
   } catch (error) {
-    // 409: it ended meanwhile, and its sessions with it. The rest: the image has no shell, hence no SSH server that starts one.
+    // 409: it ended meanwhile, and its sessions with it. The rest: the image has no shell, hence no SSH server that
+    // starts one.
     if (isReply(error, 404, 409)) return;
     if (isReply(error, 400, 500) && /no such file or directory|executable file not found/i.test(error.reason)) return;
     throw error;

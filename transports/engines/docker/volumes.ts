@@ -7,8 +7,8 @@ import type { Naming } from './naming.ts';
 const volumeList = z.object({ Volumes: z.array(z.object({ Name: z.string() })).nullable() });
 
 /**
- * The names of all volumes of a container, or of the whole installation. Those of a container are known by name too: one that was
- * being made when dockerd was killed has lost its labels.
+ * The names of all volumes of a container, or of the whole installation. Those of a container are known by name too:
+ * one that was being made when dockerd was killed has lost its labels.
  */
 export async function listVolumes(client: DockerClient, naming: Naming, id?: string): Promise<string[]> {
   const find = async (filters: string): Promise<string[]> =>

@@ -23,8 +23,8 @@ interface Loaded {
 const keptConnections = { keepAlive: true, maxSockets: 64, maxFreeSockets: 16 };
 
 /**
- * The credentials of a cluster, read anew when they were not accepted: tokens expire and authorities change. The library is imported at
- * the first use, for it is large.
+ * The credentials of a cluster, read anew when they were not accepted: tokens expire and authorities change. The
+ * library is imported at the first use, for it is large.
  */
 export class Credentials {
   readonly #access: KubeAccess;

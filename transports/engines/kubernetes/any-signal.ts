@@ -6,8 +6,8 @@ export interface AnySignal {
 }
 
 /**
- * Aborts with the first of `signals`. `AbortSignal.any` would do, but of each that it made a signal that lives on keeps a trace for ever, and
- * calls are many.
+ * Aborts with the first of `signals`. `AbortSignal.any` would do, but of each that it made a signal that lives on keeps
+ * a trace for ever, and calls are many.
  */
 export function anySignal(signals: readonly AbortSignal[]): AnySignal {
   const controller = new AbortController();

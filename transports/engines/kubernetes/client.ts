@@ -34,18 +34,24 @@ export const kubeStatus = z.object({
 });
 
 const MAX_BODY_BYTES = 128 * 1024 * 1024;
-/** So long after it was out of reach the server may not know all roles yet: a right that it misses is asked for again. */
+/**
+ * So long after it was out of reach the server may not know all roles yet: a right that it misses is asked for again.
+ */
 const SETTLE_MS = 30_000;
 /** Longest wait that a Retry-After is given. */
 const LONGEST_WAIT_MS = 30_000;
 const MAX_TRIES = 6;
-/** Calls under way at a time: a server that is asked thousands of things at once answers none in time. Streams are not counted. */
+/**
+ * Calls under way at a time: a server that is asked thousands of things at once answers none in time. Streams are not
+ * counted.
+ */
 const MOST_CALLS = 24;
 
 /**
- * A small client of the Kubernetes API: every call may be repeated (reads, server-side apply, creations by name, deletions), and is, when
- * the server asks for it (429), fails (5xx), or an object changed in between (409). Follows no redirect: they would carry credentials
- * elsewhere. Rejects with EngineError; an answer of 300 or above is a KubeReplyError.
+ * A small client of the Kubernetes API: every call may be repeated (reads, server-side apply, creations by name,
+ * deletions), and is, when the server asks for it (429), fails (5xx), or an object changed in between (409). Follows no
+ * redirect: they would carry credentials elsewhere. Rejects with EngineError; an answer of 300 or above is a
+ * KubeReplyError.
  */
 export class KubeClient {
   readonly #credentials: Credentials;

@@ -85,7 +85,10 @@ export class KubeContainers {
     this.#namespaces = new NamespaceFinder(client, naming, () => options.cache?.());
   }
 
-  /** Makes namespace, claim, secret, service and policy. What exists is adopted; a pod that is not as wanted and does not run goes. */
+  /**
+   * Makes namespace, claim, secret, service and policy. What exists is adopted; a pod that is not as wanted and does
+   * not run goes.
+   */
   async create(spec: ContainerSpec): Promise<void> {
     const kept = keptSpec(spec);
     const namespace = this.#naming.namespace(spec.userId, spec.id);
@@ -148,7 +151,10 @@ export class KubeContainers {
     }
   }
 
-  /** Writes the keys and starts; resolves once the workload runs, or has ended already. Rejects with what keeps it from that. */
+  /**
+   * Writes the keys and starts; resolves once the workload runs, or has ended already. Rejects with what keeps it from
+   * that.
+   */
   async start(id: string, authorizedKeys: readonly string[], renew: (found: Found) => Promise<boolean>): Promise<void> {
     const found = await this.mustFind(id);
     const { namespace } = found;
@@ -241,8 +247,8 @@ export class KubeContainers {
   }
 
   /**
-   * Ends the workload as scaling to no replica would: its pod is deleted with that grace, and goes soon after the kubelet says that nothing of
-   * it runs. Claim, secret, service and policy stay; how it ended stands on the namespace.
+   * Ends the workload as scaling to no replica would: its pod is deleted with that grace, and goes soon after the
+   * kubelet says that nothing of it runs. Claim, secret, service and policy stay; how it ended stands on the namespace.
    */
   async stop(id: string, graceSeconds: number): Promise<void> {
     const found = await this.find(id);

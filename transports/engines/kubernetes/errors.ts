@@ -45,15 +45,19 @@ function codeOf(status: number, said: string): EngineErrorCode {
 }
 
 /**
- * The authorizer's 403, which begins with what is forbidden and then names the user and the verb (k8s.io/apiserver, `forbiddenMessage`), or says no
- * more when an apply may not create; or one without a body. Admission says 403, too, in words of its own, which may be any.
+ * The authorizer's 403, which begins with what is forbidden and then names the user and the verb (k8s.io/apiserver,
+ * `forbiddenMessage`), or says no more when an apply may not create; or one without a body. Admission says 403, too, in
+ * words of its own, which may be any.
  */
 function isMissingRight(said: string): boolean {
   const byAuthorizer = /^(?:[a-z0-9./-]+(?: "[^"]*")? is )?forbidden: User "[^"]*" cannot [a-z]+ /;
   return byAuthorizer.test(said) || /^[^:]*is forbidden:\s*$|^Unexpected server response|^$/.test(said);
 }
 
-/** Controllers have not seen a namespace yet that was just made, or a server was just started and has not read all roles. */
+/**
+ * Controllers have not seen a namespace yet that was just made, or a server was just started and has not read all
+ * roles.
+ */
 function isTooEarly(said: string): boolean {
   if (/error looking up service account|not yet ready to handle request/i.test(said)) return true;
   return isMissingRight(said) && /RBAC: .*not found/.test(said);

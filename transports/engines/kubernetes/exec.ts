@@ -204,6 +204,8 @@ export async function execInPod(
 }
 
 async function hangUp(client: KubeClient, namespace: string, pid: number): Promise<void> {
-  const script = `kill -HUP -${pid} ${pid} 2>/dev/null; for i in 1 2 3 4 5; do kill -0 ${pid} 2>/dev/null || exit 0; sleep 1; done; kill -KILL -${pid} ${pid} 2>/dev/null`;
+  const script =
+    `kill -HUP -${pid} ${pid} 2>/dev/null; for i in 1 2 3 4 5; do kill -0 ${pid} 2>/dev/null || exit 0; sleep 1; ` +
+    `done; kill -KILL -${pid} ${pid} 2>/dev/null`;
   await runCommand(client, namespace, ['/bin/sh', '-c', script]);
 }

@@ -32,8 +32,9 @@ export async function listAll<T>(
 }
 
 /**
- * Finds the namespace of a container by its id. The answer is the API server's own and never older than the question. A name that is known, from a
- * watch or from before, makes it one small read; otherwise the server goes through all namespaces, once for all who ask at the same time.
+ * Finds the namespace of a container by its id. The answer is the API server's own and never older than the question. A
+ * name that is known, from a watch or from before, makes it one small read; otherwise the server goes through all
+ * namespaces, once for all who ask at the same time.
  */
 export class NamespaceFinder {
   readonly #client: KubeClient;

@@ -3,7 +3,10 @@ import type { ClusterCache } from './cache.ts';
 import { names } from './naming.ts';
 import type { PodView } from './views.ts';
 
-/** A pod that a watch knows is asked for all the same once in so long: the watch may be silent, and nobody has noticed yet. ms */
+/**
+ * A pod that a watch knows is asked for all the same once in so long: the watch may be silent, and nobody has noticed
+ * yet. ms
+ */
 const DOUBT_MS = 15_000;
 /** Who follows is told at least so often, changed or not: it counts time. ms */
 const TICK_MS = 1000;
@@ -17,8 +20,8 @@ export interface PodSources {
 }
 
 /**
- * Follows one pod through its changes: by a watch where one stands, so that waiting for many pods costs the API server nothing, else by
- * asking again and again, less and less often.
+ * Follows one pod through its changes: by a watch where one stands, so that waiting for many pods costs the API server
+ * nothing, else by asking again and again, less and less often.
  */
 export class PodFollower {
   readonly #sources: PodSources;
@@ -34,7 +37,10 @@ export class PodFollower {
     this.#uid = metadata.uid;
   }
 
-  /** Waits for a change, or a moment. Resolves with the pod as it is then; undefined: it is gone. Rejects as the API server does. */
+  /**
+   * Waits for a change, or a moment. Resolves with the pod as it is then; undefined: it is gone. Rejects as the API
+   * server does.
+   */
   async next(): Promise<PodView | undefined> {
     const cache = this.#sources.cache();
     if (cache?.isCurrent('pods') !== true) {

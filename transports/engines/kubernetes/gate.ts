@@ -22,7 +22,10 @@ export class Gate {
     return this.#waiting.urgent.size + this.#waiting.other.size;
   }
 
-  /** Runs `work` once there is room. Rejects with the reason of `signal` when it aborts before that, else as `work` does. */
+  /**
+   * Runs `work` once there is room. Rejects with the reason of `signal` when it aborts before that, else as `work`
+   * does.
+   */
   async run<T>(work: () => Promise<T>, { signal, isUrgent = false }: GateOptions = {}): Promise<T> {
     signal?.throwIfAborted();
     if (this.#inside >= this.#limit) await this.#turn(isUrgent ? this.#waiting.urgent : this.#waiting.other, signal);

@@ -35,7 +35,9 @@ export interface Used {
   readonly diskBytes: number;
 }
 
-/** What a kubelet measured of its node, and of its pods by their namespace; without those that it did not measure yet. */
+/**
+ * What a kubelet measured of its node, and of its pods by their namespace; without those that it did not measure yet.
+ */
 export interface KubeletSummary {
   readonly node: Used & { readonly diskCapacityBytes: number };
   readonly pods: ReadonlyMap<string, Used>;
@@ -44,7 +46,10 @@ export interface KubeletSummary {
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 const millis = (nanoCores: number): number => Math.round(nanoCores / 1e6);
 
-/** Asks the kubelet of a node, by way of the API server. Needs the right `get` on `nodes/proxy`. Rejects with EngineError. */
+/**
+ * Asks the kubelet of a node, by way of the API server. Needs the right `get` on `nodes/proxy`. Rejects with
+ * EngineError.
+ */
 export async function kubeletSummary(
   client: KubeClient,
   node: string,

@@ -13,8 +13,8 @@ const MAX_TAIL = 100_000;
 const RESUME_TRIES = 8;
 
 /**
- * `Engine.logs` on Kubernetes. While it follows, a connection that breaks, or is closed although the workload still runs, is taken up where
- * it was. Ends quietly when `signal` aborts.
+ * `Engine.logs` on Kubernetes. While it follows, a connection that breaks, or is closed although the workload still
+ * runs, is taken up where it was. Ends quietly when `signal` aborts.
  */
 export async function* readKubeLogs(
   client: KubeClient,
@@ -121,7 +121,8 @@ class Place {
       return true;
     }
     if (stamp < this.stamp) {
-      // The two outputs are stamped on their own: in a first reading a line may be a little earlier than the one before.
+      // The two outputs are stamped on their own: in a first reading a line may be a little earlier than the one
+      // before.
       return this.#skip === 0;
     }
     this.#taken += 1;

@@ -15,7 +15,9 @@ export interface ClusterSettings {
   readonly serviceType?: 'LoadBalancer' | 'ClusterIP';
   /** Containers run on nodes of any architecture, whatever their type says. Default false. */
   readonly anyArchitecture?: boolean;
-  /** The namespace the platform runs in, from which containers are reached; undefined: from anywhere inside the cluster. */
+  /**
+   * The namespace the platform runs in, from which containers are reached; undefined: from anywhere inside the cluster.
+   */
   readonly platformNamespace?: string;
   /** Root in a container is nobody on its node. The cluster must have user namespaces for pods. Default false. */
   readonly hasUserNamespaces?: boolean;
@@ -179,8 +181,8 @@ export function keysText(authorizedKeys: readonly string[]): string {
 }
 
 /**
- * Run before the workload, in its image: puts the keys where sshd's StrictModes wants them (a secret's own folder may be written by
- * all), and fills what is mounted for the first time with what the image has there.
+ * Run before the workload, in its image: puts the keys where sshd's StrictModes wants them (a secret's own folder may
+ * be written by all), and fills what is mounted for the first time with what the image has there.
  */
 const PREPARE_SCRIPT = `
 set -e

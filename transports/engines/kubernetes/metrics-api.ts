@@ -26,7 +26,10 @@ interface Asked {
   readonly timeoutMs?: number;
 }
 
-/** What metrics.k8s.io says of the pods of a selector; undefined where it is not served. Rejects with EngineError otherwise. */
+/**
+ * What metrics.k8s.io says of the pods of a selector; undefined where it is not served. Rejects with EngineError
+ * otherwise.
+ */
 export function podsOfMetricsApi(
   client: KubeClient,
   selector: string,

@@ -44,8 +44,9 @@ const ANSWER_MS = 4000;
 const AT_ONCE = 8;
 
 /**
- * The nodes of a cluster and the containers of one installation. CPU and memory come from metrics.k8s.io where it is served, else from the
- * kubelets, who alone know of disks. Where neither may be asked, numbers are zero and the node's condition `MetricsAvailable` is `False`.
+ * The nodes of a cluster and the containers of one installation. CPU and memory come from metrics.k8s.io where it is
+ * served, else from the kubelets, who alone know of disks. Where neither may be asked, numbers are zero and the node's
+ * condition `MetricsAvailable` is `False`.
  */
 export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSource {
   const { log } = options;
@@ -100,7 +101,8 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
         if (!runs && !life.hasCrashed) return [];
         const measured: Partial<Used> = kubelets.of(pod?.spec.nodeName ?? '')?.pods.get(namespace) ?? {};
         const used = runs ? (podUse?.get(namespace) ?? measured) : undefined;
-        // The source answers, but not of this one yet: it comes with its first real numbers, unless there is a crash to tell of.
+        // The source answers, but not of this one yet: it comes with its first real numbers, unless there is a crash to
+        // tell of.
         const isSource = podUse !== undefined || kubelets.of(pod?.spec.nodeName ?? '') !== undefined;
         if (runs && used?.cpuMillis === undefined && isSource && life.crashedAt.length === 0) return [];
         const wanted = specOf(pod?.metadata.annotations[SPEC_ANNOTATION]);
@@ -157,7 +159,10 @@ class Kubelets {
     return this.#summaries.get(node)?.summary;
   }
 
-  /** Asks those whose answer is older than `maxAgeMs`. One that does not answer is taken as unknown, and is not waited for by others. */
+  /**
+   * Asks those whose answer is older than `maxAgeMs`. One that does not answer is taken as unknown, and is not waited
+   * for by others.
+   */
   async ask(nodes: readonly string[], maxAgeMs: number, signal: AbortSignal): Promise<void> {
     for (const name of this.#summaries.keys()) if (!nodes.includes(name)) this.#summaries.delete(name);
     const due = nodes.filter(

@@ -14,7 +14,10 @@ export const labels = {
 /** What a container was asked to be, on its namespace: what cannot be read from a pod that is not there. */
 export const SPEC_ANNOTATION = 'troupe.dev/spec';
 
-/** On the namespace: `"running"` once the container was started, or how it ended when it was stopped: what tells a stop from a loss. */
+/**
+ * On the namespace: `"running"` once the container was started, or how it ended when it was stopped: what tells a stop
+ * from a loss.
+ */
 export const RUN_ANNOTATION = 'troupe.dev/run';
 
 /** On the pod: a hash of the keys in it; absent while they are being changed. */
@@ -59,7 +62,7 @@ export function kubeNaming(installation: string): KubeNaming {
       [labels.user]: checkedId(userId),
     }),
     selector: (id) =>
-      `${labels.installation}=${installation}${id === undefined ? `,${labels.container}` : `,${labels.container}=${checkedId(id)}`}`,
+      `${labels.installation}=${installation},${labels.container}${id === undefined ? '' : `=${checkedId(id)}`}`,
     idOf: (found) => (found?.[labels.installation] === installation ? found[labels.container] : undefined),
   };
 }

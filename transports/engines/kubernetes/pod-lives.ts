@@ -48,7 +48,10 @@ export class PodLives {
     this.#times = times;
   }
 
-  /** Begins to watch unless it does, and resolves once the pods are known. Rejects with what is wrong when `signal` aborts before. */
+  /**
+   * Begins to watch unless it does, and resolves once the pods are known. Rejects with what is wrong when `signal`
+   * aborts before.
+   */
   async ready(signal: AbortSignal): Promise<void> {
     this.#first ??= new Promise((resolve) => {
       this.#running = watchResource(this.#client, {

@@ -10,7 +10,9 @@ const IDLE_MS = 60_000;
 /** After so long without a question a container is forgotten: it may have been deleted through another process. */
 const FORGET_MS = 3_600_000;
 
-/** Samples the containers somebody asks about: one question to each node they are on. Runs no timer while nobody asks. */
+/**
+ * Samples the containers somebody asks about: one question to each node they are on. Runs no timer while nobody asks.
+ */
 export class KubeUsage {
   readonly #client: KubeClient;
   readonly #podsOf: () => Promise<readonly PodView[]>;

@@ -145,7 +145,10 @@ function endOf(pod: PodView): z.output<typeof terminated> | undefined {
   return workloadOf(pod)?.state.terminated;
 }
 
-/** A container in the platform's words. `pod` is undefined while it is not started; then `ended` tells of the last run, if there was one. */
+/**
+ * A container in the platform's words. `pod` is undefined while it is not started; then `ended` tells of the last run,
+ * if there was one.
+ */
 export function stateOf(
   id: string,
   spec: KeptSpec,

@@ -30,9 +30,9 @@ const eventObject = z.object({ metadata: metadataView.partial() });
 const PAGE_SIZE = 500;
 
 /**
- * `Engine.watch`: watches of namespaces, pods and services, that go on from the last version they heard of. A server that closes one in order
- * is asked again without a word; whenever sight was lost it tells to look at all. A version the server has forgotten (410) is found anew.
- * What they hear of is in `cache`.
+ * `Engine.watch`: watches of namespaces, pods and services, that go on from the last version they heard of. A server
+ * that closes one in order is asked again without a word; whenever sight was lost it tells to look at all. A version
+ * the server has forgotten (410) is found anew. What they hear of is in `cache`.
  */
 export function watchCluster(
   client: KubeClient,

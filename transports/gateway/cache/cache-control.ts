@@ -4,8 +4,8 @@
 export type Directives = ReadonlyMap<string, readonly string[]>;
 
 /**
- * Directives of all these values. Quoted commas are not understood: what is cut wrongly shows as a directive more, never as one less
- * (RFC 9111, section 5.2).
+ * Directives of all these values. Quoted commas are not understood: what is cut wrongly shows as a directive more,
+ * never as one less (RFC 9111, section 5.2).
  */
 export function directivesOf(values: readonly string[]): Directives {
   const found = new Map<string, string[]>();

@@ -4,7 +4,10 @@ import type { Field } from '../h1/fields.ts';
 
 /** Up to this size head and body leave in one write; a larger body is not copied for it. */
 const JOINED = 16_384;
-/** What an entry costs beside its bytes: objects, buffers, its places in maps and lists, and a map for a host that has no other. Measured in test/gateway/cache-store.test.ts. */
+/**
+ * What an entry costs beside its bytes: objects, buffers, its places in maps and lists, and a map for a host that has
+ * no other. Measured in test/gateway/cache-store.test.ts.
+ */
 const OVERHEAD = 1536;
 
 const TOLD_AGAIN = /^(?:cache-control|content-location|date|etag|expires|vary):/i;
@@ -101,7 +104,9 @@ export class Entry implements CachedAnswer {
     return this.#wire;
   }
 
-  /** The answer to whoever has it already: `304 Not Modified`, with what it may have changed (RFC 9110, section 15.4.5). */
+  /**
+   * The answer to whoever has it already: `304 Not Modified`, with what it may have changed (RFC 9110, section 15.4.5).
+   */
   notModified(): CachedAnswer {
     const head = this.#head.toString('latin1');
     const kept = head.split('\r\n').filter((line) => TOLD_AGAIN.test(line));

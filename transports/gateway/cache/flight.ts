@@ -1,6 +1,6 @@
 /**
- * Requests for the same that came while the first is under way: they wait for its response instead of asking the origin for each
- * (hazard K10). Nobody waits longer than WAIT_MS from the first on; whoever is let go asks the origin itself.
+ * Requests for the same that came while the first is under way: they wait for its response instead of asking the origin
+ * for each (hazard K10). Nobody waits longer than WAIT_MS from the first on; whoever is let go asks the origin itself.
  */
 import type { CacheAnswer, CachedAnswer } from '../h1/cache-hook.ts';
 import { type Collecting, Collector } from './collector.ts';

@@ -1,4 +1,7 @@
-/** The gateway's response cache (interface section 4.5), as exchanges see it. docs/reference/gateway-cache.md says what it keeps. */
+/**
+ * The gateway's response cache (interface section 4.5), as exchanges see it. docs/reference/gateway-cache.md says what
+ * it keeps.
+ */
 import { LRUCache } from 'lru-cache';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import {
@@ -33,7 +36,10 @@ const COUNTERS = 4096;
 export interface ResponseCacheOptions extends StoreOptions {
   /** Names of request fields that do not choose what a request gets, beside the known ones (rules.ts). */
   readonly harmlessFields?: readonly string[];
-  /** Origins of which the operator says that they answer all clients alike, whatever their answers say; `all`: every one. */
+  /**
+   * Origins of which the operator says that they answer all clients alike, whatever their answers say; `all`: every
+   * one.
+   */
   readonly sharedOrigins?: readonly UpstreamAddress[] | 'all';
   /** Monotonic ms; for tests. */
   readonly clock?: () => number;
@@ -216,8 +222,8 @@ export class ResponseCache implements CacheHook {
   }
 
   /**
-   * Evicts at once (interface section 4.5), and once more when the origin has answered: until then it may have given out what was
-   * before. Then also what the answer names, on the same host alone.
+   * Evicts at once (interface section 4.5), and once more when the origin has answered: until then it may have given
+   * out what was before. Then also what the answer names, on the same host alone.
    */
   #evicting(head: RequestHead): CacheSink {
     const path = pathOf(head.target);

@@ -1,6 +1,6 @@
 /**
- * Which requests take part in the cache, and which responses are kept: interface section 4.5, and RFC 9111 where that is silent.
- * Where both speak, the stricter counts.
+ * Which requests take part in the cache, and which responses are kept: interface section 4.5, and RFC 9111 where that
+ * is silent. Where both speak, the stricter counts.
  */
 import type { CacheRequest } from '../h1/cache-hook.ts';
 import type { Field } from '../h1/fields.ts';
@@ -20,7 +20,10 @@ export interface Question {
   readonly path: string;
   /** What else an answer may hang on: scheme, port, origin, and the fields that choose a representation. */
   readonly variant: string;
-  /** That, with all else an origin sees of this very client: its address, program and page. What an origin does not say is for all is kept under this. */
+  /**
+   * That, with all else an origin sees of this very client: its address, program and page. What an origin does not say
+   * is for all is kept under this.
+   */
   readonly own: string;
   /** The operator says of this origin that its answers are for all clients alike. */
   readonly isForAll: boolean;
@@ -43,7 +46,10 @@ export function isMutating(method: string): boolean {
   return !SAFE.has(method);
 }
 
-/** Paths that the answer to a mutation names as changed, on the host of the request and on no other (RFC 9111, section 4.4). */
+/**
+ * Paths that the answer to a mutation names as changed, on the host of the request and on no other (RFC 9111, section
+ * 4.4).
+ */
 export function pathsNamedBy(request: RequestHead, response: ResponseHead): string[] {
   if (response.status >= 400) return [];
   const paths: string[] = [];
@@ -65,8 +71,8 @@ const MAX_NAMED = 4;
 const KEYED = ['accept', 'accept-language', 'accept-encoding'] as const;
 
 /**
- * Fields that do not choose what a request gets. A request with any other field has nothing to do with the cache: what an origin
- * makes of a field that the key does not know would be given to everybody (hazard K04).
+ * Fields that do not choose what a request gets. A request with any other field has nothing to do with the cache: what
+ * an origin makes of a field that the key does not know would be given to everybody (hazard K04).
  */
 const HARMLESS = new Set([
   'host',
@@ -119,7 +125,10 @@ const MAX_VALUE = 1024;
 /** Names, beside the known ones, of request fields that do not choose what a request gets. */
 export type MoreHarmless = ReadonlySet<string>;
 
-/** The question of a request; undefined when the cache has nothing to do with it. `isForAll`: what the operator says of its origin. */
+/**
+ * The question of a request; undefined when the cache has nothing to do with it. `isForAll`: what the operator says of
+ * its origin.
+ */
 export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll = false): Question | undefined {
   const { head, origin, target, isEncrypted, address } = request;
   if (head.method !== 'GET' || head.framing.kind !== 'none' || head.upgrade.length > 0 || head.expectsContinue)
@@ -198,7 +207,9 @@ export function questionOf(request: CacheRequest, more?: MoreHarmless, isForAll 
     minFresh = secondsIn(directives, 'min-fresh') ?? minFresh;
     if (directives.has('no-cache') || maxAge === 0) reads = false;
   } else if (isPragma) reads = false;
-  const variant = `${isEncrypted ? 's' : ''}:${head.port ?? ''} ${origin.host}:${origin.port}${target}\n${codings}\n${language}\n${accept}`;
+  const variant =
+    `${isEncrypted ? 's' : ''}:${head.port ?? ''} ` +
+    `${origin.host}:${origin.port}${target}\n${codings}\n${language}\n${accept}`;
   const own = `${variant}\n${address}\n${seen}`;
   return {
     host: head.host,
@@ -240,8 +251,8 @@ const known = new Map<string, string | undefined>();
 const MAX_KNOWN = 256;
 
 /**
- * Accept-Encoding in one writing: known codings in the order of the alphabet. Undefined when it weighs or excludes some: what an
- * origin makes of that is its own.
+ * Accept-Encoding in one writing: known codings in the order of the alphabet. Undefined when it weighs or excludes
+ * some: what an origin makes of that is its own.
  */
 function codingsOf(value: string): string | undefined {
   if (value === '') return '';
@@ -334,8 +345,8 @@ export function keepingOf(
 }
 
 /**
- * Where all is that a response varies by: in the variant, or in no request that takes part (those have no fields but the harmless, the
- * keyed, and the dropped ones); in what is kept for one client alone; or, undefined, nowhere.
+ * Where all is that a response varies by: in the variant, or in no request that takes part (those have no fields but
+ * the harmless, the keyed, and the dropped ones); in what is kept for one client alone; or, undefined, nowhere.
  */
 function variesBy(vary: readonly string[], more: MoreHarmless | undefined): 'variant' | 'own' | undefined {
   const names = vary.flatMap(listOf);
@@ -349,7 +360,10 @@ function variesBy(vary: readonly string[], more: MoreHarmless | undefined): 'var
   return where;
 }
 
-/** Fields of a kept response that are not sent on: the first is put anew, and the others are no word for those behind us. */
+/**
+ * Fields of a kept response that are not sent on: the first is put anew, and the others are no word for those behind
+ * us.
+ */
 const REPLACED = new Set(CONTROLS);
 const NO_STORE: Field = { name: 'cache-control', value: 'no-store', line: 'Cache-Control: no-store' };
 

@@ -1,4 +1,7 @@
-/** Kept responses in memory, counted by bytes: by host, then path, then what else an answer hangs on. Who was used last stays longest. */
+/**
+ * Kept responses in memory, counted by bytes: by host, then path, then what else an answer hangs on. Who was used last
+ * stays longest.
+ */
 import type { Entry } from './entry.ts';
 import { Order } from './order.ts';
 

@@ -3,7 +3,9 @@
 /** Most bytes of later requests kept while one is answered. */
 const MAX_AHEAD = 65_536;
 
-/** A queue of bytes, in the order in which they came. One read may exceed the bound; `isFull` says when to read no more. */
+/**
+ * A queue of bytes, in the order in which they came. One read may exceed the bound; `isFull` says when to read no more.
+ */
 export class Ahead {
   /** Made when it is needed: most connections never do. */
   #chunks: Buffer[] | undefined;

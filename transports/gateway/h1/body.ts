@@ -19,7 +19,8 @@ export class BodyReader {
   }
 
   /**
-   * Reads from `start`; `onData` gets each run of the body. Returns the index after what belongs to it. Throws ChunkError.
+   * Reads from `start`; `onData` gets each run of the body. Returns the index after what belongs to it. Throws
+   * ChunkError.
    */
   read(bytes: Buffer, start: number, onData: (from: number, to: number) => void): number {
     if (this.#chunks !== undefined) return this.#chunks.read(bytes, start, onData);

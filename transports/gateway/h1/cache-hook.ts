@@ -47,7 +47,10 @@ export interface CachedAnswer {
   hold(): () => void;
 }
 
-/** What becomes of a request: answered from the cache, forwarded under the eyes of a sink or of none, or failed as another like it. */
+/**
+ * What becomes of a request: answered from the cache, forwarded under the eyes of a sink or of none, or failed as
+ * another like it.
+ */
 export type CacheAnswer =
   | { readonly kind: 'hit'; readonly answer: CachedAnswer }
   | { readonly kind: 'forward'; readonly sink?: CacheSink }
@@ -58,6 +61,9 @@ export const FORWARD: CacheAnswer = { kind: 'forward' };
 
 /** A response cache. */
 export interface CacheHook {
-  /** Asked once for each request to forward. A promise: another request for the same is under way, and is waited for, bounded. */
+  /**
+   * Asked once for each request to forward. A promise: another request for the same is under way, and is waited for,
+   * bounded.
+   */
   ask(request: CacheRequest): CacheAnswer | Promise<CacheAnswer>;
 }

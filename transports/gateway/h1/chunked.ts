@@ -1,6 +1,6 @@
 /**
- * Reads a chunked body (RFC 9112, section 7.1) and hands out what is in it, cut anywhere. Strict: sizes are hex digits alone, each
- * line ends in CRLF, extensions are bounded and dropped, trailers are read, bounded and dropped.
+ * Reads a chunked body (RFC 9112, section 7.1) and hands out what is in it, cut anywhere. Strict: sizes are hex digits
+ * alone, each line ends in CRLF, extensions are bounded and dropped, trailers are read, bounded and dropped.
  */
 
 import { TOKEN } from './syntax.ts';
@@ -53,8 +53,8 @@ export class ChunkedReader {
   }
 
   /**
-   * Reads `bytes` from `start`; `onData` gets each run of the body (a view of `bytes`). Returns the index after what belongs to the
-   * body: less than the length only when it is done. Throws ChunkError.
+   * Reads `bytes` from `start`; `onData` gets each run of the body (a view of `bytes`). Returns the index after what
+   * belongs to the body: less than the length only when it is done. Throws ChunkError.
    */
   read(bytes: Buffer, start: number, onData: (from: number, to: number) => void): number {
     let at = start;

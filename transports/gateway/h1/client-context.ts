@@ -29,7 +29,9 @@ export interface ClientContext {
   readonly deadlines: Deadlines;
   readonly timeouts: ClientTimeouts;
   readonly onAccess: (entry: AccessEntry) => void;
-  /** The client and the origin speak another protocol from here on; whoever takes it owns both wires, which are paused. */
+  /**
+   * The client and the origin speak another protocol from here on; whoever takes it owns both wires, which are paused.
+   */
   readonly onSwitch: (client: Wire, origin: Wire, request: { host: string; protocol: string; address: string }) => void;
   /** Told when the connection is over, or has been handed to `onSwitch`. */
   readonly onDone: (connection: Timed) => void;
@@ -75,8 +77,8 @@ const LOOP: ProxyDecision = {
 };
 
 /**
- * What becomes of a request from `address` over a connection to `serverName` (undefined: without TLS). A route that throws or
- * rejects costs its own request a 500, and nobody else anything.
+ * What becomes of a request from `address` over a connection to `serverName` (undefined: without TLS). A route that
+ * throws or rejects costs its own request a 500, and nobody else anything.
  */
 export function decisionOf(
   head: RequestHead,

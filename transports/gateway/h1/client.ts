@@ -1,6 +1,6 @@
 /**
- * One client's connection: reads requests one after the other, has each decided and forwarded, and answers them in order. What comes
- * ahead of its turn waits, bounded, and then stays in the kernel.
+ * One client's connection: reads requests one after the other, has each decided and forwarded, and answers them in
+ * order. What comes ahead of its turn waits, bounded, and then stays in the kernel.
  */
 import type { ProxyDecision, ProxyForward, ProxyReply } from '../../../proto/gateway/traffic.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
@@ -98,7 +98,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     else this.#refuse(TOO_SLOW);
   }
 
-  // ---------------------------------------------------------------------------------------------------- from the client
+  // --------------------------------------------------------------------------------------------------- from the client
 
   onData(chunk: Buffer): void {
     if (this.#phase === 'closing') return;
@@ -227,7 +227,10 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#wire.write('HTTP/1.1 100 Continue\r\n\r\n');
   }
 
-  /** Hands what came of the body to the exchange, as far as it takes it: `fresh` if nothing waits before it. The rest is kept. */
+  /**
+   * Hands what came of the body to the exchange, as far as it takes it: `fresh` if nothing waits before it. The rest is
+   * kept.
+   */
   #readBody(fresh?: Buffer): void {
     const exchange = this.#exchange;
     const body = this.#body;
@@ -299,7 +302,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#context.onDone(this);
   }
 
-  // -------------------------------------------------------------------------------------------------- from the exchange
+  // ------------------------------------------------------------------------------------------------- from the exchange
 
   write(data: string | Buffer): boolean {
     return this.#wire.write(data);
@@ -415,7 +418,9 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     if (this.#hasEnded && this.#request === undefined) this.onEnd();
   }
 
-  /** Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer. */
+  /**
+   * Sends what is written, then FIN; reads and drops what still comes, so that a reset does not overtake the answer.
+   */
   #close(): void {
     if (this.#phase === 'closing') return;
     this.#wait('closing', LINGER_MS);

@@ -21,7 +21,10 @@ import {
 /** Most bytes of a response's head, and most interim responses before it (hazard H12). */
 export const MAX_RESPONSE_HEAD = 65_536;
 const MAX_INTERIM = 16;
-/** Requests that may be sent again on another connection when the first was found dead: they change nothing (RFC 9110, section 9.2.1). */
+/**
+ * Requests that may be sent again on another connection when the first was found dead: they change nothing (RFC 9110,
+ * section 9.2.1).
+ */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 const LAST_CHUNK = '0\r\n\r\n';
 /** Most bytes read of a response that nobody wants, for the sake of those behind it. */
@@ -94,8 +97,9 @@ export class Exchange implements ResponseReader {
   }
 
   /**
-   * Whether it may be sent before others have been answered: if they break off it is sent again, and nothing is switched or awaited. HEAD
-   * may not: an origin that wrongly sends a body with its answer would send it to whoever is behind.
+   * Whether it may be sent before others have been answered: if they break off it is sent again, and nothing is
+   * switched or awaited. HEAD may not: an origin that wrongly sends a body with its answer would send it to whoever is
+   * behind.
    */
   get #mayShare(): boolean {
     const { method, framing, upgrade } = this.#forward.head;
@@ -257,7 +261,8 @@ export class Exchange implements ResponseReader {
       this.#break();
       return chunk.length;
     }
-    // Bytes beyond the body are nobody's answer (hazard H12), unless others wait for theirs: such a connection is not used again.
+    // Bytes beyond the body are nobody's answer (hazard H12), unless others wait for theirs: such a connection is not
+    // used again.
     if (body.isDone) this.#finish(next === chunk.length || this.#lease?.own === undefined);
     return next;
   }

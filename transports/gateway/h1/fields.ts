@@ -93,8 +93,9 @@ export function elementsOf(values: readonly string[]): readonly string[] {
 const LISTS = new Memo<readonly string[]>(200, listOf);
 
 /**
- * The framing that the fields say: `undefined` when they say none. What other readers might take differently is malformed: a length
- * beside a coding, two lengths even if equal, any coding but one `chunked` (RFC 9112, sections 6.1 to 6.3 allow a server to refuse).
+ * The framing that the fields say: `undefined` when they say none. What other readers might take differently is
+ * malformed: a length beside a coding, two lengths even if equal, any coding but one `chunked` (RFC 9112, sections 6.1
+ * to 6.3 allow a server to refuse).
  */
 export function framingOf(fields: readonly Field[], isHttp11: boolean): Framing | undefined | Malformed {
   let coding: string | undefined;
@@ -119,7 +120,10 @@ export function framingOf(fields: readonly Field[], isHttp11: boolean): Framing 
   return { kind: 'length', length: parsed };
 }
 
-/** Where the body ends is only known when `chunked` comes last, once (RFC 9112, section 6.3); what comes before it is not understood (6.1). */
+/**
+ * Where the body ends is only known when `chunked` comes last, once (RFC 9112, section 6.3); what comes before it is
+ * not understood (6.1).
+ */
 function wrongCoding(coding: string): Malformed {
   const codings = listOf(coding);
   const others = codings.slice(0, -1);

@@ -10,8 +10,8 @@ export interface HeadFound {
 }
 
 /**
- * Bytes of one head. `push` gives the head once it is complete, undefined while it is not, `too_large` past the limit, and `broken`
- * as soon as a line ends in anything but CRLF: such a head need not be waited for.
+ * Bytes of one head. `push` gives the head once it is complete, undefined while it is not, `too_large` past the limit,
+ * and `broken` as soon as a line ends in anything but CRLF: such a head need not be waited for.
  */
 export class HeadBuffer {
   readonly #max: number;
@@ -49,7 +49,10 @@ export class HeadBuffer {
     return { text: held.toString('latin1', 0, end), next: start + end - before };
   }
 
-  /** Copies `chunk` from `from` to `to` behind what is held. Room doubles, so that a head of single bytes is not copied for each. */
+  /**
+   * Copies `chunk` from `from` to `to` behind what is held. Room doubles, so that a head of single bytes is not copied
+   * for each.
+   */
   #keep(chunk: Buffer, from: number, to: number): 'too_large' | undefined {
     const length = this.#length + to - from;
     if (length > this.#max) return 'too_large';
@@ -65,8 +68,8 @@ export class HeadBuffer {
 }
 
 /**
- * Index after the empty line that ends the head which begins at `start`, looking from `from` on; -1 when it has not come within
- * `length`, -2 when a line ends in a bare LF.
+ * Index after the empty line that ends the head which begins at `start`, looking from `from` on; -1 when it has not
+ * come within `length`, -2 when a line ends in a bare LF.
  */
 function endOfHead(bytes: Buffer, length: number, start: number, from: number): number {
   let lf = bytes.indexOf(LF, from);

@@ -1,6 +1,6 @@
 /**
- * A body that is waited for before its origin is asked: whoever never sends it takes no place there. Only its beginning is held, and only for
- * as long as a head may take; a longer body goes on from there as it comes.
+ * A body that is waited for before its origin is asked: whoever never sends it takes no place there. Only its beginning
+ * is held, and only for as long as a head may take; a longer body goes on from there as it comes.
  */
 import { BodyReader } from './body.ts';
 import { ChunkError } from './chunked.ts';

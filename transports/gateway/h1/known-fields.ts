@@ -1,6 +1,6 @@
 /**
- * Blocks of header fields that came before. A client that keeps its connection sends the same fields with request after request, so what they
- * mean is read once, and later found by comparing the text, which costs a tenth.
+ * Blocks of header fields that came before. A client that keeps its connection sends the same fields with request after
+ * request, so what they mean is read once, and later found by comparing the text, which costs a tenth.
  */
 
 /** Places; a block has one. */

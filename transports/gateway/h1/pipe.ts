@@ -1,6 +1,6 @@
 /**
- * One connection to an origin that carries several requests at a time: their answers come in the order of the requests (RFC 9112,
- * section 9.3.2). What is asked in one turn of the event loop shares a pipe and leaves together.
+ * One connection to an origin that carries several requests at a time: their answers come in the order of the requests
+ * (RFC 9112, section 9.3.2). What is asked in one turn of the event loop shares a pipe and leaves together.
  */
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
 import type { Lease, ResponseReader } from './lease.ts';
@@ -15,7 +15,10 @@ const FEW_ANSWERS = 10;
 export interface PipeOwner {
   /** An answer came to its end while others wait: the origin does as it should. */
   onProof(): void;
-  /** The connection ended unannounced or too early, or an answer was none, while others waited; or one that came behind another got none. */
+  /**
+   * The connection ended unannounced or too early, or an answer was none, while others waited; or one that came behind
+   * another got none.
+   */
   onFailure(): void;
   /** It takes no more requests. */
   onRetired(pipe: Pipe): void;
@@ -67,8 +70,8 @@ export class Pipe implements WireReader {
     if (first === undefined || now - this.since < PATIENCE_MS) return;
     if (first.isAbandoned) this.#end();
     else if (first.isKeptWaiting) {
-      // Its origin took the request with one before it, and looks at it no more until something new comes: servers with a thread for each ready
-      // socket do so. Or its answer takes long: then it is asked for again, once and alone.
+      // Its origin took the request with one before it, and looks at it no more until something new comes: servers with
+      // a thread for each ready socket do so. Or its answer takes long: then it is asked for again, once and alone.
       this.#owner.onFailure();
       this.#end();
     } else if (this.#places.length > 1) this.#retire();

@@ -1,4 +1,6 @@
-/** Reads the head of a request (RFC 9112, sections 3 and 5). Strict: what is forwarded means the same to every origin. */
+/**
+ * Reads the head of a request (RFC 9112, sections 3 and 5). Strict: what is forwarded means the same to every origin.
+ */
 import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
 import { KnownFields } from './known-fields.ts';
 import { Memo } from './memo.ts';
@@ -33,7 +35,10 @@ export interface RequestHead {
   readonly hopByHop: ReadonlySet<string>;
 }
 
-/** RFC 3986's characters and those that browsers send beside them; no space, quote, angle, backslash, fragment, control or non-ASCII. */
+/**
+ * RFC 3986's characters and those that browsers send beside them; no space, quote, angle, backslash, fragment, control
+ * or non-ASCII.
+ */
 const TARGET = /^\/[!$-;=?-[\]^_`a-z{|}~]*$/;
 const ABSOLUTE = /^https?:\/\/([^/?]*)([/?].*)?$/i;
 

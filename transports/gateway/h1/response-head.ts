@@ -1,4 +1,7 @@
-/** Reads the head of an origin's response (RFC 9112, sections 4 and 6.3). What is doubtful is a bad gateway, never passed on. */
+/**
+ * Reads the head of an origin's response (RFC 9112, sections 4 and 6.3). What is doubtful is a bad gateway, never
+ * passed on.
+ */
 import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
 import { Memo } from './memo.ts';
 import { isClean } from './syntax.ts';
@@ -26,8 +29,8 @@ const STATUS_LINES = new Memo(200, (text): Pick<ResponseHead, 'status' | 'reason
 });
 
 /**
- * A response head from `text` (up to and with its empty line) to a request of `method`. A string says why it is no response that
- * can be passed on.
+ * A response head from `text` (up to and with its empty line) to a request of `method`. A string says why it is no
+ * response that can be passed on.
  */
 export function readResponseHead(text: string, method: string): ResponseHead | string {
   if (!isClean(text)) return 'a control character, or a line that does not end in CRLF';
@@ -55,15 +58,19 @@ export function readResponseHead(text: string, method: string): ResponseHead | s
   };
 }
 
-/** RFC 9112, section 6.3: responses that never have a body, whatever their fields say; then the fields; then until the end. */
+/**
+ * RFC 9112, section 6.3: responses that never have a body, whatever their fields say; then the fields; then until the
+ * end.
+ */
 function framingOfResponse(said: Framing | undefined, status: number, method: string): Framing {
   if (method === 'HEAD' || status < 200 || status === 204 || status === 304) return { kind: 'none' };
   return said ?? { kind: 'until_close' };
 }
 
 /**
- * Whether a body may follow that must not be there: of HEAD and 204 it is announced in vain, and an origin that sends it all the same, later
- * than the head, would answer the next request with it. 304 announces the length of what it stands for as a matter of course.
+ * Whether a body may follow that must not be there: of HEAD and 204 it is announced in vain, and an origin that sends
+ * it all the same, later than the head, would answer the next request with it. 304 announces the length of what it
+ * stands for as a matter of course.
  */
 function mayBringMore(said: Framing | undefined, status: number, method: string): boolean {
   if (method !== 'HEAD' && status !== 204) return false;

@@ -1,4 +1,7 @@
-/** The letters of HTTP/1.1 (RFC 9110, section 5.6; RFC 9112), as this gateway accepts them: nothing that two readers read in two ways. */
+/**
+ * The letters of HTTP/1.1 (RFC 9110, section 5.6; RFC 9112), as this gateway accepts them: nothing that two readers
+ * read in two ways.
+ */
 
 /** Why a message is refused: the status to answer with, and what a person should read. */
 export interface Malformed {
@@ -10,8 +13,9 @@ export interface Malformed {
 export const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 /**
- * No control characters but tab, and no CR or LF that are not a pair: they mean different things to different readers (RFC 9112,
- * section 2.2; RFC 9110, section 5.5). In this form each character is looked at once, and nothing is read twice when it does not match.
+ * No control characters but tab, and no CR or LF that are not a pair: they mean different things to different readers
+ * (RFC 9112, section 2.2; RFC 9110, section 5.5). In this form each character is looked at once, and nothing is read
+ * twice when it does not match.
  */
 const CLEAN = /^(?:[\t -~\x80-\xff]*\r\n)*[\t -~\x80-\xff]*$/;
 

@@ -20,13 +20,18 @@ export class UpstreamError extends Error {
 }
 
 export interface UpstreamLimits {
-  /** Most connections to one origin that carry a request; past it, clients with fewer get those of clients with more. */
+  /**
+   * Most connections to one origin that carry a request; past it, clients with fewer get those of clients with more.
+   */
   readonly maxPerOrigin: number;
   /** The same to a service of the platform: strangers must not fill it. */
   readonly maxPerService: number;
   /** Most of these of one client: an IPv4 address or an IPv6 /64. */
   readonly maxPerClient: number;
-  /** Most connections to one origin that live on their own (upgraded, or passed through), which are counted apart; and of one client. */
+  /**
+   * Most connections to one origin that live on their own (upgraded, or passed through), which are counted apart; and
+   * of one client.
+   */
   readonly maxLong: number;
   readonly maxLongPerClient: number;
   /** Most idle connections to one origin. */
@@ -129,8 +134,8 @@ export class Upstreams {
   }
 
   /**
-   * A place among others on one connection, for a request without a body that changes nothing; undefined when the origin is asked one
-   * by one, or no place is free.
+   * A place among others on one connection, for a request without a body that changes nothing; undefined when the
+   * origin is asked one by one, or no place is free.
    */
   share(address: Destination): Lease | undefined {
     if (this.#pipelined.size === 0 || !this.#pipelined.has(keyOf(address)) || this.#closed) return undefined;

@@ -5,7 +5,10 @@ import type { Vouch } from '../../../proto/gateway/vouch.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
-/** Said by us alone: a client's word for them is dropped (interface section 4.5). Underscore twins are read as the same by some origins. */
+/**
+ * Said by us alone: a client's word for them is dropped (interface section 4.5). Underscore twins are read as the same
+ * by some origins.
+ */
 const OURS =
   /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip|x[-_]troupe[-_]gateway)$/;
 
@@ -50,7 +53,10 @@ export function requestFor(
   if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
   if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch({ method: head.method, host, target, address })}\r\n`;
-  return `${text}${mark}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`;
+  return (
+    `${text}${mark}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ` +
+    `${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`
+  );
 }
 
 /** Cookies that open the platform's own services (interface section 5.2): whoever gets one acts as the visitor. */
@@ -107,7 +113,9 @@ export function replyText(reply: ProxyReply, method: string, keepAlive: boolean,
   const body = reply.body ?? `${reply.status} ${STATUS_CODES[reply.status] ?? ''}\n`;
   let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? ''}\r\n`;
   for (const [name, value] of reply.headers ?? []) text += `${name}: ${value}\r\n`;
-  text += `Content-Type: ${reply.contentType ?? 'text/plain; charset=utf-8'}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
+  text +=
+    `Content-Type: ${reply.contentType ?? 'text/plain; charset=utf-8'}\r\nContent-Length: ` +
+    `${Buffer.byteLength(body)}\r\n`;
   if (reply.status >= 400) text += 'Cache-Control: no-store\r\n';
   return `${text}${connectionLine(keepAlive, minor)}\r\n${method === 'HEAD' ? '' : body}`;
 }

@@ -1,12 +1,16 @@
-/** What the gateway offers to SSH clients: nothing that is known to be weak, and nothing that lets one client keep the process busy. */
+/**
+ * What the gateway offers to SSH clients: nothing that is known to be weak, and nothing that lets one client keep the
+ * process busy.
+ */
 import type { Algorithms } from 'ssh2';
 
 /** Signatures by an RSA host key (RFC 8332), in the order of our liking. */
 export const RSA_SIGNATURES = ['rsa-sha2-512', 'rsa-sha2-256'] as const;
 
 /**
- * In the order of our liking; the client's order decides (RFC 4253 section 7.1). Finite-field Diffie-Hellman is left out: a client may
- * ask for tens of milliseconds of it with one packet. Without compression: a few bytes could become very many.
+ * In the order of our liking; the client's order decides (RFC 4253 section 7.1). Finite-field Diffie-Hellman is left
+ * out: a client may ask for tens of milliseconds of it with one packet. Without compression: a few bytes could become
+ * very many.
  */
 export const OFFERED = {
   kex: ['curve25519-sha256', 'curve25519-sha256@libssh.org'],

@@ -1,4 +1,6 @@
-/** Who may try to log in: bounds on connections that have not proven a key yet, and on what one address may get wrong. */
+/**
+ * Who may try to log in: bounds on connections that have not proven a key yet, and on what one address may get wrong.
+ */
 
 import { clientNetworkOf } from '../../../proto/client-network.ts';
 

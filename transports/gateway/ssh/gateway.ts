@@ -1,7 +1,7 @@
 /**
- * The gateway's SSH server (interface section 4.5): a client proves a key, the gateway logs in to the container with the platform's, and each
- * channel of the one is joined with one of the other. It ends the SSH of both, so the client needs no key of the container, and the
- * container none of the gateway's.
+ * The gateway's SSH server (interface section 4.5): a client proves a key, the gateway logs in to the container with
+ * the platform's, and each channel of the one is joined with one of the other. It ends the SSH of both, so the client
+ * needs no key of the container, and the container none of the gateway's.
  */
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -37,7 +37,10 @@ export interface SshGatewayLimits extends DoorLimits, SweeperLimits {
   readonly loginMs: number;
   /** Channels open at once on one connection: sessions, forwarded connections, agents. */
   readonly channels: number;
-  /** Between two questions whether the client is still there; the third that stays without an answer ends the connection, ms. */
+  /**
+   * Between two questions whether the client is still there; the third that stays without an answer ends the
+   * connection, ms.
+   */
   readonly keepaliveMs: number;
 }
 
@@ -104,7 +107,10 @@ export class SshGateway {
     return this.#guests.size;
   }
 
-  /** Serves a connection; `port` is the one from 8000 to 8999 by which it came, if it did. The socket is the gateway's from here on. */
+  /**
+   * Serves a connection; `port` is the one from 8000 to 8999 by which it came, if it did. The socket is the gateway's
+   * from here on.
+   */
   serve(socket: Socket, address: string, port: number | undefined): void {
     const visitor = this.#door.admit(address, () => socket.destroy());
     if (typeof visitor === 'string') {

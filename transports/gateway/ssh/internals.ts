@@ -1,6 +1,6 @@
 /**
- * What the gateway needs of ssh2 (1.17.0, pinned) that has no public name there. Its shape is checked at each use, so that another
- * version fails loudly and in one place.
+ * What the gateway needs of ssh2 (1.17.0, pinned) that has no public name there. Its shape is checked at each use, so
+ * that another version fails loudly and in one place.
  */
 import type { Channel, Client, Connection } from 'ssh2';
 import { CLIENT_SIGNATURES, OFFERED } from './algorithms.ts';
@@ -135,8 +135,8 @@ export function limitChannels(peer: SshPeer, most: number): void {
 }
 
 /**
- * Agent channels that a container opens come as the client's event `x11`, for ssh2 would join them with an agent of its own and without a
- * bound. `isGranted` says whether they may come at all; X11 itself never may.
+ * Agent channels that a container opens come as the client's event `x11`, for ssh2 would join them with an agent of its
+ * own and without a bound. `isGranted` says whether they may come at all; X11 itself never may.
  */
 export function agentAsEvent(container: Client, isGranted: () => boolean): void {
   Object.defineProperty(container, '_acceptX11', { value: 1 });
@@ -218,8 +218,8 @@ export function readRequest(payload: Buffer): RawRequest {
 }
 
 /**
- * Lets clients guess (RFC 4253 section 7): ssh2 throws away the packet of a right guess too, and both would wait for ever; dropbear always
- * guesses. To be called when a client has sent its identification.
+ * Lets clients guess (RFC 4253 section 7): ssh2 throws away the packet of a right guess too, and both would wait for
+ * ever; dropbear always guesses. To be called when a client has sent its identification.
  */
 export function allowGuesses(client: Connection): void {
   const protocol = inside(client)._protocol;

@@ -1,4 +1,7 @@
-/** Proves who a client is (RFC 4252): a public key that may enter the container which the user name names. Nothing else is taken. */
+/**
+ * Proves who a client is (RFC 4252): a public key that may enter the container which the user name names. Nothing else
+ * is taken.
+ */
 import { createHash } from 'node:crypto';
 import ssh2, { type AuthContext, type Connection, type PublicKeyAuthContext } from 'ssh2';
 import type { SshAnswer, SshFound, SshQuestion } from '../../../proto/gateway/ssh.ts';
@@ -31,10 +34,12 @@ const TOO_MANY = 'Too many authentication failures';
 /** The user of `ssh_command` (interface, section 2.8): the key says which container is meant. */
 const ROOT = 'root';
 const WHO =
-  'The user name is the id of a container: ssh <container id>@<this host>. As root, a key that opens exactly one running container leads there.';
+  'The user name is the id of a container: ssh <container id>@<this host>. As root, a key that opens exactly ' +
+  'one running container leads there.';
 /** The same for whoever asks about a container that is not there, and for whoever may not know. */
 const NOBODY = (id: string) =>
-  `None of the keys that were offered opens a container ${id}.\nCheck the id, and that one of the container's SSH keys is yours (ssh -i FILE).`;
+  `None of the keys that were offered opens a container ${id}.\nCheck the id, and that one of the container's ` +
+  'SSH keys is yours (ssh -i FILE).';
 const LATER = 'The platform cannot say now who may enter: try again in a moment.';
 
 /** Answers a connection's authentication requests, one after the other as ssh2 hands them on. */

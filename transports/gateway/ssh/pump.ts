@@ -13,8 +13,8 @@ export interface Pump {
 }
 
 /**
- * Starts one. Nothing is written beyond the target's window: ssh2 keeps only one rest a channel when that is exceeded, and with output and
- * error output in one channel would send some of it twice.
+ * Starts one. Nothing is written beyond the target's window: ssh2 keeps only one rest a channel when that is exceeded,
+ * and with output and error output in one channel would send some of it twice.
  */
 export function pump(
   source: Readable,

@@ -14,9 +14,9 @@ export interface Sides {
 type Exit = { readonly code: number } | { readonly signal: string; readonly isCore: boolean; readonly text: string };
 
 /**
- * Joins a session (RFC 4254 section 6). The end of the container's half goes on in this order: all output, then how the process ended, then
- * EOF, then the close; a close that overtakes output cuts it off. Resolves when both are closed. Must be called in the turn
- * in which `inside` opened. `hungUp` says that the client has closed its half already.
+ * Joins a session (RFC 4254 section 6). The end of the container's half goes on in this order: all output, then how the
+ * process ended, then EOF, then the close; a close that overtakes output cuts it off. Resolves when both are closed.
+ * Must be called in the turn in which `inside` opened. `hungUp` says that the client has closed its half already.
  */
 export async function relaySession(outside: ServerChannel, inside: ClientChannel, sides: Sides): Promise<void> {
   const { client, container, onBytes } = sides;

@@ -1,4 +1,7 @@
-/** One of the two SSH connections of a login through the gateway, as a place to write to: how much it takes now, and when it takes more. */
+/**
+ * One of the two SSH connections of a login through the gateway, as a place to write to: how much it takes now, and
+ * when it takes more.
+ */
 import type { Duplex } from 'node:stream';
 import type { Channel } from 'ssh2';
 import { afterMessage, isExchanging, localId, queuedPackets, type SshPeer, windowOf } from './internals.ts';
@@ -6,7 +9,10 @@ import { afterMessage, isExchanging, localId, queuedPackets, type SshPeer, windo
 /** With so much unsent in the socket no more is written. */
 const UNSENT_BYTES = 256 * 1024;
 
-/** A connection. What its peer grants is one bound of what is written; that its socket empties is the other, for a peer may grant anything. */
+/**
+ * A connection. What its peer grants is one bound of what is written; that its socket empties is the other, for a peer
+ * may grant anything.
+ */
 export class Side {
   readonly peer: SshPeer;
   readonly socket: Duplex;
@@ -63,7 +69,10 @@ export class Side {
     return bytes;
   }
 
-  /** Bytes that wait to be sent to the peer; packets held back by a key exchange count as if they were full of small things. */
+  /**
+   * Bytes that wait to be sent to the peer; packets held back by a key exchange count as if they were full of small
+   * things.
+   */
   get unsentBytes(): number {
     return this.socket.writableLength + queuedPackets(this.peer) * 256;
   }

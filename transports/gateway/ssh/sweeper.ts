@@ -1,4 +1,7 @@
-/** Looks after connections that stay: what waits in memory for them is bounded in all, and keys are exchanged anew in time. */
+/**
+ * Looks after connections that stay: what waits in memory for them is bounded in all, and keys are exchanged anew in
+ * time.
+ */
 
 import { exchangeKeys, isExchanging } from './internals.ts';
 import type { Sides } from './relay.ts';

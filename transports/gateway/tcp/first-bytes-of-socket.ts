@@ -1,12 +1,16 @@
-/** Waits for the first bytes of a socket (SSH, ports that speak anything, the PROXY header), until somebody can decide by them, and no longer than a deadline. */
+/**
+ * Waits for the first bytes of a socket (SSH, ports that speak anything, the PROXY header), until somebody can decide
+ * by them, and no longer than a deadline.
+ */
 import type { Socket } from 'node:net';
 
 /** Most bytes collected for a decision. */
 const MAX_FIRST = 17_000;
 
 /**
- * Collects bytes until `decide` says something other than undefined, then hands over the paused socket with all that was read.
- * `onTimeout` gets it when nobody decided within `ms`, or the peer ended or sent too much. The socket's end before that is nobody's news.
+ * Collects bytes until `decide` says something other than undefined, then hands over the paused socket with all that
+ * was read. `onTimeout` gets it when nobody decided within `ms`, or the peer ended or sent too much. The socket's end
+ * before that is nobody's news.
  */
 export function readFirstOfSocket<T>(
   socket: Socket,

@@ -1,4 +1,6 @@
-/** Waits for the first bytes of a wire (a ClientHello) until somebody can decide by them, and no longer than a deadline. */
+/**
+ * Waits for the first bytes of a wire (a ClientHello) until somebody can decide by them, and no longer than a deadline.
+ */
 import { NOBODY, type Wire, type WireReader } from './wire.ts';
 
 /** Most bytes collected for a decision. */
@@ -14,7 +16,10 @@ export interface FirstBytes<T> {
   onTimeout(): void;
 }
 
-/** Collects bytes of `wire`, beginning with `first`, until one of `asks` is called. The wire's end before that is nobody's news. */
+/**
+ * Collects bytes of `wire`, beginning with `first`, until one of `asks` is called. The wire's end before that is
+ * nobody's news.
+ */
 export function readFirstOfWire<T>(wire: Wire, ms: number, asks: FirstBytes<T>, first?: Buffer): void {
   const reader = new FirstReader(wire, ms, asks);
   wire.reader = reader;

@@ -1,5 +1,6 @@
 /**
- * A wire on the handle below a socket: no stream, no events, one shared read buffer, and what leaves together is one system call.
+ * A wire on the handle below a socket: no stream, no events, one shared read buffer, and what leaves together is one
+ * system call.
  */
 import type { Socket } from 'node:net';
 import { type Handle, type HandleRequest, internals, socketOn } from './handles.ts';
@@ -91,7 +92,7 @@ export class HandleWire implements Wire {
     return !this.isDestroyed && !this.#hasEnded && !this.#isEnding;
   }
 
-  // -------------------------------------------------------------------------------------------------------------- writing
+  // ----------------------------------------------------------------------------------------------------------- writing
 
   write(data: string | Buffer): boolean {
     if (this.isDestroyed || this.#isEnding) return false;
@@ -231,7 +232,7 @@ export class HandleWire implements Wire {
     else if (!this.isDestroyed) this.reader.onDrain();
   }
 
-  // -------------------------------------------------------------------------------------------------------------- reading
+  // ----------------------------------------------------------------------------------------------------------- reading
 
   takeOwnBuffer(): void {
     if (this.hasOwnBuffer || this.isDestroyed || ownBuffers === MAX_OWN) return;
@@ -265,7 +266,7 @@ export class HandleWire implements Wire {
     } else if (count < 0) this.destroy();
   }
 
-  // -------------------------------------------------------------------------------------------------------------- the end
+  // ----------------------------------------------------------------------------------------------------------- the end
 
   end(): void {
     if (this.isDestroyed || this.#isEnding) return;

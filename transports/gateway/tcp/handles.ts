@@ -1,6 +1,6 @@
 /**
- * The handles below sockets: internals of Node, so each thing is looked for before it is used, and nothing is used on a version
- * that the tests have not been run on. Without them everything goes by streams (`stream-wire.ts`).
+ * The handles below sockets: internals of Node, so each thing is looked for before it is used, and nothing is used on a
+ * version that the tests have not been run on. Without them everything goes by streams (`stream-wire.ts`).
  */
 import { type Server, Socket } from 'node:net';
 
@@ -124,7 +124,8 @@ export function newTcpHandle(): { handle: TcpHandle; request: HandleRequest } {
 }
 
 /**
- * The handle of a socket that is connected, has nothing read that nobody took and nothing to write, and has not ended; else undefined.
+ * The handle of a socket that is connected, has nothing read that nobody took and nothing to write, and has not ended;
+ * else undefined.
  */
 export function handleOf(socket: Socket): Handle | undefined {
   if (internals === undefined || socket.destroyed || socket.connecting || !socket.readable || !socket.writable)
@@ -138,8 +139,8 @@ export function handleOf(socket: Socket): Handle | undefined {
 }
 
 /**
- * A paused socket on a handle. It cannot read by itself any more, since `useUserBuffer` cannot be undone: only what takes its
- * handle over can, as TLS does.
+ * A paused socket on a handle. It cannot read by itself any more, since `useUserBuffer` cannot be undone: only what
+ * takes its handle over can, as TLS does.
  */
 export function socketOn(handle: Handle): Socket {
   const options = { handle, allowHalfOpen: true, pauseOnCreate: true };

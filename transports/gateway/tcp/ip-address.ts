@@ -24,8 +24,8 @@ function ipv6(bytes: Uint8Array): string {
 }
 
 /**
- * An address of 4 or 16 bytes in network order as text: dotted IPv4, also for IPv4-mapped IPv6, else IPv6 in the short form
- * of RFC 5952. Empty for any other length (a socket that is already gone).
+ * An address of 4 or 16 bytes in network order as text: dotted IPv4, also for IPv4-mapped IPv6, else IPv6 in the short
+ * form of RFC 5952. Empty for any other length (a socket that is already gone).
  */
 export function addressText(bytes: Uint8Array): string {
   if (bytes.length === 4) return `${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}`;

@@ -19,8 +19,8 @@ export interface RawListener {
 
 export interface RawListenOptions {
   /**
-   * Connections from these addresses begin with a header of the PROXY protocol, which names the client; without one they are closed.
-   * From any other address it is no header but the client's own bytes.
+   * Connections from these addresses begin with a header of the PROXY protocol, which names the client; without one
+   * they are closed. From any other address it is no header but the client's own bytes.
    */
   readonly proxiesWithHeader?: IsTrusted | undefined;
 }
@@ -41,7 +41,9 @@ export async function listenRaw(
   return { port: bound, close: () => new Promise((resolve) => server.close(() => resolve())) };
 }
 
-/** The same with paused wires. Where handles are known, a connection never becomes a socket: that is most of its memory. */
+/**
+ * The same with paused wires. Where handles are known, a connection never becomes a socket: that is most of its memory.
+ */
 export async function listenWires(
   host: string,
   port: number,

@@ -1,7 +1,8 @@
 /**
- * Places that many clients share: connections to the gateway, requests at an origin. Clients are counted by network, and those of IPv6 by site
- * as well (proto/client-network.ts). When no place is free, a client that has fewer than others gets one of theirs: the oldest of whoever has
- * most. So strangers who take all they can get leave to each newcomer as much as to themselves. A part is kept for each family of addresses.
+ * Places that many clients share: connections to the gateway, requests at an origin. Clients are counted by network,
+ * and those of IPv6 by site as well (proto/client-network.ts). When no place is free, a client that has fewer than
+ * others gets one of theirs: the oldest of whoever has most. So strangers who take all they can get leave to each
+ * newcomer as much as to themselves. A part is kept for each family of addresses.
  */
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
 

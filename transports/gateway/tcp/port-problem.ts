@@ -2,8 +2,8 @@
 import { createServer } from 'node:net';
 
 /**
- * Why this address cannot be listened on, as the end of "it is ..."; undefined when it can. Node lets an address be taken again that was
- * only just let go (SO_REUSEADDR), so a restart finds its ports free.
+ * Why this address cannot be listened on, as the end of "it is ..."; undefined when it can. Node lets an address be
+ * taken again that was only just let go (SO_REUSEADDR), so a restart finds its ports free.
  */
 export function portProblem(host: string, port: number): Promise<string | undefined> {
   return new Promise((resolve) => {

@@ -1,8 +1,14 @@
-/** The header of the PROXY protocol, versions 1 and 2 (haproxy's proxy-protocol.txt): what a proxy says of a connection before its first byte. */
+/**
+ * The header of the PROXY protocol, versions 1 and 2 (haproxy's proxy-protocol.txt): what a proxy says of a connection
+ * before its first byte.
+ */
 import { isIP } from 'node:net';
 import { addressText } from './ip-address.ts';
 
-/** A header: how many bytes it has, and the client's address; undefined when the proxy speaks for itself (LOCAL, UNKNOWN). */
+/**
+ * A header: how many bytes it has, and the client's address; undefined when the proxy speaks for itself (LOCAL,
+ * UNKNOWN).
+ */
 export interface ProxyHeader {
   readonly length: number;
   readonly address: string | undefined;
@@ -16,7 +22,9 @@ const HEAD_V2 = 16;
 /** Most bytes of addresses and extensions in version 2 that are read past. */
 const MAX_V2 = 4096;
 
-/** Reads the header at the beginning of `bytes` (all that came so far). `none`: there is no header, or one that is none. */
+/**
+ * Reads the header at the beginning of `bytes` (all that came so far). `none`: there is no header, or one that is none.
+ */
 export function readProxyHeader(bytes: Buffer): ProxyHeader | 'incomplete' | 'none' {
   if (begins(bytes, SIGNATURE)) return bytes.length < HEAD_V2 ? 'incomplete' : readV2(bytes);
   if (begins(bytes, V1)) return readV1(bytes);

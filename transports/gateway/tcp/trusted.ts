@@ -4,7 +4,10 @@ import { BlockList, isIP } from 'node:net';
 /** Whether the peer at this address may speak for others. */
 export type IsTrusted = (address: string) => boolean;
 
-/** Reads addresses and networks (`10.0.0.0/8,2001:db8::/32,192.0.2.7`), separated by commas; undefined when one of them is none. */
+/**
+ * Reads addresses and networks (`10.0.0.0/8,2001:db8::/32,192.0.2.7`), separated by commas; undefined when one of them
+ * is none.
+ */
 export function parseTrusted(text: string): IsTrusted | undefined {
   const list = new BlockList();
   for (const entry of text.split(',').map((part) => part.trim())) {
@@ -22,8 +25,9 @@ export function parseTrusted(text: string): IsTrusted | undefined {
 }
 
 /**
- * The client behind `peer`, by the X-Forwarded-For fields of its request, in order. Each trusted proxy vouches for the one it wrote
- * down last; the first that is not trusted is the client, and what stands before it is only its word. What is no address ends the search.
+ * The client behind `peer`, by the X-Forwarded-For fields of its request, in order. Each trusted proxy vouches for the
+ * one it wrote down last; the first that is not trusted is the client, and what stands before it is only its word. What
+ * is no address ends the search.
  */
 export function clientBehind(peer: string, forwardedFor: readonly string[], isTrusted: IsTrusted): string {
   let client = peer;

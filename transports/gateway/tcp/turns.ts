@@ -1,7 +1,8 @@
 /**
- * Who may begin, when many want to: handshakes are what strangers can make the event loop do most of for least. A network that begins few
- * begins at once, always. What a network begins beyond that, it begins at once only while the loop has time and nobody else is there; else
- * it waits in a lane, networks take turns, and so many begin a second as leave the loop time for everybody else.
+ * Who may begin, when many want to: handshakes are what strangers can make the event loop do most of for least. A
+ * network that begins few begins at once, always. What a network begins beyond that, it begins at once only while the
+ * loop has time and nobody else is there; else it waits in a lane, networks take turns, and so many begin a second as
+ * leave the loop time for everybody else.
  */
 import { performance } from 'node:perf_hooks';
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
@@ -15,7 +16,9 @@ export interface TurnLimits {
   /** Of the others in one turn of the loop; and while there is one client only. */
   readonly perTurn: number;
   readonly perTurnAlone: number;
-  /** While the loop is busy for a greater part of its time than this, fewer of the others begin; while it is less, more. */
+  /**
+   * While the loop is busy for a greater part of its time than this, fewer of the others begin; while it is less, more.
+   */
   readonly busyAt: number;
 }
 
@@ -95,7 +98,10 @@ export class Turns {
     return this.#waiting;
   }
 
-  /** Has `waiting` begin, now or when its turn comes. What it returns gives the place up; undefined: there is none any more. */
+  /**
+   * Has `waiting` begin, now or when its turn comes. What it returns gives the place up; undefined: there is none any
+   * more.
+   */
   enter(address: string, waiting: Waiting): (() => void) | undefined {
     if (this.#isClosed) {
       waiting.end();
@@ -144,7 +150,7 @@ export class Turns {
         }
   }
 
-  // -------------------------------------------------------------------------------------------------------- the allowance
+  // ----------------------------------------------------------------------------------------------------- the allowance
 
   /** Whether the network had something left, which is spent now. */
   #spend({ network, site }: ClientNetwork, now: number): boolean {
@@ -172,7 +178,7 @@ export class Turns {
     return Math.max(now, this.#spent.get(key) ?? this.#spentBefore.get(key) ?? 0);
   }
 
-  // ------------------------------------------------------------------------------------------------------------ the lanes
+  // --------------------------------------------------------------------------------------------------------- the lanes
 
   #firstOf({ network, site }: ClientNetwork): Place | undefined {
     const [first] = this.#lanes.get(site)?.get(network) ?? [];
@@ -217,7 +223,7 @@ export class Turns {
     return place;
   }
 
-  // ------------------------------------------------------------------------------------------------------------- the loop
+  // ---------------------------------------------------------------------------------------------------------- the loop
 
   /** Whether one beyond its allowance may begin though others could. */
   #mayBegin(now: number): boolean {

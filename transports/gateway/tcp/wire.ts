@@ -1,11 +1,13 @@
 /**
- * A connection as the data path uses it: plain calls and one shared read buffer, no streams and no events. `stream-wire.ts` is one
- * on a public socket, `handle-wire.ts` one on the handle below it; `wires.ts` chooses.
+ * A connection as the data path uses it: plain calls and one shared read buffer, no streams and no events.
+ * `stream-wire.ts` is one on a public socket, `handle-wire.ts` one on the handle below it; `wires.ts` chooses.
  */
 
 import type { Socket } from 'node:net';
 
-/** Who is told what happens on a wire. None of these is called from within a call to the wire, but `write` may end it. */
+/**
+ * Who is told what happens on a wire. None of these is called from within a call to the wire, but `write` may end it.
+ */
 export interface WireReader {
   /** Bytes came. They are the reader's during this call only: what is kept must be copied. */
   onData(bytes: Buffer): void;
@@ -33,7 +35,9 @@ export interface Wire {
   readonly unsent: number;
   /** What `onData` is given stays as it is until the wire reads again, which it does not while it is paused. */
   readonly hasOwnBuffer: boolean;
-  /** Sends text as latin1, or bytes, which are the caller's again when this returns. False asks to wait for `onDrain`. */
+  /**
+   * Sends text as latin1, or bytes, which are the caller's again when this returns. False asks to wait for `onDrain`.
+   */
   write(data: string | Buffer): boolean;
   /** Sends bytes that stay as they are until `onDrain`, so that they need not be copied. */
   writeStable(bytes: Buffer): boolean;
@@ -50,7 +54,10 @@ export interface Wire {
   destroySoon(): void;
   /** Closes now. */
   destroy(): void;
-  /** The connection as a paused socket, for those who need one; the wire can only be destroyed any more. Nothing may be unsent. */
+  /**
+   * The connection as a paused socket, for those who need one; the wire can only be destroyed any more. Nothing may be
+   * unsent.
+   */
   toSocket(): Socket;
 }
 

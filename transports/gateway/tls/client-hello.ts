@@ -1,6 +1,7 @@
 /**
- * Reads the server name and the offered protocols out of a TLS ClientHello, before any handshake, however its bytes are cut and
- * over however many records (RFC 8446, sections 4.1.2 and 5.1; RFC 6066, section 3; RFC 7301). Nothing is decrypted or changed: the bytes go on.
+ * Reads the server name and the offered protocols out of a TLS ClientHello, before any handshake, however its bytes are
+ * cut and over however many records (RFC 8446, sections 4.1.2 and 5.1; RFC 6066, section 3; RFC 7301). Nothing is
+ * decrypted or changed: the bytes go on.
  */
 
 /** What a ClientHello asks for. */

@@ -1,6 +1,7 @@
 /**
- * The TLS door: reads the server name before the handshake, then ends TLS here, passes it through untouched, or refuses with the alert
- * that says why (interface section 4.5, TLS handling). Listens nowhere itself: connections are handed to it.
+ * The TLS door: reads the server name before the handshake, then ends TLS here, passes it through untouched, or refuses
+ * with the alert that says why (interface section 4.5, TLS handling). Listens nowhere itself: connections are handed to
+ * it.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
@@ -27,8 +28,8 @@ export type RefusalAlert = 'unrecognized_name' | 'no_application_protocol' | 'in
 
 export interface TlsFrontOptions {
   /**
-   * Decides about a name; undefined: the client named none. `isChallenge`: it offers `acme-tls/1` and nothing else, as authorities do.
-   * It does not throw.
+   * Decides about a name; undefined: the client named none. `isChallenge`: it offers `acme-tls/1` and nothing else, as
+   * authorities do. It does not throw.
    */
   readonly decide: (serverName: string | undefined, isChallenge: boolean) => TlsDecision | Promise<TlsDecision>;
   /** TLS was ended: what follows is plain. `serverName` is empty when none was named. */
@@ -57,8 +58,9 @@ const ALERTS = {
 } as const;
 
 /**
- * A certificate with its key, ready for handshakes. Clients that come back resume with it, and with no other (its ticket keys are its own). Throws
- * when either is none or they do not fit: a context takes an empty certificate, of a file that is just being written, and then refuses every client.
+ * A certificate with its key, ready for handshakes. Clients that come back resume with it, and with no other (its
+ * ticket keys are its own). Throws when either is none or they do not fit: a context takes an empty certificate, of a
+ * file that is just being written, and then refuses every client.
  */
 export function certificateContext(pem: { readonly cert: string; readonly key: string }): Certificate {
   if (!new X509Certificate(pem.cert).checkPrivateKey(createPrivateKey(pem.key)))
@@ -147,8 +149,8 @@ export class TlsFront {
     const secured = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: [protocol] });
     const timer = setTimeout(() => secured.destroy(), this.#helloMs);
     secured.on('error', () => secured.destroy());
-    // A record that cannot be decrypted after the handshake: its alert has been sent. Of a socket that no tls.Server made, Node tells so by
-    // this event only, and leaves the connection open.
+    // A record that cannot be decrypted after the handshake: its alert has been sent. Of a socket that no tls.Server
+    // made, Node tells so by this event only, and leaves the connection open.
     secured.on('_tlsError', () => secured.destroy());
     secured.once('close', () => {
       clearTimeout(timer);

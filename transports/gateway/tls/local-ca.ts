@@ -1,4 +1,7 @@
-/** A certificate authority of this installation's own, for names that no public one vouches for: made once, kept with the platform's data. */
+/**
+ * A certificate authority of this installation's own, for names that no public one vouches for: made once, kept with
+ * the platform's data.
+ */
 import { randomBytes, webcrypto } from 'node:crypto';
 // The certificate library needs it, and before itself.
 import 'reflect-metadata';

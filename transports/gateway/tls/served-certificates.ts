@@ -1,4 +1,7 @@
-/** Certificates of mapped hostnames, ready for handshakes: read from storage when they are first asked for, the latest used kept. */
+/**
+ * Certificates of mapped hostnames, ready for handshakes: read from storage when they are first asked for, the latest
+ * used kept.
+ */
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import type { CertificatePem } from '../../../proto/ports/acme.ts';
@@ -70,8 +73,8 @@ export class ServedCertificates {
 const MOST_ASKED = 1000;
 
 /**
- * Challenges that are pending, asked of storage each time: who comes after one was put up finds it. However many ask, one read is under way
- * at a time, for all that came before it began.
+ * Challenges that are pending, asked of storage each time: who comes after one was put up finds it. However many ask,
+ * one read is under way at a time, for all that came before it began.
  */
 export class PendingChallenges {
   readonly #read: (hostnames: readonly string[]) => Promise<ReadonlyMap<string, CertificatePem>>;
@@ -82,7 +85,10 @@ export class PendingChallenges {
     this.#read = read;
   }
 
-  /** What answers the challenge of this hostname; undefined when none is pending, or too many ask. Rejects as `read` does. */
+  /**
+   * What answers the challenge of this hostname; undefined when none is pending, or too many ask. Rejects as `read`
+   * does.
+   */
   async get(hostname: string): Promise<SecureContext | undefined> {
     let batch = this.#waiting;
     if (batch === undefined) {

@@ -31,19 +31,21 @@ export interface DockerVariables {
 }
 
 const PLAIN_TCP =
-  'tcp:// without TLS is for this machine only: whoever reaches it is root there. Set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or use ssh://user@host';
+  'tcp:// without TLS is for this machine only: whoever reaches it is root there. Set DOCKER_TLS_VERIFY=1 and ' +
+  'DOCKER_CERT_PATH, or use ssh://user@host';
 const EXPECTED = 'expected unix:///path, tcp://host:port or ssh://user@host';
 
 /**
- * One address that says all of it: DOCKER_HOST, and with TLS `tls://host:port?certs=FOLDER`. Undefined without DOCKER_HOST. Throws EngineError
- * `refused` for what cannot be, or must not be: plain TCP to another machine.
+ * One address that says all of it: DOCKER_HOST, and with TLS `tls://host:port?certs=FOLDER`. Undefined without
+ * DOCKER_HOST. Throws EngineError `refused` for what cannot be, or must not be: plain TCP to another machine.
  */
 export function dockerAddress(env: DockerVariables): string | undefined {
   const { DOCKER_HOST: host, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH, DOCKER_SSH_CONFIG, SSH_AUTH_SOCK } = env;
   if (host === undefined || host === '') return undefined;
   const withTls = Boolean(DOCKER_TLS_VERIFY) && host.startsWith('tcp://');
+  const certs = DOCKER_CERT_PATH || `${homedir()}/.docker`;
   const address = withTls
-    ? `${host.replace(/^tcp:/, 'tls:').replace(/\/$/, '')}?${new URLSearchParams({ certs: DOCKER_CERT_PATH || `${homedir()}/.docker` })}`
+    ? `${host.replace(/^tcp:/, 'tls:').replace(/\/$/, '')}?${new URLSearchParams({ certs })}`
     : host;
   const more = new URLSearchParams({
     ...(DOCKER_SSH_CONFIG ? { config: DOCKER_SSH_CONFIG } : {}),

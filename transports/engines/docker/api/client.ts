@@ -42,15 +42,19 @@ export interface StreamOptions {
 }
 
 /**
- * A small Docker Engine API client (https://docs.docker.com/engine/api/): JSON calls over kept-alive connections and raw streams over
- * connections of their own. Every method rejects with EngineError only; an answer of 400 or above is a DockerReplyError.
+ * A small Docker Engine API client (https://docs.docker.com/engine/api/): JSON calls over kept-alive connections and
+ * raw streams over connections of their own. Every method rejects with EngineError only; an answer of 400 or above is a
+ * DockerReplyError.
  */
 export class DockerClient {
   readonly host: string;
   readonly #way: DockerWay;
   #version: Promise<string> | undefined;
 
-  /** `host` as `dockerAddress` makes it. Connects on the first call. Throws EngineError `refused` for a host it cannot use. */
+  /**
+   * `host` as `dockerAddress` makes it. Connects on the first call. Throws EngineError `refused` for a host it cannot
+   * use.
+   */
   constructor(host: string) {
     this.host = host;
     this.#way = new DockerWay(host);

@@ -13,9 +13,10 @@ export interface FramePiece {
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 
 /**
- * Takes apart Docker's multiplexed stream (Engine API, "Attach to a container", stream format: type, three zeros, length as
- * big-endian 32 bit, payload), however the bytes are cut. A frame's payload is passed on as it comes, so nothing is held
- * but a torn header. Throws EngineError `unavailable` on a header that cannot be one, and on the engine's own error frames.
+ * Takes apart Docker's multiplexed stream (Engine API, "Attach to a container", stream format: type, three zeros,
+ * length as big-endian 32 bit, payload), however the bytes are cut. A frame's payload is passed on as it comes, so
+ * nothing is held but a torn header. Throws EngineError `unavailable` on a header that cannot be one, and on the
+ * engine's own error frames.
  */
 export class FrameDemuxer {
   readonly #header = Buffer.alloc(8);

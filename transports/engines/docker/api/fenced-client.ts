@@ -4,8 +4,8 @@ import type { DockerClient } from './client.ts';
 export type Calls = Pick<DockerClient, 'call' | 'json' | 'stream'>;
 
 /**
- * The client, which asks `fence` before each change: it throws once another node may look after the container, and the change is not made. For
- * work of many changes that lasts.
+ * The client, which asks `fence` before each change: it throws once another node may look after the container, and the
+ * change is not made. For work of many changes that lasts.
  */
 export function fencedClient(client: Calls, fence: () => void): Calls {
   const ask = (method: string): void => {

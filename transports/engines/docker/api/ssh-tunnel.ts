@@ -12,7 +12,10 @@ import type { SshTarget } from './address.ts';
 /** Longest wait until the other machine has let us in, in milliseconds. */
 const LOGIN_MS = 20_000;
 
-/** Runs a program that ends with this process, however that ends: its standard input is a pipe that closes then. A folder goes with it. */
+/**
+ * Runs a program that ends with this process, however that ends: its standard input is a pipe that closes then. A
+ * folder goes with it.
+ */
 const LEASH = `
 folder=$1; shift
 exec 3<&0
@@ -26,8 +29,9 @@ rm -rf "$folder"
 exit $code`;
 
 /**
- * A Docker Engine's socket on another machine, as a socket on this one: one `ssh` (OpenSSH) keeps one connection, in which each connection to
- * the local socket is a channel. So keys, agents, jumps and known hosts are what ssh_config(5) says; the other machine must be a known host.
+ * A Docker Engine's socket on another machine, as a socket on this one: one `ssh` (OpenSSH) keeps one connection, in
+ * which each connection to the local socket is a channel. So keys, agents, jumps and known hosts are what ssh_config(5)
+ * says; the other machine must be a known host.
  */
 export class SshTunnel {
   readonly #target: SshTarget;
@@ -38,7 +42,10 @@ export class SshTunnel {
     this.#target = target;
   }
 
-  /** The path of the local socket, once it leads there. Rejects `unavailable` with what ssh says, `refused` without an ssh. */
+  /**
+   * The path of the local socket, once it leads there. Rejects `unavailable` with what ssh says, `refused` without an
+   * ssh.
+   */
   async socketPath(): Promise<string> {
     if (this.#closed) throw new EngineError('unavailable', 'The connection to the container engine was closed.');
     const before = this.#opening;

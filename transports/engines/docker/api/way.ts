@@ -58,7 +58,9 @@ function certificatesIn(folder: string): Certificates {
     try {
       return readFileSync(join(folder, name));
     } catch (cause) {
-      const message = `${join(folder, name)} cannot be read: TLS to a Docker Engine takes ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH.`;
+      const message =
+        `${join(folder, name)} cannot be read: TLS to a Docker Engine takes ca.pem, cert.pem and key.pem in ` +
+        'DOCKER_CERT_PATH.';
       throw new EngineError('refused', message, { cause });
     }
   };

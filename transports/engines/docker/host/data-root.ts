@@ -5,8 +5,8 @@ import { DockerClient } from '../api/client.ts';
 const ANSWER_MS = 5000;
 
 /**
- * The folder where the engine at `host` keeps images, layers and volumes; undefined when the engine does not say, or does not run on this machine as far as
- * its address tells. Never rejects.
+ * The folder where the engine at `host` keeps images, layers and volumes; undefined when the engine does not say, or
+ * does not run on this machine as far as its address tells. Never rejects.
  */
 export async function dockerDataRoot(host: string): Promise<string | undefined> {
   if (!host.startsWith('unix:')) return undefined;

@@ -19,9 +19,9 @@ const LONGEST_SOCKET = '/exec/containerd/containerd-debug.sock';
 const MOST_BYTES = 100;
 
 /**
- * The places of the private dockerd of a data folder; makes the folders, for the owner alone. Sockets and what lasts only until the
- * next boot move to `/run/troupe-<hash>` when the data folder's path is too long for a socket. Throws EngineError `refused` when a
- * folder there is not ours.
+ * The places of the private dockerd of a data folder; makes the folders, for the owner alone. Sockets and what lasts
+ * only until the next boot move to `/run/troupe-<hash>` when the data folder's path is too long for a socket. Throws
+ * EngineError `refused` when a folder there is not ours.
  */
 export function dockerdFiles(dataDir: string): DockerdFiles {
   mkdirSync(dataDir, { recursive: true });
@@ -50,7 +50,10 @@ function ownFolder(path: string): void {
   }
 }
 
-/** The settings of this machine's own Docker that a private one should share: how images are reached, and which addresses are free. */
+/**
+ * The settings of this machine's own Docker that a private one should share: how images are reached, and which
+ * addresses are free.
+ */
 export function sharedSettings(systemConfig: string): Record<string, unknown> {
   const shared = ['registry-mirrors', 'insecure-registries', 'dns', 'mtu', 'default-address-pools', 'proxies'];
   let config: unknown;
@@ -64,8 +67,8 @@ export function sharedSettings(systemConfig: string): Record<string, unknown> {
 }
 
 /**
- * The process of a pid file, when it lives and runs `program` with `argument` on its command line. A zombie does not live, and a
- * number may have been given to another process since (proc(5)).
+ * The process of a pid file, when it lives and runs `program` with `argument` on its command line. A zombie does not
+ * live, and a number may have been given to another process since (proc(5)).
  */
 export function runningProcess(pidFile: string, program: string, argument: string): number | undefined {
   try {
@@ -87,7 +90,10 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** The mount points at or below `folders` in the text of /proc/self/mounts, innermost first. Blanks are written in octal there (proc(5)). */
+/**
+ * The mount points at or below `folders` in the text of /proc/self/mounts, innermost first. Blanks are written in octal
+ * there (proc(5)).
+ */
 export function mountsBelow(mounts: string, folders: readonly string[]): string[] {
   return mounts
     .split('\n')

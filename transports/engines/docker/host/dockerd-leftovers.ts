@@ -3,7 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { findProgram, runProgram } from '../run.ts';
 import { isAlive, mountsBelow } from './dockerd-files.ts';
 
-/** Unmounts what a dockerd that was killed once no longer knows it mounted below `folders`; what is still in use stays. */
+/**
+ * Unmounts what a dockerd that was killed once no longer knows it mounted below `folders`; what is still in use stays.
+ */
 export async function unmountLeftovers(folders: readonly string[]): Promise<void> {
   const program = findProgram('umount');
   if (program === undefined) return;
@@ -12,8 +14,8 @@ export async function unmountLeftovers(folders: readonly string[]): Promise<void
 }
 
 /**
- * Ends what containerd keeps a container by (its shims), and what runs below them: a containerd that was killed forgets some. For when
- * dockerd and containerd have ended; `execRoot` tells this dockerd's from others'.
+ * Ends what containerd keeps a container by (its shims), and what runs below them: a containerd that was killed forgets
+ * some. For when dockerd and containerd have ended; `execRoot` tells this dockerd's from others'.
  */
 export async function endShims(execRoot: string): Promise<void> {
   const shims = shimsOf(execRoot);

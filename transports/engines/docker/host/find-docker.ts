@@ -22,8 +22,8 @@ export type FoundDocker =
   | { readonly host: undefined; readonly tried: readonly TriedHost[] };
 
 /**
- * Finds an engine that answers: DOCKER_HOST alone when it is set, else the sockets of Docker, rootless Docker and Podman in this order.
- * Sockets that do not exist are passed over silently. Never rejects.
+ * Finds an engine that answers: DOCKER_HOST alone when it is set, else the sockets of Docker, rootless Docker and
+ * Podman in this order. Sockets that do not exist are passed over silently. Never rejects.
  */
 export async function searchDocker(
   env: DockerEnvironment,

@@ -32,11 +32,12 @@ const RESOLVER_FILES = '/etc/resolv.conf /run/systemd/resolve/resolv.conf';
 const DOCKER_SETTINGS = '/etc/docker/daemon.json';
 
 /**
- * Makes the rules hold: INPUT for what is meant for the machine, and for what passes through it a chain of ours that DOCKER-USER leads to,
- * which Docker keeps before its own rules (FORWARD where Docker has no such chain). That chain is named after its rules: when they
- * change, the new one is filled and led to before the old one goes, so containers are never without. A container asks the machine's name servers
- * itself, for Docker's own answers with theirs: they stay within reach, for names only. For sh(1); says what iptables says when it takes a rule not.
- * `-w` waits for others who change the rules, Docker among them.
+ * Makes the rules hold: INPUT for what is meant for the machine, and for what passes through it a chain of ours that
+ * DOCKER-USER leads to, which Docker keeps before its own rules (FORWARD where Docker has no such chain). That chain is
+ * named after its rules: when they change, the new one is filled and led to before the old one goes, so containers are
+ * never without. A container asks the machine's name servers itself, for Docker's own answers with theirs: they stay
+ * within reach, for names only. For sh(1); says what iptables says when it takes a rule not. `-w` waits for others who
+ * change the rules, Docker among them.
  */
 export function firewallScript(allowed: readonly string[] = []): string {
   return String.raw`set -e
@@ -90,7 +91,10 @@ export interface FirewallWays {
   readonly helper: RunScript;
 }
 
-/** Keeps containers away from the machine they run on, from each other, and from what is not the world: private networks, metadata, mail. */
+/**
+ * Keeps containers away from the machine they run on, from each other, and from what is not the world: private
+ * networks, metadata, mail.
+ */
 export class HostFirewall {
   readonly #log: Log;
   readonly #ways: FirewallWays;
@@ -107,8 +111,8 @@ export class HostFirewall {
   }
 
   /**
-   * Makes the rules hold before a container of `bridge` runs. Rejects `unavailable` where this process may set them and is refused. Where
-   * only Docker can, and it does not work, a warning says so once: the container runs all the same.
+   * Makes the rules hold before a container of `bridge` runs. Rejects `unavailable` where this process may set them and
+   * is refused. Where only Docker can, and it does not work, a warning says so once: the container runs all the same.
    */
   ensure(bridge: string): Promise<void> {
     if (performance.now() < this.#holdsUntil) return Promise.resolve();

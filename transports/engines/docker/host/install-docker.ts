@@ -15,9 +15,9 @@ export function canInstallDocker(): boolean {
 }
 
 /**
- * Installs `neededPackages` with apt-get. The package may start a dockerd of the system's; look for one (`findDocker`) before starting
- * a private one. Progress comes as apt's own lines. Rejects with EngineError `refused` when this is not root on a machine with
- * apt, `unavailable` with apt's last words when it fails. `aptGet` is for tests.
+ * Installs `neededPackages` with apt-get. The package may start a dockerd of the system's; look for one (`findDocker`)
+ * before starting a private one. Progress comes as apt's own lines. Rejects with EngineError `refused` when this is not
+ * root on a machine with apt, `unavailable` with apt's last words when it fails. `aptGet` is for tests.
  */
 export async function installDocker(options: {
   /** Default: `neededPackages`. */

@@ -8,8 +8,8 @@ const LOOK_EVERY_MS = 2000;
 const LONGEST_WAIT_MS = 60_000;
 
 /**
- * Starts the private dockerd of a data folder again whenever it has ended, as a machine's own would be by its init. Until closed, which
- * waits for a start under way; dockerd itself goes on.
+ * Starts the private dockerd of a data folder again whenever it has ended, as a machine's own would be by its init.
+ * Until closed, which waits for a start under way; dockerd itself goes on.
  */
 export function keepPrivateDockerd(options: {
   readonly dataDir: string;

@@ -16,9 +16,9 @@ export interface ProcessWays {
 }
 
 /**
- * Ends what containerd runs of containers and dockerd, which was killed while it started or removed them, knows nothing of: nobody else can
- * stop it, and it would go on beside whatever is started next. It is known by the volume of keys that every container has mounted, which
- * bears the platform's id of the container.
+ * Ends what containerd runs of containers and dockerd, which was killed while it started or removed them, knows nothing
+ * of: nobody else can stop it, and it would go on beside whatever is started next. It is known by the volume of keys
+ * that every container has mounted, which bears the platform's id of the container.
  */
 export class LostTasks {
   readonly #naming: Naming;
@@ -29,7 +29,10 @@ export class LostTasks {
     this.#ways = ways;
   }
 
-  /** For a container that Docker takes for stopped. `bridge`: of its network, which tells whether this is Docker's machine. Resolves in any case. */
+  /**
+   * For a container that Docker takes for stopped. `bridge`: of its network, which tells whether this is Docker's
+   * machine. Resolves in any case.
+   */
   async endOf(id: string, bridge: string): Promise<void> {
     await this.#way(bridge)(endScript(this.#volumeOf(id), [], [])).catch(() => undefined);
   }
@@ -39,7 +42,9 @@ export class LostTasks {
     await this.#ways.direct?.(endScript(this.#volumeOf(id), [], [])).catch(() => undefined);
   }
 
-  /** For all containers of this installation but those that run, by Docker's ids, and those about to, by the platform's. */
+  /**
+   * For all containers of this installation but those that run, by Docker's ids, and those about to, by the platform's.
+   */
   async endAllBut(running: readonly string[], starting: readonly string[], bridge: string | undefined): Promise<void> {
     const any = `/troupe-${this.#naming.installation}-[a-z0-9]+-[0-9a-f]{12}/_data`;
     const script = endScript(
@@ -62,8 +67,8 @@ export class LostTasks {
 }
 
 /**
- * Ends every process in a container that has a volume like `volume` mounted, unless its control group bears one of `ids`, or it has one
- * of `volumes` mounted. For sh(1), on Docker's machine. The patterns are grep -E's.
+ * Ends every process in a container that has a volume like `volume` mounted, unless its control group bears one of
+ * `ids`, or it has one of `volumes` mounted. For sh(1), on Docker's machine. The patterns are grep -E's.
  */
 function endScript(volume: string, ids: readonly string[], volumes: readonly string[]): string {
   return [

@@ -11,9 +11,10 @@ const ended = z.object({ StatusCode: z.number() });
 const neededCapabilities = ['SYS_CHROOT', 'NET_ADMIN', 'NET_RAW'];
 
 /**
- * Runs a script on Docker's own machine, for a platform that is not root there: in a container of the base image, which is ours, with the
- * machine's network and the machine's files as its root, and its processes when it is to see (and end) these. Whoever may talk to Docker may do this; it is for the platform's own scripts
- * only. Rejects with EngineError when the image is not there.
+ * Runs a script on Docker's own machine, for a platform that is not root there: in a container of the base image, which
+ * is ours, with the machine's network and the machine's files as its root, and its processes when it is to see (and
+ * end) these. Whoever may talk to Docker may do this; it is for the platform's own scripts only. Rejects with
+ * EngineError when the image is not there.
  */
 export function machineScript(
   client: DockerClient,

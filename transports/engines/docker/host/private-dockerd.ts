@@ -52,9 +52,9 @@ export function dockerdInstalled(): boolean {
 }
 
 /**
- * Starts a dockerd for this data folder, or attaches to the one that runs. It goes on when this process ends, and its containers go
- * on when it is started anew (live restore). Rejects with EngineError `refused` when it cannot be (not root, not installed), or
- * `unavailable` with the end of its log when it does not come up.
+ * Starts a dockerd for this data folder, or attaches to the one that runs. It goes on when this process ends, and its
+ * containers go on when it is started anew (live restore). Rejects with EngineError `refused` when it cannot be (not
+ * root, not installed), or `unavailable` with the end of its log when it does not come up.
  */
 export async function startPrivateDockerd(options: PrivateDockerdOptions): Promise<PrivateDockerd> {
   const program = findProgram('dockerd');
@@ -73,14 +73,16 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
     } catch (error) {
       if (!(error instanceof DockerdCrashed) || tries === MAX_STARTS) throw error;
       options.log.warn({ err: error, tries }, 'the private dockerd crashed while it started, and is started again');
-      // Killed while it made a network with a subnet, Docker 20.10 panics over the half of it that it wrote down, at every start.
-      // Without its list of networks it starts; the platform makes those of its containers anew.
+      // Killed while it made a network with a subnet, Docker 20.10 panics over the half of it that it wrote down, at
+      // every start. Without its list of networks it starts; the platform makes those of its containers anew.
       if (error.isOfNetworks) setAside(join(files.dataRoot, 'network', 'files', 'local-kv.db'));
     }
   }
 }
 
-/** Resolves with whether the dockerd that runs answers; false when it was about to end. Rejects when it does neither. */
+/**
+ * Resolves with whether the dockerd that runs answers; false when it was about to end. Rejects when it does neither.
+ */
 async function attached(
   pid: number,
   host: string,

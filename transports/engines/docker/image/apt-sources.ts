@@ -18,7 +18,10 @@ export interface AptSettings {
 
 const WANTED_SETTINGS = /^(Acquire::(?:(?:http|https)::Proxy|Check-Valid-Until|Check-Date)) "([^"\r\n]*)";$/;
 
-/** This machine's own mirrors and proxy, so that a build works wherever its `apt-get install` does. No mirror when it has no apt, or that of another distribution. */
+/**
+ * This machine's own mirrors and proxy, so that a build works wherever its `apt-get install` does. No mirror when it
+ * has no apt, or that of another distribution.
+ */
 export async function hostAptSettings(aptFolder = '/etc/apt'): Promise<AptSettings> {
   const files = [join(aptFolder, 'sources.list')];
   const parts = await readdir(join(aptFolder, 'sources.list.d')).catch(() => []);
@@ -31,7 +34,9 @@ export async function hostAptSettings(aptFolder = '/etc/apt'): Promise<AptSettin
   return { ...mirrorsIn(texts.join('\n\n')), ...settingsIn(dump) };
 }
 
-/** The first Debian archive and security archive named in sources.list text, one-line or deb822 form (sources.list(5)). */
+/**
+ * The first Debian archive and security archive named in sources.list text, one-line or deb822 form (sources.list(5)).
+ */
 export function mirrorsIn(text: string): Pick<AptSettings, 'mirror' | 'securityMirror'> {
   const addresses = [...oneLineAddresses(text), ...stanzaAddresses(text)].filter(usable);
   const mirror = addresses.find((address) => /\/debian\/?$/.test(address));
@@ -64,7 +69,10 @@ function stanzaAddresses(text: string): string[] {
     .flatMap((stanza) => (/^URIs:\s*(.+)$/m.exec(stanza)?.[1] ?? '').trim().split(/\s+/));
 }
 
-/** Plain web addresses only: others need files or helpers a container lacks; one with credentials must not get into an image. */
+/**
+ * Plain web addresses only: others need files or helpers a container lacks; one with credentials must not get into an
+ * image.
+ */
 function usable(address: string): boolean {
   if (!/^https?:\/\//.test(address) || !URL.canParse(address)) return false;
   const { username, password } = new URL(address);

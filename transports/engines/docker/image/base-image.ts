@@ -10,7 +10,9 @@ export interface BaseImage {
   readonly reference: string;
   /** What a version before called the same content: taken over under `reference` where it was built. */
   readonly former?: string;
-  /** Builds and tags it. Tags nothing when it fails or `signal` aborts; leaves nothing behind. Rejects with EngineError. */
+  /**
+   * Builds and tags it. Tags nothing when it fails or `signal` aborts; leaves nothing behind. Rejects with EngineError.
+   */
   build(client: DockerClient, onProgress: (line: string) => void, signal: AbortSignal): Promise<void>;
 }
 
@@ -23,21 +25,25 @@ export const contractChanges: readonly string[] = [
   'EXPOSE 22',
 ];
 
-/** No registry can be asked for it (RFC 2606, section 2), so nobody can put another image in the place of one that is missing here. */
+/**
+ * No registry can be asked for it (RFC 2606, section 2), so nobody can put another image in the place of one that is
+ * missing here.
+ */
 const REPOSITORY = 'troupe.invalid/base';
 /** Its name in versions before, which stands for one of a public registry. */
 const FORMER_REPOSITORY = 'docker.io/troupe/base';
 const MADE_NAME = /^(?:troupe\.invalid\/|(?:docker\.io\/)?troupe\/)base:[0-9a-f]{16}$/;
 
 /**
- * Whether `image` is a name of the built-in base image, of whatever recipe and version: containers and their rows may have an older one. It means
- * the one of today, and is asked of no registry.
+ * Whether `image` is a name of the built-in base image, of whatever recipe and version: containers and their rows may
+ * have an older one. It means the one of today, and is asked of no registry.
  */
 export const isBuiltIn = (image: string): boolean => MADE_NAME.test(image);
 
 /**
- * The base image made from Debian packages with mmdebstrap, from the mirror this machine's own apt uses, else mmdebstrap's default. Named
- * `troupe.invalid/base:<hash of the recipe>`, so it is built once, and again when the recipe changes.
+ * The base image made from Debian packages with mmdebstrap, from the mirror this machine's own apt uses, else
+ * mmdebstrap's default. Named `troupe.invalid/base:<hash of the recipe>`, so it is built once, and again when the
+ * recipe changes.
  */
 export async function debianBaseImage(settings?: AptSettings): Promise<BaseImage> {
   const recipe: DebianRecipe = await debianRecipe(settings ?? (await hostAptSettings()));

@@ -37,8 +37,8 @@ const dpkgOptions = [
 const lastSteps = [
   // Every container makes its own.
   'rm -f "$1"/etc/ssh/ssh_host_*',
-  // A copy without file capabilities: with them ping cannot be run where NET_RAW is not given, without them the kernel's
-  // ping sockets do (net.ipv4.ping_group_range, which Docker opens for containers).
+  // A copy without file capabilities: with them ping cannot be run where NET_RAW is not given, without them the
+  // kernel's ping sockets do (net.ipv4.ping_group_range, which Docker opens for containers).
   'cp "$1"/bin/ping "$1"/bin/ping.new && mv "$1"/bin/ping.new "$1"/bin/ping',
   // Settings of the build: a proxy may name credentials.
   'rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap',

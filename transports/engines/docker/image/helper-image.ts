@@ -5,14 +5,17 @@ import { KEYS_FOLDER, noHealthcheck } from '../naming.ts';
 import { importImage } from './import-image.ts';
 import { tar } from './tar.ts';
 
-/** An image without a file. No registry can be asked for its name (RFC 2606, section 2), so nobody can put another in its place. */
+/**
+ * An image without a file. No registry can be asked for its name (RFC 2606, section 2), so nobody can put another in
+ * its place.
+ */
 export const HELPER_IMAGE = 'troupe.invalid/helper:1';
 
 const created = z.object({ Id: z.string() });
 
 /**
- * Makes a container that is never started, from an image with nothing in it, and resolves with Docker's id of it. `hostConfig` adds to the
- * least there can be. The image is made when it is missing. Rejects with EngineError.
+ * Makes a container that is never started, from an image with nothing in it, and resolves with Docker's id of it.
+ * `hostConfig` adds to the least there can be. The image is made when it is missing. Rejects with EngineError.
  */
 export async function createHelper(
   client: DockerClient,

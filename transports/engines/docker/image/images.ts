@@ -39,8 +39,8 @@ export class Images {
   }
 
   /**
-   * `Engine.ensureImage` on Docker. Calls at the same time for one image share the work, but not when they show the registry who they
-   * are: what one user may pull must not come to another. (Docker itself fetches a layer once.)
+   * `Engine.ensureImage` on Docker. Calls at the same time for one image share the work, but not when they show the
+   * registry who they are: what one user may pull must not come to another. (Docker itself fetches a layer once.)
    */
   async ensure(image: string, options: EnsureImageOptions): Promise<void> {
     const { always, auth, signal: given } = options;
@@ -74,7 +74,10 @@ export class Images {
     }
   }
 
-  /** Gives the base image its name when it is here under its former one, and was built here: what came from a registry has a digest there. */
+  /**
+   * Gives the base image its name when it is here under its former one, and was built here: what came from a registry
+   * has a digest there.
+   */
   async #renamed(reference: ImageReference): Promise<boolean> {
     const { former } = this.#base;
     if (former === undefined) return false;
@@ -156,7 +159,10 @@ async function credentials(
   }
 }
 
-/** Docker's header for who pulls (Engine API, "Authentication": JSON in base64url). It takes what is not padded for nobody, without a word. */
+/**
+ * Docker's header for who pulls (Engine API, "Authentication": JSON in base64url). It takes what is not padded for
+ * nobody, without a word.
+ */
 export function authHeader(reference: ImageReference, auth: RegistryAuth | undefined): Record<string, string> {
   if (auth === undefined) return {};
   const serveraddress = reference.repository.slice(0, reference.repository.indexOf('/'));

@@ -8,7 +8,10 @@ import { textOf, toEngineError } from '../../common/errors.ts';
 import { findProgram, isRoot, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';
 
-/** The words mmdebstrap (1.3) begins its steps with, in order, how far along each is on a common machine, and what we call it. */
+/**
+ * The words mmdebstrap (1.3) begins its steps with, in order, how far along each is on a common machine, and what we
+ * call it.
+ */
 const steps: readonly (readonly [begins: string, percent: number, name: string])[] = [
   ['running apt-get update', 2, 'reading package lists'],
   ['downloading packages with apt', 10, 'downloading packages'],
@@ -20,9 +23,10 @@ const steps: readonly (readonly [begins: string, percent: number, name: string])
 ];
 
 /**
- * Builds a Debian root file system and hands `use` its tar archive as a stream, which ends only when the build has succeeded: a
- * failed build breaks it, so nobody takes half a system for a whole one. Resolves when `use` has. Rejects with EngineError
- * `refused` when mmdebstrap is not installed, else `unavailable` with its last lines. Removes its temporary folder.
+ * Builds a Debian root file system and hands `use` its tar archive as a stream, which ends only when the build has
+ * succeeded: a failed build breaks it, so nobody takes half a system for a whole one. Resolves when `use` has. Rejects
+ * with EngineError `refused` when mmdebstrap is not installed, else `unavailable` with its last lines. Removes its
+ * temporary folder.
  */
 export async function debianRootArchive(
   recipe: DebianRecipe,
@@ -82,8 +86,8 @@ function startBuild(
   onProgress: (line: string) => void,
   signal: AbortSignal,
 ): Build {
-  // As root mmdebstrap mounts /proc and /dev into the new root. In a mount and process namespace of its own nothing of that can be
-  // left behind, or be deleted through, however it is killed (unshare(1)).
+  // As root mmdebstrap mounts /proc and /dev into the new root. In a mount and process namespace of its own nothing of
+  // that can be left behind, or be deleted through, however it is killed (unshare(1)).
   const unshare = isRoot() ? findProgram('unshare') : undefined;
   const [command, commandArgs]: [string, readonly string[]] =
     unshare === undefined

@@ -15,8 +15,8 @@ export function baseImageFolder(): string {
 }
 
 /**
- * The files every base image gets, as archive entries (owner root, modes by place: programs in `sbin` may be run, all may be read).
- * Folders come along only where they need a mode of their own.
+ * The files every base image gets, as archive entries (owner root, modes by place: programs in `sbin` may be run, all
+ * may be read). Folders come along only where they need a mode of their own.
  */
 export async function rootfsFiles(): Promise<TarEntry[]> {
   const root = join(baseImageFolder(), 'rootfs');

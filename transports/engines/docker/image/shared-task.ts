@@ -11,8 +11,8 @@ interface Running {
 }
 
 /**
- * Runs one task a key at a time: who asks while it runs joins it. A waiter whose signal aborts leaves with the signal's reason; the
- * task itself is aborted when the last one has left.
+ * Runs one task a key at a time: who asks while it runs joins it. A waiter whose signal aborts leaves with the signal's
+ * reason; the task itself is aborted when the last one has left.
  */
 export class SharedTasks {
   readonly #running = new Map<string, Running>();

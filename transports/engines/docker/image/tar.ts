@@ -7,8 +7,8 @@ export type TarEntry =
 const BLOCK = 512;
 
 /**
- * A tar archive in POSIX ustar form (IEEE Std 1003.1, pax interchange format, "ustar Interchange Format"), with a pax header
- * before each entry whose names do not fit. `mtimeSeconds` stamps every entry: one input, one archive.
+ * A tar archive in POSIX ustar form (IEEE Std 1003.1, pax interchange format, "ustar Interchange Format"), with a pax
+ * header before each entry whose names do not fit. `mtimeSeconds` stamps every entry: one input, one archive.
  */
 export function tar(entries: readonly TarEntry[], mtimeSeconds = 0): Buffer {
   const parts: Buffer[] = [];

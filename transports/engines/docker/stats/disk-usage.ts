@@ -16,8 +16,8 @@ const diskUsage = z.object({
 });
 
 /**
- * Bytes that each container of the installation wrote, by platform id: its mount paths and its own layer. Expensive for Docker, which
- * answers 409 while it counts for somebody else.
+ * Bytes that each container of the installation wrote, by platform id: its mount paths and its own layer. Expensive for
+ * Docker, which answers 409 while it counts for somebody else.
  */
 export async function diskUsageOf(
   client: DockerClient,

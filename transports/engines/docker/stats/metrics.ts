@@ -29,8 +29,8 @@ const listed = z.array(listedContainer);
 const ANSWER_MS = 4000;
 
 /**
- * The containers of one installation. A read costs one call, however many clients and containers there are; each container costs one
- * more when it appears and one stream of statistics while it runs.
+ * The containers of one installation. A read costs one call, however many clients and containers there are; each
+ * container costs one more when it appears and one stream of statistics while it runs.
  */
 export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
   const naming = namingOf(options.installation);

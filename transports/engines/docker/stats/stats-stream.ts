@@ -13,8 +13,8 @@ export interface ContainerNumbers {
 }
 
 /**
- * The stream of statistics of one container. Of the lines that come every second only the last is kept, and read when somebody asks:
- * what lies between two questions is the mean of that time.
+ * The stream of statistics of one container. Of the lines that come every second only the last is kept, and read when
+ * somebody asks: what lies between two questions is the mean of that time.
  */
 export class StatsStream {
   readonly #client: DockerClient;
@@ -47,7 +47,10 @@ export class StatsStream {
       });
   }
 
-  /** What it uses, as a mean since the last time; nothing when it does not run. Undefined when it runs and was not measured yet. */
+  /**
+   * What it uses, as a mean since the last time; nothing when it does not run. Undefined when it runs and was not
+   * measured yet.
+   */
   sample(runs: boolean): ContainerNumbers | undefined {
     const line = this.#line === undefined ? undefined : parseStats(this.#line);
     this.#line = undefined;
