@@ -4,14 +4,14 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
 import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
-import type { Home } from '../service/home.ts';
+import type { Placement } from '../service/placement.ts';
 import type { RelyingParty } from './login/webauthn-rules.ts';
 import type { RegistrySigner } from './registry/registry-key.ts';
 
 export interface AuthDeps {
   readonly db: Db;
   readonly bus: Bus;
-  readonly home: Home;
+  readonly home: Placement;
   readonly log: Log;
   readonly clock: Clock;
   readonly jwtSecret: SharedSecret;

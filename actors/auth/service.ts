@@ -11,9 +11,9 @@ import {
   type SystemRef,
   spawnStateless,
 } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, answer, type CallMessage, callThrough } from '../service/door.ts';
+import { ASK_TIMEOUT, actorKey, askActor, type CallMessage, handleCall } from '../service/dispatch.ts';
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
-import { startTree } from '../service/tree.ts';
+import { startServiceSupervisor } from '../service/supervisor.ts';
 import type { AuthDeps } from './deps.ts';
 import { startJanitor } from './janitor.ts';
 import { loginHandlers } from './login/login.ts';
@@ -39,9 +39,9 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
   let logins: Ref<CallMessage> | undefined;
   let users: Entities<UserMessage> | undefined;
 
-  const supervisor = await startTree(system, 'auth', {
+  const supervisor = await startServiceSupervisor(system, 'auth', {
     logins: (parent) => {
-      logins = spawnStateless<CallMessage>(parent, (message) => answer(table, undefined, message), {
+      logins = spawnStateless<CallMessage>(parent, (message) => handleCall(table, undefined, message), {
         name: 'logins',
         kind: 'auth/login',
         concurrency: LOGIN_CONCURRENCY,
@@ -67,8 +67,8 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
       const desk = logins;
       const entities = users;
       if (desk === undefined || entities === undefined) return Promise.reject(new Refusal('unavailable'));
-      if (endpoint.actor.key === 'desk') return callThrough((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
-      return callThrough((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call).catch(
+      if (endpoint.actor.key === 'desk') return askActor((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
+      return askActor((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call).catch(
         (error: unknown) => {
           // The token is good but its user is gone.
           throw error instanceof Refusal && error.code === 'not_found' && error.cause instanceof ActorError

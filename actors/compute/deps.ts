@@ -3,11 +3,11 @@
 import type { TokenWatch } from '../../proto/auth/tokens.ts';
 import type { Clock, Engine, ImageCatalog, Log, RegistryAuth, Shells } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
-import type { Home } from '../service/home.ts';
+import type { Placement } from '../service/placement.ts';
 
 export interface ComputeDeps {
   readonly db: Db;
-  readonly home: Home;
+  readonly home: Placement;
   readonly engine: Engine;
   readonly shells: Shells;
   /** For shells that wait without a connection. */

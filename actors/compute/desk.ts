@@ -5,7 +5,7 @@
 import { listAllContainers } from '../../proto/compute/endpoints.ts';
 import { allContainers } from '../../storage/compute/containers.ts';
 import { type AnyRef, type Ref, spawnStateless } from '../../supervision/index.ts';
-import { answer, type CallMessage, type Handler, handlers, on } from '../service/door.ts';
+import { type CallMessage, type Handler, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
 import { adminView } from './views.ts';
 
@@ -17,13 +17,13 @@ const QUEUE = 32;
 
 /** The listing for the administrator. */
 export function listingHandler<C>(deps: ComputeDeps): Handler<C> {
-  return on(listAllContainers, async (_: C) => (await allContainers(deps.db)).map((row) => adminView(row, deps)));
+  return handler(listAllContainers, async (_: C) => (await allContainers(deps.db)).map((row) => adminView(row, deps)));
 }
 
 /** Starts the desk under `parent`. */
 export function startDesk(parent: AnyRef, deps: ComputeDeps): Ref<CallMessage> {
   const table = handlers<undefined>(listingHandler(deps));
-  return spawnStateless<CallMessage>(parent, (message) => answer(table, undefined, message), {
+  return spawnStateless<CallMessage>(parent, (message) => handleCall(table, undefined, message), {
     name: 'desk',
     kind: 'compute/desk',
     concurrency: CONCURRENCY,

@@ -11,7 +11,7 @@ import type { Service } from '../../proto/service.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
 import { type Leaver, leavers, noteStopped } from '../../storage/leavers.ts';
 import type { AnyRef } from '../../supervision/index.ts';
-import { startOnce } from '../service/once.ts';
+import { startSingleton } from '../service/singleton.ts';
 import type { ComputeDeps } from './deps.ts';
 import { SERVICE } from './placed.ts';
 
@@ -40,7 +40,7 @@ export function startLeavers(parent: AnyRef, { db, home, log }: ComputeDeps, ask
     if (!isRemoval && problems === 0) await noteStopped(db, userId);
   };
 
-  return startOnce(parent, {
+  return startSingleton(parent, {
     service: SERVICE,
     name: 'leavers',
     home,

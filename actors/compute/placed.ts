@@ -7,9 +7,9 @@ import type { ContainerRow } from '../../storage/compute/containers.ts';
 import type { Ref } from '../../supervision/index.ts';
 import { field, type PlacedKind } from '../../supervision/placement/index.ts';
 import { callCodec } from '../service/call-codec.ts';
-import type { CallMessage } from '../service/door.ts';
-import { streamCodec } from '../service/stream-codec.ts';
-import type { StreamMessage } from '../service/streams.ts';
+import type { ConnectionMessage } from '../service/connection.ts';
+import { connectionCodec } from '../service/connection-codec.ts';
+import type { CallMessage } from '../service/dispatch.ts';
 
 /** The service whose nodes hold them. */
 export const SERVICE = 'compute';
@@ -21,7 +21,7 @@ export type ContainerStatus = Pick<ContainerRow, 'id' | 'status' | 'address' | '
 export type UserMail =
   | CallMessage
   /** Repeated while the connection lives; a new one gets the whole list first. */
-  | { readonly type: 'attach'; readonly connection: Ref<StreamMessage> }
+  | { readonly type: 'attach'; readonly connection: Ref<ConnectionMessage> }
   /** A container of this user changed its status. */
   | { readonly type: 'status'; readonly container: ContainerStatus };
 
@@ -30,7 +30,7 @@ export type ContainerMail =
   | CallMessage
   | { readonly type: 'look' }
   /** A terminal that depends on this container. Repeated while it lives. */
-  | { readonly type: 'attach'; readonly stream: Ref<StreamMessage> };
+  | { readonly type: 'attach'; readonly stream: Ref<ConnectionMessage> };
 
 const endpointsOf = (kind: string) => computeEndpoints.filter((endpoint: AnyEndpoint) => endpoint.actor.kind === kind);
 const statusNews = z.object({
@@ -55,7 +55,7 @@ export const COMPUTE_USER: PlacedKind<UserMail> = {
         case 'call':
           return userCalls.encode(message, refs);
         case 'attach':
-          return { type: 'attach', connection: refs.out(message.connection, streamCodec) };
+          return { type: 'attach', connection: refs.out(message.connection, connectionCodec) };
         case 'status': {
           const { id, status, address, externalAddress } = message.container;
           return { type: 'status', container: { id, status, address, externalAddress } };
@@ -65,7 +65,7 @@ export const COMPUTE_USER: PlacedKind<UserMail> = {
     decode(wire, refs): UserMail {
       switch (field(wire, 'type')) {
         case 'attach':
-          return { type: 'attach', connection: refs.in(field(wire, 'connection'), streamCodec) };
+          return { type: 'attach', connection: refs.in(field(wire, 'connection'), connectionCodec) };
         case 'status':
           return { type: 'status', container: statusNews.parse(field(wire, 'container')) };
         default:
@@ -84,7 +84,7 @@ export const COMPUTE_CONTAINER: PlacedKind<ContainerMail> = {
         case 'call':
           return containerCalls.encode(message, refs);
         case 'attach':
-          return { type: 'attach', stream: refs.out(message.stream, streamCodec) };
+          return { type: 'attach', stream: refs.out(message.stream, connectionCodec) };
         case 'look':
           return { type: 'look' };
       }
@@ -92,7 +92,7 @@ export const COMPUTE_CONTAINER: PlacedKind<ContainerMail> = {
     decode(wire, refs): ContainerMail {
       switch (field(wire, 'type')) {
         case 'attach':
-          return { type: 'attach', stream: refs.in(field(wire, 'stream'), streamCodec) };
+          return { type: 'attach', stream: refs.in(field(wire, 'stream'), connectionCodec) };
         case 'look':
           return { type: 'look' };
         default:

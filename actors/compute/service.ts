@@ -10,10 +10,10 @@ import {
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
 import { type AnyRef, type Entities, entities, query, type Ref, type SystemRef } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, type CallMessage, callerOf, callOf, callThrough } from '../service/door.ts';
+import { type Connection, type ConnectionEnd, connect } from '../service/connection.ts';
+import { ASK_TIMEOUT, actorKey, askActor, type CallMessage, callerOf, callOf } from '../service/dispatch.ts';
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
-import { type Connection, connect, type StreamEnd } from '../service/streams.ts';
-import { family, startTree } from '../service/tree.ts';
+import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
 import { containerKind } from './container/container.ts';
 import { type EngineHealth, startWatcher } from './container/watcher.ts';
 import type { ComputeDeps } from './deps.ts';
@@ -53,16 +53,16 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
 
   const ask: Service['call'] = async (endpoint, call) => {
     const { users, containers, desk } = parts();
-    if (endpoint.actor.key === 'desk') return callThrough((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
+    if (endpoint.actor.key === 'desk') return askActor((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
     const key = actorKey(endpoint, call);
     // Apart, since each kind has its own messages; a call is among those of both.
     if (endpoint.actor.kind === 'compute/user')
-      return callThrough((make) => users.ask(key, make, ASK_TIMEOUT), endpoint, call);
-    return callThrough((make) => containers.ask(key, make, ASK_TIMEOUT), endpoint, call);
+      return askActor((make) => users.ask(key, make, ASK_TIMEOUT), endpoint, call);
+    return askActor((make) => containers.ask(key, make, ASK_TIMEOUT), endpoint, call);
   };
 
   // Stopped in reverse: connections close first, and nothing wakes a container that is being put to sleep.
-  const supervisor = await startTree(system, 'compute', {
+  const supervisor = await startServiceSupervisor(system, 'compute', {
     users: (parent) => {
       users = deps.home.place(COMPUTE_USER, entities(parent, kinds.user));
       return users.ref;
@@ -78,12 +78,12 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
     leavers: (parent) => startLeavers(parent, deps, ask),
     watcher: (parent) => startWatcher(parent, deps, look, engine),
     terminals: (parent) => {
-      const ref = family(parent, 'compute', 'terminals');
+      const ref = connectionSupervisor(parent, 'compute', 'terminals');
       terminals = new Terminals(deps, ref, (id, stream) => containers?.tell(id, { type: 'attach', stream }));
       return ref;
     },
     connections: (parent) => {
-      connections = family(parent, 'compute', 'connections');
+      connections = connectionSupervisor(parent, 'compute', 'connections');
       return connections;
     },
   });
@@ -125,7 +125,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
 }
 
 /** Why the engine has no more of a log, by what is known of the container then. */
-async function endOfLog(view: Promise<unknown>): Promise<StreamEnd> {
+async function endOfLog(view: Promise<unknown>): Promise<ConnectionEnd> {
   try {
     const { status } = containerSchema.pick({ status: true }).parse(await view);
     if (status === 'stopped' || status === 'failed') return { code: 1000, reason: `container ${status}` };

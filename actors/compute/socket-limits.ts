@@ -4,7 +4,7 @@
  */
 import { MAX_SOCKETS } from '../../proto/compute/endpoints.ts';
 import { dispatch } from '../../supervision/index.ts';
-import type { Connection } from '../service/streams.ts';
+import type { Connection } from '../service/connection.ts';
 
 /** What a socket is for. */
 export type SocketKind = keyof typeof MAX_SOCKETS;

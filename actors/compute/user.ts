@@ -30,9 +30,9 @@ import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../sto
 import { fenced } from '../../storage/fenced.ts';
 import { mayBegin } from '../../storage/leavers.ts';
 import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
-import { did } from '../service/audit.ts';
-import { answer, callerOf, handlers, on, refusalOf } from '../service/door.ts';
-import type { StreamMessage } from '../service/streams.ts';
+import { auditEntry } from '../service/audit.ts';
+import type { ConnectionMessage } from '../service/connection.ts';
+import { callerOf, handleCall, handler, handlers, refusalOf } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
 import { listingHandler } from './desk.ts';
 import { imageProblem } from './image-rules.ts';
@@ -44,13 +44,13 @@ import { containerView, createdView, externalIp, keyView } from './views.ts';
 export type UserMessage =
   | UserMail
   /** A connection is gone. */
-  | { readonly type: 'detached'; readonly connection: Ref<StreamMessage> };
+  | { readonly type: 'detached'; readonly connection: Ref<ConnectionMessage> };
 
 interface UserState {
   /** What it may write by. */
   readonly lease: ShardLease;
   readonly userId: string;
-  readonly connections: Set<Ref<StreamMessage>>;
+  readonly connections: Set<Ref<ConnectionMessage>>;
 }
 
 const SLEEP_AFTER_MS = 60_000;
@@ -69,8 +69,8 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
   };
 
   const table = handlers<UserState>(
-    on(listContainers, async (state: UserState) => ({ containers: await list(state.userId) })),
-    on(createContainer, async (state: UserState, call) => {
+    handler(listContainers, async (state: UserState) => ({ containers: await list(state.userId) })),
+    handler(createContainer, async (state: UserState, call) => {
       const { body } = call;
       // The default image under its own name is still the default, whichever that is at the time.
       const image = body.image === deps.defaultImage ? null : (body.image ?? null);
@@ -101,7 +101,10 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
         }
         await attachKeys(tx, inserted.id, wanted);
         const { name, instanceType } = inserted;
-        await audit(tx, did(call, 'container.create', inserted.id, { name, instance_type: instanceType, image }));
+        await audit(
+          tx,
+          auditEntry(call, 'container.create', inserted.id, { name, instance_type: instanceType, image }),
+        );
         return inserted;
       });
       deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
@@ -109,8 +112,8 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
       look(row.id);
       return createdView(row, domain);
     }),
-    on(listSshKeys, async (state: UserState) => ({ ssh_keys: (await listKeys(db, state.userId)).map(keyView) })),
-    on(createSshKey, async (state: UserState, call) => {
+    handler(listSshKeys, async (state: UserState) => ({ ssh_keys: (await listKeys(db, state.userId)).map(keyView) })),
+    handler(createSshKey, async (state: UserState, call) => {
       const { body } = call;
       const key = parsePublicKey(body.public_key.trim());
       if (key === undefined) {
@@ -132,25 +135,25 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
         if (inserted === 'duplicate') {
           throw new Refusal('conflict', { message: `You have this key already (${fingerprint}).` });
         }
-        await audit(tx, did(call, 'ssh_key.create', String(inserted.id), { name: body.name, fingerprint }));
+        await audit(tx, auditEntry(call, 'ssh_key.create', String(inserted.id), { name: body.name, fingerprint }));
         return inserted;
       });
       return keyView(row);
     }),
-    on(deleteSshKey, async (state: UserState, call) => {
+    handler(deleteSshKey, async (state: UserState, call) => {
       const { id } = call.params;
       const deleted = await fenced(db, state.lease, async (tx) => {
         const key = await deleteKey(tx, state.userId, id);
         if (key === undefined) throw new Refusal('not_found', { message: 'You have no SSH key with this id.' });
         const { name, fingerprint } = key;
-        await audit(tx, did(call, 'ssh_key.delete', String(id), { name, fingerprint }));
+        await audit(tx, auditEntry(call, 'ssh_key.delete', String(id), { name, fingerprint }));
         await tellCompute(tx, { kind: 'key', userId: state.userId, fingerprint });
         return key;
       });
       for (const containerId of deleted.containerIds) look(containerId);
       return { status: 'ok' as const };
     }),
-    on(listImages, async (_: UserState, call) => {
+    handler(listImages, async (_: UserState, call) => {
       const builtin: ImageView = {
         name: deps.defaultImage === engine.baseImage ? 'Debian (default)' : `${deps.defaultImage} (default)`,
         image: deps.defaultImage,
@@ -179,7 +182,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
   async function attach(
     state: UserState,
     ctx: EntityContext<UserMessage>,
-    connection: Ref<StreamMessage>,
+    connection: Ref<ConnectionMessage>,
   ): Promise<void> {
     dispatch(connection, { type: 'attached', by: ctx.self });
     if (state.connections.has(connection)) return;
@@ -209,7 +212,7 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
     handle: async (state, message, ctx) => {
       switch (message.type) {
         case 'call':
-          await answer(table, state, message);
+          await handleCall(table, state, message);
           break;
         case 'attach':
           await attach(state, ctx, message.connection);

@@ -7,7 +7,7 @@ import type { SshDoor } from '../../proto/gateway/ssh.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { lifeOf } from '../service/health.ts';
-import { family, startTree } from '../service/tree.ts';
+import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
 import { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
@@ -47,10 +47,10 @@ export async function startGateway(system: SystemRef, deps: GatewayDeps, onPictu
   let connections: AnyRef | undefined;
   const ssh = sshControl(deps, () => connections);
   let isDraining = false;
-  const supervisor = await startTree(system, 'gateway', {
+  const supervisor = await startServiceSupervisor(system, 'gateway', {
     routes: (parent) => startRoutes(parent, deps, routing, arrivals),
     connections: (parent) => {
-      connections = family(parent, 'gateway', 'connections');
+      connections = connectionSupervisor(parent, 'gateway', 'connections');
       return connections;
     },
     ssh: (parent) => ssh.start(parent),

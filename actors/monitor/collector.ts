@@ -16,7 +16,7 @@ import {
 import type { PodSample } from '../../proto/ports/metrics-source.ts';
 import { type ContainerFacts, containerFacts } from '../../storage/monitor/containers.ts';
 import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
-import { answer, type CallMessage, callerOf, handlers, on } from '../service/door.ts';
+import { type CallMessage, callerOf, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { AlertsMessage } from './alerts.ts';
 import type { MonitorDeps } from './deps.ts';
 import { graphOf } from './graph.ts';
@@ -103,11 +103,13 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
 
   let drawing: Promise<Graph> | undefined;
   const table = handlers<null>(
-    on(clusterInfo, () => present(snapshots.nodes())),
-    on(nodeMetrics, () => present(snapshots.nodes())),
-    on(podMetrics, (_, call) => present(snapshots.pods(audienceOf(callerOf(call))))),
-    on(podMetricsByNamespace, (_, call) => present(snapshots.pods(audienceOf(callerOf(call)), call.query.namespace))),
-    on(dependencyGraph, () => {
+    handler(clusterInfo, () => present(snapshots.nodes())),
+    handler(nodeMetrics, () => present(snapshots.nodes())),
+    handler(podMetrics, (_, call) => present(snapshots.pods(audienceOf(callerOf(call))))),
+    handler(podMetricsByNamespace, (_, call) =>
+      present(snapshots.pods(audienceOf(callerOf(call)), call.query.namespace)),
+    ),
+    handler(dependencyGraph, () => {
       drawing ??= graphOf(deps, parts).finally(() => {
         drawing = undefined;
       });
@@ -120,7 +122,7 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
     (_state, message) => {
       if (message !== 'refresh') {
         // The graph asks others: nobody waits for it here.
-        const answered = answer(table, null, message);
+        const answered = handleCall(table, null, message);
         if (answered instanceof Promise) answered.catch((error: unknown) => log.error({ err: error }, 'graph failed'));
         return null;
       }

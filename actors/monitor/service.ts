@@ -3,10 +3,10 @@ import { Refusal } from '../../proto/errors.ts';
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import { type AnyRef, dispatch, query, type Ref, type SystemRef } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, callerOf, callThrough } from '../service/door.ts';
+import { connect } from '../service/connection.ts';
+import { ASK_TIMEOUT, askActor, callerOf } from '../service/dispatch.ts';
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
-import { connect } from '../service/streams.ts';
-import { family, startTree } from '../service/tree.ts';
+import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
 import { type AlertsMessage, startAlerts } from './alerts.ts';
 import { type CollectorMessage, type CollectorParts, startCollector } from './collector.ts';
 import type { MonitorDeps } from './deps.ts';
@@ -50,9 +50,9 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
     },
   };
   void publisher.prepare();
-  const supervisor = await startTree(system, 'monitor', {
+  const supervisor = await startServiceSupervisor(system, 'monitor', {
     connections: (parent) => {
-      connections = family(parent, 'monitor', 'connections');
+      connections = connectionSupervisor(parent, 'monitor', 'connections');
       return connections;
     },
     alerts: (parent) => {
@@ -72,7 +72,7 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
     call: (endpoint, call) => {
       const desk = collector;
       if (desk === undefined) throw new Refusal('unavailable');
-      return callThrough((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
+      return askActor((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
     },
     follow: async (endpoint, call) => {
       const caller = callerOf(call);

@@ -3,7 +3,7 @@
  * refresh.
  */
 import type { Socket } from '../../proto/ports/http.ts';
-import type { Connection } from '../service/streams.ts';
+import type { Connection } from '../service/connection.ts';
 import type { Client, Viewer } from './hub.ts';
 
 /** How ready its reader is. */

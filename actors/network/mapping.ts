@@ -35,8 +35,8 @@ import {
 import { tellNetwork } from '../../storage/network/news.ts';
 import { append } from '../../storage/outbox.ts';
 import { dispatch, type EntityKind, type Ref } from '../../supervision/index.ts';
-import { did } from '../service/audit.ts';
-import { answer, type CallMessage, callerOf, handlers, on, refusalOf } from '../service/door.ts';
+import { auditEntry } from '../service/audit.ts';
+import { type CallMessage, callerOf, handleCall, handler, handlers, refusalOf } from '../service/dispatch.ts';
 import { makeRecord, removeRecord } from './automation.ts';
 import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
 import {
@@ -220,7 +220,7 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
               target: row.id,
               detail: { ...detail, why: 'container deleted' },
             }
-          : did(call, 'mapping.delete', row.id, detail);
+          : auditEntry(call, 'mapping.delete', row.id, detail);
       await audit(tx, entry);
     });
     log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping removed');
@@ -234,11 +234,11 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
   };
 
   const table = handlers<MappingState>(
-    on(deleteEndpoint, async ({ id }: MappingState, call) => {
+    handler(deleteEndpoint, async ({ id }: MappingState, call) => {
       await gone(await own(id, call), call);
       return undefined;
     }),
-    on(verifyEndpoint, async ({ id }: MappingState, call): Promise<ReplyOf<typeof verifyEndpoint>> => {
+    handler(verifyEndpoint, async ({ id }: MappingState, call): Promise<ReplyOf<typeof verifyEndpoint>> => {
       const row = await own(id, call);
       notTooOften(row);
       if (row.status === 'verified') {
@@ -311,7 +311,7 @@ export function mappingKind(deps: NetworkDeps): EntityKind<MappingMessage, Mappi
       const { id } = state;
       switch (message.type) {
         case 'call':
-          await answer(table, state, message);
+          await handleCall(table, state, message);
           break;
         case 'begin':
           await quietly(id, () => begin(id, message.replyTo));

@@ -25,8 +25,8 @@ import {
   replaceZones,
 } from '../../storage/network/zones.ts';
 import type { EntityKind } from '../../supervision/index.ts';
-import { did } from '../service/audit.ts';
-import { answer, type CallMessage, handlers, on } from '../service/door.ts';
+import { auditEntry } from '../service/audit.ts';
+import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { NetworkDeps } from './deps.ts';
 import { openToken, sealToken } from './tokens.ts';
 import { ownedView } from './views.ts';
@@ -83,12 +83,12 @@ export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState
   };
 
   const table = handlers<OwnerState>(
-    on(listOwnedDomains, async ({ userId }: OwnerState) => {
+    handler(listOwnedDomains, async ({ userId }: OwnerState) => {
       configured();
       const rows = await Promise.all((await ownedDomains(db, userId)).map(backFilled));
       return { connections: rows.map(ownedView) };
     }),
-    on(connectDomain, async ({ userId }: OwnerState, call) => {
+    handler(connectDomain, async ({ userId }: OwnerState, call) => {
       const { provider, sealKey } = configured();
       const { token } = call.body;
       let zones: readonly ProviderZone[];
@@ -107,23 +107,23 @@ export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState
           throw new Refusal('limit_reached', {
             message: `you have ${MAX_OWNED_DOMAINS} connections: remove one first`,
           });
-        await audit(tx, did(call, 'domain.connect', id, { zones: namesOf(zones).slice(0, 20) }));
+        await audit(tx, auditEntry(call, 'domain.connect', id, { zones: namesOf(zones).slice(0, 20) }));
       });
       return { id, zones: namesOf(zones) };
     }),
-    on(refreshDomain, async ({ userId }: OwnerState, call) => {
+    handler(refreshDomain, async ({ userId }: OwnerState, call) => {
       configured();
       const row = await ownedDomain(db, userId, call.params.id);
       if (row === undefined) throw new Refusal('not_found');
       return { id: row.id, zones: [...(await refreshed(row))] };
     }),
-    on(disconnectDomain, async ({ userId }: OwnerState, call) => {
+    handler(disconnectDomain, async ({ userId }: OwnerState, call) => {
       configured();
       const { id } = call.params;
       await db.tx(async (tx) => {
         const zones = await deleteOwned(tx, userId, id);
         if (zones === undefined) throw new Refusal('not_found');
-        await audit(tx, did(call, 'domain.disconnect', id, { zones: zones.slice(0, 20) }));
+        await audit(tx, auditEntry(call, 'domain.disconnect', id, { zones: zones.slice(0, 20) }));
       });
       return undefined;
     }),
@@ -134,7 +134,7 @@ export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: (userId) => ({ userId }),
     handle: async (state, message) => {
-      await answer(table, state, message);
+      await handleCall(table, state, message);
       return state;
     },
   };

@@ -11,9 +11,9 @@ import {
 } from '../../proto/network/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import { ActorError, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, type CallMessage, callThrough } from '../service/door.ts';
+import { ASK_TIMEOUT, actorKey, askActor, type CallMessage } from '../service/dispatch.ts';
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
-import { startTree } from '../service/tree.ts';
+import { startServiceSupervisor } from '../service/supervisor.ts';
 import type { NetworkDeps } from './deps.ts';
 import { type MappingMessage, mappingKind } from './mapping.ts';
 import { ownerKind } from './owner.ts';
@@ -26,7 +26,7 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
   let users: Entities<CallMessage> | undefined;
   let mappings: Entities<MappingMessage> | undefined;
 
-  const supervisor = await startTree(system, 'network', {
+  const supervisor = await startServiceSupervisor(system, 'network', {
     owners: (parent) => {
       owners = entities(parent, ownerKind(deps));
       return owners.ref;
@@ -66,9 +66,9 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
       const key = actorKey(endpoint, call);
       const known = mappings;
       if (endpoint.actor.kind === 'network/mapping')
-        return callThrough((make) => known.ask(key, make, ASK_TIMEOUT), endpoint, call);
+        return askActor((make) => known.ask(key, make, ASK_TIMEOUT), endpoint, call);
       const those = endpoint.actor.kind === 'network/owner' ? owners : users;
-      const reply = await callThrough((make) => those.ask(key, make, ASK_TIMEOUT), endpoint, call);
+      const reply = await askActor((make) => those.ask(key, make, ASK_TIMEOUT), endpoint, call);
       if (endpoint.name !== createMapping.name || deps.integration === undefined) return reply;
       return begun(mappingSchema.parse(reply));
     },

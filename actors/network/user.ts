@@ -12,8 +12,8 @@ import { audit } from '../../storage/audit.ts';
 import { insertMapping, mappingsOfUser } from '../../storage/network/mappings.ts';
 import { coveringZone } from '../../storage/network/zones.ts';
 import type { EntityKind } from '../../supervision/index.ts';
-import { did } from '../service/audit.ts';
-import { answer, type CallMessage, handlers, on } from '../service/door.ts';
+import { auditEntry } from '../service/audit.ts';
+import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
 import { nextCheck } from './check-rules.ts';
 import type { NetworkDeps } from './deps.ts';
 import { isProvable, normalHostname, zoneNames } from './hostname-rules.ts';
@@ -30,10 +30,10 @@ export function userKind(deps: NetworkDeps): EntityKind<CallMessage, UserState> 
   const { db, clock } = deps;
 
   const table = handlers<UserState>(
-    on(listMappings, async ({ userId }: UserState) => ({
+    handler(listMappings, async ({ userId }: UserState) => ({
       domains: (await mappingsOfUser(db, userId)).map(mappingView),
     })),
-    on(createMapping, async ({ userId }: UserState, call) => {
+    handler(createMapping, async ({ userId }: UserState, call) => {
       const { domain, target_port: targetPort, container_id: containerId } = call.body;
       const hostname = normalHostname(domain, deps.own);
       if (hostname === undefined) throw new Refusal('invalid_request', { message: SAYS.invalidDomain });
@@ -64,7 +64,11 @@ export function userKind(deps: NetworkDeps): EntityKind<CallMessage, UserState> 
           throw new Refusal('limit_reached', { message: `you have ${MAX_MAPPINGS} mappings: remove one first` });
         await audit(
           tx,
-          did(call, 'mapping.create', inserted.id, { domain: hostname, container: containerId, port: targetPort }),
+          auditEntry(call, 'mapping.create', inserted.id, {
+            domain: hostname,
+            container: containerId,
+            port: targetPort,
+          }),
         );
         return inserted;
       });
@@ -77,7 +81,7 @@ export function userKind(deps: NetworkDeps): EntityKind<CallMessage, UserState> 
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: (userId) => ({ userId }),
     handle: async (state, message) => {
-      await answer(table, state, message);
+      await handleCall(table, state, message);
       return state;
     },
   };

@@ -1,7 +1,7 @@
 /** One socket of `/ws/notifications`: what its user's actor tells it goes through a Follower to the client. */
 import type { Socket } from '../../proto/ports/http.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
-import type { Connection, StreamMessage } from '../service/streams.ts';
+import type { Connection, ConnectionMessage } from '../service/connection.ts';
 import type { NotifyDeps } from './deps.ts';
 import { Follower, type FollowerPorts, type Frame } from './follower.ts';
 import { PAGE, type Reader } from './reader.ts';
@@ -17,7 +17,7 @@ export type SocketNews =
   | { readonly type: 'look' };
 
 /** A socket as the user's actor knows it. */
-export type SocketRef = Ref<StreamMessage<SocketNews>>;
+export type SocketRef = Ref<ConnectionMessage<SocketNews>>;
 
 /** What all sockets of a process share. */
 export interface SocketHouse {

@@ -1,7 +1,7 @@
 /** What the notification service is given by the composition root. */
 import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
-import type { Home } from '../service/home.ts';
+import type { Placement } from '../service/placement.ts';
 
 export interface NotifyDeps {
   readonly db: Db;
@@ -10,7 +10,7 @@ export interface NotifyDeps {
   readonly clock: Clock;
   readonly numbers: NotifyNumbers;
   /** Where sockets of all processes are counted. Undefined: no other process has any. */
-  readonly home?: Home | undefined;
+  readonly home?: Placement | undefined;
   /** How long a client may leave what was sent to it unread before it is closed. Default 30 s. */
   readonly slowMs?: number;
   /** How long a batch waits for a database that is away, before it is given back to the bus. Default 20 s. */

@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { MAX_SOCKETS } from '../../proto/notify/endpoints.ts';
 import { type AnyRef, dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { type Codec, field, type PlacedKind } from '../../supervision/placement/index.ts';
-import { watchedOnly } from '../service/stream-codec.ts';
+import { watchedOnly } from '../service/connection-codec.ts';
 
 /** The service whose nodes hold them. */
 export const SERVICE = 'notify';

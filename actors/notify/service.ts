@@ -3,10 +3,10 @@ import { Refusal } from '../../proto/errors.ts';
 import { notificationSocket, notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import { type AnyRef, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, callerOf, callOf, callThrough, refusalOf } from '../service/door.ts';
+import { connect } from '../service/connection.ts';
+import { ASK_TIMEOUT, actorKey, askActor, callerOf, callOf, refusalOf } from '../service/dispatch.ts';
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
-import { connect } from '../service/streams.ts';
-import { family, startTree } from '../service/tree.ts';
+import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
 import { notificationConnection, type SocketHouse } from './connection.ts';
 import type { NotifyDeps } from './deps.ts';
 import { type Hearsay, startHearsay } from './hearsay.ts';
@@ -38,7 +38,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
       throw refusalOf(error);
     });
 
-  const supervisor = await startTree(system, 'notify', {
+  const supervisor = await startServiceSupervisor(system, 'notify', {
     ...(home && {
       seats: (parent: AnyRef) => {
         seats = home.place(SEATS, entities(parent, seatsKind()));
@@ -50,7 +50,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
       return users.ref;
     },
     connections: (parent) => {
-      connections = family(parent, 'notify', 'connections');
+      connections = connectionSupervisor(parent, 'notify', 'connections');
       return connections;
     },
     hearsay: (parent) => {
@@ -76,7 +76,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
     call: async (endpoint, call) => {
       const entities = users;
       if (entities === undefined) throw new Refusal('unavailable');
-      return callThrough((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call);
+      return askActor((make) => entities.ask(actorKey(endpoint, call), make, ASK_TIMEOUT), endpoint, call);
     },
     connect: async (_endpoint, call) => {
       const { userId, expiresAt } = callerOf(call);

@@ -28,7 +28,7 @@ import {
   markRead as setRead,
 } from '../../storage/notify/notifications.ts';
 import { type Cancel, dispatch, type EntityContext, type EntityKind } from '../../supervision/index.ts';
-import { answer, type CallMessage, handlers, on } from '../service/door.ts';
+import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { SocketNews, SocketRef } from './connection.ts';
 import type { NotifyDeps } from './deps.ts';
 import type { Frame } from './follower.ts';
@@ -82,28 +82,28 @@ export function userKind({ db, clock }: NotifyDeps, tellSeats?: TellSeats): Enti
   const ok = { status: 'ok' } as const;
 
   const table = handlers<UserState>(
-    on(listNotifications, async ({ userId }: UserState, call) =>
+    handler(listNotifications, async ({ userId }: UserState, call) =>
       (await notificationsOf(db, userId, call.query)).map(notificationView),
     ),
-    on(unreadCount, async ({ userId }: UserState) => ({ count: await countUnread(db, userId) })),
-    on(markRead, async ({ userId }: UserState, call) => {
+    handler(unreadCount, async ({ userId }: UserState) => ({ count: await countUnread(db, userId) })),
+    handler(markRead, async ({ userId }: UserState, call) => {
       if (!(await setRead(db, userId, call.params.id)))
         throw new Refusal('not_found', { message: 'You have no notification with this id.' });
       return ok;
     }),
-    on(markAllRead, async ({ userId }: UserState) => {
+    handler(markAllRead, async ({ userId }: UserState) => {
       await setAllRead(db, userId);
       return ok;
     }),
-    on(listMutes, async ({ userId }: UserState) => (await mutesOf(db, userId)).map(muteView)),
-    on(addMute, async ({ userId }: UserState, call) => {
+    handler(listMutes, async ({ userId }: UserState) => (await mutesOf(db, userId)).map(muteView)),
+    handler(addMute, async ({ userId }: UserState, call) => {
       if (!(await insertMute(db, userId, call.body, MAX_MUTES)))
         throw new Refusal('limit_reached', {
           message: `You have ${MAX_MUTES} mutes, which is the limit: remove one first.`,
         });
       return ok;
     }),
-    on(removeMute, async ({ userId }: UserState, call) => {
+    handler(removeMute, async ({ userId }: UserState, call) => {
       await deleteMute(db, userId, call.body);
       return ok;
     }),
@@ -117,7 +117,7 @@ export function userKind({ db, clock }: NotifyDeps, tellSeats?: TellSeats): Enti
       const before = state.sockets.length;
       switch (message.type) {
         case 'call': {
-          const answered = answer(table, state, message);
+          const answered = handleCall(table, state, message);
           return answered === undefined ? state : answered.then(() => state);
         }
         case 'attach':

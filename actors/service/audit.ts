@@ -1,10 +1,10 @@
 /** What a call puts into the audit trail about its caller. */
 import type { Call } from '../../proto/endpoint.ts';
 import type { AuditEntry } from '../../storage/audit.ts';
-import { callerOf } from './door.ts';
+import { callerOf } from './dispatch.ts';
 
 /** An entry for something that the caller of `call` did. */
-export function did(
+export function auditEntry(
   call: Call,
   action: string,
   target?: string,

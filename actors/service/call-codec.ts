@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { AnyEndpoint, Call } from '../../proto/endpoint.ts';
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
 import { type Codec, type RefsIn, type RefsOut, toWire, type Wire } from '../../supervision/placement/index.ts';
-import type { CallMessage, Outcome } from './door.ts';
+import type { CallMessage, Outcome } from './dispatch.ts';
 
 const callerSchema = z
   .object({

@@ -8,8 +8,8 @@ import { notificationConnection, type SocketHouse } from '../../actors/notify/co
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { PAGE } from '../../actors/notify/reader.ts';
 import { type UserMessage, userKind } from '../../actors/notify/user.ts';
-import { connect } from '../../actors/service/streams.ts';
-import { family } from '../../actors/service/tree.ts';
+import { connect } from '../../actors/service/connection.ts';
+import { connectionSupervisor } from '../../actors/service/supervisor.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import type { StreamStore } from '../../proto/ports/bus-store.ts';
 import { entities, start } from '../../supervision/index.ts';
@@ -39,7 +39,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const numbers = notifyNumbers();
   const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers };
   const users = entities<UserMessage, unknown>(system, userKind(deps));
-  const connections = family(system, 'notify', 'connections');
+  const connections = connectionSupervisor(system, 'notify', 'connections');
   const userIds = Array.from({ length: sockets / perUser }, (_, index) => String(index));
   let id = FIRST_ID;
   // What a socket could not take at once it asks for later.

@@ -8,7 +8,7 @@ import type { Registry } from 'prom-client';
 import type { MappingSource } from '../../actors/gateway/deps.ts';
 import { certificateNumbers, type DnsView } from '../../actors/network/certificate-deps.ts';
 import { startCertificates } from '../../actors/network/certificates.ts';
-import { startTree } from '../../actors/service/tree.ts';
+import { startServiceSupervisor } from '../../actors/service/supervisor.ts';
 import type { CertificateAuthority } from '../../proto/ports/acme.ts';
 import type { Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
@@ -84,7 +84,7 @@ export async function openMappedHosts(options: {
     ...(lookMs === undefined ? {} : { lookMs }),
   };
   if (sealKey !== undefined)
-    await startTree(system, 'network-certificates', {
+    await startServiceSupervisor(system, 'network-certificates', {
       certificates: (parent) => startCertificates(parent, { db, log, sealKey, authority, news, numbers, dns, ...own }),
     });
   return {

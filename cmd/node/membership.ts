@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Home } from '../../actors/service/home.ts';
+import type { Placement } from '../../actors/service/placement.ts';
 import { keyIds, type SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { newId } from '../../proto/ids.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
@@ -58,7 +58,7 @@ export interface Membership {
   /** The node's. */
   readonly id: string;
   /** Where services place their entities. */
-  readonly home: Home;
+  readonly home: Placement;
   /**
    * Begins to hold entities; resolves once it holds what was free. After all kinds were placed. Throws CliError as
    * `openMembership`.

@@ -1,6 +1,6 @@
 /** Publishing the outbox, by one of the processes that share a database. */
-import type { Home } from '../../actors/service/home.ts';
-import { startOnce } from '../../actors/service/once.ts';
+import type { Placement } from '../../actors/service/placement.ts';
+import { startSingleton } from '../../actors/service/singleton.ts';
 import type { Bus, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import { outboxStore } from '../../storage/outbox.ts';
@@ -12,7 +12,7 @@ export interface RelayParts {
   readonly db: Db;
   readonly bus: Bus;
   /** A member with the role `outbox`. */
-  readonly home: Home;
+  readonly home: Placement;
   readonly log: Log;
 }
 
@@ -21,5 +21,5 @@ export interface RelayParts {
  */
 export function relayOnce(system: SystemRef, { db, bus, home, log }: RelayParts): void {
   const work = (signal: AbortSignal) => relayOutbox({ store: outboxStore(db), bus, log, signal });
-  startOnce(system, { service: 'outbox', name: 'relay', home, log, work });
+  startSingleton(system, { service: 'outbox', name: 'relay', home, log, work });
 }

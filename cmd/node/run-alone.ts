@@ -1,6 +1,6 @@
 /** One service in a process of its own: a member of the cluster, beside others on the same database and broker. */
 import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
-import type { Home } from '../../actors/service/home.ts';
+import type { Placement } from '../../actors/service/placement.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
 import { vouchReader } from '../../proto/gateway/vouch.ts';
@@ -44,7 +44,7 @@ export interface AloneParts {
   readonly db: Db;
   readonly bus: Bus;
   readonly system: SystemRef;
-  readonly home: Home;
+  readonly home: Placement;
   readonly log: Log;
   readonly clock: Clock;
   /** JWT_SECRET. */

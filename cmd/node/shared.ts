@@ -2,7 +2,7 @@
  * What commands that run one service beside a platform share with its other processes: entities, and publishing the
  * outbox.
  */
-import type { Home } from '../../actors/service/home.ts';
+import type { Placement } from '../../actors/service/placement.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus, Log } from '../../proto/ports/ports.ts';
 import type { Db, DbConnection } from '../../storage/db.ts';
@@ -33,7 +33,7 @@ export interface SharedOptions {
 /** The process as one of several. */
 export interface Shared {
   /** Undefined when the bus ends at this process: then it knows of no other. */
-  readonly home: Home | undefined;
+  readonly home: Placement | undefined;
   /**
    * Begins to hold entities and to publish the outbox; after the services were started, before they listen: an event
    * whose stream is not there yet would be overtaken by later ones.

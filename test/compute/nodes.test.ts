@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { COMPUTE_CONTAINER, COMPUTE_USER } from '../../actors/compute/placed.ts';
 import { startCompute } from '../../actors/compute/service.ts';
-import type { Home } from '../../actors/service/home.ts';
+import type { Placement } from '../../actors/service/placement.ts';
 import {
   addIngress,
   computeSocket,
@@ -93,7 +93,7 @@ async function setting(t: TestContext) {
     const system = start({ log: silentLog });
     const home = testHome({ system, db: database.db, bus, log: silentLog, timings: TIMINGS, roles: ['compute'] });
     let [fenced, stoodStill] = [0, false];
-    const asked: Home = {
+    const asked: Placement = {
       place: home.place.bind(home),
       holds: (kind, id) => !stoodStill && home.holds(kind, id),
       onAcquired: (service, handler) => home.onAcquired(service, handler),

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { callCodec, outcomeCodec } from '../../actors/service/call-codec.ts';
-import { answer, type CallMessage, handlers, type Outcome, on, refusalOf } from '../../actors/service/door.ts';
+import {
+  type CallMessage,
+  handleCall,
+  handler,
+  handlers,
+  type Outcome,
+  refusalOf,
+} from '../../actors/service/dispatch.ts';
 import { computeEndpoints, createContainer, deleteIngress, logs } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
@@ -98,8 +105,8 @@ test('a handler that was fenced gives no answer: its door asks the owner', async
   const error = new PlacementError('fenced', 'somebody else owns it');
   const call = callFrom(createContainer, someone(), { body: { name: 'box', ssh_key_ids: [1] } });
   const message: CallMessage = { type: 'call', endpoint: createContainer, call, replyTo: ref };
-  const table = handlers(on(createContainer, () => Promise.reject(error)));
-  await assert.rejects(async () => answer(table, undefined, message), error);
+  const table = handlers(handler(createContainer, () => Promise.reject(error)));
+  await assert.rejects(async () => handleCall(table, undefined, message), error);
   await close();
   assert.deepEqual(outcomes, []);
 });

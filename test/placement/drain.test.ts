@@ -1,7 +1,7 @@
 /** Nodes that an operator asks to give their entities away, and work that one node does at a time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startOnce } from '../../actors/service/once.ts';
+import { startSingleton } from '../../actors/service/singleton.ts';
 import { askDrain, listNodes } from '../../storage/placement/nodes.ts';
 import { type Ref, stop, stopped } from '../../supervision/index.ts';
 import { silentLog } from '../kit/database.ts';
@@ -48,7 +48,7 @@ test('work of which there is one goes to the next node when its node drains, and
   let most = 0;
   let fails = 0;
   for (const { id, cluster, system } of members) {
-    startOnce(system, {
+    startSingleton(system, {
       ...{ service: 'bank', name: 'audit', home: cluster, log: silentLog },
       work: async (signal) => {
         working.add(id);

@@ -14,7 +14,7 @@ import { audit } from '../../../storage/audit.ts';
 import { advanceCounter, listSecurityKeys, securityKey } from '../../../storage/auth/security-keys.ts';
 import { spendToken } from '../../../storage/auth/spent-tokens.ts';
 import { userById } from '../../../storage/auth/users.ts';
-import { callerOf, type Handler, on } from '../../service/door.ts';
+import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import { KeyRejected, verifyUse } from './ceremonies.ts';
 import { loginSessions } from './login-sessions.ts';
@@ -29,7 +29,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
   const enter = loginSessions(deps);
 
   return [
-    on(beginKeyLogin, async (_desk: undefined, call) => {
+    handler(beginKeyLogin, async (_desk: undefined, call) => {
       const { userId, tokenId, expiresAt, session } = callerOf(call);
       const user = await userById(db, userId);
       if (user?.disabledAt instanceof Date) throw accountDisabled();
@@ -48,7 +48,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
       return { options: { challenge, timeout: 60_000 as const, rpId: relyingParty.id, allowCredentials }, state };
     }),
 
-    on(finishKeyLogin, async (_desk: undefined, { body: { state: given, credential }, address, requestId }) => {
+    handler(finishKeyLogin, async (_desk: undefined, { body: { state: given, credential }, address, requestId }) => {
       const state = await states.open(given, 'login');
       // Spent first: a state is good for one try.
       if (state === undefined || !(await spendToken(db, state.challenge, state.expiresAt))) {

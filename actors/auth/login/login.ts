@@ -5,7 +5,7 @@ import { checkToken } from '../../../proto/auth/api-tokens.ts';
 import { login, logout } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { livingApiToken } from '../../../storage/auth/api-tokens.ts';
-import { handlers, on } from '../../service/door.ts';
+import { handler, handlers } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import { registryHandlers } from '../registry/registry.ts';
 import { challengeTokens } from '../tokens/issue-tokens.ts';
@@ -18,7 +18,7 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
   const enter = loginSessions(deps);
   const challenge = challengeTokens(deps.jwtSecret, deps.clock);
   return handlers(
-    on(login, (_desk: undefined, { body, address, requestId }) =>
+    handler(login, (_desk: undefined, { body, address, requestId }) =>
       proveAndEnter({ ...body, address, requestId, purpose: 'login' }, async ({ user, hasSecurityKeys, charge }) => {
         if (hasSecurityKeys) {
           await charge.succeeded();
@@ -32,8 +32,8 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
       }),
     ),
     ...keyLoginHandlers(deps),
-    on(logout, () => ({ status: 'ok' as const })),
-    on(checkToken, async (_desk: undefined, { params }) => {
+    handler(logout, () => ({ status: 'ok' as const })),
+    handler(checkToken, async (_desk: undefined, { params }) => {
       const token = await livingApiToken(deps.db, params.id);
       if (token === undefined) throw new Refusal('not_found', { message: 'There is no valid token with this id.' });
       return { status: 'valid' as const, ...(token.serviceAccountId === null ? {} : { scopes: token.scopes }) };

@@ -6,7 +6,7 @@ import type { CallOf, ReplyOf } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
 import { userById } from '../../../storage/auth/users.ts';
-import { type Handler, on } from '../../service/door.ts';
+import { type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { pullPasses } from './pull-passes.ts';
@@ -25,7 +25,7 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
   const identify = identifier(deps, together(provePassword));
 
   return [
-    on(registryToken, async (_desk: undefined, call) => {
+    handler(registryToken, async (_desk: undefined, call) => {
       const { service, scope } = call.query;
       if (registry.service !== undefined && service !== registry.service) {
         const message = `service must be ${registry.service}: that is the registry of this platform`;

@@ -15,20 +15,20 @@ import { type ApiTokenRow, deleteApiToken, insertApiToken, listApiTokens } from 
 import { serviceAccount } from '../../../storage/auth/service-accounts.ts';
 import { holdUser } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
-import { did } from '../../service/audit.ts';
-import { callerOf, type Handler, on } from '../../service/door.ts';
-import type { Leased } from '../../service/home.ts';
+import { auditEntry } from '../../service/audit.ts';
+import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
 import { acceptScopes, expiryOf, refuseNothing } from './api-token-rules.ts';
 import { apiTokens } from './issue-tokens.ts';
 
 /** The handlers. */
-export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
+export function apiTokenHandlers(deps: AuthDeps): readonly Handler<LeaseHolder>[] {
   const { db, clock } = deps;
   const issue = apiTokens(deps.jwtSecret, clock);
 
   return [
-    on(createToken, async ({ lease }: Leased, call) => {
+    handler(createToken, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
       refuseNothing(scopes);
@@ -38,13 +38,13 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
         if (!(await holdUser(tx, userId))) throw new Refusal('unauthorized');
         const added = await insertApiToken(tx, { ...made, userId, grants: { scopes }, max: MAX_TOKENS });
         if (added === undefined) throw tooMany();
-        await audit(tx, did(call, 'token.create', made.id, { name: made.name, scopes }));
+        await audit(tx, auditEntry(call, 'token.create', made.id, { name: made.name, scopes }));
         return added;
       });
       return { ...fresh(made, createdAt), scopes: writable(scopes), token };
     }),
 
-    on(listTokens, async (_: Leased, call) =>
+    handler(listTokens, async (_: LeaseHolder, call) =>
       (await listApiTokens(db, callerOf(call).userId)).map((row) => ({
         ...view(row),
         scopes: row.scopes,
@@ -52,18 +52,18 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
       })),
     ),
 
-    on(deleteToken, async ({ lease }: Leased, call) => {
+    handler(deleteToken, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       await fenced(db, lease, async (tx) => {
         const name = await deleteApiToken(tx, userId, call.params.id);
         if (name === undefined) throw new Refusal('not_found', { message: 'You have no API token with this id.' });
-        await audit(tx, did(call, 'token.delete', call.params.id, { name }));
+        await audit(tx, auditEntry(call, 'token.delete', call.params.id, { name }));
       });
       deps.tokensChanged({ kind: 'token', id: call.params.id });
       return { status: 'ok' as const };
     }),
 
-    on(createServiceAccountToken, async ({ lease }: Leased, call) => {
+    handler(createServiceAccountToken, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       const made = { id: newId(), name: call.body.name, expiresAt: expiryOf(call.body.expires_in, clock.now()) };
       const token = await issue({ tokenId: made.id, userId, expiresAt: made.expiresAt });
@@ -74,13 +74,13 @@ export function apiTokenHandlers(deps: AuthDeps): readonly Handler<Leased>[] {
         const grants = { serviceAccountId: account.id };
         const added = await insertApiToken(tx, { ...made, userId, grants, max: MAX_TOKENS });
         if (added === undefined) throw tooMany();
-        await audit(tx, did(call, 'token.create', made.id, { name: made.name, service_account: account.id }));
+        await audit(tx, auditEntry(call, 'token.create', made.id, { name: made.name, service_account: account.id }));
         return added;
       });
       return { ...fresh(made, createdAt), token };
     }),
 
-    on(listServiceAccountTokens, async (_: Leased, call) => {
+    handler(listServiceAccountTokens, async (_: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       if ((await serviceAccount(db, userId, call.params.id)) === undefined) throw noAccount();
       return (await listApiTokens(db, userId, call.params.id)).map(view);

@@ -23,9 +23,9 @@ import {
 import { holdUser } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
-import { did } from '../../service/audit.ts';
-import { callerOf, type Handler, on } from '../../service/door.ts';
-import type { Leased } from '../../service/home.ts';
+import { auditEntry } from '../../service/audit.ts';
+import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
 import { acceptScopes } from './api-token-rules.ts';
 import { noAccount, unixSeconds, writable } from './api-tokens.ts';
@@ -34,12 +34,12 @@ import { noAccount, unixSeconds, writable } from './api-tokens.ts';
 const LINK = '/settings/service-accounts';
 
 /** The handlers. */
-export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): readonly Handler<Leased>[] {
+export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): readonly Handler<LeaseHolder>[] {
   const news = (userId: string, title: string, message: string) =>
     notificationEvent('auth', clock.now(), { userId, title, message, link: LINK, category: 'auth', scope: '' });
 
   return [
-    on(createServiceAccount, async ({ lease }: Leased, call) => {
+    handler(createServiceAccount, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
       const account = { id: newId(), userId, name: call.body.name, scopes, max: MAX_SERVICE_ACCOUNTS };
@@ -51,38 +51,38 @@ export function serviceAccountHandlers({ db, clock, tokensChanged }: AuthDeps): 
             message: `You can have at most ${MAX_SERVICE_ACCOUNTS} service accounts: delete one first.`,
           });
         }
-        await audit(tx, did(call, 'service_account.create', row.id, { name: row.name, scopes }));
+        await audit(tx, auditEntry(call, 'service_account.create', row.id, { name: row.name, scopes }));
         await append(tx, news(userId, 'Service account created', `The service account "${row.name}" was created.`));
         return view(row);
       });
     }),
 
-    on(listServiceAccounts, async (_: Leased, call) => (await rowsOf(db, callerOf(call).userId)).map(view)),
+    handler(listServiceAccounts, async (_: LeaseHolder, call) => (await rowsOf(db, callerOf(call).userId)).map(view)),
 
-    on(getServiceAccount, async (_: Leased, call) => {
+    handler(getServiceAccount, async (_: LeaseHolder, call) => {
       const row = await serviceAccount(db, callerOf(call).userId, call.params.id);
       if (row === undefined) throw noAccount();
       return view(row);
     }),
 
-    on(setServiceAccountScopes, async ({ lease }: Leased, call) => {
+    handler(setServiceAccountScopes, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       const scopes = acceptScopes(call.body.scopes, userId);
       await fenced(db, lease, async (tx) => {
         const changed = await setScopes(tx, userId, call.params.id, scopes);
         if (changed === undefined) throw noAccount();
-        if (changed) await audit(tx, did(call, 'service_account.set_scopes', call.params.id, { scopes }));
+        if (changed) await audit(tx, auditEntry(call, 'service_account.set_scopes', call.params.id, { scopes }));
       });
       tokensChanged({ kind: 'account', id: call.params.id });
       return { status: 'ok' as const };
     }),
 
-    on(deleteServiceAccount, async ({ lease }: Leased, call) => {
+    handler(deleteServiceAccount, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       await fenced(db, lease, async (tx) => {
         const name = await deleteRow(tx, userId, call.params.id);
         if (name === undefined) throw noAccount();
-        await audit(tx, did(call, 'service_account.delete', call.params.id, { name }));
+        await audit(tx, auditEntry(call, 'service_account.delete', call.params.id, { name }));
         await append(
           tx,
           news(userId, 'Service account deleted', `The service account "${name}" and its tokens are gone.`),

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { leavers } from '../../../storage/leavers.ts';
 import type { AnyRef } from '../../../supervision/index.ts';
-import { startOnce } from '../../service/once.ts';
+import { startSingleton } from '../../service/singleton.ts';
 import type { AuthDeps } from '../deps.ts';
 import { AUTH_USER } from './user.ts';
 import { forgetUser } from './user-state.ts';
@@ -11,7 +11,7 @@ const EVERY_MS = 1000;
 
 /** Starts it under `parent`. */
 export function startLeavers(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
-  return startOnce(parent, {
+  return startSingleton(parent, {
     service: AUTH_USER.service,
     name: 'leavers',
     home,

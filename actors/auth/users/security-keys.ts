@@ -20,9 +20,9 @@ import {
 import { spendToken } from '../../../storage/auth/spent-tokens.ts';
 import { holdUser, userById } from '../../../storage/auth/users.ts';
 import { fenced } from '../../../storage/fenced.ts';
-import { did } from '../../service/audit.ts';
-import { callerOf, type Handler, on } from '../../service/door.ts';
-import type { Leased } from '../../service/home.ts';
+import { auditEntry } from '../../service/audit.ts';
+import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
+import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
 import { KeyRejected, userHandleOf, verifyNewKey } from '../login/ceremonies.ts';
 import { freshProof } from '../login/fresh-proof.ts';
@@ -38,12 +38,12 @@ const RP_NAME = 'Troupe';
 export function securityKeyHandlers(
   { db, log, jwtSecret, clock, relyingParty }: AuthDeps,
   provePassword: ProvePassword,
-): readonly Handler<Leased>[] {
+): readonly Handler<LeaseHolder>[] {
   const proven = freshProof({ clock, provePassword });
   const states = webauthnStates(jwtSecret, relyingParty.id, clock);
 
   return [
-    on(listKeys, async (_: Leased, call) => ({
+    handler(listKeys, async (_: LeaseHolder, call) => ({
       keys: (await listSecurityKeys(db, callerOf(call).userId)).map((row) => ({
         id: row.id,
         name: row.name,
@@ -52,7 +52,7 @@ export function securityKeyHandlers(
       })),
     })),
 
-    on(beginAddKey, async (_: Leased, call) => {
+    handler(beginAddKey, async (_: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       const user = await userById(db, userId);
       if (user === undefined) throw new Refusal('unauthorized');
@@ -70,7 +70,7 @@ export function securityKeyHandlers(
       };
     }),
 
-    on(finishAddKey, async ({ lease }: Leased, call) => {
+    handler(finishAddKey, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       const { state: given, credential, name, password } = call.body;
       // Before the state is spent: who has to prove more sends the same once more.
@@ -99,7 +99,7 @@ export function securityKeyHandlers(
           return new Refusal('conflict', { message: 'This security key is registered already.' });
         }
         const { userVerified: user_verified, authenticatorType: authenticator_type } = key;
-        await audit(tx, did(call, 'security_key.add', key.id, { name, authenticator_type, user_verified }));
+        await audit(tx, auditEntry(call, 'security_key.add', key.id, { name, authenticator_type, user_verified }));
         return undefined;
       });
       if (refusal !== undefined) {
@@ -112,24 +112,24 @@ export function securityKeyHandlers(
       return undefined;
     }),
 
-    on(deleteKey, async ({ lease }: Leased, call) => {
+    handler(deleteKey, async ({ lease }: LeaseHolder, call) => {
       const { userId } = callerOf(call);
       await proven(call, call.body.password);
       await fenced(db, lease, async (tx) => {
         const name = await deleteSecurityKey(tx, userId, call.body.id);
         if (name === undefined) throw noKey();
-        await audit(tx, did(call, 'security_key.delete', call.body.id, { name }));
+        await audit(tx, auditEntry(call, 'security_key.delete', call.body.id, { name }));
       });
       log.info({ userId, address: call.address }, 'security key deleted');
       return undefined;
     }),
 
-    on(renameKey, async ({ lease }: Leased, call) => {
+    handler(renameKey, async ({ lease }: LeaseHolder, call) => {
       const { id, name } = call.body;
       await fenced(db, lease, async (tx) => {
         const renamed = await renameSecurityKey(tx, callerOf(call).userId, id, name);
         if (renamed === undefined) throw noKey();
-        if (renamed) await audit(tx, did(call, 'security_key.rename', id, { name }));
+        if (renamed) await audit(tx, auditEntry(call, 'security_key.rename', id, { name }));
       });
       return undefined;
     }),

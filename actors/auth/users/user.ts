@@ -16,9 +16,9 @@ import { setDisplayName, setPasswordHash, type UserRow, userById } from '../../.
 import { fenced } from '../../../storage/fenced.ts';
 import { dispatch, type EntityKind } from '../../../supervision/index.ts';
 import { field, type PlacedKind } from '../../../supervision/placement/index.ts';
-import { did } from '../../service/audit.ts';
+import { auditEntry } from '../../service/audit.ts';
 import { callCodec } from '../../service/call-codec.ts';
-import { answer, type CallMessage, callerOf, handlers, on } from '../../service/door.ts';
+import { type CallMessage, callerOf, handleCall, handler, handlers } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import { hashPassword } from '../login/passwords.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
@@ -57,24 +57,24 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
   const { db } = deps;
 
   const table = handlers<UserState>(
-    on(session, (state: UserState, call) => ({
+    handler(session, (state: UserState, call) => ({
       username: state.row.username,
       display_name: state.row.displayName,
       user_id: state.row.id,
       is_admin: callerOf(call).isAdmin,
     })),
-    on(updateProfile, async (state: UserState, call) => {
+    handler(updateProfile, async (state: UserState, call) => {
       const { display_name } = call.body;
       state.row = await fenced(db, state.lease, async (tx) => {
         const row = await setDisplayName(tx, state.row.id, display_name);
         // As it was: nothing to write down.
         if (row === undefined) return present(await userById(tx, state.row.id));
-        await audit(tx, did(call, 'profile.update', row.id, { display_name }));
+        await audit(tx, auditEntry(call, 'profile.update', row.id, { display_name }));
         return row;
       });
       return { username: state.row.username, display_name: state.row.displayName, user_id: state.row.id };
     }),
-    on(changePassword, async (state: UserState, call) => {
+    handler(changePassword, async (state: UserState, call) => {
       const { body, address, requestId } = call;
       const { id, username } = state.row;
       if (body.new_password.toLowerCase() === username)
@@ -94,7 +94,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       if (proven.id !== id) throw new Refusal('unauthorized');
       const passwordHash = await hashPassword(body.new_password, networkOf(address));
       state.row = await fenced(db, state.lease, async (tx) => {
-        await audit(tx, did(call, 'password.change', id));
+        await audit(tx, auditEntry(call, 'password.change', id));
         await forgetNetworks(tx, id, networkOf(address));
         await endSessions(tx, id, callerOf(call).tokenId);
         return present(await setPasswordHash(tx, id, passwordHash));
@@ -103,7 +103,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       deps.log.info({ userId: state.row.id, address }, 'password changed');
       return undefined;
     }),
-    on(listSessions, async (state: UserState, call) =>
+    handler(listSessions, async (state: UserState, call) =>
       (await sessionsOf(db, state.row.id)).map((record) => ({
         id: record.id,
         ip_address: record.ipAddress,
@@ -130,7 +130,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
           dispatch(message.replyTo, { refused: new Refusal('unauthorized') });
           return state;
         }
-        const answered = answer(table, state, message);
+        const answered = handleCall(table, state, message);
         return answered === undefined ? state : answered.then(() => state);
       }
       return userById(db, state.row.id).then((row) => {

@@ -27,9 +27,9 @@ import { fenced } from '../../../storage/fenced.ts';
 import { mayBegin } from '../../../storage/leavers.ts';
 import { append } from '../../../storage/outbox.ts';
 import { dispatch, type EntityKind, type Ref } from '../../../supervision/index.ts';
-import { did } from '../../service/audit.ts';
-import { answer, handlers, on } from '../../service/door.ts';
-import type { StreamMessage } from '../../service/streams.ts';
+import { auditEntry } from '../../service/audit.ts';
+import type { ConnectionMessage } from '../../service/connection.ts';
+import { handleCall, handler, handlers } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
@@ -70,7 +70,7 @@ export function containerKind(
       if (desired === 'running' && !(await mayBegin(tx, state.row.userId))) throw new Refusal('unauthorized');
       const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard });
       if (row === undefined) throw new Refusal('not_found');
-      await audit(tx, did(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));
+      await audit(tx, auditEntry(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));
       if (desired === 'stopped') await append(tx, stoppedNotice(row, clock.now(), 'it was stopped'));
       await tellCompute(
         tx,
@@ -84,8 +84,10 @@ export function containerKind(
   }
 
   const table = handlers<Own>(
-    on(getContainer, ({ state }: Own, call) => containerView(withProgress(own(state, call), state.progress), deps)),
-    on(startContainer, async ({ state, ctx }: Own, call) => {
+    handler(getContainer, ({ state }: Own, call) =>
+      containerView(withProgress(own(state, call), state.progress), deps),
+    ),
+    handler(startContainer, async ({ state, ctx }: Own, call) => {
       const { status } = own(state, call);
       if (status !== 'stopped' && status !== 'failed') {
         throw new Refusal('conflict', {
@@ -95,7 +97,7 @@ export function containerKind(
       await want({ state, ctx }, call, 'running', call.query.discard === 'true');
       return createdView(state.row, deps.domain);
     }),
-    on(stopContainer, async ({ state, ctx }: Own, call) => {
+    handler(stopContainer, async ({ state, ctx }: Own, call) => {
       const { status } = own(state, call);
       if (status === 'stopped' || status === 'failed') {
         throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
@@ -103,15 +105,15 @@ export function containerKind(
       await want({ state, ctx }, call, 'stopped');
       return createdView(state.row, deps.domain);
     }),
-    on(deleteContainer, async ({ state, ctx }: Own, call) => {
+    handler(deleteContainer, async ({ state, ctx }: Own, call) => {
       own(state, call);
       await want({ state, ctx }, call, 'deleted');
       return { status: 'ok' as const };
     }),
     ...settingsHandlers(deps, reconcile),
     ...ingressHandlers(deps),
-    on(terminal, ({ state }: Own, call) => mustRun(own(state, call))),
-    on(logs, ({ state }: Own, call) => mustRun(own(state, call))),
+    handler(terminal, ({ state }: Own, call) => mustRun(own(state, call))),
+    handler(logs, ({ state }: Own, call) => mustRun(own(state, call))),
   );
 
   return {
@@ -126,7 +128,7 @@ export function containerKind(
     handle: async (state, message, ctx) => {
       switch (message.type) {
         case 'call':
-          await answer(table, { state, ctx }, message);
+          await handleCall(table, { state, ctx }, message);
           break;
         case 'look':
           await reconcile.look(state, ctx);
@@ -171,7 +173,7 @@ async function letGo(job: Job | undefined): Promise<void> {
   waiting.abort();
 }
 
-function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<StreamMessage>): void {
+function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<ConnectionMessage>): void {
   if (state.row.status !== 'running') {
     // It stopped between the permission and the connection.
     dispatch(stream, { type: 'close', ...farewell(state.row.status) });

@@ -5,8 +5,8 @@ import { audit } from '../../../storage/audit.ts';
 import { deleteRule, type IngressRow, insertRule, listRules } from '../../../storage/compute/ingress.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
-import { did } from '../../service/audit.ts';
-import { type Handler, on } from '../../service/door.ts';
+import { auditEntry } from '../../service/audit.ts';
+import { type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { type ContainerActorState, type Own, own } from './state.ts';
 
@@ -16,9 +16,11 @@ const HTTPS = 443;
 /** The handlers. */
 export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly Handler<Own>[] {
   return [
-    on(listIngress, async ({ state }: Own, call) => ({ rules: (await listRules(db, own(state, call).id)).map(view) })),
+    handler(listIngress, async ({ state }: Own, call) => ({
+      rules: (await listRules(db, own(state, call).id)).map(view),
+    })),
 
-    on(addIngress, async ({ state }: Own, call) => {
+    handler(addIngress, async ({ state }: Own, call) => {
       const { id } = own(state, call);
       const { port, target_port } = call.body;
       // 80 and 443 are what the world calls the gateway's ports for HTTP and HTTPS.
@@ -31,7 +33,7 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
         if (row === 'duplicate') {
           throw new Refusal('conflict', { message: `Port ${port} has a rule already: remove it first.` });
         }
-        await audit(tx, did(call, 'container.ingress.add', id, { port, target_port }));
+        await audit(tx, auditEntry(call, 'container.ingress.add', id, { port, target_port }));
         await tellCompute(tx, { kind: 'ingress', containerId: id });
         return row;
       });
@@ -39,14 +41,14 @@ export function ingressHandlers({ db, takenPorts = [] }: ComputeDeps): readonly 
       return view(rule);
     }),
 
-    on(deleteIngress, async ({ state }: Own, call) => {
+    handler(deleteIngress, async ({ state }: Own, call) => {
       const { id } = own(state, call);
       const { port } = call.params;
       await fenced(db, state.lease, async (tx) => {
         if (!(await deleteRule(tx, id, port))) {
           throw new Refusal('not_found', { message: `There is no rule for port ${port}.` });
         }
-        await audit(tx, did(call, 'container.ingress.remove', id, { port }));
+        await audit(tx, auditEntry(call, 'container.ingress.remove', id, { port }));
         await tellCompute(tx, { kind: 'ingress', containerId: id });
       });
       if (port === HTTPS) noteHttps(state, false);

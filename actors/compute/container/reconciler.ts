@@ -9,7 +9,7 @@ import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { append } from '../../../storage/outbox.ts';
 import { dispatch } from '../../../supervision/index.ts';
-import { refusalOf } from '../../service/door.ts';
+import { refusalOf } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { externalIp } from '../views.ts';
 import { startedNotice, stoppedNotice } from './notices.ts';

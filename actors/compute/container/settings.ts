@@ -19,8 +19,8 @@ import {
 import { tellCompute } from '../../../storage/compute/news.ts';
 import type { Tx } from '../../../storage/db.ts';
 import { fenced } from '../../../storage/fenced.ts';
-import { did } from '../../service/audit.ts';
-import { type Handler, on } from '../../service/door.ts';
+import { auditEntry } from '../../service/audit.ts';
+import { type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import type { reconciler } from './reconciler.ts';
 import { type Own, own } from './state.ts';
@@ -75,15 +75,15 @@ export function settingsHandlers(
   }
 
   return [
-    on(getSsh, ({ state }: Own, call) => ({ ssh_enabled: own(state, call).sshEnabled })),
+    handler(getSsh, ({ state }: Own, call) => ({ ssh_enabled: own(state, call).sshEnabled })),
 
-    on(setSsh, async ({ state, ctx }: Own, call) => {
+    handler(setSsh, async ({ state, ctx }: Own, call) => {
       const { id, sshEnabled } = own(state, call);
       const { ssh_enabled } = call.body;
       if (ssh_enabled === sshEnabled) return { ssh_enabled };
       const written = await write(state.lease, async (tx) => {
         const row = await setSshEnabled(tx, id, ssh_enabled);
-        await audit(tx, did(call, 'container.ssh', id, { ssh_enabled }));
+        await audit(tx, auditEntry(call, 'container.ssh', id, { ssh_enabled }));
         await tellCompute(tx, { kind: 'ssh', containerId: id });
         return row;
       });
@@ -91,29 +91,29 @@ export function settingsHandlers(
       return { ssh_enabled };
     }),
 
-    on(getMounts, ({ state }: Own, call) => ({ mount_paths: own(state, call).mountPaths })),
+    handler(getMounts, ({ state }: Own, call) => ({ mount_paths: own(state, call).mountPaths })),
 
-    on(setMounts, async ({ state, ctx }: Own, call) => {
+    handler(setMounts, async ({ state, ctx }: Own, call) => {
       const { id, status } = own(state, call);
       const { mount_paths, discard } = call.body;
       const restarted = status === 'running';
       mayMount(state.row, mount_paths, discard);
       const written = await write(state.lease, async (tx) => {
         const row = await setMountPaths(tx, id, mount_paths, restarted);
-        await audit(tx, did(call, 'container.mounts', id, { mount_paths, restarted }));
+        await audit(tx, auditEntry(call, 'container.mounts', id, { mount_paths, restarted }));
         return row;
       });
       await reconcile.changed(state, ctx, written);
       return { mount_paths, restarted };
     }),
 
-    on(setPullPolicy, async ({ state, ctx }: Own, call) => {
+    handler(setPullPolicy, async ({ state, ctx }: Own, call) => {
       const { id, pullPolicy } = own(state, call);
       const { pull_policy } = call.body;
       if (pull_policy === pullPolicy) return { pull_policy };
       const written = await write(state.lease, async (tx) => {
         const row = await setPolicy(tx, id, pull_policy);
-        await audit(tx, did(call, 'container.pull_policy', id, { pull_policy }));
+        await audit(tx, auditEntry(call, 'container.pull_policy', id, { pull_policy }));
         return row;
       });
       await reconcile.changed(state, ctx, written);

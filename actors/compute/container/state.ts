@@ -4,8 +4,8 @@ import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../../supervision/index.ts';
-import { callerOf } from '../../service/door.ts';
-import type { StreamMessage } from '../../service/streams.ts';
+import type { ConnectionMessage } from '../../service/connection.ts';
+import { callerOf } from '../../service/dispatch.ts';
 import type { ContainerMail } from '../placed.ts';
 import type { Report, Work } from './work.ts';
 
@@ -17,7 +17,7 @@ export type ContainerMessage =
   /** From the work beside the mailbox. */
   | { readonly type: 'report'; readonly job: Job; readonly report: Report }
   /** A terminal is gone. */
-  | { readonly type: 'detached'; readonly stream: Ref<StreamMessage> };
+  | { readonly type: 'detached'; readonly stream: Ref<ConnectionMessage> };
 
 /** Work under way. */
 export interface Job {
@@ -62,7 +62,7 @@ export interface ContainerActorState {
   /** When that was written, Unix ms. */
   progressNotedAt: number;
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
-  readonly streams: Set<Ref<StreamMessage>>;
+  readonly streams: Set<Ref<ConnectionMessage>>;
 }
 
 export type ContainerContext = EntityContext<ContainerMessage>;

@@ -3,7 +3,7 @@ import { DEFAULT_LOG_TAIL } from '../../../proto/compute/endpoints.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
 import { EngineError } from '../../../proto/ports/ports.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
-import type { Connection, StreamEnd, StreamMessage } from '../../service/streams.ts';
+import type { Connection, ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';
 import type { LogSharing } from './sharing.ts';
 
@@ -23,11 +23,11 @@ export function logConnection(
   sharing: LogSharing,
   containerId: string,
   request: LogRequest,
-  whatEnded: () => Promise<StreamEnd>,
+  whatEnded: () => Promise<ConnectionEnd>,
 ): Connection {
   let drained: (() => void) | undefined;
 
-  async function follow(socket: Socket, signal: AbortSignal): Promise<StreamEnd> {
+  async function follow(socket: Socket, signal: AbortSignal): Promise<ConnectionEnd> {
     // Once for the whole stream: a reader who stalls often must not leave a listener each time.
     signal.addEventListener('abort', () => drained?.(), { once: true });
     const { since } = request;
@@ -50,7 +50,7 @@ export function logConnection(
   }
 
   return {
-    open(socket: Socket, self: Ref<StreamMessage>, { signal }) {
+    open(socket: Socket, self: Ref<ConnectionMessage>, { signal }) {
       void follow(socket, signal)
         .catch((error: unknown) => {
           if (!signal.aborted) deps.log.warn({ containerId, err: error }, 'log stream failed');

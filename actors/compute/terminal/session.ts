@@ -12,7 +12,7 @@ import type { Caller } from '../../../proto/endpoint.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
 import { EngineError, type Shell } from '../../../proto/ports/ports.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../../supervision/index.ts';
-import type { StreamEnd, StreamMessage } from '../../service/streams.ts';
+import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { Replay } from './replay.ts';
 
@@ -34,21 +34,21 @@ const ATTACH_EVERY_MS = 20_000;
 const UNANSWERED_MS = 2000;
 
 /** Another connection came with the same session id. */
-const TAKEN_OVER: StreamEnd = { code: 4000, reason: 'session taken over' };
-const ENDED: StreamEnd = { code: 1000, reason: 'session ended' };
-const CONTAINER_LOST: StreamEnd = { code: 1012, reason: 'connection to the container lost' };
+const TAKEN_OVER: ConnectionEnd = { code: 4000, reason: 'session taken over' };
+const ENDED: ConnectionEnd = { code: 1000, reason: 'session ended' };
+const CONTAINER_LOST: ConnectionEnd = { code: 1012, reason: 'connection to the container lost' };
 /** Codes by which a connection ends on purpose: nobody will come back to the shell, or may. */
 const FINAL_CODES: ReadonlySet<number> = new Set([1000, 1003, 1005, 1008, 1011]);
 
 /** The connection that looks at a shell. */
 export interface Viewer {
   readonly socket: Socket;
-  readonly connection: Ref<StreamMessage>;
+  readonly connection: Ref<ConnectionMessage>;
   readonly caller: Caller;
 }
 
 type SessionMessage =
-  | StreamMessage
+  | ConnectionMessage
   | { readonly type: 'failed'; readonly error: unknown }
   | { readonly type: 'abandoned' };
 
@@ -61,7 +61,7 @@ export interface SessionOptions {
    */
   readonly keptAs: string | undefined;
   /** Registers the actor with the container's. */
-  readonly attach: (self: Ref<StreamMessage>) => void;
+  readonly attach: (self: Ref<ConnectionMessage>) => void;
   /** Follows the token of a client that is away. */
   readonly watchToken: (caller: Caller, onEnd: (reason: string) => void) => () => void;
   readonly onOver: () => void;
@@ -263,7 +263,7 @@ export class TerminalSession {
     if (this.#viewer === undefined) shell.kept?.wait();
     if (this.#size !== undefined) shell.resize(this.#size.cols, this.#size.rows);
     const { stream } = shell;
-    let end: StreamEnd = ENDED;
+    let end: ConnectionEnd = ENDED;
     stream.on('data', (chunk: Buffer) => {
       if (!this.#isBetween) this.#print(chunk);
     });
@@ -331,7 +331,7 @@ export class TerminalSession {
   }
 
   /** `isLeft`: the shell may go on where it is kept. */
-  #over(end: StreamEnd, isLeft = false): undefined {
+  #over(end: ConnectionEnd, isLeft = false): undefined {
     if (this.#isOver) return undefined;
     this.#isOver = true;
     const viewer = this.#viewer;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { resizeSchema } from '../../../proto/compute/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { dispatch } from '../../../supervision/index.ts';
-import type { Connection } from '../../service/streams.ts';
+import type { Connection } from '../../service/connection.ts';
 import type { TerminalSession, Viewer } from './session.ts';
 import type { TerminalRequest, Terminals } from './terminals.ts';
 

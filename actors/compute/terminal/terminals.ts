@@ -4,7 +4,7 @@ import { MAX_TERMINAL_SESSIONS, terminal } from '../../../proto/compute/endpoint
 import type { Caller } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { AnyRef, Ref } from '../../../supervision/index.ts';
-import type { StreamMessage } from '../../service/streams.ts';
+import type { ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { TerminalSession, type Viewer } from './session.ts';
 
@@ -22,11 +22,15 @@ export interface TerminalRequest {
 export class Terminals {
   readonly #deps: ComputeDeps;
   readonly #parent: AnyRef;
-  readonly #attach: (containerId: string, stream: Ref<StreamMessage>) => void;
+  readonly #attach: (containerId: string, stream: Ref<ConnectionMessage>) => void;
   /** Those with an id, by user and then by all that they are bound to. */
   readonly #named = new Map<string, Map<string, TerminalSession>>();
 
-  constructor(deps: ComputeDeps, parent: AnyRef, attach: (containerId: string, stream: Ref<StreamMessage>) => void) {
+  constructor(
+    deps: ComputeDeps,
+    parent: AnyRef,
+    attach: (containerId: string, stream: Ref<ConnectionMessage>) => void,
+  ) {
     this.#deps = deps;
     this.#parent = parent;
     this.#attach = attach;

@@ -13,10 +13,10 @@ import {
   spawn,
   stop,
 } from '../../supervision/index.ts';
-import { join, leave, NEVER, nextAttach, soonAttach, type Timed, tickIn } from './stream-clock.ts';
+import { join, leave, NEVER, nextAttach, soonAttach, type Timed, tickIn } from './connection-timers.ts';
 
 /** What the actor of a connection understands; `News` is what only its kind does. */
-export type StreamMessage<News = never> =
+export type ConnectionMessage<News = never> =
   /** Close the socket, with a close code (RFC 6455, section 7.4) that says whether to come back: 1012 and 1013 do. */
   | { readonly type: 'close'; readonly code: number; readonly reason: string }
   /** The socket is gone. */
@@ -35,7 +35,7 @@ export type StreamMessage<News = never> =
   | { readonly type: 'news'; readonly news: News };
 
 /** How a stream ends: a close code of docs/reference/streams.md and its reason. */
-export interface StreamEnd {
+export interface ConnectionEnd {
   readonly code: number;
   readonly reason: string;
 }
@@ -46,14 +46,14 @@ export interface StreamEnd {
  */
 export interface Connection<News = never> {
   /** The socket is open; `self` is this connection's actor. The signal is made when it is first asked for. */
-  open(socket: Socket, self: Ref<StreamMessage<News>>, life: { readonly signal: AbortSignal }): void;
+  open(socket: Socket, self: Ref<ConnectionMessage<News>>, life: { readonly signal: AbortSignal }): void;
   binary?(data: Uint8Array): void;
   text?(data: string): void;
   drain?(): void;
   /** The socket is gone, whoever closed it; 1006 when the connection was lost. */
   closed?(code: number): void;
   /** Asked at the start and every 20 s, for connections that subscribe to an actor. */
-  attach?(self: Ref<StreamMessage<News>>): void;
+  attach?(self: Ref<ConnectionMessage<News>>): void;
   /** Whoever it attaches to says `attached` each time: without that word it is repeated soon. */
   readonly isAnswered?: true;
   news?(news: News): void;
@@ -112,7 +112,7 @@ const controllers = new WeakMap<object, AbortController>();
  * One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before
  * it is needed, nothing that is the same for all. (A private method with `#` would take a word of each.)
  */
-class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, StreamMessage<News>> {
+class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, ConnectionMessage<News>> {
   // The stream is also its actor's options, and its state: most of what an object would cost that only says so.
   readonly #kin: Kin;
   place = -1;
@@ -120,7 +120,7 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
   attachAt = NEVER;
   readonly #connection: Connection<News>;
   #socket: Socket | undefined = undefined;
-  #self: Ref<StreamMessage<News>> | undefined = undefined;
+  #self: Ref<ConnectionMessage<News>> | undefined = undefined;
 
   constructor(kin: Kin, expiresInMs: number, connection: Connection<News>) {
     this.#kin = kin;
@@ -147,9 +147,9 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
 
   open(socket: Socket): void {
     this.#socket = socket;
-    let self: Ref<StreamMessage<News>>;
+    let self: Ref<ConnectionMessage<News>>;
     try {
-      self = spawn<Stream<News>, StreamMessage<News>>(this.#kin.parent, handle, this);
+      self = spawn<Stream<News>, ConnectionMessage<News>>(this.#kin.parent, handle, this);
     } catch (error) {
       // The service began to stop while the upgrade was under way.
       if (!(error instanceof ActorError)) throw error;
@@ -194,7 +194,7 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
   }
 
   /** What its actor was told. */
-  take(message: StreamMessage<News>, ctx: Context<StreamMessage<News>>): void {
+  take(message: ConnectionMessage<News>, ctx: Context<ConnectionMessage<News>>): void {
     switch (message.type) {
       case 'news':
         this.#connection.news?.(message.news);
@@ -221,7 +221,7 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
     }
   }
 
-  #attachTo(self: Ref<StreamMessage<News>>): void {
+  #attachTo(self: Ref<ConnectionMessage<News>>): void {
     if (this.#connection.isAnswered === true) this.attachAt = soonAttach();
     this.#connection.attach?.(self);
   }
@@ -246,8 +246,8 @@ class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, 
 
 function handle<News>(
   stream: Stream<News>,
-  message: StreamMessage<News>,
-  ctx: Context<StreamMessage<News>>,
+  message: ConnectionMessage<News>,
+  ctx: Context<ConnectionMessage<News>>,
 ): Stream<News> {
   stream.take(message, ctx);
   return stream;

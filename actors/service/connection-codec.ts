@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { AnyRef } from '../../supervision/index.ts';
 import { type Codec, field } from '../../supervision/placement/index.ts';
-import type { StreamMessage } from './streams.ts';
+import type { ConnectionMessage } from './connection.ts';
 
 const said = z.discriminatedUnion('type', [
   z.object({ type: z.literal('close'), code: z.int(), reason: z.string() }),
@@ -20,7 +20,7 @@ export const watchedOnly: Codec<never> = {
 };
 
 /** The codec of what crosses: that the connection is known, what it is to send, and that it is to close. */
-export const streamCodec: Codec<StreamMessage> = {
+export const connectionCodec: Codec<ConnectionMessage> = {
   encode(message, refs) {
     switch (message.type) {
       case 'close':
@@ -33,7 +33,7 @@ export const streamCodec: Codec<StreamMessage> = {
         throw new TypeError(`a connection tells itself ${message.type}, nobody else does`);
     }
   },
-  decode(wire, refs): StreamMessage {
+  decode(wire, refs): ConnectionMessage {
     if (field(wire, 'type') !== 'attached') return said.parse(wire);
     const by: AnyRef = refs.in<never>(field(wire, 'by'), watchedOnly);
     return { type: 'attached', by };

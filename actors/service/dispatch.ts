@@ -31,7 +31,7 @@ export interface Handler<C> {
 }
 
 /** Binds an endpoint to its handler. The types of call and reply are those of the endpoint's schemas. */
-export function on<E extends Endpoint, C>(
+export function handler<E extends Endpoint, C>(
   endpoint: E,
   handler: (context: C, call: CallOf<E>) => ReplyOf<E> | Promise<ReplyOf<E>>,
 ): Handler<C> {
@@ -57,7 +57,7 @@ export function handlers<C>(...list: readonly Handler<C>[]): Handlers<C> {
  * Runs the handler of a call and answers it. Returns a promise only when the handler does. Rejects (after answering) on
  * a fault, never on a refusal.
  */
-export function answer<C>(table: Handlers<C>, context: C, message: CallMessage): void | Promise<void> {
+export function handleCall<C>(table: Handlers<C>, context: C, message: CallMessage): void | Promise<void> {
   const handler = table.get(message.endpoint.name);
   try {
     if (handler === undefined) throw new Error(`no handler for ${message.endpoint.name}`);
@@ -128,7 +128,7 @@ function isPassing(
 export type Ask = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
 
 /** Sends a call through `ask` and unwraps the outcome. Throws Refusal. */
-export function callThrough(ask: Ask, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
+export function askActor(ask: Ask, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
   return ask((replyTo) => ({ type: 'call', endpoint, call, replyTo })).then(unwrap, refuse);
 }
 

@@ -11,7 +11,7 @@ const PART_SHUTDOWN_MS = 5000;
  * Starts the supervisor of a service with its parts, by name, in order; they are stopped in reverse. Rejects when a
  * part cannot start. A part that is down for a moment must not use up the restarts: hence the backoff.
  */
-export function startTree(
+export function startServiceSupervisor(
   system: SystemRef,
   name: string,
   parts: Readonly<Record<string, StartPart>>,
@@ -31,7 +31,7 @@ export function startTree(
 }
 
 /** A parent of actors of which each ends alone when it fails: whoever is behind it comes back. */
-export function family(parent: AnyRef, service: string, name: string): AnyRef {
+export function connectionSupervisor(parent: AnyRef, service: string, name: string): AnyRef {
   return spawn<null, never>(parent, (state) => state, {
     name,
     kind: `${service}/${name}`,

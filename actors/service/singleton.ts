@@ -16,17 +16,17 @@ import {
   spawn,
 } from '../../supervision/index.ts';
 import { jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts';
-import type { Home } from './home.ts';
+import type { Placement } from './placement.ts';
 
 /** What the entity is told. Nobody tells it from elsewhere. */
 type Message = 'wake' | { readonly failed: unknown };
 
 /** A piece of work. */
-export interface OnceOptions {
+export interface SingletonOptions {
   /** The role of the nodes that can do it. */
   readonly service: string;
   readonly name: string;
-  readonly home: Home;
+  readonly home: Placement;
   readonly log: Log;
   /**
    * Does it until the signal aborts. A rejection, or an end before that, is logged, and it is begun again after a
@@ -46,7 +46,7 @@ const LOOK_EVERY_MS = 5000;
 const BACKOFF = { minMs: 500, maxMs: 30_000 };
 
 /** Starts it under `parent`, before the node joins; ends with the actor that is returned. */
-export function startOnce(parent: AnyRef | SystemRef, options: OnceOptions): AnyRef {
+export function startSingleton(parent: AnyRef | SystemRef, options: SingletonOptions): AnyRef {
   const { service, name, home, log, work } = options;
   const placed: PlacedKind<'wake'> = {
     kind: `${service}/${name}`,
