@@ -2,8 +2,8 @@
 import type { Socket } from '../../proto/ports/http.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { Connection, ConnectionMessage } from '../service/connection.ts';
+import { DeliveryCursor, type DeliveryPorts, type Frame } from './delivery-cursor.ts';
 import type { NotifyDeps } from './deps.ts';
-import { Follower, type FollowerPorts, type Frame } from './follower.ts';
 import { PAGE, type Reader } from './reader.ts';
 import { notificationView } from './views.ts';
 
@@ -40,11 +40,11 @@ export function notificationConnection(house: SocketHouse, userId: string, since
   return new NotificationConnection(house, userId, since);
 }
 
-class NotificationConnection implements Connection<SocketNews>, FollowerPorts {
+class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   readonly #house: SocketHouse;
   readonly #userId: string;
   /** Undefined once it is over. */
-  #follower: Follower | undefined;
+  #follower: DeliveryCursor | undefined;
   #socket: Socket | undefined;
   #self: SocketRef | undefined;
   #slow: NodeJS.Timeout | undefined;
@@ -53,7 +53,7 @@ class NotificationConnection implements Connection<SocketNews>, FollowerPorts {
   constructor(house: SocketHouse, userId: string, since: number) {
     this.#house = house;
     this.#userId = userId;
-    this.#follower = new Follower(since, this);
+    this.#follower = new DeliveryCursor(since, this);
   }
 
   open(socket: Socket, self: SocketRef): void {

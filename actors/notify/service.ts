@@ -8,20 +8,20 @@ import { ASK_TIMEOUT, actorKey, askActor, callerOf, callOf, refusalOf } from '..
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
 import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
 import { notificationConnection, type SocketHouse } from './connection.ts';
+import { type QuotaMessage, quotaKind, SEATS } from './connection-quota.ts';
 import type { NotifyDeps } from './deps.ts';
-import { type Hearsay, startHearsay } from './hearsay.ts';
 import { startIntake } from './intake.ts';
-import { startJanitor } from './janitor.ts';
+import { type PeerHints, startPeerHints } from './peer-hints.ts';
 import { notificationReader } from './reader.ts';
-import { SEATS, type SeatsMail, seatsKind } from './seats.ts';
+import { startRetention } from './retention.ts';
 import { type TellSeats, type UserMessage, userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Service> {
   let users: Entities<UserMessage> | undefined;
   let connections: AnyRef | undefined;
-  let others: Hearsay | undefined;
-  let seats: Entities<SeatsMail> | undefined;
+  let others: PeerHints | undefined;
+  let seats: Entities<QuotaMessage> | undefined;
   const { home } = deps;
   const tellSeats: TellSeats | undefined = home && ((userId, mail) => seats?.tell(userId, mail));
   const kind = userKind(deps, tellSeats);
@@ -41,7 +41,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
   const supervisor = await startServiceSupervisor(system, 'notify', {
     ...(home && {
       seats: (parent: AnyRef) => {
-        seats = home.place(SEATS, entities(parent, seatsKind()));
+        seats = home.place(SEATS, entities(parent, quotaKind()));
         return seats.ref;
       },
     }),
@@ -54,7 +54,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
       return connections;
     },
     hearsay: (parent) => {
-      others = startHearsay(parent, deps.bus, (userId) => {
+      others = startPeerHints(parent, deps.bus, (userId) => {
         if (house.present.has(userId)) users?.tell(userId, { type: 'look' });
       });
       return others.ref;
@@ -66,7 +66,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
         tell: (userId, message) => users?.tell(userId, message),
         tellOthers: (userIds) => others?.tell(userIds),
       }),
-    janitor: (parent) => startJanitor(parent, deps),
+    janitor: (parent) => startRetention(parent, deps),
   });
   const stopProblem = lifeOf(supervisor);
 

@@ -30,15 +30,15 @@ import {
 import { type Cancel, dispatch, type EntityContext, type EntityKind } from '../../supervision/index.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { SocketNews, SocketRef } from './connection.ts';
+import type { NodeConnections, QuotaMessage } from './connection-quota.ts';
+import type { Frame } from './delivery-cursor.ts';
 import type { NotifyDeps } from './deps.ts';
-import type { Frame } from './follower.ts';
-import type { RoomNews, SeatsMail } from './seats.ts';
 import { muteView, notificationView } from './views.ts';
 
 /** What the actor understands. */
 export type UserMessage =
   | CallMessage
-  | RoomNews
+  | NodeConnections
   /** Repeated every 20 s while the socket lives. */
   | { readonly type: 'attach'; readonly socket: SocketRef }
   | { readonly type: 'detached'; readonly socket: SocketRef }
@@ -75,7 +75,7 @@ const SLEEP_AFTER_MS = 60_000;
 const FULL = { type: 'close', code: 1008, reason: 'connection limit reached' } as const;
 
 /** Tells whoever counts a user's sockets of those in this process. */
-export type TellSeats = (userId: string, mail: SeatsMail) => void;
+export type TellSeats = (userId: string, mail: QuotaMessage) => void;
 
 /** The kind, for the service's tree. `tellSeats`: undefined when no other process has sockets. */
 export function userKind({ db, clock }: NotifyDeps, tellSeats?: TellSeats): EntityKind<UserMessage, UserState> {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Follower, type Frame } from '../../actors/notify/follower.ts';
+import { DeliveryCursor, type Frame } from '../../actors/notify/delivery-cursor.ts';
 
 const PAGE = 3;
 const frame = (id: number): Frame => ({ id, text: String(id) });
@@ -41,11 +41,11 @@ class World {
   /** The user's actor knows the socket: what is stored before that is told to nobody. */
   known = false;
   attached = false;
-  readonly follower: Follower;
+  readonly follower: DeliveryCursor;
 
   constructor(stored: readonly number[], since: number) {
     this.stored.push(...stored);
-    this.follower = new Follower(since, {
+    this.follower = new DeliveryCursor(since, {
       read: (above) => {
         assert.equal(this.read, undefined, 'one read at a time');
         this.read = { since: above, seen: this.stored.length };

@@ -1,8 +1,8 @@
 /** Several processes of the notification service on one database and one bus: five sockets of a user in all of them together. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { oldest, SEATS } from '../../actors/notify/connection-quota.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
-import { SEATS, share } from '../../actors/notify/seats.ts';
 import { startNotify } from '../../actors/notify/service.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { listNotifications, notificationSocket, unreadCount } from '../../proto/notify/endpoints.ts';
@@ -174,15 +174,15 @@ test('X16: the count goes along when the process that has it leaves', async (t) 
 
 test('rules: of too many sockets the oldest five stay', () => {
   assert.deepEqual(
-    share([
+    oldest([
       [1, 2, 3],
       [4, 5],
     ]),
     { isFull: false, most: [3, 2] },
   );
-  assert.deepEqual(share([[1, 2, 7], [4, 5], [3]]), { isFull: true, most: [2, 2, 1] });
+  assert.deepEqual(oldest([[1, 2, 7], [4, 5], [3]]), { isFull: true, most: [2, 2, 1] });
   assert.deepEqual(
-    share([
+    oldest([
       [6, 7],
       [1, 2, 3, 4, 5],
     ]),

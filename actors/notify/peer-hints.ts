@@ -13,14 +13,14 @@ const SUBJECT = 'notifications.stored';
 const newsSchema = z.object({ from: z.string(), users: z.array(z.string()) });
 
 /** The actor that hears the others, and what it is told itself. */
-export interface Hearsay {
+export interface PeerHints {
   readonly ref: AnyRef;
   /** Tells the other processes that something was stored for these users. */
   tell(userIds: Iterable<string>): void;
 }
 
 /** Joins the processes on `bus`. `look` is called with each user for whom another process has stored something. */
-export function startHearsay(parent: AnyRef, bus: Bus, look: (userId: string) => void): Hearsay {
+export function startPeerHints(parent: AnyRef, bus: Bus, look: (userId: string) => void): PeerHints {
   const self = newId();
   const subscription = bus.subscribe(SUBJECT, ({ data }) => {
     for (const userId of usersOf(data, self)) look(userId);

@@ -16,7 +16,7 @@ import { watchedOnly } from '../service/connection-codec.ts';
 export const SERVICE = 'notify';
 
 /** What a room, the user's actor in one process, is told. */
-export type RoomNews =
+export type NodeConnections =
   /**
    * That actor counts its sockets. When it ends, because it moves or its node died, it is time to say again what is
    * there.
@@ -28,15 +28,15 @@ export type RoomNews =
   | { readonly type: 'keep'; readonly most: number };
 
 /** What the actor is told. */
-export interface SeatsMail {
+export interface QuotaMessage {
   /** This room has these sockets, and no others. Repeated while there are any. */
   readonly type: 'present';
-  readonly room: Ref<RoomNews>;
+  readonly room: Ref<NodeConnections>;
   /** When each was opened, unix ms; at most MAX_SOCKETS. */
   readonly opened: readonly number[];
 }
 
-type SeatsMessage = SeatsMail | { readonly type: 'gone'; readonly room: Ref<RoomNews> };
+type SeatsMessage = QuotaMessage | { readonly type: 'gone'; readonly room: Ref<NodeConnections> };
 
 interface Room {
   readonly opened: readonly number[];
@@ -44,12 +44,12 @@ interface Room {
   readonly isSure: boolean;
 }
 
-type SeatsState = Map<Ref<RoomNews>, Room>;
+type SeatsState = Map<Ref<NodeConnections>, Room>;
 
 const SLEEP_AFTER_MS = 60_000;
 
 /** The kind, for the service's tree. */
-export function seatsKind(): EntityKind<SeatsMessage, SeatsState> {
+export function quotaKind(): EntityKind<SeatsMessage, SeatsState> {
   return {
     kind: SEATS.kind,
     sleepAfterMs: SLEEP_AFTER_MS,
@@ -65,7 +65,7 @@ export function seatsKind(): EntityKind<SeatsMessage, SeatsState> {
   };
 }
 
-function take(rooms: SeatsState, { room, opened }: SeatsMail, ctx: EntityContext<SeatsMessage>): void {
+function take(rooms: SeatsState, { room, opened }: QuotaMessage, ctx: EntityContext<SeatsMessage>): void {
   if (opened.length === 0) {
     rooms.delete(room);
     ctx.unwatch(room);
@@ -81,7 +81,7 @@ function take(rooms: SeatsState, { room, opened }: SeatsMail, ctx: EntityContext
  * that came back.
  */
 function settle(rooms: SeatsState): void {
-  const { isFull, most } = share([...rooms.values()].map(({ opened }) => opened));
+  const { isFull, most } = oldest([...rooms.values()].map(({ opened }) => opened));
   let isWaiting = false;
   for (const [room, known] of rooms) {
     if (isFull && known.isSure) continue;
@@ -100,7 +100,7 @@ function settle(rooms: SeatsState): void {
 }
 
 /** Whether there are too many, and how many each room keeps then: the oldest of all. */
-export function share(rooms: readonly (readonly number[])[]): {
+export function oldest(rooms: readonly (readonly number[])[]): {
   readonly isFull: boolean;
   readonly most: readonly number[];
 } {
@@ -117,12 +117,12 @@ const orders = z.discriminatedUnion('type', [
   z.object({ type: z.literal('keep'), most: z.int().min(0) }),
 ]);
 
-const roomCodec: Codec<RoomNews> = {
+const roomCodec: Codec<NodeConnections> = {
   encode(news, refs) {
     if (news.type === 'seated') return { type: 'seated', by: refs.out<never>(news.by, watchedOnly) };
     return { ...news };
   },
-  decode(wire, refs): RoomNews {
+  decode(wire, refs): NodeConnections {
     if (field(wire, 'type') === 'seated') return { type: 'seated', by: refs.in<never>(field(wire, 'by'), watchedOnly) };
     return orders.parse(wire);
   },
@@ -130,12 +130,12 @@ const roomCodec: Codec<RoomNews> = {
 
 const openedTimes = z.array(z.number()).max(MAX_SOCKETS);
 
-export const SEATS: PlacedKind<SeatsMail> = {
+export const SEATS: PlacedKind<QuotaMessage> = {
   kind: 'notify/seats',
   service: SERVICE,
   codec: {
     encode: ({ room, opened }, refs) => ({ type: 'present', room: refs.out(room, roomCodec), opened }),
-    decode: (wire, refs): SeatsMail => ({
+    decode: (wire, refs): QuotaMessage => ({
       type: 'present',
       opened: openedTimes.parse(field(wire, 'opened')),
       room: refs.in(field(wire, 'room'), roomCodec),

@@ -13,7 +13,7 @@ export const KEPT_DAYS = 90;
 const STEP = 5000;
 
 /** The actor that does it. A database that is away is left for the next time. */
-export function startJanitor(parent: AnyRef, { db, log }: NotifyDeps): AnyRef {
+export function startRetention(parent: AnyRef, { db, log }: NotifyDeps): AnyRef {
   return spawn<null, 'purge'>(
     parent,
     async (_state, _message, ctx) => {

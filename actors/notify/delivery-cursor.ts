@@ -16,7 +16,7 @@ export interface Frame {
 }
 
 /** What a follower does to the outside. */
-export interface FollowerPorts {
+export interface DeliveryPorts {
   /** Asks storage for the first frames above `since`: the answer comes to `page`, or `failed` is called. */
   read(since: number): void;
   /**
@@ -27,8 +27,8 @@ export interface FollowerPorts {
 
 const nothing: readonly Frame[] = [];
 
-export class Follower {
-  readonly #ports: FollowerPorts;
+export class DeliveryCursor {
+  readonly #ports: DeliveryPorts;
   #sent: number;
   readonly #since: number;
   #attached = false;
@@ -41,7 +41,7 @@ export class Follower {
   #rest: readonly Frame[] = nothing;
 
   /** Begins above the id `since`. */
-  constructor(since: number, ports: FollowerPorts) {
+  constructor(since: number, ports: DeliveryPorts) {
     this.#sent = since;
     this.#since = since;
     this.#ports = ports;
