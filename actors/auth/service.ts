@@ -15,12 +15,12 @@ import { ASK_TIMEOUT, actorKey, askActor, type CallMessage, handleCall } from '.
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
 import { startServiceSupervisor } from '../service/supervisor.ts';
 import type { AuthDeps } from './deps.ts';
-import { startJanitor } from './janitor.ts';
 import { loginHandlers } from './login/login.ts';
 import { HASH_QUEUE } from './login/passwords.ts';
 import { passwordProver } from './login/prove-password.ts';
-import { startLeavers } from './users/leavers.ts';
+import { startRetention } from './retention.ts';
 import { startNews } from './users/news.ts';
+import { startOffboarding } from './users/offboarding.ts';
 import { AUTH_USER, type UserMessage, userKind } from './users/user.ts';
 
 /**
@@ -54,8 +54,8 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
       return users.ref;
     },
     news: (parent) => startNews(parent, deps, (userId) => users?.tell(userId, { type: 'changed' })),
-    janitor: (parent) => startJanitor(parent, deps),
-    leavers: (parent) => startLeavers(parent, deps),
+    janitor: (parent) => startRetention(parent, deps),
+    leavers: (parent) => startOffboarding(parent, deps),
   });
   const stopProblem = lifeOf(supervisor);
 

@@ -18,9 +18,9 @@ import { containerKind } from './container/container.ts';
 import { type EngineHealth, startWatcher } from './container/watcher.ts';
 import type { ComputeDeps } from './deps.ts';
 import { startDesk } from './desk.ts';
-import { startLeavers } from './leavers.ts';
 import { logConnection } from './logs/logs.ts';
 import { LogSharing } from './logs/sharing.ts';
+import { startOffboarding } from './offboarding.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER, type ContainerMail, type UserMail } from './placed.ts';
 import { SocketLimits } from './socket-limits.ts';
 import { terminalConnection } from './terminal/terminal.ts';
@@ -75,7 +75,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       desk = startDesk(parent, deps);
       return desk;
     },
-    leavers: (parent) => startLeavers(parent, deps, ask),
+    leavers: (parent) => startOffboarding(parent, deps, ask),
     watcher: (parent) => startWatcher(parent, deps, look, engine),
     terminals: (parent) => {
       const ref = connectionSupervisor(parent, 'compute', 'terminals');

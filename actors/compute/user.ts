@@ -28,7 +28,7 @@ import { containersOfUser, insertContainer } from '../../storage/compute/contain
 import { tellCompute } from '../../storage/compute/news.ts';
 import { attachKeys, deleteKey, insertKey, listKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
-import { mayBegin } from '../../storage/leavers.ts';
+import { mayBegin } from '../../storage/offboarding.ts';
 import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../supervision/index.ts';
 import { auditEntry } from '../service/audit.ts';
 import type { ConnectionMessage } from '../service/connection.ts';

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { beginRemoval, forgetUser } from '../../actors/auth/users/user-state.ts';
 import type { Db } from '../../storage/db.ts';
-import type { Left } from '../../storage/leavers.ts';
+import type { Left } from '../../storage/offboarding.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';

@@ -1,7 +1,7 @@
 /** `troupe users disable` and `enable`: whether a user may log in. They work beside a running platform. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { disableUser, enableUser } from '../../actors/auth/users/user-state.ts';
-import { untilSessions } from '../../storage/leavers.ts';
+import { untilSessions } from '../../storage/offboarding.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Disables a user; with `stop` the platform stops their containers. Again does nothing more. */

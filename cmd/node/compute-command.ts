@@ -1,5 +1,5 @@
 /** `troupe compute`: the compute service alone. */
-import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-passes.ts';
+import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-credential.ts';
 import { startCompute } from '../../actors/compute/service.ts';
 import { sshElseEngine } from '../../actors/compute/terminal/shells.ts';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';

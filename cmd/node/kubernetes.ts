@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import type { PullAuth } from '../../actors/auth/registry/pull-passes.ts';
+import type { PullAuth } from '../../actors/auth/registry/pull-credential.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import type { Engine, Log } from '../../proto/ports/ports.ts';
 import type { KubeAccess } from '../../transports/engines/kubernetes/access.ts';

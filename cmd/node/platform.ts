@@ -1,7 +1,7 @@
 /** The composition root: builds every part by hand, in start order, and ends them in reverse. */
 
 import type { Registry } from 'prom-client';
-import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-passes.ts';
+import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-credential.ts';
 import { registrySigner } from '../../actors/auth/registry/registry-key.ts';
 import { startAuth } from '../../actors/auth/service.ts';
 import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';

@@ -24,7 +24,7 @@ export const userRow = z
     createdAt: row.created_at,
     /** Since when they may not log in; null: they may. */
     disabledAt: row.disabled_at,
-    /** What is still to be done with what they have (storage/leavers.ts). */
+    /** What is still to be done with what they have (storage/offboarding.ts). */
     leaving: row.leaving,
     /** Sessions of other epochs are over (`endSessions`). */
     sessionsEpoch: row.sessions_epoch,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { SignJWT } from 'jose';
-import { webauthnStates } from '../../actors/auth/login/webauthn-states.ts';
+import { webauthnStates } from '../../actors/auth/login/webauthn-state-token.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { createToken } from '../../proto/auth/api-tokens.ts';
 import { authEndpoints } from '../../proto/auth/endpoints.ts';

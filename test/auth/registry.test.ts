@@ -6,7 +6,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { decodeProtectedHeader, jwtVerify } from 'jose';
 import { z } from 'zod';
 import type { RegistryDeps } from '../../actors/auth/deps.ts';
-import { PULL_PASS_SECONDS, pullAuth } from '../../actors/auth/registry/pull-passes.ts';
+import { PULL_CREDENTIAL_SECONDS, pullAuth } from '../../actors/auth/registry/pull-credential.ts';
 import { keyId, parseRegistryKey, registrySigner } from '../../actors/auth/registry/registry-key.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import {
@@ -254,7 +254,7 @@ test('a pull pass pulls the one repository it was made for, for its user and an 
   // A registry token, signed with the same secret, is no pass.
   const { token } = replySchema.parse(await (await ask({ as: ann })).json());
   await wrong({ as: ['ann', `pull_${token}`] });
-  house.clock.advance(PULL_PASS_SECONDS * 1000 + 1000);
+  house.clock.advance(PULL_CREDENTIAL_SECONDS * 1000 + 1000);
   await wrong({ as: pass });
 });
 

@@ -12,7 +12,7 @@ import { beginKeyLogin } from '../../proto/auth/security-keys.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { readAudit } from '../../storage/audit.ts';
-import { leavers, untilSessions } from '../../storage/leavers.ts';
+import { leavers, untilSessions } from '../../storage/offboarding.ts';
 import { refused } from '../compute/kit/world.ts';
 import { silentLog } from '../kit/database.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

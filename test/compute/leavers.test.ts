@@ -6,7 +6,7 @@ import { createContainer, listContainers, startContainer, stopContainer } from '
 import type { Caller } from '../../proto/endpoint.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { insertUser } from '../../storage/auth/users.ts';
-import { leavers, mayBegin } from '../../storage/leavers.ts';
+import { leavers, mayBegin } from '../../storage/offboarding.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';

@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { pullAuth } from '../../actors/auth/registry/pull-passes.ts';
+import { pullAuth } from '../../actors/auth/registry/pull-credential.ts';
 import { jsonLines } from '../../transports/engines/common/json-lines.ts';
 import { authHeader } from '../../transports/engines/docker/image/images.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';

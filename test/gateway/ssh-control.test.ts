@@ -7,7 +7,7 @@ import type { ComputeNews } from '../../proto/compute/events.ts';
 import type { SshConnectionInfo, SshDoor } from '../../proto/gateway/ssh.ts';
 import { computeNews, tellCompute } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
-import { disable, enable } from '../../storage/leavers.ts';
+import { disable, enable } from '../../storage/offboarding.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { silentLog, testDatabase } from '../kit/database.ts';
 import { until } from '../kit/until.ts';

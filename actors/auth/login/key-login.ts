@@ -16,11 +16,11 @@ import { spendToken } from '../../../storage/auth/spent-tokens.ts';
 import { userById } from '../../../storage/auth/users.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
-import { KeyRejected, verifyUse } from './ceremonies.ts';
 import { loginSessions } from './login-sessions.ts';
 import { accountDisabled } from './prove-password.ts';
 import { knownTransports } from './webauthn-rules.ts';
-import { webauthnStates } from './webauthn-states.ts';
+import { webauthnStates } from './webauthn-state-token.ts';
+import { KeyRejected, verifyUse } from './webauthn-verify.ts';
 
 /** The handlers, for the login desk. */
 export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] {

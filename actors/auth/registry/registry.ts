@@ -9,7 +9,7 @@ import { userById } from '../../../storage/auth/users.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
-import { pullPasses } from './pull-passes.ts';
+import { pullCredentials } from './pull-credential.ts';
 import { accessFor, askedFor, type Identity } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
@@ -50,7 +50,7 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
 
 /** Makes the function that says who calls. It refuses as a login does. */
 function identifier(deps: AuthDeps, provePassword: ProvePassword) {
-  const passes = pullPasses(deps);
+  const passes = pullCredentials(deps);
   return async ({ basic, address, requestId }: CallOf<typeof registryToken>): Promise<Identity> => {
     if (basic === undefined) return { kind: 'anonymous' };
     // Before anything is counted: nobody guesses a token, so others' failures need not stop who has one.
@@ -93,7 +93,7 @@ async function holderOf(
  */
 async function pullerOf(
   { db }: AuthDeps,
-  passes: ReturnType<typeof pullPasses>,
+  passes: ReturnType<typeof pullCredentials>,
   { username, password }: { readonly username: string; readonly password: string },
 ): Promise<Identity | undefined> {
   const pass = await passes.open(password);

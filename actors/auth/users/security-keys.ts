@@ -24,11 +24,11 @@ import { auditEntry } from '../../service/audit.ts';
 import { callerOf, type Handler, handler } from '../../service/dispatch.ts';
 import type { LeaseHolder } from '../../service/placement.ts';
 import type { AuthDeps } from '../deps.ts';
-import { KeyRejected, userHandleOf, verifyNewKey } from '../login/ceremonies.ts';
 import { freshProof } from '../login/fresh-proof.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { ALGORITHMS, authenticatorType, knownTransports } from '../login/webauthn-rules.ts';
-import { webauthnStates } from '../login/webauthn-states.ts';
+import { webauthnStates } from '../login/webauthn-state-token.ts';
+import { KeyRejected, userHandleOf, verifyNewKey } from '../login/webauthn-verify.ts';
 import { unixSeconds } from '../tokens/api-tokens.ts';
 
 /** How browsers name us. */

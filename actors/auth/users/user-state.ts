@@ -11,7 +11,7 @@ import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
 import { type UserRow, userByName } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
-import { disable, enable, forgetLeaver, type Left, leftOf, removedUser } from '../../../storage/leavers.ts';
+import { disable, enable, forgetLeaver, type Left, leftOf, removedUser } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { noUser, OPERATOR } from './users.ts';
 

@@ -24,7 +24,7 @@ import { audit } from '../../../storage/audit.ts';
 import { type ContainerRow, containerById, type Desired, setDesired } from '../../../storage/compute/containers.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
-import { mayBegin } from '../../../storage/leavers.ts';
+import { mayBegin } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { dispatch, type EntityKind, type Ref } from '../../../supervision/index.ts';
 import { auditEntry } from '../../service/audit.ts';

@@ -18,7 +18,7 @@ import type { Queries } from '../../../storage/db.ts';
 /**
  * How long a pass opens the token endpoint, seconds: a node may have to come up first, and a large image takes long.
  */
-export const PULL_PASS_SECONDS = 3600;
+export const PULL_CREDENTIAL_SECONDS = 3600;
 
 /** The header's `typ`: no other token of ours has it (RFC 8725, section 3.11). */
 const TYPE = 'pull-pass';
@@ -27,24 +27,24 @@ const PREFIX = 'pull_';
 const claimsSchema = z.object({ sub: idSchema, repository: z.string().refine(isRepository) });
 
 /** Who pulls what. */
-export interface PullPass {
+export interface PullCredential {
   readonly userId: string;
   readonly repository: string;
 }
 
 /** Makes the issuer and the reader of passes. */
-export function pullPasses({ jwtSecret, clock }: { readonly jwtSecret: SharedSecret; readonly clock: Clock }) {
+export function pullCredentials({ jwtSecret, clock }: { readonly jwtSecret: SharedSecret; readonly clock: Clock }) {
   const keyring = tokenKeyring(jwtSecret);
   const [{ id: kid, key }] = keyring;
   return {
-    issue: async ({ userId, repository }: PullPass): Promise<string> => {
+    issue: async ({ userId, repository }: PullCredential): Promise<string> => {
       const iat = Math.floor(clock.now() / 1000);
-      const claims = { sub: userId, repository, jti: randomUUID(), iat, exp: iat + PULL_PASS_SECONDS };
+      const claims = { sub: userId, repository, jti: randomUUID(), iat, exp: iat + PULL_CREDENTIAL_SECONDS };
       return PREFIX + (await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', typ: TYPE, kid }).sign(key));
     },
 
     /** What a password says that is a pass; undefined for anything else, and once it has expired. */
-    open: async (password: string): Promise<PullPass | undefined> => {
+    open: async (password: string): Promise<PullCredential | undefined> => {
       if (!password.startsWith(PREFIX) || password.length > MAX_TOKEN_LENGTH) return undefined;
       const claims = await verifiedClaims(password.slice(PREFIX.length), keyring, {
         typ: TYPE,
@@ -66,7 +66,7 @@ export function pullAuth(
   host: string | undefined,
 ): PullAuth | undefined {
   if (host === undefined) return undefined;
-  const passes = pullPasses(deps);
+  const passes = pullCredentials(deps);
   return async ({ userId, image }) => {
     const repository = parseImage(image, host)?.repository;
     const user = repository === undefined ? undefined : await userById(deps.db, userId);

@@ -15,7 +15,7 @@ import type { Clock } from '../../../proto/ports/ports.ts';
 export type Purpose = 'add' | 'login';
 
 /** What a state says. */
-export interface State {
+export interface WebauthnState {
   readonly userId: string;
   /**
    * What the authenticator is to sign: 32 random bytes, base64url. It is the state's id too, so that both are spent
@@ -59,7 +59,7 @@ export function webauthnStates(secret: SharedSecret, rpId: string, clock: Clock)
      * What a state says; undefined when it is not ours, is for something else, or has expired. Whether it is spent is
      * not looked at.
      */
-    open: async (state: string, purpose: Purpose): Promise<State | undefined> => {
+    open: async (state: string, purpose: Purpose): Promise<WebauthnState | undefined> => {
       const payload = await verifiedClaims(state, keyring, {
         typ: TYPE,
         audience: rpId,

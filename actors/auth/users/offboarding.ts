@@ -1,6 +1,6 @@
 /** Ends the removal of users: one whose containers and mappings are gone is forgotten. One node does it at a time. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { leavers } from '../../../storage/leavers.ts';
+import { leavers } from '../../../storage/offboarding.ts';
 import type { AnyRef } from '../../../supervision/index.ts';
 import { startSingleton } from '../../service/singleton.ts';
 import type { AuthDeps } from '../deps.ts';
@@ -10,7 +10,7 @@ import { forgetUser } from './user-state.ts';
 const EVERY_MS = 1000;
 
 /** Starts it under `parent`. */
-export function startLeavers(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
+export function startOffboarding(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
   return startSingleton(parent, {
     service: AUTH_USER.service,
     name: 'leavers',

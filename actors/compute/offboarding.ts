@@ -9,7 +9,7 @@ import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Service } from '../../proto/service.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
-import { type Leaver, leavers, noteStopped } from '../../storage/leavers.ts';
+import { type Leaver, leavers, noteStopped } from '../../storage/offboarding.ts';
 import type { AnyRef } from '../../supervision/index.ts';
 import { startSingleton } from '../service/singleton.ts';
 import type { ComputeDeps } from './deps.ts';
@@ -18,7 +18,7 @@ import { SERVICE } from './placed.ts';
 const EVERY_MS = 1000;
 
 /** Starts it under `parent`. `ask` calls the service. */
-export function startLeavers(parent: AnyRef, { db, home, log }: ComputeDeps, ask: Service['call']): AnyRef {
+export function startOffboarding(parent: AnyRef, { db, home, log }: ComputeDeps, ask: Service['call']): AnyRef {
   const end = async ({ id: userId, leaving }: Leaver): Promise<void> => {
     const isRemoval = leaving === 'remove';
     let problems = 0;

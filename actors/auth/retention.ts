@@ -17,7 +17,7 @@ const AUDIT_DAYS = 400;
 const MANY_ENTRIES = 2000;
 
 /** The actor that does it, every hour. A database that is away is left for the next time. */
-export function startJanitor(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
+export function startRetention(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
   return spawn<null, 'purge'>(
     parent,
     async () => {
