@@ -2,7 +2,7 @@
  * Requests for containers that are coming up: they wait a moment for the address instead of being told that nothing
  * runs. Whoever was told that a container is running reaches it, though the gateway hears of it in the same moment.
  */
-import type { Picture } from './routing.ts';
+import type { RouteSnapshot } from './routing.ts';
 
 /** How long a request waits, ms; and how many may, in all and for one container. */
 const HOLD_MS = 3000;
@@ -11,13 +11,13 @@ const MAX_HELD_PER_CONTAINER = 100;
 
 /** Who waits for which container. `picture`: what the gateway decides by. */
 export class Arrivals {
-  readonly #picture: () => Picture | undefined;
+  readonly #picture: () => RouteSnapshot | undefined;
   readonly #waiting = new Map<string, Set<() => void>>();
   /** Those of which news came that no look has followed yet. */
   #news = new Set<string>();
   #held = 0;
 
-  constructor(picture: () => Picture | undefined) {
+  constructor(picture: () => RouteSnapshot | undefined) {
     this.#picture = picture;
   }
 

@@ -26,7 +26,7 @@ export const NOT_RUNNING: ProxyDecision = {
 };
 
 /** What is known at one moment. */
-export interface Picture {
+export interface RouteSnapshot {
   readonly routes: RouteTable;
   readonly containers: ReadonlyMap<string, ContainerTarget>;
   /** Verified mappings by hostname. */
@@ -44,7 +44,7 @@ export class Routing {
   /** Hosts whose routes lead to services of the platform. */
   readonly #serviceHosts: ReadonlySet<string>;
   readonly #cache = new LRUCache<string, RouteMatch>({ max: CACHE_SIZE });
-  #picture: Picture | undefined;
+  #picture: RouteSnapshot | undefined;
 
   readonly #onPicture: () => void;
 
@@ -63,13 +63,13 @@ export class Routing {
   }
 
   /** Puts another picture in place; what was remembered is forgotten (rule 5). */
-  show(picture: Picture): void {
+  show(picture: RouteSnapshot): void {
     this.#picture = picture;
     this.#cache.clear();
     this.#onPicture();
   }
 
-  get picture(): Picture | undefined {
+  get picture(): RouteSnapshot | undefined {
     return this.#picture;
   }
 

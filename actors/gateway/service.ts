@@ -3,7 +3,7 @@
  * own.
  */
 
-import type { SshDoor } from '../../proto/gateway/ssh.ts';
+import type { SshAuthorizer } from '../../proto/gateway/ssh.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { lifeOf } from '../service/health.ts';
@@ -30,7 +30,7 @@ export interface Gateway {
   /** Gives the connection an actor; call what comes back when it ended. */
   adopt(connection: LongConnectionInfo): () => void;
   /** Decides about SSH. */
-  readonly ssh: SshDoor;
+  readonly ssh: SshAuthorizer;
   /** Ports from 8000 to 8999 that some container uses. */
   ingressPorts(): ReadonlySet<number>;
   /** From here on `/readyz` says that the gateway is leaving. */

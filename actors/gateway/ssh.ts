@@ -3,7 +3,7 @@
  * once when there is news of their container or key, and in any case after 5 seconds.
  */
 import type { ComputeNews } from '../../proto/compute/events.ts';
-import { type SshConnectionInfo, type SshDoor, sshHost } from '../../proto/gateway/ssh.ts';
+import { type SshAuthorizer, type SshConnectionInfo, sshHost } from '../../proto/gateway/ssh.ts';
 import { openedByKey, sshAccess } from '../../storage/gateway/ssh-access.ts';
 import { type AnyRef, dispatch, spawn, stop } from '../../supervision/index.ts';
 import type { GatewayDeps } from './deps.ts';
@@ -17,7 +17,7 @@ const PER_USER = 100;
 const ENDED = 'You may not enter this container any more.';
 
 /** The door, and how its actor is started under a supervisor. */
-export interface SshControl extends SshDoor {
+export interface SshControl extends SshAuthorizer {
   start(parent: AnyRef): AnyRef;
 }
 

@@ -4,8 +4,8 @@
  */
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { type NewRoute, routesFileSchema } from '../../proto/gateway/routes.ts';
-import { voucher, vouchReader } from '../../proto/gateway/vouch.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { type Db, openDb } from '../../storage/db.ts';
@@ -137,7 +137,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       teardown,
       changesAMinute: environment.CHANGES_PER_MINUTE,
     });
-    const isVouched = vouchReader(jwtSecret, sharedClock);
+    const isVouched = gatewayTokenVerifier(jwtSecret, sharedClock);
     const network = await openNetworkApi({
       clientAddress: clientAddress({
         isVouched,
@@ -182,7 +182,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       isCaching: options.cache,
       pipelined: environment.PIPELINED_ORIGINS,
       sharedOrigins: environment.CACHE_SHARED_ORIGINS,
-      vouch: voucher(jwtSecret, sharedClock),
+      vouch: gatewayTokenSigner(jwtSecret, sharedClock),
       processRegistry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));

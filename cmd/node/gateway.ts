@@ -7,9 +7,9 @@ import type { ContainerTarget, GatewayDeps, MappingSource } from '../../actors/g
 import type { NameDecision } from '../../actors/gateway/routing.ts';
 import { type Gateway, startGateway } from '../../actors/gateway/service.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
+import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
 import type { UpstreamAddress } from '../../proto/gateway/traffic.ts';
-import type { Vouch } from '../../proto/gateway/vouch.ts';
 import type { ContainerState, Engine, Log } from '../../proto/ports/ports.ts';
 import { prefixOf } from '../../proto/service-paths.ts';
 import { computeNews } from '../../storage/compute/news.ts';
@@ -63,7 +63,7 @@ export interface GatewayOptions {
   /** Of the platform: marks requests that were sent on, so that those that come back are known. */
   readonly installation?: string | undefined;
   /** Vouches for clients to the services of the platform. */
-  readonly vouch: Vouch;
+  readonly vouch: SignGatewayToken;
   /** Mapped hosts and their certificates; undefined: there are none. */
   readonly mapped?: { readonly mappings: MappingSource; readonly tls: MappedTls } | undefined;
   /** What is wrong with the bus, if anything. */

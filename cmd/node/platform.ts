@@ -10,8 +10,8 @@ import { startCompute } from '../../actors/compute/service.ts';
 import { sshElseEngine } from '../../actors/compute/terminal/shells.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { startNotify } from '../../actors/notify/service.ts';
+import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { addressOf as targetAddress } from '../../proto/gateway/routes.ts';
-import { voucher, vouchReader } from '../../proto/gateway/vouch.ts';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import type { HttpServer } from '../../proto/ports/http.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
@@ -247,7 +247,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     relayOnce(system, { db, bus, home: membership.home, log });
     await membership.join();
 
-    const isVouched = vouchReader(secrets.jwtSecret, sharedClock);
+    const isVouched = gatewayTokenVerifier(secrets.jwtSecret, sharedClock);
     const addressOf = (name: ServiceName) =>
       clientAddress({
         isVouched,
@@ -380,7 +380,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       busProblem,
       pipelined: environment.PIPELINED_ORIGINS,
       sharedOrigins: environment.CACHE_SHARED_ORIGINS,
-      vouch: voucher(secrets.jwtSecret, sharedClock),
+      vouch: gatewayTokenSigner(secrets.jwtSecret, sharedClock),
       log: log.child({ service: 'gateway' }),
     });
     teardown.add('gateway', () => gateway.stop(DRAIN_MS));

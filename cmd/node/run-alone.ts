@@ -3,7 +3,7 @@ import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
 import type { Placement } from '../../actors/service/placement.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
-import { vouchReader } from '../../proto/gateway/vouch.ts';
+import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { type Bus, BusError, type Clock, EngineError, type Log } from '../../proto/ports/ports.ts';
 import type { Service } from '../../proto/service.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
@@ -154,7 +154,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
       pages: servicePages(service, metrics.registry, environment),
       onReply: metrics.onReply(service.name),
       clientAddress: clientAddress({
-        isVouched: vouchReader(jwtSecret, sharedClock),
+        isVouched: gatewayTokenVerifier(jwtSecret, sharedClock),
         hostsOfOthers: hostsOfOthers(name, domain),
         isTrusted: proxies?.isTrusted,
         log,

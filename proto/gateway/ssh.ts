@@ -56,7 +56,7 @@ export interface SshConnectionInfo extends SshQuestion {
 }
 
 /** Decides about logins, and ends those that lost their right. */
-export interface SshDoor {
+export interface SshAuthorizer {
   /** Never rejects. */
   ask(question: SshQuestion): Promise<SshAnswer>;
   /** For a client that names no container (`root@`). Never rejects. */

@@ -1,5 +1,5 @@
 /** What the gateway's transports ask of whoever decides where traffic goes. */
-import type { Vouch } from './vouch.ts';
+import type { SignGatewayToken } from './gateway-token.ts';
 
 /** Where an HTTP request came in, and what it asks for. */
 export interface ProxyRequest {
@@ -51,7 +51,7 @@ export interface ProxyForward {
   /** It leads to a service of the platform, in whichever process: the gateway vouches for its client there. */
   readonly isVouched?: boolean;
   /** Vouches for the client; for services of the platform only. */
-  readonly vouch?: Vouch;
+  readonly vouch?: SignGatewayToken;
   /** The origin is a user's container: what opens the platform is not passed on to it. */
   readonly isTenant?: boolean;
 }

@@ -7,8 +7,8 @@ import { readEnvironment } from '../../cmd/config/config.ts';
 import { openSecrets } from '../../cmd/config/data-dir.ts';
 import { proxiesOf } from '../../cmd/config/proxies.ts';
 import { startPlatform } from '../../cmd/node/platform.ts';
+import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { GATEWAY_FIELD } from '../../proto/gateway/traffic.ts';
-import { voucher, vouchReader } from '../../proto/gateway/vouch.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
@@ -127,7 +127,7 @@ test('an address is believed by whoever knows the secret of the gateway, or come
   const warnings: string[] = [];
   const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };
   const of = clientAddress({
-    ...{ isVouched: vouchReader(secret, clock), isTrusted, log },
+    ...{ isVouched: gatewayTokenVerifier(secret, clock), isTrusted, log },
     hostsOfOthers: hostsOfOthers('auth', 'cloud.test'),
   });
   const from = (remoteAddress: string, headers: Record<string, string>) =>
@@ -141,7 +141,7 @@ test('an address is believed by whoever knows the secret of the gateway, or come
   const saying = (word: string, address = '203.0.113.9', forwardedHost = host) => ({
     ...{ 'x-troupe-gateway': word, 'x-forwarded-for': address, 'x-forwarded-host': forwardedHost },
   });
-  const vouch = voucher(secret, clock);
+  const vouch = gatewayTokenSigner(secret, clock);
   const word = vouch(request);
   const vouched = { 'x-troupe-gateway': word };
   assert.equal(from('192.0.2.1', saying(word)), '203.0.113.9');
@@ -160,14 +160,14 @@ test('an address is believed by whoever knows the secret of the gateway, or come
       other === 'cloud.test' ? '203.0.113.9' : '192.0.2.1',
       other,
     );
-  assert.equal(from('192.0.2.1', saying(voucher(`${secret}?`, clock)(request))), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(gatewayTokenSigner(`${secret}?`, clock)(request))), '192.0.2.1');
   assert.equal(from('192.0.2.1', saying(`${word}A`)), '192.0.2.1');
   assert.equal(from('192.0.2.1', saying(word.replace(/\.[^.]*\./, '.zzzz.'))), '192.0.2.1');
   now += 120_001;
   assert.equal(from('192.0.2.1', saying(word)), '192.0.2.1');
   // While the secret is being rotated, the next one and the one before count, too.
-  const both = vouchReader([`${secret}?`, secret], clock);
-  assert.ok(both(vouch(request), request) && both(voucher(`${secret}?`, clock)(request), request));
+  const both = gatewayTokenVerifier([`${secret}?`, secret], clock);
+  assert.ok(both(vouch(request), request) && both(gatewayTokenSigner(`${secret}?`, clock)(request), request));
   assert.equal(from('192.0.2.1', { 'x-forwarded-for': '203.0.113.9' }), '192.0.2.1');
   assert.equal(from('10.1.1.1', { 'x-forwarded-for': '203.0.113.9, 10.2.2.2' }), '203.0.113.9');
   assert.equal(from('192.0.2.1', vouched), '192.0.2.1');

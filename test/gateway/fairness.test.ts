@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { siteOf } from '../../proto/client-network.ts';
 import type { ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { GatewayListeners } from '../../transports/gateway/listeners.ts';
-import { Doorkeeper } from '../../transports/gateway/ssh/doorkeeper.ts';
+import { SshAdmission } from '../../transports/gateway/ssh/admission.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { type Place, type PlaceLimits, Places } from '../../transports/gateway/tcp/places.ts';
 import { freePort } from '../kit/temp.ts';
@@ -94,13 +94,13 @@ test('a prefix does not fill the gateway: others get in, also when it was full b
 
 test('the SSH door: of those that wait, one of the site with most goes, not whoever came first', () => {
   const ended: string[] = [];
-  const door = new Doorkeeper({ waiting: 8, waitingPerAddress: 4 });
+  const door = new SshAdmission({ waiting: 8, waitingPerAddress: 4 });
   const admit = (address: string) => door.admit(address, () => ended.push(address));
   assert.equal(typeof admit('192.0.2.1'), 'object');
   for (let i = 0; i < 9; i++) assert.equal(typeof admit(`2001:db8:1:${i}::1`), 'object');
   assert.deepEqual(ended, ['2001:db8:1:0::1', '2001:db8:1:1::1']);
   // A second budget for the /48, whatever the network.
-  const site = new Doorkeeper({ waiting: 100, waitingPerAddress: 2 });
+  const site = new SshAdmission({ waiting: 100, waitingPerAddress: 2 });
   const answers = Array.from({ length: 9 }, (_, i) => site.admit(`2001:db8:1:${i}::1`, () => {}));
   assert.deepEqual(
     answers.map((answer) => (typeof answer === 'string' ? answer : 'in')),

@@ -6,7 +6,7 @@ import { type AddressInfo, connect, createServer as createRaw, type Socket } fro
 import type { AccessEntry, ProxyDecision, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import type { CacheHook } from '../../transports/gateway/h1/cache-hook.ts';
 import type { ClientTimeouts } from '../../transports/gateway/h1/client-context.ts';
-import type { LoopGuard } from '../../transports/gateway/h1/loop.ts';
+import type { LoopGuard } from '../../transports/gateway/h1/loop-detection.ts';
 import { HttpProxy } from '../../transports/gateway/h1/server.ts';
 import { type UpstreamLimits, Upstreams } from '../../transports/gateway/h1/upstreams.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { describe, test } from 'node:test';
-import { LoopGuard, MOST_PASSES } from '../../transports/gateway/h1/loop.ts';
+import { LoopGuard, MOST_PASSES } from '../../transports/gateway/h1/loop-detection.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { httpOrigin, openProxy, rawClient } from './kit.ts';
 import { exchange } from './raw-exchange.ts';

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { startGateway } from '../../actors/gateway/service.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
-import type { SshConnectionInfo, SshDoor } from '../../proto/gateway/ssh.ts';
+import type { SshAuthorizer, SshConnectionInfo } from '../../proto/gateway/ssh.ts';
 import { computeNews, tellCompute } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
 import { disable, enable } from '../../storage/offboarding.ts';
@@ -16,7 +16,7 @@ const OWN = 'aaaaaaaaaaa1';
 
 interface World {
   readonly db: Db;
-  readonly door: SshDoor;
+  readonly door: SshAuthorizer;
   ask(containerId: string, fingerprint: string, port?: number): Promise<string>;
   /** A login as the transport would adopt it, and why it was ended. */
   adopt(question: Partial<SshConnectionInfo>): {

@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import type { SshAnswer, SshConnectionInfo, SshDoor, SshFound, SshQuestion } from '../../proto/gateway/ssh.ts';
+import type { SshAnswer, SshAuthorizer, SshConnectionInfo, SshFound, SshQuestion } from '../../proto/gateway/ssh.ts';
 import type { Engine } from '../../proto/ports/ports.ts';
 import { SshGateway, type SshGatewayLimits } from '../../transports/gateway/ssh/gateway.ts';
 import { fingerprintOf } from '../../transports/gateway/ssh/login.ts';
@@ -96,7 +96,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
   const questions: SshQuestion[] = [];
   const dialled: Duplex[] = [];
 
-  const door: SshDoor = {
+  const door: SshAuthorizer = {
     ask: async (question) => {
       questions.push(question);
       if (question.containerId !== CONTAINER || !owned.has(question.fingerprint)) return { kind: 'stranger' };

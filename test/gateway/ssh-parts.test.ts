@@ -3,7 +3,7 @@ import { Duplex } from 'node:stream';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { networkOf } from '../../proto/client-network.ts';
-import { Doorkeeper } from '../../transports/gateway/ssh/doorkeeper.ts';
+import { SshAdmission } from '../../transports/gateway/ssh/admission.ts';
 import { Identification } from '../../transports/gateway/ssh/identification.ts';
 import { isRightGuess, readRequest } from '../../transports/gateway/ssh/internals.ts';
 import { writeTogether } from '../../transports/ssh/write-together.ts';
@@ -85,7 +85,7 @@ test('addresses: an IPv6 network counts as one', () => {
 
 test('the door: the oldest that waits goes first, and an address has its share', () => {
   const ended: number[] = [];
-  const door = new Doorkeeper({ waiting: 2, waitingPerAddress: 1, total: 1, perAddress: 1 });
+  const door = new SshAdmission({ waiting: 2, waitingPerAddress: 1, total: 1, perAddress: 1 });
   const first = door.admit('a', () => ended.push(1));
   assert.equal(
     door.admit('a', () => {}),
@@ -106,7 +106,7 @@ test('the door: the oldest that waits goes first, and an address has its share',
 
 test('the door: mistakes add up, slow down, shut out, and are forgiven', () => {
   let now = 0;
-  const door = new Doorkeeper({ mistakes: 20, forgiveMs: 1000 }, () => now);
+  const door = new SshAdmission({ mistakes: 20, forgiveMs: 1000 }, () => now);
   const visitor = door.admit('a', () => {});
   assert.ok(typeof visitor === 'object');
   const waits = Array.from({ length: 20 }, () => visitor.mistake());

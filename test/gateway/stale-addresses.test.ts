@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { Registry } from 'prom-client';
 import { Arrivals } from '../../actors/gateway/arrivals.ts';
 import type { ContainerTarget } from '../../actors/gateway/deps.ts';
-import type { Picture } from '../../actors/gateway/routing.ts';
+import type { RouteSnapshot } from '../../actors/gateway/routing.ts';
 import { openGateway } from '../../cmd/node/gateway.ts';
 import type { ContainerStatus } from '../../proto/compute/endpoints.ts';
 import { RouteTable } from '../../proto/gateway/routes.ts';
@@ -101,11 +101,11 @@ test('a container is reached as soon as it is said to be running, and who asks a
 });
 
 test('nobody waits for what is not coming, and no more than a bounded number wait at all', async () => {
-  const picture = (target: Partial<ContainerTarget>): Picture => ({
+  const picture = (target: Partial<ContainerTarget>): RouteSnapshot => ({
     routes: new RouteTable([]),
     containers: new Map([[CONTAINER, { address: undefined, ports: new Map(), ...target }]]),
   });
-  let shown: Picture = picture({});
+  let shown: RouteSnapshot = picture({});
   const arrivals = new Arrivals(() => shown);
   assert.equal(arrivals.wait(CONTAINER), undefined);
   assert.equal(arrivals.wait('abcdefghijk2'), undefined);

@@ -3,8 +3,8 @@
  * operator named.
  */
 import { isIP } from 'node:net';
+import type { VerifyGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import { GATEWAY_FIELD } from '../../proto/gateway/traffic.ts';
-import type { IsVouched } from '../../proto/gateway/vouch.ts';
 import type { HttpRequest } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/ports.ts';
 import { clientBehind, type IsTrusted } from '../gateway/tcp/trusted.ts';
@@ -14,7 +14,7 @@ export type ClientAddress = (request: HttpRequest) => string;
 
 export interface Vouchers {
   /** Whether what a request has in `GATEWAY_FIELD` is the word of a gateway of the platform, wherever it comes from. */
-  readonly isVouched: IsVouched | undefined;
+  readonly isVouched: VerifyGatewayToken | undefined;
   /** Hosts of other services: a word that a gateway gave those is not for this one. */
   readonly hostsOfOthers?: ReadonlySet<string> | undefined;
   /** Peers whose X-Forwarded-For is believed. */

@@ -8,7 +8,7 @@ import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway/tr
 import type { Log } from '../../proto/ports/ports.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
 import type { ClientTimeouts } from './h1/client-context.ts';
-import { LoopGuard } from './h1/loop.ts';
+import { LoopGuard } from './h1/loop-detection.ts';
 import { HttpProxy } from './h1/server.ts';
 import { type UpstreamLimits, Upstreams } from './h1/upstreams.ts';
 import type { SshGateway } from './ssh/gateway.ts';

@@ -1,11 +1,11 @@
-import { Ahead } from '../gateway/h1/ahead.ts';
+import { PipelinedInput } from '../gateway/h1/pipelined-input.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
 
 /**
  * What a connection has read ahead of its turn, and whether its wire is read: not while enough waits, nor while a body
  * that nobody asked for is held.
  */
-export class Inflow extends Ahead {
+export class Inflow extends PipelinedInput {
   readonly #wire: Wire;
   #isHeld = false;
   #isFlowing = true;

@@ -5,7 +5,7 @@ import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
 import type { Deadlines, Timed } from './deadlines.ts';
 import { valuesOf } from './fields.ts';
-import type { LoopGuard } from './loop.ts';
+import type { LoopGuard } from './loop-detection.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Upstreams } from './upstreams.ts';
 import type { Forwarded } from './write-heads.ts';

@@ -4,7 +4,6 @@
  */
 import type { ProxyDecision, ProxyForward, ProxyReply } from '../../../proto/gateway/traffic.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
-import { Ahead } from './ahead.ts';
 import { BodyReader } from './body.ts';
 import { type CacheAnswer, FORWARD } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
@@ -13,6 +12,7 @@ import type { Timed } from './deadlines.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-client.ts';
 import { HeldBody } from './held-body.ts';
+import { PipelinedInput } from './pipelined-input.ts';
 import { Replay } from './replay.ts';
 import type { RequestHead } from './request-head.ts';
 import { RequestReader, TOO_SLOW } from './request-reader.ts';
@@ -40,7 +40,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   /** When the request's head was complete, ms. */
   #began = 0;
   #body: BodyReader | undefined;
-  readonly #ahead = new Ahead();
+  readonly #ahead = new PipelinedInput();
   /** Of a request whose origin is not asked before its body is there. */
   #held: HeldBody | undefined;
   #hasContinued = false;

@@ -1,5 +1,5 @@
 /** The header fields of a head, read once into lines that can be sent on as they came. */
-import { Memo } from './memo.ts';
+import { ParseCache } from './parse-cache.ts';
 import { listOf, type Malformed, parseLength, TOKEN, trim } from './syntax.ts';
 
 /** Most fields of a head. */
@@ -48,7 +48,7 @@ class LineOfHead implements Field {
 }
 
 /** A field's name in lower case; undefined when it is none. */
-const NAMES = new Memo(1000, (text) => (TOKEN.test(text) ? text.toLowerCase() : undefined));
+const NAMES = new ParseCache(1000, (text) => (TOKEN.test(text) ? text.toLowerCase() : undefined));
 
 /** Reads the field lines of `text` from `start`; the text is clean and ends with an empty line. */
 export function readFields(text: string, start: number): Field[] | Malformed {
@@ -90,7 +90,7 @@ export function elementsOf(values: readonly string[]): readonly string[] {
   return values.length === 1 ? LISTS.get(first) : values.flatMap(listOf);
 }
 
-const LISTS = new Memo<readonly string[]>(200, listOf);
+const LISTS = new ParseCache<readonly string[]>(200, listOf);
 
 /**
  * The framing that the fields say: `undefined` when they say none. What other readers might take differently is

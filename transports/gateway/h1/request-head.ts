@@ -3,7 +3,7 @@
  */
 import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
 import { KnownFields } from './known-fields.ts';
-import { Memo } from './memo.ts';
+import { ParseCache } from './parse-cache.ts';
 import { isClean, type Malformed, parseHost, TOKEN } from './syntax.ts';
 
 /** Most bytes of a head, and of the target in it. */
@@ -43,7 +43,7 @@ const TARGET = /^\/[!$-;=?-[\]^_`a-z{|}~]*$/;
 const ABSOLUTE = /^https?:\/\/([^/?]*)([/?].*)?$/i;
 
 /** Hosts come again with each request. */
-const HOSTS = new Memo(1000, parseHost);
+const HOSTS = new ParseCache(1000, parseHost);
 
 /** What fields of HTTP/1.1 without a body say, whatever the request line before them. */
 type Said = Omit<RequestHead, 'method' | 'target'>;

@@ -3,7 +3,7 @@
  * passed on.
  */
 import { elementsOf, type Field, type Framing, framingOf, hopByHop, readFields, valuesOf } from './fields.ts';
-import { Memo } from './memo.ts';
+import { ParseCache } from './parse-cache.ts';
 import { isClean } from './syntax.ts';
 
 /** A response's head. */
@@ -23,7 +23,7 @@ export interface ResponseHead {
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: (.*))?$/;
 
-const STATUS_LINES = new Memo(200, (text): Pick<ResponseHead, 'status' | 'reason' | 'minor'> | undefined => {
+const STATUS_LINES = new ParseCache(200, (text): Pick<ResponseHead, 'status' | 'reason' | 'minor'> | undefined => {
   const [, digit, code, reason = ''] = STATUS_LINE.exec(text) ?? [];
   return code === undefined ? undefined : { status: Number(code), reason, minor: digit === '1' ? 1 : 0 };
 });

@@ -8,7 +8,7 @@ import type { CacheHook } from './cache-hook.ts';
 import { ClientConnection } from './client.ts';
 import { CLIENT_TIMEOUTS, type ClientContext, type ClientTimeouts } from './client-context.ts';
 import { Deadlines } from './deadlines.ts';
-import type { LoopGuard } from './loop.ts';
+import type { LoopGuard } from './loop-detection.ts';
 import type { Upstreams } from './upstreams.ts';
 
 export interface ProxyOptions {

@@ -1,7 +1,7 @@
 /** Heads as they are sent on: what belongs to one connection removed, what is true about the client added. */
 import { STATUS_CODES } from 'node:http';
+import type { SignGatewayToken } from '../../../proto/gateway/gateway-token.ts';
 import { GATEWAY_FIELD, type ProxyReply } from '../../../proto/gateway/traffic.ts';
-import type { Vouch } from '../../../proto/gateway/vouch.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
@@ -17,7 +17,7 @@ export interface Forwarded {
   readonly address: string;
   readonly isEncrypted: boolean;
   /** Makes what is said in `GATEWAY_FIELD`: tells a service of the platform that the address can be believed. */
-  readonly vouch?: Vouch | undefined;
+  readonly vouch?: SignGatewayToken | undefined;
   /** A line that marks the request as having been here (loop.ts), with its end. */
   readonly mark?: string | undefined;
   /** The origin is a user's container. */

@@ -6,14 +6,15 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import ssh2, { type Client, type Connection, type ParsedKey } from 'ssh2';
-import type { SshDoor, SshQuestion } from '../../../proto/gateway/ssh.ts';
+import type { SshAuthorizer, SshQuestion } from '../../../proto/gateway/ssh.ts';
 import { EngineError, type Log } from '../../../proto/ports/ports.ts';
 import { type ContainerLoginOptions, logInto } from '../../ssh/container-login.ts';
 import { hangUp } from '../../ssh/shell-stream.ts';
 import { signingKey } from '../../ssh/signing-key.ts';
 import { writeTogether } from '../../ssh/write-together.ts';
+import { SshAdmission, type SshAdmissionLimits, type Visitor } from './admission.ts';
 import { OFFERED, RSA_SIGNATURES, TOWARDS_CONTAINERS } from './algorithms.ts';
-import { Doorkeeper, type DoorLimits, type Visitor } from './doorkeeper.ts';
+import { ConnectionLimiter, type ConnectionLimits } from './connection-limits.ts';
 import { serveForwards } from './forwards.ts';
 import { Identification } from './identification.ts';
 import {
@@ -28,11 +29,10 @@ import {
 } from './internals.ts';
 import { serveLogin } from './login.ts';
 import { serveSession } from './session.ts';
-import { Side } from './side.ts';
-import { Sweeper, type SweeperLimits } from './sweeper.ts';
+import { SshEnd } from './ssh-end.ts';
 
 /** Bounds, each with a default. */
-export interface SshGatewayLimits extends DoorLimits, SweeperLimits {
+export interface SshGatewayLimits extends SshAdmissionLimits, ConnectionLimits {
   /** From the connection to the login, ms. */
   readonly loginMs: number;
   /** Channels open at once on one connection: sessions, forwarded connections, agents. */
@@ -60,7 +60,7 @@ export interface SshGatewayOptions {
   readonly containers: ContainerLoginOptions;
   /** Private keys in OpenSSH or PEM form, the preferred one first; all gateways of a platform have the same. */
   readonly hostKeys: readonly string[];
-  readonly door: SshDoor;
+  readonly door: SshAuthorizer;
   readonly log: Log;
   readonly limits?: Partial<SshGatewayLimits>;
 }
@@ -80,16 +80,16 @@ interface Guest {
 /** Serves SSH on sockets that others accept. */
 export class SshGateway {
   readonly #options: SshGatewayOptions;
-  readonly #door: Doorkeeper;
-  readonly #sweeper: Sweeper;
+  readonly #door: SshAdmission;
+  readonly #sweeper: ConnectionLimiter;
   readonly #server: ssh2.Server;
   /** By the socket, since ssh2 does not say which of them it speaks of. */
   readonly #guests = new Map<unknown, Guest>();
 
   constructor(options: SshGatewayOptions) {
     this.#options = options;
-    this.#door = new Doorkeeper(options.limits);
-    this.#sweeper = new Sweeper(options.limits);
+    this.#door = new SshAdmission(options.limits);
+    this.#sweeper = new ConnectionLimiter(options.limits);
     this.#server = new ssh2.Server(
       {
         hostKeys: options.hostKeys.flatMap(hostKeysOf),
@@ -251,8 +251,8 @@ export class SshGateway {
     agentAsEvent(container.client, () => isAgentLent);
     for (const peer of [client, container.client]) limitChannels(peer, this.#options.limits?.channels ?? CHANNELS);
     const sides = {
-      client: new Side(client, socket),
-      container: new Side(container.client, container.socket),
+      client: new SshEnd(client, socket),
+      container: new SshEnd(container.client, container.socket),
       onBytes: () => {},
     };
     writeTogether(socket, [container.socket]);

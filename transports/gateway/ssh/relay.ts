@@ -1,12 +1,12 @@
 /** Joins a channel of the client with one of the container, so that nothing is lost at the end. */
 import type { Channel, ClientChannel, ServerChannel } from 'ssh2';
-import { pump } from './pump.ts';
-import type { Side } from './side.ts';
+import { pipeChannel } from './channel-pipe.ts';
+import type { SshEnd } from './ssh-end.ts';
 
 /** The two connections of a login, and who counts its bytes. */
 export interface Sides {
-  readonly client: Side;
-  readonly container: Side;
+  readonly client: SshEnd;
+  readonly container: SshEnd;
   readonly onBytes: (fromClient: number, fromContainer: number) => void;
 }
 
@@ -29,21 +29,21 @@ export async function relaySession(outside: ServerChannel, inside: ClientChannel
   });
   for (const stream of [outside, outside.stderr, inside, inside.stderr]) stream.on('error', () => {});
   const closed = new Promise<void>((resolve) => container.whenClosed(inside, resolve));
-  const output = pump(
+  const output = pipeChannel(
     inside,
     (bytes) => outside.write(bytes),
     outside,
     client,
     (n) => onBytes(0, n),
   );
-  const errors = pump(
+  const errors = pipeChannel(
     inside.stderr,
     (bytes) => outside.stderr.write(bytes),
     outside,
     client,
     (n) => onBytes(0, n),
   );
-  const input = pump(
+  const input = pipeChannel(
     outside,
     (bytes) => inside.write(bytes),
     inside,
@@ -70,14 +70,14 @@ export async function relaySession(outside: ServerChannel, inside: ClientChannel
 export async function relayForward(outside: Channel, inside: Channel, sides: Sides): Promise<void> {
   const { client, container, onBytes } = sides;
   for (const stream of [outside, inside]) stream.on('error', () => {});
-  const down = pump(
+  const down = pipeChannel(
     inside,
     (bytes) => outside.write(bytes),
     outside,
     client,
     (n) => onBytes(0, n),
   );
-  const up = pump(
+  const up = pipeChannel(
     outside,
     (bytes) => inside.write(bytes),
     inside,

@@ -2,10 +2,10 @@
 import type { Readable } from 'node:stream';
 import type { Channel } from 'ssh2';
 import { takesData } from './internals.ts';
-import type { Side } from './side.ts';
+import type { SshEnd } from './ssh-end.ts';
 
 /** One direction of a relay. */
-export interface Pump {
+export interface ChannelPipe {
   /** Resolves when the source has ended and all of it was sent or, once nobody takes it, thrown away. */
   readonly done: Promise<void>;
   /** From here on the rest is thrown away. */
@@ -16,13 +16,13 @@ export interface Pump {
  * Starts one. Nothing is written beyond the target's window: ssh2 keeps only one rest a channel when that is exceeded,
  * and with output and error output in one channel would send some of it twice.
  */
-export function pump(
+export function pipeChannel(
   source: Readable,
   write: (bytes: Buffer) => unknown,
   target: Channel,
-  side: Side,
+  side: SshEnd,
   onBytes: (count: number) => void = () => {},
-): Pump {
+): ChannelPipe {
   let rest: Buffer | undefined;
   let isEnded = false;
   let isDiscarding = false;

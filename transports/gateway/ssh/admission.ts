@@ -5,7 +5,7 @@
 import { clientNetworkOf } from '../../../proto/client-network.ts';
 
 /** Bounds of the SSH server before login. */
-export interface DoorLimits {
+export interface SshAdmissionLimits {
   /** Connections that have not logged in, in all; one more ends the oldest of the site that has most of them. */
   readonly waiting: number;
   /** The same of one address (of IPv6: one /64, and of one /48 four times as many); one more is refused. */
@@ -20,7 +20,7 @@ export interface DoorLimits {
   readonly forgiveMs: number;
 }
 
-export const DOOR_LIMITS: DoorLimits = {
+export const SSH_ADMISSION_LIMITS: SshAdmissionLimits = {
   waiting: 512,
   waitingPerAddress: 64,
   perAddress: 500,
@@ -56,8 +56,8 @@ interface Place {
 }
 
 /** Keeps count. One for all SSH listeners of the process. */
-export class Doorkeeper {
-  readonly #limits: DoorLimits;
+export class SshAdmission {
+  readonly #limits: SshAdmissionLimits;
   readonly #now: () => number;
   /** In the order of arrival. */
   readonly #waiting = new Set<Place>();
@@ -67,8 +67,8 @@ export class Doorkeeper {
   /** When an address will have been forgiven everything. */
   readonly #forgivenAt = new Map<string, number>();
 
-  constructor(limits: Partial<DoorLimits> = {}, now: () => number = () => performance.now()) {
-    this.#limits = { ...DOOR_LIMITS, ...limits };
+  constructor(limits: Partial<SshAdmissionLimits> = {}, now: () => number = () => performance.now()) {
+    this.#limits = { ...SSH_ADMISSION_LIMITS, ...limits };
     this.#now = now;
   }
 

@@ -6,7 +6,7 @@ const STAGE_BYTES = 98_304;
 const SMALL_BYTES = 16_384;
 
 /** One block of memory: first what belongs to writes that wait, then what is put together now. */
-export class Stage {
+export class WriteBuffer {
   readonly #memory = Buffer.allocUnsafeSlow(STAGE_BYTES);
   #start = 0;
   #end = 0;
@@ -31,13 +31,13 @@ export class Stage {
   }
 
   /** What has been put together stays in use. The stage for what comes next: this or another. */
-  lend(): Stage {
+  lend(): WriteBuffer {
     this.#start = this.#end;
     const hasRoom = this.#end <= STAGE_BYTES - 65_536 - SMALL_BYTES;
-    return hasRoom ? this : new Stage();
+    return hasRoom ? this : new WriteBuffer();
   }
 }
 
-export function newStage(): Stage {
-  return new Stage();
+export function newWriteBuffer(): WriteBuffer {
+  return new WriteBuffer();
 }

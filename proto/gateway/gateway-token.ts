@@ -8,7 +8,7 @@ import { derivedKeyring, type SharedSecret } from '../auth/shared-secret.ts';
 import type { Clock } from '../ports/ports.ts';
 
 /** What a gateway vouches for. */
-export interface VouchedRequest {
+export interface GatewayTokenRequest {
   readonly method: string;
   /** Host and port that the client asked for, as in X-Forwarded-Host. */
   readonly host: string;
@@ -19,10 +19,10 @@ export interface VouchedRequest {
 }
 
 /** Makes the word of the gateway. */
-export type Vouch = (request: VouchedRequest) => string;
+export type SignGatewayToken = (request: GatewayTokenRequest) => string;
 
 /** Whether `word` is that of a gateway of this platform about this request. */
-export type IsVouched = (word: string, request: VouchedRequest) => boolean;
+export type VerifyGatewayToken = (word: string, request: GatewayTokenRequest) => boolean;
 
 /** How long a word counts, and how far clocks may be apart, ms. */
 const FRESH_MS = 120_000;
@@ -32,7 +32,7 @@ const WORD = /^([\w-]{11})\.([0-9a-z]{1,10})\.([\w-]{22})$/;
 /** Bytes of the code (RFC 2104, section 5: at least half of the hash). */
 const CODE_BYTES = 16;
 
-export function voucher(secret: SharedSecret, clock: Clock): Vouch {
+export function gatewayTokenSigner(secret: SharedSecret, clock: Clock): SignGatewayToken {
   const [{ id, key }] = derivedKeyring(secret, PURPOSE);
   return (request) => {
     const time = Math.floor(clock.now()).toString(36);
@@ -40,7 +40,7 @@ export function voucher(secret: SharedSecret, clock: Clock): Vouch {
   };
 }
 
-export function vouchReader(secret: SharedSecret, clock: Clock): IsVouched {
+export function gatewayTokenVerifier(secret: SharedSecret, clock: Clock): VerifyGatewayToken {
   const keys = new Map(derivedKeyring(secret, PURPOSE).map(({ id, key }) => [id, key]));
   return (word, request) => {
     const [, id = '', time = '', code = ''] = WORD.exec(word) ?? [];
@@ -51,7 +51,7 @@ export function vouchReader(secret: SharedSecret, clock: Clock): IsVouched {
   };
 }
 
-function codeOf(key: KeyObject, time: string, { method, host, target, address }: VouchedRequest): Buffer {
+function codeOf(key: KeyObject, time: string, { method, host, target, address }: GatewayTokenRequest): Buffer {
   // A query without anything in it is none to those who read it.
   const asked = target.indexOf('?') === target.length - 1 ? target.slice(0, -1) : target;
   // None of them has a line break.

@@ -5,10 +5,10 @@
 
 import { exchangeKeys, isExchanging } from './internals.ts';
 import type { Sides } from './relay.ts';
-import type { Side } from './side.ts';
+import type { SshEnd } from './ssh-end.ts';
 
 /** Bounds, each with a default. */
-export interface SweeperLimits {
+export interface ConnectionLimits {
   /** Bytes that may wait for all connections together; past it those with the most are ended. */
   readonly waitingBytes: number;
   /** Bytes that may wait to be sent to one peer. */
@@ -21,7 +21,7 @@ export interface SweeperLimits {
   readonly sweepMs: number;
 }
 
-export const SWEEPER_LIMITS: SweeperLimits = {
+export const CONNECTION_LIMITS: ConnectionLimits = {
   waitingBytes: 256 * 1024 * 1024,
   unsentBytes: 8 * 1024 * 1024,
   rekeyBytes: 1024 ** 3,
@@ -36,7 +36,7 @@ interface Watched {
 }
 
 interface Exchange {
-  readonly side: Side;
+  readonly side: SshEnd;
   /** Bytes that had passed when keys were last exchanged. */
   passed: number;
   /** When the exchange under way was first seen. */
@@ -44,18 +44,18 @@ interface Exchange {
 }
 
 /** Looks now and then while there is a connection. */
-export class Sweeper {
-  readonly #limits: SweeperLimits;
+export class ConnectionLimiter {
+  readonly #limits: ConnectionLimits;
   readonly #watched = new Set<Watched>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(limits: Partial<SweeperLimits> = {}) {
-    this.#limits = { ...SWEEPER_LIMITS, ...limits };
+  constructor(limits: Partial<ConnectionLimits> = {}) {
+    this.#limits = { ...CONNECTION_LIMITS, ...limits };
   }
 
   /** Watches a login until the function that comes back is called; `end` ends it. */
   add(sides: Sides, end: (text: string) => void): () => void {
-    const exchange = (side: Side): Exchange => ({ side, passed: 0, since: undefined });
+    const exchange = (side: SshEnd): Exchange => ({ side, passed: 0, since: undefined });
     const watched: Watched = { sides, end, exchanges: [exchange(sides.client), exchange(sides.container)] };
     this.#watched.add(watched);
     this.#timer ??= setInterval(() => this.#sweep(), this.#limits.sweepMs);

@@ -13,7 +13,7 @@ const UNSENT_BYTES = 256 * 1024;
  * A connection. What its peer grants is one bound of what is written; that its socket empties is the other, for a peer
  * may grant anything.
  */
-export class Side {
+export class SshEnd {
   readonly peer: SshPeer;
   readonly socket: Duplex;
   readonly #waiting = new Map<() => void, number>();

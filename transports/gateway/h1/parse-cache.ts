@@ -4,7 +4,7 @@
 const MAX_LENGTH = 128;
 
 /** A pure function of text with a bounded memory: when it is full, it forgets everything. */
-export class Memo<V> {
+export class ParseCache<V> {
   readonly #max: number;
   readonly #read: (text: string) => V;
   readonly #known = new Map<string, V>();

@@ -6,7 +6,7 @@ const MAX_AHEAD = 65_536;
 /**
  * A queue of bytes, in the order in which they came. One read may exceed the bound; `isFull` says when to read no more.
  */
-export class Ahead {
+export class PipelinedInput {
   /** Made when it is needed: most connections never do. */
   #chunks: Buffer[] | undefined;
   #bytes = 0;
