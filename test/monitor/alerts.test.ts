@@ -4,7 +4,7 @@ import { alertText, stateOfAlert } from '../../actors/monitor/alert-rules.ts';
 import type { PodSample } from '../../proto/ports/metrics-source.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
-import { Lives } from '../../transports/engines/docker/stats/lives.ts';
+import { ContainerHistory } from '../../transports/engines/docker/stats/container-history.ts';
 import { cpuMillisBetween, parseStats } from '../../transports/engines/docker/stats/stats-line.ts';
 
 const NOW = 1_800_000_000_000;
@@ -54,7 +54,7 @@ test('alerts: a container that holds more than its storage_gb is told so, and no
 });
 
 test('alerts: ends that were asked for are no crashes, and an event that comes twice counts once', () => {
-  const lives = new Lives(new DockerClient('unix:///nowhere'), namingOf('here'));
+  const lives = new ContainerHistory(new DockerClient('unix:///nowhere'), namingOf('here'));
   let time = NOW * 1e6;
   const event = (Action: string, timeNano: number) =>
     lives.count({

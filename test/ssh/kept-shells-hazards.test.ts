@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
 import type { Log } from '../../proto/ports/ports.ts';
-import { FrameReader, frame } from '../../transports/ssh/holder-frames.ts';
+import { FrameReader, frame } from '../../transports/ssh/shell-holder-frames.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { tempDir } from '../kit/temp.ts';

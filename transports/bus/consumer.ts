@@ -1,7 +1,7 @@
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
 import type { Log, StreamMessage } from '../../proto/ports/ports.ts';
 import { Answers } from './answers.ts';
-import { type Answer, type AnswerPaths, HandedOut } from './handed-out.ts';
+import { type Answer, type AnswerPaths, DeliveredMessage } from './delivered-message.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
 const FIRST_DELAY_MS = 250;
@@ -111,7 +111,7 @@ export class Consumer<D extends Delivery = Delivery> {
       await this.#giveBack(deliveries, settled, () => 0);
       return;
     }
-    const messages = deliveries.map((delivery) => new HandedOut(delivery, settled, this.#paths));
+    const messages = deliveries.map((delivery) => new DeliveredMessage(delivery, settled, this.#paths));
     const handling = this.#handle(messages, deliveries, settled).finally(() => this.#handling.delete(handling));
     const bytes = deliveries.reduce((sum, { data }) => sum + data.byteLength, 0);
     this.#handling.set(handling, { bytes, isLate: false });

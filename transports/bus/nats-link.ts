@@ -8,8 +8,8 @@ import {
   type Subscription,
 } from '@nats-io/transport-node';
 import { BusError, type Log } from '../../proto/ports/ports.ts';
+import { ClockStep } from './clock-step.ts';
 import { isRefusedLogin, messageOf } from './nats-errors.ts';
-import { SetBack } from './set-back.ts';
 
 /** Where the servers are and how to be let in. */
 export interface NatsAddress {
@@ -63,7 +63,7 @@ export class NatsLink {
   #up = false;
   #problem: { readonly text: string; readonly refused: boolean } | undefined;
   #downSince = performance.now();
-  readonly #setBack = new SetBack(MAX_SERVERS);
+  readonly #setBack = new ClockStep(MAX_SERVERS);
 
   constructor(address: NatsAddress, name: string, log: Log) {
     this.#address = address;

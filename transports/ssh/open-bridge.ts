@@ -1,6 +1,6 @@
 /** Starts the bridge to the holder of a shell, on a connection that is logged in. */
 import type { Client, ClientChannel } from 'ssh2';
-import { HELLO, type HolderArguments, holderCommand, holderProgram } from './holder-script.ts';
+import { HELLO, type HolderArguments, holderCommand, holderProgram } from './shell-holder-script.ts';
 
 /** What a login may print before the bridge says hello. */
 const MAX_BEFORE_BYTES = 64 * 1024;

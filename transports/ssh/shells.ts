@@ -5,8 +5,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError, type Shell, type Shells } from '../../proto/ports/ports.ts';
 import { type ContainerLoginOptions, LoginLost, logInto, type Proceed } from './container-login.ts';
-import { keptShellOver } from './kept-shell.ts';
 import { openBridge } from './open-bridge.ts';
+import { persistentShellOver } from './persistent-shell.ts';
 import { cells, shellOver } from './shell-stream.ts';
 
 /** What `sshShells` needs. */
@@ -45,7 +45,7 @@ export function sshShells(options: SshShellsOptions): Shells {
           return;
         }
         openBridge(client, { ...asked, folder, name: keeping.name }).then(
-          (channel) => succeed(() => keptShellOver(client, socket, channel, keeping)),
+          (channel) => succeed(() => persistentShellOver(client, socket, channel, keeping)),
           (error: unknown) => {
             log.debug({ containerId, err: error }, 'the container cannot keep a shell');
             try {

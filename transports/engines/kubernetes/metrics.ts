@@ -7,7 +7,7 @@ import { KubeClient } from './client.ts';
 import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summary.ts';
 import { nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
 import { kubeNaming, SPEC_ANNOTATION } from './naming.ts';
-import { PodLives } from './pod-lives.ts';
+import { PodHistory } from './pod-history.ts';
 import { bytesOf, millisOf } from './quantities.ts';
 import { keptSpecView, listOf, workloadOf } from './views.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes } from './watch.ts';
@@ -52,7 +52,7 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
   const { log } = options;
   const naming = kubeNaming(options.installation);
   const client = new KubeClient(options.access);
-  const lives = new PodLives(client, naming, log, options.watchTimes ?? defaultKubeWatchTimes);
+  const lives = new PodHistory(client, naming, log, options.watchTimes ?? defaultKubeWatchTimes);
   const kubelets = new Kubelets(client, log);
   let absentUntil = 0;
   let calls = 0;

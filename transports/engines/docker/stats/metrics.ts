@@ -8,8 +8,8 @@ import { DockerClient } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';
 import { containerView, foundIn, listedContainer } from '../container-view.ts';
 import { labels, type Naming, namingOf } from '../naming.ts';
+import { ContainerHistory } from './container-history.ts';
 import { diskUsageOf } from './disk-usage.ts';
-import { Lives } from './lives.ts';
 import { StatsStream } from './stats-stream.ts';
 
 /** What Docker metrics are made from. */
@@ -35,7 +35,7 @@ const ANSWER_MS = 4000;
 export function dockerMetrics(options: DockerMetricsOptions): MetricsSource {
   const naming = namingOf(options.installation);
   const client = new DockerClient(options.host);
-  const lives = new Lives(client, naming);
+  const lives = new ContainerHistory(client, naming);
   const watched = new Map<string, StatsStream>();
   const disk = new DiskWatch(client, naming, options);
   const stop = new AbortController();

@@ -15,7 +15,7 @@ export interface Answer<D extends Delivery> {
 }
 
 /** A message in a handler's hands. The first answer counts; one that could not be stored may be given again. */
-export class HandedOut<D extends Delivery> implements StreamMessage {
+export class DeliveredMessage<D extends Delivery> implements StreamMessage {
   readonly seq: number;
   readonly subject: string;
   readonly data: Uint8Array;

@@ -1,5 +1,5 @@
 /**
- * What the platform and the holder of a shell say to each other (holder-script.ts), both ways: a letter, the number of
+ * What the platform and the holder of a shell say to each other (shell-holder-script.ts), both ways: a letter, the number of
  * bytes that follow (four bytes, the highest first), and those. Numbers in them are written alike.
  *
  * To the holder:

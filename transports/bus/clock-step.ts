@@ -8,7 +8,7 @@ const NOTICEABLE = 500;
  * Tells when the wall clock was set back. The client of NATS waits for a time of that clock before it tries a server
  * again: after one hour back it would stay away for an hour.
  */
-export class SetBack {
+export class ClockStep {
   readonly #times: number;
   #ahead = aheadOfUptime();
   #left = 0;

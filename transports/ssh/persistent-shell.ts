@@ -1,12 +1,20 @@
 /**
- * A shell that a holder keeps in its container (holder-script.ts), seen through the SSH channel of a bridge to it.
+ * A shell that a holder keeps in its container (shell-holder-script.ts), seen through the SSH channel of a bridge to it.
  * Bounded both ways without stopping the channel: the holder sends no more than what was confirmed allows, and takes no
  * more input than it confirmed.
  */
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
 import { EngineError, type KeptShell, type Shell, type ShellEnd, type ShellKeeping } from '../../proto/ports/ports.ts';
-import { FrameReader, frame, INPUT_BYTES, lookFrame, OUTPUT_BYTES, seenFrame, sizeFrame } from './holder-frames.ts';
+import {
+  FrameReader,
+  frame,
+  INPUT_BYTES,
+  lookFrame,
+  OUTPUT_BYTES,
+  seenFrame,
+  sizeFrame,
+} from './shell-holder-frames.ts';
 import { cells, hangUp, turns } from './shell-stream.ts';
 import { signalName } from './signals.ts';
 
@@ -24,7 +32,7 @@ const FAREWELL_MS = 10_000;
 /**
  * Makes the Shell of a bridge that has said hello, and looks at it. Takes over all three, as `shellOver` does.
  */
-export function keptShellOver(
+export function persistentShellOver(
   client: Client,
   socket: Duplex,
   channel: ClientChannel,

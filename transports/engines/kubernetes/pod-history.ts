@@ -28,7 +28,7 @@ const REMEMBERED_CRASHES = 10;
 const FORGOTTEN_AFTER_MS = 15 * 60_000;
 
 /** The pods of one installation, kept by one watch: a question about all of them costs the API server nothing. */
-export class PodLives {
+export class PodHistory {
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #log: Log;

@@ -4,7 +4,7 @@
  *
  * Run once for each attachment it is a bridge between its standard streams and the socket of the shell's holder, which
  * it starts when there is none. The holder owns the terminal and the shell, keeps what was printed last, and knows one
- * client at a time. What they say to each other is in holder-frames.ts.
+ * client at a time. What they say to each other is in shell-holder-frames.ts.
  */
 
 /** What a bridge says when it is connected; frames follow. Whatever came before was printed by the login. */

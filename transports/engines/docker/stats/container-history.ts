@@ -11,7 +11,7 @@ const event = z.object({
 });
 
 /** What happened to a container since somebody watches. */
-export interface Life {
+export interface ContainerLife {
   restarts: number;
   /** Ends that nobody asked for, Unix ms: the last few. */
   crashedAt: number[];
@@ -28,10 +28,10 @@ const REMEMBERED_CRASHES = 10;
 const REMEMBERED_EVENTS = 1000;
 
 /** Crashes, restarts and memory kills of the containers of one installation, counted from the engine's events. */
-export class Lives {
+export class ContainerHistory {
   readonly #client: DockerClient;
   readonly #naming: Naming;
-  readonly #lives = new Map<string, Life>();
+  readonly #lives = new Map<string, ContainerLife>();
   readonly #stop = new AbortController();
   /**
    * When the last event was, ns: what the engine remembers from then on is asked for after a lost connection, and comes
@@ -48,7 +48,7 @@ export class Lives {
     this.#naming = naming;
   }
 
-  of(id: string): Life | undefined {
+  of(id: string): ContainerLife | undefined {
     return this.#lives.get(id);
   }
 
@@ -121,6 +121,6 @@ export class Lives {
   }
 }
 
-function newLife(): Life {
+function newLife(): ContainerLife {
   return { restarts: 0, crashedAt: [], oomKills: 0, oomAt: undefined, isTold: false, hasCrashed: false };
 }
