@@ -15,7 +15,7 @@ export interface PageDescription {
 }
 
 /** How a service speaks where it differs from the others. */
-export interface Manners {
+export interface ApiStyle {
   /** Refusals are plain text (interface section 7). */
   readonly isPlain?: boolean;
   /** Name of a cookie that may carry the token, too. */
@@ -28,7 +28,7 @@ export function openapi(
   version: string,
   endpoints: readonly AnyEndpoint[],
   pages: readonly PageDescription[] = [],
-  manners: Manners = {},
+  manners: ApiStyle = {},
 ): Json {
   const paths: Record<string, Json> = {};
   for (const page of pages) {
@@ -93,7 +93,7 @@ const errorSchema: Json = {
 };
 
 /** Ways to say who one is; any of them will do. */
-function security(endpoint: AnyEndpoint, manners: Manners): Json[] {
+function security(endpoint: AnyEndpoint, manners: ApiStyle): Json[] {
   if (endpoint.access === 'none') return endpoint.basic ? [{}, { basic: [] }] : [];
   return [
     { bearer: [] },
@@ -112,7 +112,7 @@ function whoMay({ access, scope, path }: AnyEndpoint): string | undefined {
   return `An API token needs the scope \`${scope.key('<uid>', params)}\`, or a broader one, with \`${scope.action}\`.`;
 }
 
-function operation(endpoint: AnyEndpoint, manners: Manners): Json {
+function operation(endpoint: AnyEndpoint, manners: ApiStyle): Json {
   const description = whoMay(endpoint);
   const result: Json = {
     operationId: endpoint.name,
@@ -142,7 +142,7 @@ function parameters(endpoint: AnyEndpoint, where: 'path' | 'query'): Json[] {
   }));
 }
 
-function responses(endpoint: AnyEndpoint, { isPlain = false }: Manners): Json {
+function responses(endpoint: AnyEndpoint, { isPlain = false }: ApiStyle): Json {
   const result: Json = {};
   if (endpoint.socket) {
     const messages = endpoint.reply === undefined ? {} : { 'x-messages': schemaOf(endpoint.reply) };

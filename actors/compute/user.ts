@@ -22,7 +22,7 @@ import { Refusal } from '../../proto/errors.ts';
 import { newId } from '../../proto/ids.ts';
 import type { ShardLease } from '../../proto/ports/placement.ts';
 import { parseImage } from '../../proto/repositories.ts';
-import { invalidField } from '../../proto/words.ts';
+import { invalidField } from '../../proto/validation-messages.ts';
 import { audit } from '../../storage/audit.ts';
 import { containersOfUser, insertContainer } from '../../storage/compute/containers.ts';
 import { tellCompute } from '../../storage/compute/news.ts';

@@ -4,7 +4,7 @@ import { RegistryKeyError } from '../../actors/auth/registry/registry-key.ts';
 import { isCommonPassword } from '../../proto/auth/common-passwords.ts';
 import { usernameSchema } from '../../proto/auth/endpoints.ts';
 import { addressOf, targetSchema } from '../../proto/gateway/routes.ts';
-import { inWords } from '../../proto/words.ts';
+import { validationMessage } from '../../proto/validation-messages.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { MAX_RESOLVERS, txtResolvers } from '../../transports/clients/dns/resolvers.ts';
 import { parseEgress } from '../../transports/engines/common/egress.ts';
@@ -237,7 +237,7 @@ export type Environment = z.output<typeof environmentSchema>;
 /** Reads the environment once. Throws CliError that names each bad variable; empty ones count as absent. */
 export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Environment {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
-  const result = environmentSchema.safeParse(given, { error: inWords });
+  const result = environmentSchema.safeParse(given, { error: validationMessage });
   if (result.success) return result.data;
   const lines = result.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
   throw new CliError(`The environment is not valid:\n${lines.join('\n')}`);

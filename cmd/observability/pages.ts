@@ -2,7 +2,7 @@
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import type { NotifyNumbers } from '../../actors/notify/deps.ts';
 import type { ServiceName } from '../../proto/endpoint.ts';
-import { type Manners, openapi, type PageDescription } from '../../proto/openapi.ts';
+import { type ApiStyle, openapi, type PageDescription } from '../../proto/openapi.ts';
 import type { HttpReply } from '../../proto/ports/http.ts';
 import type { Service } from '../../proto/service.ts';
 import { type SystemRef, stats } from '../../supervision/index.ts';
@@ -96,7 +96,7 @@ function health(status: string, hasProblems = false): object {
 }
 
 /** Which services speak otherwise than the rest. */
-const MANNERS: { readonly [name in ServiceName]?: Manners } = { network: { isPlain: true, cookie: 'token' } };
+const MANNERS: { readonly [name in ServiceName]?: ApiStyle } = { network: { isPlain: true, cookie: 'token' } };
 
 /** For people who open the address of a service. */
 function whatIsThis(name: ServiceName, plain: boolean): HttpReply {

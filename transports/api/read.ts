@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { type FieldError, Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
-import { inWords, notValid } from '../../proto/words.ts';
+import { notValid, validationMessage } from '../../proto/validation-messages.ts';
 
 /** Largest body of the platform's own API (design.md, section 9). */
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -63,7 +63,7 @@ export function readQuery(query: string, repeats: readonly string[] = []): Recor
 
 /** Puts `value` through `schema`. Refuses `invalid_request` with the fields; an unknown path parameter is a 404. */
 export function check<S extends z.ZodType>(schema: S, value: unknown, where: 'path' | 'query' | 'body'): z.output<S> {
-  const result = schema.safeParse(value, { error: inWords });
+  const result = schema.safeParse(value, { error: validationMessage });
   if (result.success) return result.data;
   // An id that no id can look like names nothing: the same answer as for an unknown one.
   if (where === 'path') throw new Refusal('not_found');

@@ -1,7 +1,7 @@
 /** What a token may be, decided without looking anywhere. */
 import { LIFETIMES } from '../../../proto/auth/api-tokens.ts';
 import { type Scopes, scopesProblem } from '../../../proto/scopes.ts';
-import { invalidField } from '../../../proto/words.ts';
+import { invalidField } from '../../../proto/validation-messages.ts';
 
 /** Unix seconds at which a token made at `now` (unix ms) with this choice ends; undefined: never. */
 export function expiryOf(choice: keyof typeof LIFETIMES, now: number): number | undefined {

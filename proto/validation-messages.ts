@@ -18,7 +18,7 @@ const COUNTED: Readonly<Record<string, string>> = { string: 'characters', array:
  * What is wrong with a value, to be read after its name; undefined: as the library says it. For zod's `error` of a
  * parse.
  */
-export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
+export function validationMessage(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.code === 'invalid_type') {
     const kind = KINDS[issue.expected] ?? issue.expected;
     return issue.input === undefined ? `is missing: it is ${kind}` : `must be ${kind}`;
