@@ -9,13 +9,13 @@ import { type Bus, BusError, type BusMessage, type Ending, type Log } from '../.
 import type { Entities } from '../entity/entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';
-import { Answered } from './answered.ts';
+import { AskDeduplicator } from './ask-deduplicator.ts';
 import { PlacementNode, type Timings } from './node.ts';
-import { type Door, PlacedEntities, type PlacedKind, type Post } from './placed-entities.ts';
+import { type ClusterContext, PlacedEntities, type PlacedInbound, type PlacedKind } from './placed-entities.ts';
 import { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
 import { pause } from './waiting.ts';
-import { packAnswer, readLetter, readQuestion, readRefNews } from './wire.ts';
+import { packAnswer, readAsk, readRefNews, readTell } from './wire.ts';
 
 export interface ClusterOptions {
   /** What the cluster's own actors live under. */
@@ -49,7 +49,7 @@ const LEARN_MS = 500;
  *   <prefix>.<node>.ref    a message for a ref that left this node         .hold, .ended   who holds it, and its end
  *   <prefix>.<node>.look   shards are free that this node should take      .echo  to oneself: is the bus there?
  */
-export class Cluster implements Post {
+export class Cluster implements ClusterContext {
   readonly node: PlacementNode;
   readonly refs: RefExchange;
   readonly bus: Bus;
@@ -57,8 +57,8 @@ export class Cluster implements Post {
   readonly resendMs: number;
   readonly #options: ClusterOptions;
   readonly #prefix: string;
-  readonly #doors = new Map<string, Door>();
-  readonly #answered = new Answered(() => performance.now());
+  readonly #doors = new Map<string, PlacedInbound>();
+  readonly #answered = new AskDeduplicator(() => performance.now());
   readonly #home: AnyRef;
   readonly #post: Ending;
   /** Answers that are being made for others. */
@@ -271,7 +271,7 @@ export class Cluster implements Post {
   }
 
   #letter(data: Uint8Array): void {
-    const letter = readLetter(data);
+    const letter = readTell(data);
     const placed = this.#doors.get(letter.kind);
     if (placed === undefined)
       this.complain(letter.from, new Error(letter.kind), 'a message for a kind that is not here');
@@ -280,7 +280,7 @@ export class Cluster implements Post {
 
   #question(data: Uint8Array, reply: string | undefined): void {
     if (reply === undefined) return;
-    const question = readQuestion(data);
+    const question = readAsk(data);
     const key = `${question.from}/${question.ask}`;
     const respond = (bytes: Uint8Array): void => {
       try {

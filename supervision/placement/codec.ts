@@ -2,12 +2,18 @@
 import type { Ref } from '../ref.ts';
 
 /** What JSON can say. */
-export type Wire = null | boolean | number | string | readonly Wire[] | { readonly [key: string]: Wire | undefined };
+export type JsonValue =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue | undefined };
 
 /** Turns refs in a message into something that crosses. */
 export interface RefsOut {
   /** `codec`: for the messages that will be sent to the ref over there. */
-  out<Msg>(ref: Ref<Msg>, codec: Codec<Msg>): Wire;
+  out<Msg>(ref: Ref<Msg>, codec: Codec<Msg>): JsonValue;
 }
 
 /** Turns what crossed back into refs. */
@@ -21,12 +27,12 @@ export interface RefsIn {
  * Fields that are added must be optional in the version that adds them: nodes of the version before still send without.
  */
 export interface Codec<Msg> {
-  encode(message: Msg, refs: RefsOut): Wire;
+  encode(message: Msg, refs: RefsOut): JsonValue;
   decode(wire: unknown, refs: RefsIn): Msg;
 }
 
 /** The codec of messages without refs that JSON can say as they are; `parse` throws for anything else. */
-export function jsonCodec<Msg extends Wire>(parse: (value: unknown) => Msg): Codec<Msg> {
+export function jsonCodec<Msg extends JsonValue>(parse: (value: unknown) => Msg): Codec<Msg> {
   return { encode: (message) => message, decode: (wire) => parse(wire) };
 }
 
@@ -37,7 +43,7 @@ const MAX_DEPTH = 32;
  * What JSON makes of a value; one that is made of nothing else is returned as it is. Throws TypeError for what it
  * cannot say at all (undefined, a function, a circle, a bigint).
  */
-export function toWire(value: unknown): Wire {
+export function toWire(value: unknown): JsonValue {
   // Most are, and to look costs a fraction of writing and reading them.
   if (isPlain(value, MAX_DEPTH)) return value;
   const text: string | undefined = JSON.stringify(value);
@@ -47,7 +53,7 @@ export function toWire(value: unknown): Wire {
 }
 
 /** Whether JSON says all of it as it is. */
-function isPlain(value: unknown, depth: number): value is Wire {
+function isPlain(value: unknown, depth: number): value is JsonValue {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
   if (typeof value === 'number') return Number.isFinite(value);
   if (typeof value !== 'object' || depth === 0) return false;
@@ -64,7 +70,7 @@ function hasHoles(list: readonly unknown[]): boolean {
 }
 
 /** Whatever JSON.parse made is one. */
-function isWire(value: unknown): value is Wire {
+function isWire(value: unknown): value is JsonValue {
   return value !== undefined && typeof value !== 'function';
 }
 

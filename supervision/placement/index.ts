@@ -1,6 +1,6 @@
 /** Entities on many nodes. What it promises: docs/engineering/placement.md. */
 export { Cluster, type ClusterOptions } from './cluster.ts';
-export { type Codec, field, jsonCodec, type RefsIn, type RefsOut, toWire, type Wire } from './codec.ts';
+export { type Codec, field, type JsonValue as Wire, jsonCodec, type RefsIn, type RefsOut, toWire } from './codec.ts';
 export { TIMINGS, type Timings } from './node.ts';
 export type { PlacedKind } from './placed-entities.ts';
 export { DEFAULT_SHARDS, shardOf } from './shards.ts';

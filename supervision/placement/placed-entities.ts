@@ -11,7 +11,7 @@ import type { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
 import type { Place } from './view.ts';
 import { pause } from './waiting.ts';
-import { type Answer, type Letter, packLetter, packQuestion, type Question, readAnswer } from './wire.ts';
+import { type Answer, type AskEnvelope, packAsk, packTell, readAnswer, type TellEnvelope } from './wire.ts';
 
 /** A kind of entity that is placed on the nodes of a service. */
 export interface PlacedKind<Msg> {
@@ -23,7 +23,7 @@ export interface PlacedKind<Msg> {
 }
 
 /** What the entities of all kinds share on a node: the cluster. */
-export interface Post {
+export interface ClusterContext {
   readonly node: PlacementNode;
   readonly refs: RefExchange;
   readonly bus: Bus;
@@ -37,13 +37,13 @@ export interface Post {
 }
 
 /** A kind with its messages forgotten: what the post from other nodes is delivered to. */
-export interface Door {
+export interface PlacedInbound {
   readonly kind: string;
   readonly service: string;
   release(matches: (id: string) => boolean): Promise<void>;
-  receive(letter: Letter): void;
-  answer(question: Question): Promise<Answer>;
-  stillOwnedAt(question: Question): boolean;
+  receive(letter: TellEnvelope): void;
+  answer(question: AskEnvelope): Promise<Answer>;
+  stillOwnedAt(question: AskEnvelope): boolean;
   flush(): void;
   close(): void;
 }
@@ -86,8 +86,8 @@ interface Journey {
  * an answer it is sent again to the same owner under the same epoch only, which remembers it; when the shard has moved
  * since, nobody knows whether it was handled, and it fails `stopped` with `begun`. `make` may be called several times.
  */
-export class PlacedEntities<Msg> implements Entities<Msg>, Door {
-  readonly #cluster: Post;
+export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
+  readonly #cluster: ClusterContext;
   readonly #kind: PlacedKind<Msg>;
   readonly #local: Entities<Msg> | undefined;
   readonly #parked = new Map<number, Parked<Msg>[]>();
@@ -95,7 +95,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
   #waiting = 0;
   #closed = false;
 
-  constructor(cluster: Post, kind: PlacedKind<Msg>, local: Entities<Msg> | undefined) {
+  constructor(cluster: ClusterContext, kind: PlacedKind<Msg>, local: Entities<Msg> | undefined) {
     this.#cluster = cluster;
     this.#kind = kind;
     this.#local = local;
@@ -174,18 +174,18 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
   }
 
   /** A tell from another node. */
-  receive({ id, message, from, hops }: Letter): void {
+  receive({ id, message, from, hops }: TellEnvelope): void {
     if (hops > MAX_HOPS) this.#lost(id);
     else this.#tell(id, this.#kind.codec.decode(message, this.#cluster.refs), hops, undefined, from);
   }
 
   /** Whether an ask that was sent before can be judged here: under another epoch it may have been handled elsewhere. */
-  stillOwnedAt({ id, epoch }: Question): boolean {
+  stillOwnedAt({ id, epoch }: AskEnvelope): boolean {
     return epoch === undefined || this.#cluster.node.epochOf(this.#kind.service, this.#shardOf(id)) === epoch;
   }
 
   /** Asks the entity here for another node. Never rejects. */
-  async answer({ id, from, message, left }: Question): Promise<Answer> {
+  async answer({ id, from, message, left }: AskEnvelope): Promise<Answer> {
     const shard = this.#shardOf(id);
     if (this.#local === undefined || !this.#serves(shard)) return { type: 'moved' };
     const incoming = new Incoming(this.#cluster.refs, from);
@@ -278,7 +278,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     const { kind, codec } = this.#kind;
     const from = this.#cluster.node.self.id;
     const wire = codec.encode(message, this.#cluster.refs.to(node));
-    this.#cluster.send(node, 'tell', packLetter({ kind, id, from, message: wire, hops: hops + 1 }));
+    this.#cluster.send(node, 'tell', packTell({ kind, id, from, message: wire, hops: hops + 1 }));
   }
 
   #lost(id: string): void {
@@ -331,7 +331,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, Door {
     journey.sent ??= now;
     const outgoing = new Outgoing<Reply>(refs.to(place.node));
     const left = journey.deadline - now;
-    const question = packQuestion({
+    const question = packAsk({
       kind: this.#kind.kind,
       id,
       from: node.self.id,

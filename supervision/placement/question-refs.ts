@@ -1,5 +1,5 @@
 import { type AnyRef, Ref } from '../ref.ts';
-import { type Codec, field, type RefsIn, type RefsOut, type Wire } from './codec.ts';
+import { type Codec, field, type JsonValue, type RefsIn, type RefsOut } from './codec.ts';
 import type { RefExchange } from './refs.ts';
 
 /** Stands for the asker in a message that leaves. */
@@ -27,14 +27,14 @@ export class Outgoing<Reply> implements RefsOut {
     this.#refs = refs;
   }
 
-  out<Msg>(ref: Ref<Msg>, codec: Codec<Msg>): Wire {
+  out<Msg>(ref: Ref<Msg>, codec: Codec<Msg>): JsonValue {
     if (!same(ref, this.replyTo)) return this.#refs.out(ref, codec);
     this.#codec = codec;
     return { $reply: true };
   }
 
   /** The reply; the codec that came with the reply address makes it what the asker expects. */
-  decodeReply(wire: Wire, refs: RefsIn): { readonly value: Reply } {
+  decodeReply(wire: JsonValue, refs: RefsIn): { readonly value: Reply } {
     const codec = this.#codec;
     if (codec === undefined) throw new TypeError('an answer to a message without a reply address');
     return boxed<Reply>((box) => box.put(codec.decode(wire, refs)));
@@ -81,7 +81,7 @@ export class Incoming implements RefsIn {
     return this.#replyTo;
   }
 
-  encodeReply(reply: unknown): Wire {
+  encodeReply(reply: unknown): JsonValue {
     if (this.#codec === undefined) throw new TypeError('a reply to a message without a reply address');
     return this.#codec.encode(reply, this.#refs.to(this.#from));
   }

@@ -2,7 +2,7 @@ import type { Log } from '../../proto/ports/ports.ts';
 import { Cell } from '../cell/cell.ts';
 import { type AnyRef, Ref } from '../ref.ts';
 import { dispatch, spawn, spawnStateless, stop, stopped } from '../verbs.ts';
-import { type Codec, field, type RefsIn, type RefsOut, type Wire } from './codec.ts';
+import { type Codec, field, type JsonValue, type RefsIn, type RefsOut } from './codec.ts';
 import { packRefNews, type RefNews } from './wire.ts';
 
 /** A ref of this node that others know by number. */
@@ -118,7 +118,7 @@ export class RefExchange implements RefsIn {
     this.#numbers.clear();
   }
 
-  #out<Msg>(node: string, ref: Ref<Msg>, codec: Codec<Msg>): Wire {
+  #out<Msg>(node: string, ref: Ref<Msg>, codec: Codec<Msg>): JsonValue {
     const home = this.#homes.get(ref);
     if (home !== undefined) return { $ref: [home.node, home.ref] };
     const erased: Exported = { ref: refOf(ref), codec, holders: new Set() };

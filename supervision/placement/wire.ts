@@ -7,23 +7,23 @@ import { isUtf8 } from 'node:buffer';
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
 import { NODE_FORMAT, PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError, type ActorErrorCode } from '../errors.ts';
-import { field, type Wire } from './codec.ts';
+import { field, type JsonValue } from './codec.ts';
 
 /** The version of the envelopes below. */
 export const FORMAT = NODE_FORMAT;
 
 /** A message to an entity. */
-export interface Letter {
+export interface TellEnvelope {
   readonly kind: string;
   readonly id: string;
   readonly from: string;
-  readonly message: Wire;
+  readonly message: JsonValue;
   /** How often it was passed on. */
   readonly hops: number;
 }
 
 /** A message to an entity that is answered. Sent again, it has the same `ask`. */
-export interface Question extends Omit<Letter, 'hops'> {
+export interface AskEnvelope extends Omit<TellEnvelope, 'hops'> {
   /** Unique among those of its sender. */
   readonly ask: number;
   /** How long ago it was sent for the first time, ms. */
@@ -42,7 +42,7 @@ export interface Question extends Omit<Letter, 'hops'> {
  * error    an ask ended without a reply
  */
 export type Answer =
-  | { readonly type: 'reply'; readonly reply: Wire }
+  | { readonly type: 'reply'; readonly reply: JsonValue }
   | { readonly type: 'moved' }
   | { readonly type: 'error'; readonly error: ActorError };
 
@@ -50,11 +50,14 @@ export type Answer =
 export interface RefNews {
   readonly ref: number;
   readonly from: string;
-  readonly message: Wire | undefined;
+  readonly message: JsonValue | undefined;
 }
 
 /** An envelope as bytes. */
-export function pack(envelope: { readonly v: typeof FORMAT; readonly [key: string]: Wire | undefined }): Uint8Array {
+export function pack(envelope: {
+  readonly v: typeof FORMAT;
+  readonly [key: string]: JsonValue | undefined;
+}): Uint8Array {
   return Buffer.from(JSON.stringify(envelope));
 }
 
@@ -78,20 +81,20 @@ export function unpack(data: Uint8Array): object {
   return value;
 }
 
-export function packLetter({ kind, id, from, message, hops }: Letter): Uint8Array {
+export function packTell({ kind, id, from, message, hops }: TellEnvelope): Uint8Array {
   return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, h: hops });
 }
 
-export function readLetter(data: Uint8Array): Letter {
+export function readTell(data: Uint8Array): TellEnvelope {
   const it = unpack(data);
   return { ...address(it), hops: whole(it, 'h') };
 }
 
-export function packQuestion({ kind, id, from, message, ask, age, epoch, left }: Question): Uint8Array {
+export function packAsk({ kind, id, from, message, ask, age, epoch, left }: AskEnvelope): Uint8Array {
   return pack({ v: FORMAT, k: kind, i: id, f: from, m: message, n: ask, a: age, e: epoch, t: left });
 }
 
-export function readQuestion(data: Uint8Array): Question {
+export function readAsk(data: Uint8Array): AskEnvelope {
   const it = unpack(data);
   const epoch = field(it, 'e') === undefined ? undefined : whole(it, 'e');
   const { kind, id, from, message } = address(it);
@@ -133,11 +136,11 @@ export class RemoteError extends Error {
   }
 }
 
-function errorOut({ code, message, begun, cause }: ActorError): Wire {
+function errorOut({ code, message, begun, cause }: ActorError): JsonValue {
   return { c: code, m: message, b: begun, cause: cause instanceof Error ? causeOut(cause) : undefined };
 }
 
-function causeOut(cause: Error): Wire {
+function causeOut(cause: Error): JsonValue {
   if (cause instanceof Refusal) {
     const fields = cause.fields?.map(({ path, message }) => ({ path, message }));
     return { refusal: cause.code, m: cause.message, fields, retryAfter: cause.retryAfter };
@@ -181,7 +184,7 @@ function isErrorCode(value: unknown): value is ErrorCode {
   return typeof value === 'string' && Object.hasOwn(ERRORS, value);
 }
 
-function address(it: object): Omit<Letter, 'hops'> {
+function address(it: object): Omit<TellEnvelope, 'hops'> {
   return { kind: words(it, 'k'), id: words(it, 'i'), from: words(it, 'f'), message: wireOf(field(it, 'm')) };
 }
 
@@ -198,10 +201,10 @@ function whole(it: object, name: string): number {
 }
 
 /** Whatever JSON.parse made is a Wire. */
-function wireOf(value: unknown): Wire {
+function wireOf(value: unknown): JsonValue {
   return isWire(value) ? value : null;
 }
 
-function isWire(value: unknown): value is Wire {
+function isWire(value: unknown): value is JsonValue {
   return value !== undefined && typeof value !== 'function';
 }

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Answered } from '../../supervision/placement/answered.ts';
+import { AskDeduplicator } from '../../supervision/placement/ask-deduplicator.ts';
 
 const answer = (text: string) => Promise.resolve(new TextEncoder().encode(text));
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 test('an ask is known from when it came, and its answer stays the same', async () => {
-  const answered = new Answered(() => 0);
+  const answered = new AskDeduplicator(() => 0);
   const first = answer('one');
   answered.add('a/1', first, () => true);
   assert.equal(answered.get('a/1'), first);
@@ -16,7 +16,7 @@ test('an ask is known from when it came, and its answer stays the same', async (
 });
 
 test('an ask without effect is forgotten', async () => {
-  const answered = new Answered(() => 0);
+  const answered = new AskDeduplicator(() => 0);
   answered.add('a/1', answer('moved'), () => false);
   await settled();
   assert.equal(answered.get('a/1'), undefined);
@@ -25,7 +25,7 @@ test('an ask without effect is forgotten', async () => {
 
 test('what is remembered is bounded in number, bytes and age, and what may be forgotten is known', async () => {
   let now = 100_000;
-  const answered = new Answered(() => now, { items: 2, bytes: 10, ageMs: 60_000 });
+  const answered = new AskDeduplicator(() => now, { items: 2, bytes: 10, ageMs: 60_000 });
   assert.equal(answered.mayHaveForgotten(50_000), false, 'nothing was forgotten yet');
   for (const key of ['a', 'b', 'c']) {
     answered.add(key, answer('x'), () => true);
@@ -46,7 +46,7 @@ test('what is remembered is bounded in number, bytes and age, and what may be fo
 });
 
 test('thousands without effect push nothing out, and the oldest of the others goes first', async () => {
-  const answered = new Answered(() => 0, { items: 3 });
+  const answered = new AskDeduplicator(() => 0, { items: 3 });
   answered.add('a', answer('x'), () => true);
   for (let n = 0; n < 3000; n++) {
     answered.add(`moved/${n}`, answer('moved'), () => false);

@@ -3,27 +3,27 @@ import { test } from 'node:test';
 import { Refusal } from '../../proto/errors.ts';
 import { PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError } from '../../supervision/index.ts';
-import { FORMAT, packAnswer, readAnswer, readLetter, readQuestion } from '../../supervision/placement/wire.ts';
+import { FORMAT, packAnswer, readAnswer, readAsk, readTell } from '../../supervision/placement/wire.ts';
 
 const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 const unknown = { name: 'PlacementError', code: 'unknown_format' };
 
 test('X05: a message of another version is refused, and the line says which', () => {
-  assert.throws(() => readLetter(bytes({ v: FORMAT + 1, k: 'a', i: 'b', f: 'c', m: 1, h: 0 })), {
+  assert.throws(() => readTell(bytes({ v: FORMAT + 1, k: 'a', i: 'b', f: 'c', m: 1, h: 0 })), {
     ...unknown,
     message: `a message between nodes has format ${FORMAT + 1}, and this version of troupe reads ${FORMAT}`,
   });
-  assert.throws(() => readLetter(bytes(null)), unknown);
-  assert.throws(() => readLetter(new Uint8Array([0x7b, 0xff])), unknown);
+  assert.throws(() => readTell(bytes(null)), unknown);
+  assert.throws(() => readTell(new Uint8Array([0x7b, 0xff])), unknown);
 });
 
 test('X05: fields that a later version added are ignored; missing and wrong ones are refused', () => {
   const question = { v: FORMAT, k: 'a', i: 'b', f: 'c', m: { x: 1 }, n: 7, a: 0, t: 10, later: true };
-  assert.deepEqual(readQuestion(bytes(question)), {
+  assert.deepEqual(readAsk(bytes(question)), {
     ...{ kind: 'a', id: 'b', from: 'c', message: { x: 1 }, ask: 7, age: 0, epoch: undefined, left: 10 },
   });
   for (const bad of [{ k: 1 }, { i: null }, { n: -1 }, { n: 1.5 }, { a: 'x' }, { e: {} }]) {
-    assert.throws(() => readQuestion(bytes({ ...question, ...bad })), unknown, JSON.stringify(bad));
+    assert.throws(() => readAsk(bytes({ ...question, ...bad })), unknown, JSON.stringify(bad));
   }
 });
 
@@ -35,7 +35,7 @@ test('X13: nothing in a message reaches a prototype', () => {
   assert.ok(answer.type === 'error');
   assert.equal(Reflect.get({}, 'polluted'), undefined);
   // Names of what every object inherits are no properties, and no codes.
-  assert.throws(() => readLetter(bytes({})), unknown);
+  assert.throws(() => readTell(bytes({})), unknown);
   const odd = readAnswer(bytes({ v: FORMAT, x: { c: 'toString', m: 'x', cause: { refusal: 'constructor', m: 'y' } } }));
   assert.ok(odd.type === 'error' && odd.error.code === 'crashed' && !(odd.error.cause instanceof Refusal));
 });
@@ -46,12 +46,12 @@ test('X12: what is nested a hundred thousand deep, or is huge, is read or refuse
     new TextEncoder().encode(`{"v":${FORMAT},"k":"a","i":"b","f":"c","m":${message},"h":0}`);
   for (const message of [deep, JSON.stringify('x'.repeat(8 << 20))]) {
     try {
-      assert.equal(readLetter(letter(message)).kind, 'a');
+      assert.equal(readTell(letter(message)).kind, 'a');
     } catch (error) {
       assert.ok(error instanceof PlacementError, String(error));
     }
   }
-  assert.throws(() => readLetter(letter(deep.slice(1))), unknown);
+  assert.throws(() => readTell(letter(deep.slice(1))), unknown);
 });
 
 test('errors cross with their codes, the fields of a refusal, and whether a handler had begun', () => {

@@ -1,12 +1,12 @@
 /** Bounds of what is remembered. */
-export interface AnsweredLimits {
+export interface AskDeduplicatorLimits {
   readonly items: number;
   /** Of the answers together. */
   readonly bytes: number;
   readonly ageMs: number;
 }
 
-const LIMITS: AnsweredLimits = { items: 10_000, bytes: 32 << 20, ageMs: 120_000 };
+const LIMITS: AskDeduplicatorLimits = { items: 10_000, bytes: 32 << 20, ageMs: 120_000 };
 
 /** Messages overtake each other by less than this, ms. */
 const SLACK = 10_000;
@@ -25,7 +25,7 @@ interface Entry {
  * The asks this node was asked lately, and their answers, so that one that is sent again is not handled again. Bounded;
  * and it knows what it may have forgotten, so that nothing is handled twice because the table was too small.
  */
-export class Answered {
+export class AskDeduplicator {
   readonly #entries = new Map<string, Entry>();
   /**
    * The entries in the order in which they came, from `#first` on, some that were dropped among them. (A map would look
@@ -33,13 +33,13 @@ export class Answered {
    */
   #order: Entry[] = [];
   #first = 0;
-  readonly #limits: AnsweredLimits;
+  readonly #limits: AskDeduplicatorLimits;
   readonly #now: () => number;
   #bytes = 0;
   /** Asks that came before this may have been forgotten. */
   #horizon = Number.NEGATIVE_INFINITY;
 
-  constructor(now: () => number, limits: Partial<AnsweredLimits> = {}) {
+  constructor(now: () => number, limits: Partial<AskDeduplicatorLimits> = {}) {
     this.#now = now;
     this.#limits = { ...LIMITS, ...limits };
   }
