@@ -23,8 +23,8 @@ import { proxiesOf } from '../config/proxies.ts';
 import { plainLines } from '../observability/log.ts';
 import { processMetrics, servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
+import { openAuthentication } from './authentication.ts';
 import { openBus } from './bus.ts';
-import { callersOf } from './callers.ts';
 import { certificateOf } from './certificates.ts';
 import { databaseServer } from './database.ts';
 import { openGateway, serviceRoutes } from './gateway.ts';
@@ -129,7 +129,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     });
     teardown.add('mapped hosts', () => mapped.close());
     const clock = { now: Date.now };
-    const callers = callersOf({
+    const callers = openAuthentication({
       db,
       secret: jwtSecret,
       clock,

@@ -17,8 +17,8 @@ import { diskPathsOf } from '../config/disk-paths.ts';
 import { processMetrics, servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
+import { openAuthentication } from './authentication.ts';
 import { openBus } from './bus.ts';
-import { callersOf } from './callers.ts';
 import { openKubernetesMetrics } from './kubernetes.ts';
 import { nodeName, openMonitor } from './monitor.ts';
 import { bringUpToDate } from './schema.ts';
@@ -81,7 +81,7 @@ export async function runMonitor(options: MonitorCommandOptions): Promise<void> 
       stop(system);
       await stopped(system);
     });
-    const { authenticate, streams } = callersOf({
+    const { authenticate, streams } = openAuthentication({
       db,
       secret,
       clock,

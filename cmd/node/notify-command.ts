@@ -13,8 +13,8 @@ import { DEFAULT_DOMAIN, readEnvironment } from '../config/config.ts';
 import { notifyMetrics, processMetrics, servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
+import { openAuthentication } from './authentication.ts';
 import { openBus, withBusHealth } from './bus.ts';
-import { callersOf } from './callers.ts';
 import { bringUpToDate } from './schema.ts';
 import { openShared } from './shared.ts';
 import { stopSignal } from './stop-signal.ts';
@@ -63,7 +63,7 @@ export async function runNotify(options: NotifyCommandOptions): Promise<void> {
       stop(system);
       await stopped(system);
     });
-    const { authenticate, streams, changes } = callersOf({
+    const { authenticate, streams, changes } = openAuthentication({
       db,
       secret,
       clock,

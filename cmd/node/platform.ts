@@ -31,8 +31,8 @@ import type { Secrets } from '../config/data-dir.ts';
 import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
 import { auditMetrics } from '../observability/audit-metrics.ts';
 import { notifyMetrics, processMetrics, servicePages } from '../observability/pages.ts';
+import { openAuthentication } from './authentication.ts';
 import { openBus, withBusHealth } from './bus.ts';
-import { callersOf } from './callers.ts';
 import { installServiceRoutes, openGateway, serviceRoutes } from './gateway.ts';
 import type { LiveCertificate } from './live-certificate.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
@@ -173,7 +173,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await stopped(system);
     });
     const lastUse = startLastUse(system, { db, log });
-    const { authenticate, streams, changes, tokensChanged } = callersOf({
+    const { authenticate, streams, changes, tokensChanged } = openAuthentication({
       db,
       secret: secrets.jwtSecret,
       clock,

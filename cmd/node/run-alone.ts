@@ -21,8 +21,8 @@ import { auditMetrics } from '../observability/audit-metrics.ts';
 import { processMetrics, servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
+import { openAuthentication } from './authentication.ts';
 import { openBus, withBusHealth } from './bus.ts';
-import { callersOf } from './callers.ts';
 import { openMembership } from './membership.ts';
 import { withOperations } from './operations.ts';
 import { relayOnce } from './relay.ts';
@@ -111,7 +111,7 @@ export async function runAlone({ name, title, needs, open }: AloneService, optio
     });
     const lastUse = startLastUse(system, { db, log });
     const onUse = (tokenId: string, at: number) => noteUse(lastUse, tokenId, at);
-    const callers = callersOf({
+    const callers = openAuthentication({
       db,
       secret: jwtSecret,
       clock,

@@ -1,9 +1,9 @@
 /** The log of a service command: on standard error and, with `--log-service`, at a collector, too. */
 import type { Registry } from 'prom-client';
 import type { Log } from '../../proto/ports/ports.ts';
-import { sayLastWords } from './last-words.ts';
 import { openLog, standardError } from './log.ts';
 import { readMetric } from './read-metric.ts';
+import { logUncaught } from './uncaught.ts';
 
 /** Where logs go, as the command line says it. */
 export interface LogServiceOptions {
@@ -33,7 +33,7 @@ export async function openShippedLog(
   source: string,
 ): Promise<ShippedLog> {
   const shipped = await openTarget(level, options, source);
-  sayLastWords(shipped.log);
+  logUncaught(shipped.log);
   return shipped;
 }
 

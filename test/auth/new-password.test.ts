@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setPassword } from '../../actors/auth/users/users.ts';
-import { callersOf } from '../../cmd/node/callers.ts';
+import { openAuthentication } from '../../cmd/node/authentication.ts';
 import { Teardown } from '../../cmd/node/teardown.ts';
 import { createToken } from '../../proto/auth/api-tokens.ts';
 import { changePassword, listSessions, passwordSchema } from '../../proto/auth/endpoints.ts';
@@ -24,7 +24,7 @@ const HOUR = 3_600_000;
 function node(t: TestContext, house: House) {
   const teardown = new Teardown(silentLog);
   t.after(() => teardown.run());
-  return callersOf({
+  return openAuthentication({
     ...{ db: house.outside, secret: SECRET, clock: house.clock, log: silentLog, teardown },
     changesAMinute: 60,
   });

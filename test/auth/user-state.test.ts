@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
 import { addUser, listUsers } from '../../actors/auth/users/users.ts';
-import { callersOf } from '../../cmd/node/callers.ts';
+import { openAuthentication } from '../../cmd/node/authentication.ts';
 import { Teardown } from '../../cmd/node/teardown.ts';
 import { checkToken, createToken } from '../../proto/auth/api-tokens.ts';
 import { changePassword, session } from '../../proto/auth/endpoints.ts';
@@ -26,7 +26,7 @@ failOnLeaks();
 function node(t: TestContext, house: House) {
   const teardown = new Teardown(silentLog);
   t.after(() => teardown.run());
-  return callersOf({
+  return openAuthentication({
     ...{ db: house.outside, secret: SECRET, clock: house.clock, log: silentLog, teardown },
     changesAMinute: 60,
   });

@@ -9,7 +9,7 @@ const UNCAUGHT = 1;
  * left out as in every line, and end the process with exit code 1: nobody knows what was left half done. At once, since
  * whatever would still happen, would in that state; whoever started the process starts another.
  */
-export function sayLastWords(log: Log): void {
+export function logUncaught(log: Log): void {
   process.setUncaughtExceptionCaptureCallback((thrown: unknown) => {
     try {
       log.error({ err: asError(thrown) }, 'an error that nobody caught ends the process');

@@ -11,7 +11,7 @@ import { OpenStreams } from '../../transports/api/open-streams.ts';
 import type { Teardown } from './teardown.ts';
 
 /** What proves callers needs; `secret` is JWT_SECRET. */
-export interface CallersOptions {
+export interface AuthenticationOptions {
   readonly db: Db;
   readonly secret: SharedSecret;
   readonly clock: Clock;
@@ -23,7 +23,7 @@ export interface CallersOptions {
   readonly onUse?: (tokenId: string, at: number) => void;
 }
 
-export interface Callers {
+export interface Authentication {
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
   /** Counts what users change here. */
@@ -33,7 +33,7 @@ export interface Callers {
 }
 
 /** Proves callers by their tokens. News of a token is heeded at once: it is forgotten, and its streams end. */
-export function callersOf(options: CallersOptions): Callers {
+export function openAuthentication(options: AuthenticationOptions): Authentication {
   const { db, secret, clock, log, teardown, onUse, changesAMinute } = options;
   const directory = tokenDirectory(db);
   const { authenticate, forget } = authenticator({
