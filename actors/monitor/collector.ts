@@ -18,9 +18,9 @@ import { type ContainerFacts, containerFacts } from '../../storage/monitor/conta
 import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
 import { type CallMessage, callerOf, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { AlertsMessage } from './alerts.ts';
+import type { Broadcaster } from './broadcaster.ts';
 import type { MonitorDeps } from './deps.ts';
 import { graphOf } from './graph.ts';
-import type { Hub } from './hub.ts';
 import type { Publisher } from './publisher.ts';
 import type { Readings } from './readings.ts';
 import type { Audience } from './snapshots.ts';
@@ -30,7 +30,7 @@ export type CollectorMessage = CallMessage | 'refresh';
 
 /** What it works with: kept outside, so that a restart of the actor costs nobody a snapshot. */
 export interface CollectorParts {
-  readonly hub: Hub;
+  readonly hub: Broadcaster;
   readonly readings: Readings;
   readonly publisher: Publisher;
   /** Containers as promised to their users, by id. */

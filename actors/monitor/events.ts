@@ -1,7 +1,7 @@
 /** One client of `/sse/*`: it is written the newest snapshot, whenever it can take it. */
 import type { ByteSink } from '../../proto/ports/http.ts';
 import type { EventStream } from '../../proto/service.ts';
-import type { Client, Viewer } from './hub.ts';
+import type { Client, Subscription } from './broadcaster.ts';
 import type { Kind } from './snapshots.ts';
 
 /** How soon a browser comes back when the stream ends, and a comment that makes proxies pass the head on. */
@@ -19,7 +19,7 @@ const OVER = 16;
 
 /** Writes server-sent events. Holds no bytes of its own: what waits for a slow reader is only marked as waiting. */
 export class EventsClient implements EventStream, Client {
-  readonly viewer: Viewer;
+  readonly viewer: Subscription;
   place = -1;
   #sink: ByteSink | undefined = undefined;
   #flags = 0;
@@ -28,7 +28,7 @@ export class EventsClient implements EventStream, Client {
    * `lastEventId`: the event the client has, sent again unless it is the newest of its kind. Anything else counts as
    * none.
    */
-  constructor(viewer: Viewer, lastEventId: string | undefined) {
+  constructor(viewer: Subscription, lastEventId: string | undefined) {
     this.viewer = viewer;
     const { hub, audience, kinds } = viewer;
     for (const kind of kinds) {

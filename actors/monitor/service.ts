@@ -8,15 +8,15 @@ import { ASK_TIMEOUT, askActor, callerOf } from '../service/dispatch.ts';
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
 import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
 import { type AlertsMessage, startAlerts } from './alerts.ts';
+import { Broadcaster } from './broadcaster.ts';
 import { type CollectorMessage, type CollectorParts, startCollector } from './collector.ts';
 import type { MonitorDeps } from './deps.ts';
 import { EventsClient } from './events.ts';
-import { Hub } from './hub.ts';
 import { Publisher } from './publisher.ts';
 import { Readings } from './readings.ts';
 import { Snapshots } from './snapshots.ts';
 import { MetricsConnection } from './socket.ts';
-import { expiryOf, viewers } from './viewers.ts';
+import { expiryOf, subscriptions } from './subscription.ts';
 
 /** The service, and what its listener does before it closes. */
 export interface MonitorService extends Service {
@@ -33,8 +33,8 @@ const PATIENCE = 2;
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promise<MonitorService> {
   const { clock, refreshMs } = deps;
-  const hub = new Hub(deps, new Snapshots());
-  const viewerOf = viewers(hub);
+  const hub = new Broadcaster(deps, new Snapshots());
+  const viewerOf = subscriptions(hub);
   const readings = new Readings(deps.sources);
   const publisher = new Publisher(deps);
   let alerts: Ref<AlertsMessage> | undefined;

@@ -4,7 +4,7 @@
  */
 import type { Socket } from '../../proto/ports/http.ts';
 import type { Connection } from '../service/connection.ts';
-import type { Client, Viewer } from './hub.ts';
+import type { Client, Subscription } from './broadcaster.ts';
 
 /** How ready its reader is. */
 const READY = 0;
@@ -17,12 +17,12 @@ const MISSING = 2;
  * the frame's.
  */
 export class MetricsConnection implements Connection, Client {
-  readonly viewer: Viewer;
+  readonly viewer: Subscription;
   place = -1;
   #socket: Socket | undefined = undefined;
   #reader = READY;
 
-  constructor(viewer: Viewer) {
+  constructor(viewer: Subscription) {
     this.viewer = viewer;
   }
 

@@ -1,9 +1,9 @@
 /** The hub and its clients without sockets: what they cost, what a slow one gets, and what a source that hangs leaves behind. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Broadcaster } from '../../actors/monitor/broadcaster.ts';
 import { type MonitorDeps, monitorNumbers } from '../../actors/monitor/deps.ts';
 import { EventsClient } from '../../actors/monitor/events.ts';
-import { Hub } from '../../actors/monitor/hub.ts';
 import { Readings } from '../../actors/monitor/readings.ts';
 import { type Audience, Snapshots } from '../../actors/monitor/snapshots.ts';
 import { cpuQuantity, memoryQuantity, percentOf } from '../../actors/monitor/views.ts';
@@ -25,7 +25,7 @@ function world(more: { maxClients?: number; maxClientsOfUser?: number } = {}) {
   const unused = { db: never, bus: never, log: never, sources: [], own: () => [], graph: never, refreshMs: 1000 };
   // The hub uses its clock, its limits and nothing else.
   const deps = { ...unused, clock: { now: Date.now }, numbers, ...more } as unknown as MonitorDeps;
-  const hub = new Hub(deps, new Snapshots());
+  const hub = new Broadcaster(deps, new Snapshots());
   const client = (userId: string, audience: Audience = { userId }) =>
     new EventsClient(
       { hub, audience, userId, kinds: ['pods'], isCombined: false, expiresAt: Number.POSITIVE_INFINITY },

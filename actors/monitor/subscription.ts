@@ -1,16 +1,16 @@
 /** Who looks on: one viewer for all clients that came to one endpoint with one token. */
 import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
 import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';
+import type { Broadcaster, Subscription } from './broadcaster.ts';
 import { audienceOf } from './collector.ts';
-import type { Hub, Viewer } from './hub.ts';
 import type { Kind } from './snapshots.ts';
 
 /**
  * Gives the viewer of a caller at an endpoint, the same one as long as the caller is the same object, as it is for as
  * long as its token is known.
  */
-export function viewers(hub: Hub): (caller: Caller, endpoint: AnyEndpoint) => Viewer {
-  const known = new WeakMap<Caller, Map<AnyEndpoint, Viewer>>();
+export function subscriptions(hub: Broadcaster): (caller: Caller, endpoint: AnyEndpoint) => Subscription {
+  const known = new WeakMap<Caller, Map<AnyEndpoint, Subscription>>();
   return (caller, endpoint) => {
     let ofCaller = known.get(caller);
     if (ofCaller === undefined) {

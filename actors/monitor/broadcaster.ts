@@ -9,8 +9,8 @@ import type { Audience, Encoded, Kind, Snapshots } from './snapshots.ts';
 /**
  * What is the same for all clients that came to one endpoint with one token: there are many clients and few of these.
  */
-export interface Viewer {
-  readonly hub: Hub;
+export interface Subscription {
+  readonly hub: Broadcaster;
   readonly audience: Audience;
   readonly userId: string;
   readonly kinds: readonly Kind[];
@@ -22,7 +22,7 @@ export interface Viewer {
 
 /** A client as the hub knows it. */
 export interface Client {
-  readonly viewer: Viewer;
+  readonly viewer: Subscription;
   /** Its place in the hub's list; the hub's own. -1: nowhere. */
   place: number;
   /** There is a new snapshot. */
@@ -36,7 +36,7 @@ const SLICE = 500;
 const TICK_MS = 1000;
 const DEFAULT_PING_MS = 15_000;
 
-export class Hub {
+export class Broadcaster {
   readonly snapshots: Snapshots;
   readonly #deps: MonitorDeps;
   /** A list whose clients know their places weighs half of a set. */
@@ -99,7 +99,7 @@ export class Hub {
   }
 
   /** The bytes of the newest snapshot of a kind for a client that is about to be sent them. */
-  encoded(kind: Kind, { audience }: Viewer): Encoded | undefined {
+  encoded(kind: Kind, { audience }: Subscription): Encoded | undefined {
     const encoded = this.snapshots.encoded(kind, audience);
     if (encoded !== undefined) this.#deps.numbers.pushed += 1;
     return encoded;
