@@ -22,7 +22,7 @@ export function startRetention(parent: AnyRef, { db, home, log }: AuthDeps): Any
     parent,
     async () => {
       // One in the cluster is enough: the node that would hold a user of this name.
-      if (!home.holds(AUTH_USER, 'janitor')) return null;
+      if (!home.holds(AUTH_USER, 'retention')) return null;
       await purgeAttempts(db);
       await purgeNetworks(db);
       await purgeSpentTokens(db);
@@ -33,8 +33,8 @@ export function startRetention(parent: AnyRef, { db, home, log }: AuthDeps): Any
       return null;
     },
     {
-      name: 'janitor',
-      kind: 'auth/janitor',
+      name: 'retention',
+      kind: 'auth/retention',
       initialStateFunc: (ctx) => {
         ctx.every(EVERY_MS, 'purge');
         return null;

@@ -54,8 +54,8 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
       return users.ref;
     },
     news: (parent) => startNews(parent, deps, (userId) => users?.tell(userId, { type: 'changed' })),
-    janitor: (parent) => startRetention(parent, deps),
-    leavers: (parent) => startOffboarding(parent, deps),
+    retention: (parent) => startRetention(parent, deps),
+    offboarding: (parent) => startOffboarding(parent, deps),
   });
   const stopProblem = lifeOf(supervisor);
 

@@ -42,7 +42,7 @@ export function startOffboarding(parent: AnyRef, { db, home, log }: ComputeDeps,
 
   return startSingleton(parent, {
     service: SERVICE,
-    name: 'leavers',
+    name: 'offboarding',
     home,
     log,
     work: async (signal) => {

@@ -75,7 +75,7 @@ export async function startCompute(system: SystemRef, deps: ComputeDeps): Promis
       desk = startDesk(parent, deps);
       return desk;
     },
-    leavers: (parent) => startOffboarding(parent, deps, ask),
+    offboarding: (parent) => startOffboarding(parent, deps, ask),
     watcher: (parent) => startWatcher(parent, deps, look, engine),
     terminals: (parent) => {
       const ref = connectionSupervisor(parent, 'compute', 'terminals');

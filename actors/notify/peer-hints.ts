@@ -26,8 +26,8 @@ export function startPeerHints(parent: AnyRef, bus: Bus, look: (userId: string) 
     for (const userId of usersOf(data, self)) look(userId);
   });
   const ref = spawn<null, never>(parent, (state) => state, {
-    name: 'hearsay',
-    kind: 'notify/hearsay',
+    name: 'peer-hints',
+    kind: 'notify/peer-hints',
     initialState: null,
     afterStop: () => subscription.close(),
   });

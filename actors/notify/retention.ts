@@ -21,8 +21,8 @@ export function startRetention(parent: AnyRef, { db, log }: NotifyDeps): AnyRef 
       return null;
     },
     {
-      name: 'janitor',
-      kind: 'notify/janitor',
+      name: 'retention',
+      kind: 'notify/retention',
       initialStateFunc: (ctx) => {
         ctx.every(EVERY_MS, 'purge');
         return null;

@@ -53,7 +53,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
       connections = connectionSupervisor(parent, 'notify', 'connections');
       return connections;
     },
-    hearsay: (parent) => {
+    'peer-hints': (parent) => {
       others = startPeerHints(parent, deps.bus, (userId) => {
         if (house.present.has(userId)) users?.tell(userId, { type: 'look' });
       });
@@ -66,7 +66,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
         tell: (userId, message) => users?.tell(userId, message),
         tellOthers: (userIds) => others?.tell(userIds),
       }),
-    janitor: (parent) => startRetention(parent, deps),
+    retention: (parent) => startRetention(parent, deps),
   });
   const stopProblem = lifeOf(supervisor);
 

@@ -1,7 +1,7 @@
 /**
- * A shell that a holder keeps in its container (shell-holder-script.ts), seen through the SSH channel of a bridge to it.
- * Bounded both ways without stopping the channel: the holder sends no more than what was confirmed allows, and takes no
- * more input than it confirmed.
+ * A shell that a holder keeps in its container (shell-holder-script.ts), seen through the SSH channel of a bridge to
+ * it. Bounded both ways without stopping the channel: the holder sends no more than what was confirmed allows, and
+ * takes no more input than it confirmed.
  */
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';

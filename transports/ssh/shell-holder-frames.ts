@@ -1,6 +1,6 @@
 /**
- * What the platform and the holder of a shell say to each other (shell-holder-script.ts), both ways: a letter, the number of
- * bytes that follow (four bytes, the highest first), and those. Numbers in them are written alike.
+ * What the platform and the holder of a shell say to each other (shell-holder-script.ts), both ways: a letter, the
+ * number of bytes that follow (four bytes, the highest first), and those. Numbers in them are written alike.
  *
  * To the holder:
  * - `L` look: a client is there from now on, and is shown what was printed last. How long the shell waits without one,

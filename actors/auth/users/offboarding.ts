@@ -13,7 +13,7 @@ const EVERY_MS = 1000;
 export function startOffboarding(parent: AnyRef, { db, home, log }: AuthDeps): AnyRef {
   return startSingleton(parent, {
     service: AUTH_USER.service,
-    name: 'leavers',
+    name: 'offboarding',
     home,
     log,
     work: async (signal) => {
