@@ -22,6 +22,7 @@ import { type FrontProxies, GatewayListeners } from '../../transports/gateway/li
 import { SshGateway } from '../../transports/gateway/ssh/gateway.ts';
 import { accessLine } from '../observability/access-log.ts';
 import { gatewayMetrics } from '../observability/gateway-metrics.ts';
+import { copyListener } from './listener-copies.ts';
 import type { LiveCertificate } from './live-certificate.ts';
 import type { MappedTls } from './mapped-tls.ts';
 
@@ -125,6 +126,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     loopId: options.installation === undefined ? undefined : `troupe-${options.installation}`,
     proxies,
     pipelined: options.pipelined,
+    copyListener,
     route: (request) => {
       if (gateway === undefined) return { reply: { status: 503, headers: [['Retry-After', '1']] } };
       const decision = gateway.decide(request);

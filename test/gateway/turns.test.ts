@@ -43,10 +43,13 @@ function house(t: TestContext, options: Partial<TurnsOptions> = {}) {
 
 describe('turns', () => {
   test('a network that begins few never waits, however many wait; beyond that it waits while the loop is busy', (t) => {
-    const { turns, enter, of, busy } = house(t);
+    let told = 0;
+    const { turns, enter, of, busy } = house(t, { onWait: () => told++ });
     busy();
-    enter('192.0.2.1', 500);
-    assert.deepEqual([of('192.0.2.1'), turns.waiting], [40, 460]);
+    enter('192.0.2.1', 40);
+    assert.equal(told, 0);
+    enter('192.0.2.1', 460);
+    assert.deepEqual([of('192.0.2.1'), turns.waiting, told], [40, 460, 1]);
     enter('192.0.2.2', 40);
     assert.equal(of('192.0.2.2'), 40);
     enter('192.0.2.2');

@@ -17,13 +17,20 @@ const ends: (() => Promise<unknown> | unknown)[] = [];
 const cleanup = { after: (end: () => unknown) => void ends.unshift(end) };
 const folder = await mkdtemp(join(tmpdir(), 'troupe-soak-'));
 
-/** `work`, and what share of a processor each of `pids` took meanwhile. */
+/** Seconds of processor time in which somebody, whoever it was, had something to do, of all processors together. */
+async function busyTime(): Promise<number> {
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] =
+    (await readFile('/proc/stat', 'utf8')).split('\n', 1)[0]?.split(/ +/).slice(1).map(Number) ?? [];
+  return (user + nice + system + irq + softirq + steal) / 100;
+}
+
+/** `work`, and how many processors each of `pids` took meanwhile; last, everybody on the machine. */
 async function withShares<T>(pids: readonly number[], work: Promise<T>): Promise<[T, number[]]> {
-  const [begins, began] = [await Promise.all(pids.map(processorTime)), performance.now()];
+  const look = () => Promise.all([...pids.map(processorTime), busyTime()]);
+  const [begins, began] = [await look(), performance.now()];
   const done = await work;
   const passed = (performance.now() - began) / 1000;
-  const spent = await Promise.all(pids.map(processorTime));
-  return [done, spent.map((end, i) => Number(((end - (begins[i] ?? 0)) / passed).toFixed(2)))];
+  return [done, (await look()).map((end, i) => Number(((end - (begins[i] ?? 0)) / passed).toFixed(2)))];
 }
 
 /** Connections that found a listening socket's queue full, on the whole machine. */

@@ -15,7 +15,7 @@ import type { SshGateway } from './ssh/gateway.ts';
 import { Admission, type ConnectionLimits } from './tcp/admission.ts';
 import { DETECT_BYTES, detect } from './tcp/detect.ts';
 import { readFirstOfSocket } from './tcp/first-bytes-of-socket.ts';
-import { listenRaw, listenWires, type RawListener, type RawListenOptions } from './tcp/listen.ts';
+import { type CopyListener, listenRaw, listenWires, type RawListener, type RawListenOptions } from './tcp/listen.ts';
 import { splice } from './tcp/splice.ts';
 import type { IsTrusted } from './tcp/trusted.ts';
 import { Turns } from './tcp/turns.ts';
@@ -72,6 +72,8 @@ export interface GatewayListenerOptions {
   readonly retryMs?: number;
   /** What marks requests that were sent on, a token: those that come back get 508. Undefined: none are known again. */
   readonly loopId?: string | undefined;
+  /** Has HTTP and HTTPS accept more than one connection in a turn of the event loop when somebody has to wait. */
+  readonly copyListener?: CopyListener | undefined;
   /** Proxies in front of us. */
   readonly proxies?: FrontProxies | undefined;
 }
@@ -119,9 +121,13 @@ export class GatewayListeners {
     this.#admission = new Admission(options.limits, proxies?.isTrusted);
     this.#turns = new Turns({
       isShared: () => this.#admission.isShared,
+      // Turns can only be given to those who have been accepted.
+      onWait: () => {
+        for (const listener of [this.#http, this.#https]) void listener?.acceptMore();
+      },
       ...(proxies === undefined ? {} : { isTrusted: proxies.isTrusted }),
     });
-    this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined };
+    this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined, copy: options.copyListener };
     this.#proxy = new HttpProxy({
       route: options.route,
       upstreams: this.#upstreams,

@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { Admission } from './admission.ts';
 import { readFirstOfSocket } from './first-bytes-of-socket.ts';
 import { HandleWire } from './handle-wire.ts';
-import { takeHandles } from './handles.ts';
+import { type TcpHandle, takeHandles } from './handles.ts';
 import { plainAddress } from './ip-address.ts';
 import { readProxyHeader } from './proxy-header.ts';
 import type { IsTrusted } from './trusted.ts';
@@ -13,6 +13,11 @@ import { usesHandles, wireOf } from './wires.ts';
 /** A listener of raw connections. */
 export interface RawListener {
   readonly port: number;
+  /**
+   * Accepts more than one connection in a turn of the event loop from now on, where `copy` was given. Resolves when it
+   * does; asked again it does nothing.
+   */
+  acceptMore(): Promise<void>;
   /** Takes no more connections; those that are open belong to whoever got them. */
   close(): Promise<void>;
 }
@@ -23,53 +28,104 @@ export interface RawListenOptions {
    * they are closed. From any other address it is no header but the client's own bytes.
    */
   readonly proxiesWithHeader?: IsTrusted | undefined;
+  readonly copy?: CopyListener | undefined;
 }
 
+/**
+ * Has `onCopy` take up to `count` copies of what `server` listens on, as they come: handles with descriptors of their
+ * own, that another server listens on. libuv accepts one connection of a descriptor in a turn of the event loop: when
+ * turns are long, newcomers wait in the kernel's queue behind all who came before them, where nobody can give them a
+ * turn. Resolves when there will be no more copies; does not reject. `signal` ends it.
+ */
+export type CopyListener = (
+  server: Server,
+  count: number,
+  signal: AbortSignal,
+  onCopy: (handle: unknown) => void,
+) => Promise<void>;
+
+/** Connections that may wait to be accepted. */
+const BACKLOG = 4096;
+/** Connections accepted in a turn of the event loop beside the first, when asked for. */
+const COPIES = 7;
 /** How long a proxy may take to say who its client is, ms. */
 const HEADER_MS = 5000;
 
 /** Listens on `host` and `port` (0: any) and hands each admitted connection on, with the client's address. */
-export async function listenRaw(
+export function listenRaw(
   host: string,
   port: number,
   admission: Admission,
   onConnection: (socket: Socket, address: string) => void,
-  { proxiesWithHeader }: RawListenOptions = {},
+  options: RawListenOptions = {},
 ): Promise<RawListener> {
-  const server = serverOf(admission, onConnection, proxiesWithHeader);
-  const bound = await listen(server, host, port);
-  return { port: bound, close: () => new Promise((resolve) => server.close(() => resolve())) };
+  return listenWith(host, port, () => serverOf(admission, onConnection, options.proxiesWithHeader), undefined, options);
 }
 
 /**
  * The same with paused wires. Where handles are known, a connection never becomes a socket: that is most of its memory.
  */
-export async function listenWires(
+export function listenWires(
   host: string,
   port: number,
   admission: Admission,
   onConnection: (wire: Wire, address: string) => void,
-  { proxiesWithHeader }: RawListenOptions = {},
+  options: RawListenOptions = {},
 ): Promise<RawListener> {
-  const server = serverOf(admission, (socket, address) => onConnection(wireOf(socket), address), proxiesWithHeader);
-  const bound = await listen(server, host, port);
+  const { proxiesWithHeader } = options;
+  const make = () => serverOf(admission, (socket, address) => onConnection(wireOf(socket), address), proxiesWithHeader);
+  const onHandle = (handle: TcpHandle) => {
+    const peer: { address?: string } = {};
+    handle.getpeername(peer);
+    const address = plainAddress(peer.address);
+    let wire: Wire | undefined;
+    const place = admission.enter(address, { evict: () => wire?.destroy() });
+    if (place === undefined) {
+      handle.reset(() => {});
+      return;
+    }
+    handle.setNoDelay(true);
+    wire = new HandleWire(handle, { onClosed: () => admission.leave(place) });
+    onConnection(wire, address);
+  };
   // A header before the connection's own bytes is read from a socket.
-  if (usesHandles() && proxiesWithHeader === undefined)
-    takeHandles(server, (handle) => {
-      const peer: { address?: string } = {};
-      handle.getpeername(peer);
-      const address = plainAddress(peer.address);
-      let wire: Wire | undefined;
-      const place = admission.enter(address, { evict: () => wire?.destroy() });
-      if (place === undefined) {
-        handle.reset(() => {});
-        return;
-      }
-      handle.setNoDelay(true);
-      wire = new HandleWire(handle, { onClosed: () => admission.leave(place) });
-      onConnection(wire, address);
+  const takes = usesHandles() && proxiesWithHeader === undefined;
+  return listenWith(host, port, make, takes ? onHandle : undefined, options);
+}
+
+async function listenWith(
+  host: string,
+  port: number,
+  make: () => Server,
+  onHandle: ((handle: TcpHandle) => void) | undefined,
+  { copy: copyListener }: RawListenOptions,
+): Promise<RawListener> {
+  const first = make();
+  const bound = await listen(first, { host, port, backlog: BACKLOG });
+  if (onHandle !== undefined) takeHandles(first, onHandle);
+  const servers = [first];
+  const closing = new AbortController();
+  let copying: Promise<void> | undefined;
+  const take = (handle: unknown) => {
+    const copy = make().on('error', () => {});
+    copy.listen(handle, BACKLOG, () => {
+      if (onHandle !== undefined) takeHandles(copy, onHandle);
+      if (closing.signal.aborted) copy.close();
+      else servers.push(copy);
     });
-  return { port: bound, close: () => new Promise((resolve) => server.close(() => resolve())) };
+  };
+  return {
+    port: bound,
+    acceptMore: () => {
+      copying ??= copyListener?.(first, COPIES, closing.signal, take) ?? Promise.resolve();
+      return copying;
+    },
+    close: async () => {
+      closing.abort();
+      const closed = servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
+      await Promise.all([...closed, copying]);
+    },
+  };
 }
 
 function serverOf(
@@ -86,10 +142,10 @@ function serverOf(
   });
 }
 
-async function listen(server: Server, host: string, port: number): Promise<number> {
+async function listen(server: Server, options: { host: string; port: number; backlog: number }): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ host, port, backlog: 4096 }, () => {
+    server.listen(options, () => {
       server.off('error', reject);
       resolve();
     });
@@ -97,7 +153,7 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
   // An accept that fails (no file descriptor left) must not end the process; the next may succeed.
   server.on('error', () => {});
   const bound = server.address();
-  return typeof bound === 'object' && bound !== null ? bound.port : port;
+  return typeof bound === 'object' && bound !== null ? bound.port : options.port;
 }
 
 /** Takes the header away and hands the connection on as its client's. */

@@ -28,6 +28,8 @@ export interface TurnsOptions {
   readonly limits?: Partial<TurnLimits>;
   /** Whether there is more than one client: whoever is alone takes nothing from others. */
   readonly isShared: () => boolean;
+  /** Told when somebody has to wait for the first time. */
+  readonly onWait?: () => void;
   /** Addresses that stand for many clients: they begin at once. */
   readonly isTrusted?: IsTrusted;
   /** Monotonic ms, and ms of these in which the loop had nothing to do. */
@@ -84,6 +86,7 @@ export class Turns {
   #timer: NodeJS.Timeout | undefined;
   #immediate: NodeJS.Immediate | undefined;
   #isClosed = false;
+  #hasWaited = false;
 
   constructor(options: TurnsOptions) {
     this.#options = options;
@@ -131,6 +134,10 @@ export class Turns {
     } else {
       this.#add(place);
       this.#pumpLater(now);
+      if (!this.#hasWaited) {
+        this.#hasWaited = true;
+        this.#options.onWait?.();
+      }
     }
     return () => this.#remove(place);
   }
