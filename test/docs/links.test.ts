@@ -43,6 +43,23 @@ test('every page of docs/ that a file of the project names exists', () => {
   );
 });
 
+test('every file and folder of the project that a page names exists', () => {
+  const places =
+    /(?<![\w./-])(?:proto|supervision|actors|storage|transports|cmd|test|bench|deploy|scripts|lib|bin)\/[\w./*{},<>-]*/g;
+  const named = files
+    .filter((file) => file.endsWith('.md'))
+    .flatMap((file) =>
+      [...read(file).matchAll(places)].map(([place]) => ({ file, place: place.replace(/[.,]+$/, '') })),
+    )
+    // Patterns, and examples such as `actors/x`.
+    .filter(({ place }) => !/[*{<]|NNNN|\/[a-z]$/.test(place));
+  assert.ok(named.length > 50);
+  assert.deepEqual(
+    named.filter(({ place }) => !existsSync(join(projectRoot, place))),
+    [],
+  );
+});
+
 test('links are read as they are shown: not those in code, not those to other places', () => {
   const page = [
     '[a](b.md) and [c](d/e.md#f "title"), `[not](code.md)`',

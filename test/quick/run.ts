@@ -10,7 +10,7 @@ import { sortTests } from './rule.ts';
 
 const FILE_TIMEOUT_MS = 120_000;
 /** Files for each processor: many tests wait for timeouts most of their time. */
-const PER_PROCESSOR = 2;
+const PER_PROCESSOR = 3;
 
 const print = (line: string) => process.stdout.write(`${line}\n`);
 
