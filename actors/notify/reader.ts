@@ -1,7 +1,8 @@
 /** Reads for many sockets at once: where each user's notifications end, and what comes after an id. */
+
+import { BatchLoader } from '../../lib/batch-loader.ts';
 import type { Db } from '../../storage/db.ts';
 import { type After, headsOf, type NotificationRow, notificationsAfter } from '../../storage/notify/notifications.ts';
-import { Together } from './together.ts';
 
 /** Notifications of one page. */
 export const PAGE = 100;
@@ -18,10 +19,10 @@ export interface Reader {
 
 /** Makes the reader of a process. */
 export function notificationReader(db: Db): Reader {
-  const heads = new Together<string, number>((userIds) => headsOf(db, userIds), { most: HEADS_AT_ONCE, atOnce: 2 });
-  const pages = new Together<After, readonly NotificationRow[]>((wanted) => notificationsAfter(db, wanted, PAGE), {
+  const heads = new BatchLoader<string, number>((userIds) => headsOf(db, userIds), { most: HEADS_AT_ONCE, atOnce: 2 });
+  const pages = new BatchLoader<After, readonly NotificationRow[]>((wanted) => notificationsAfter(db, wanted, PAGE), {
     most: PAGES_AT_ONCE,
     atOnce: 2,
   });
-  return { head: (userId) => heads.ask(userId), page: (after) => pages.ask(after) };
+  return { head: (userId) => heads.load(userId), page: (after) => pages.load(after) };
 }

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { HashRoom } from '../../actors/auth/login/hash-room.ts';
-import { Turns } from '../../actors/auth/login/turns.ts';
 import { turns as loop, refused } from '../compute/kit/world.ts';
 
 /** Work that ends when told to, in a room; notes what began. */
@@ -62,31 +61,5 @@ describe('the room where hashes wait', () => {
     assert.deepEqual(begun, ['a1']);
     await end('a1');
     await next;
-  });
-});
-
-describe('turns', () => {
-  test('are taken in order under one key, at once under several, and leave nothing behind', async () => {
-    const turns = new Turns();
-    const order: string[] = [];
-    const work = (name: string) => async () => {
-      order.push(`${name} begins`);
-      await loop(2);
-      order.push(`${name} ends`);
-      if (name === 'a1') throw new Error(name);
-      return name;
-    };
-    const results = await Promise.allSettled([
-      turns.run('a', work('a1')),
-      turns.run('a', work('a2')),
-      turns.run('b', work('b1')),
-    ]);
-    assert.deepEqual(
-      results.map((result) => (result.status === 'fulfilled' ? result.value : String(result.reason))),
-      ['Error: a1', 'a2', 'b1'],
-    );
-    assert.ok(order.indexOf('a2 begins') > order.indexOf('a1 ends'));
-    assert.ok(order.indexOf('b1 begins') < order.indexOf('a1 ends'));
-    assert.equal(turns.size, 0);
   });
 });

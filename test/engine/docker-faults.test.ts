@@ -10,7 +10,6 @@ import { connectTcp } from '../../transports/engines/common/dial-tcp.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
-import { SharedTasks } from '../../transports/engines/docker/image/shared-task.ts';
 import { collect, rejectsWith } from './conformance-kit.ts';
 import { silentLog } from './docker-under-test.ts';
 import { eventually } from './eventually.ts';
@@ -385,24 +384,6 @@ describe('a faulty Docker Engine', () => {
     const gone = new DockerClient(`unix://${folder}/none.sock`);
     await rejectsWith(gone.call('GET', '/x'), 'unavailable');
     gone.close();
-  });
-});
-
-describe('shared work', () => {
-  it('passes a failure to everyone, and starts anew afterwards', async () => {
-    const tasks = new SharedTasks();
-    let runs = 0;
-    const work = async (): Promise<void> => {
-      runs += 1;
-      if (runs === 1) throw new Error('first');
-    };
-    await Promise.all([
-      assert.rejects(tasks.run('k', {}, work), /first/),
-      assert.rejects(tasks.run('k', {}, work), /first/),
-    ]);
-    await tasks.run('k', {}, work);
-    assert.equal(runs, 2);
-    await tasks.close();
   });
 });
 

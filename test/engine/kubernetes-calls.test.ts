@@ -1,14 +1,12 @@
 /** What many containers at once ask of an API server. */
 import assert from 'node:assert/strict';
-import { getEventListeners, once } from 'node:events';
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
-import { anySignal } from '../../transports/engines/kubernetes/any-signal.ts';
 import { ClusterCache } from '../../transports/engines/kubernetes/cache.ts';
 import { RemoteProcess } from '../../transports/engines/kubernetes/exec.ts';
 import { NamespaceFinder } from '../../transports/engines/kubernetes/find.ts';
 import { PodFollower } from '../../transports/engines/kubernetes/follow-pod.ts';
-import { Gate, type GateOptions } from '../../transports/engines/kubernetes/gate.ts';
 import { kubeNaming } from '../../transports/engines/kubernetes/naming.ts';
 import { podView } from '../../transports/engines/kubernetes/views.ts';
 import { fakeApiServer } from '../kit/kubernetes/fake-api.ts';
@@ -24,54 +22,6 @@ test('what an API server says of the end of a process may be anything: it ends, 
     await ended;
     assert.equal(process.code, undefined);
   }
-});
-
-test('a signal of several aborts with the first, and leaves nothing at them once it is let go of', () => {
-  const lasting = new AbortController();
-  for (let n = 0; n < 100; n++) anySignal([lasting.signal, new AbortController().signal]).release();
-  assert.deepEqual(getEventListeners(lasting.signal, 'abort'), []);
-  const joined = anySignal([new AbortController().signal, lasting.signal]);
-  lasting.abort(new Error('the end'));
-  assert.match(String(joined.signal.reason), /the end/);
-  assert.ok(anySignal([lasting.signal]).signal.aborted);
-});
-
-test('a gate lets so many through at a time, the urgent first, in their order, and forgets who gives up', async () => {
-  const gate = new Gate(2);
-  const order: number[] = [];
-  const leave: (() => void)[] = [];
-  const enter = (n: number, options: GateOptions = {}): Promise<void> =>
-    gate.run(async () => {
-      order.push(n);
-      await new Promise<void>((resolve) => leave.push(resolve));
-    }, options);
-  const giveUp = new AbortController();
-  const all = [enter(1), enter(2)];
-  const third = enter(3, { signal: giveUp.signal });
-  all.push(enter(4), enter(5), enter(6, { isUrgent: true }));
-  await until(() => gate.waiting === 4);
-  assert.deepEqual(order, [1, 2]);
-  giveUp.abort(new Error('not any more'));
-  await assert.rejects(third, /not any more/);
-  leave[0]?.();
-  await until(() => order.length === 3);
-  leave[1]?.();
-  await until(() => order.length === 4);
-  leave[2]?.();
-  await until(() => order.length === 5);
-  assert.deepEqual(order, [1, 2, 6, 4, 5]);
-  for (const go of leave) go();
-  await Promise.all(all);
-  // A failure gives its place back, too.
-  await assert.rejects(
-    gate.run(() => Promise.reject(new Error('failed'))),
-    /failed/,
-  );
-  assert.equal(await gate.run(async () => 'in'), 'in');
-  await assert.rejects(
-    gate.run(async () => 'in', { signal: AbortSignal.abort(new Error('before')) }),
-    /before/,
-  );
 });
 
 test('the server is asked a bounded number of things at once, and who waits for others does not run out of time', async (t) => {

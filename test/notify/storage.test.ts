@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { Together } from '../../actors/notify/together.ts';
 import { newId } from '../../proto/ids.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import { storeNotifications } from '../../storage/notify/arrivals.ts';
@@ -120,30 +119,4 @@ test('what is older than it is kept goes, some at a time', async (t) => {
   assert.equal(await purgeNotifications(db, 90, 3), 2);
   const left = await db.one(z.object({ count: z.number() }), 'select count(*) as count from notifications');
   assert.equal(left?.count, 5);
-});
-
-test('questions of one moment become few, each with its own answer; a failure is told to all of them and to no other', async () => {
-  const asked: number[][] = [];
-  let failing = false;
-  const together = new Together<number, number>(
-    async (items) => {
-      asked.push([...items]);
-      await new Promise((resolve) => setImmediate(resolve));
-      if (failing) throw new Error('away');
-      return items.map((item) => item * 2).filter((answer) => answer < 1000);
-    },
-    { most: 10, atOnce: 2 },
-  );
-  const numbers = Array.from({ length: 95 }, (_, n) => n);
-  assert.deepEqual(
-    await Promise.all(numbers.map((n) => together.ask(n))),
-    numbers.map((n) => n * 2),
-  );
-  assert.equal(asked.length, 10);
-  await assert.rejects(together.ask(500), /no answer/);
-  failing = true;
-  const results = await Promise.allSettled([1, 2].map((n) => together.ask(n)));
-  assert.ok(results.every(({ status }) => status === 'rejected'));
-  failing = false;
-  assert.equal(await together.ask(3), 6);
 });

@@ -2,6 +2,7 @@
 
 /** The folders with source files. */
 export const ROOMS = [
+  'lib',
   'proto',
   'supervision',
   'actors',
@@ -18,12 +19,13 @@ const FREE = ['cmd', 'test', 'bench'];
 
 /** What the other rooms may import besides themselves. */
 const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
-  proto: [],
-  supervision: ['proto'],
-  storage: ['proto'],
-  transports: ['proto'],
-  actors: ['proto', 'supervision', 'storage'],
-  web: ['proto'],
+  lib: [],
+  proto: ['lib'],
+  supervision: ['lib', 'proto'],
+  storage: ['lib', 'proto'],
+  transports: ['lib', 'proto'],
+  actors: ['lib', 'proto', 'supervision', 'storage'],
+  web: ['lib', 'proto'],
 };
 
 /** Of these folders, which of their siblings each may import; folders that are not named may import all of them. */

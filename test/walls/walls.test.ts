@@ -35,6 +35,17 @@ test('the project itself keeps its walls', () => {
 });
 
 for (const [file, specifier, expected] of [
+  ['lib/a.ts', './b.ts', 'ok'],
+  ['lib/a.ts', '../proto/b.ts', 'wall'],
+  ['lib/a.ts', '../supervision/b.ts', 'wall'],
+  ['lib/a.ts', 'node:net', 'library'],
+  ['proto/a.ts', '../lib/b.ts', 'ok'],
+  ['supervision/a.ts', '../lib/b.ts', 'ok'],
+  ['storage/a.ts', '../lib/b.ts', 'ok'],
+  ['transports/ssh/a.ts', '../../lib/b.ts', 'ok'],
+  ['actors/auth/a.ts', '../../lib/b.ts', 'ok'],
+  ['actors/service/a.ts', '../../lib/b.ts', 'ok'],
+  ['cmd/main.ts', '../lib/b.ts', 'ok'],
   ['proto/a.ts', './b.ts', 'ok'],
   ['proto/a.ts', 'zod', 'ok'],
   ['proto/a.ts', '../supervision/b.ts', 'wall'],

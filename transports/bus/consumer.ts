@@ -1,6 +1,6 @@
+import { AckBatcher } from '../../lib/ack-batcher.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
 import type { Log, StreamMessage } from '../../proto/ports/ports.ts';
-import { Answers } from './answers.ts';
 import { type Answer, type AnswerPaths, DeliveredMessage } from './delivered-message.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
@@ -43,9 +43,9 @@ export class Consumer<D extends Delivery = Delivery> {
   readonly stream: string;
   readonly #options: ConsumerOptions<D>;
   readonly #log: Log;
-  readonly #acks: Answers<Answer<D>>;
-  readonly #naks: Answers<Answer<D> & { readonly delayMs: number }>;
-  readonly #terms: Answers<Answer<D> & { readonly reason: string }>;
+  readonly #acks: AckBatcher<Answer<D>>;
+  readonly #naks: AckBatcher<Answer<D> & { readonly delayMs: number }>;
+  readonly #terms: AckBatcher<Answer<D> & { readonly reason: string }>;
   readonly #paths: AnswerPaths<D>;
   /** Batches in the handler's hands. */
   readonly #handling = new Map<Promise<void>, { readonly bytes: number; isLate: boolean }>();
@@ -152,8 +152,8 @@ export class Consumer<D extends Delivery = Delivery> {
     if (results.some(({ status }) => status === 'rejected')) this.#log.warn({}, 'could not give messages back');
   }
 
-  #answers<I extends Answer<D>>(send: (items: readonly I[]) => Promise<void>): Answers<I> {
-    return new Answers(async (items) => {
+  #answers<I extends Answer<D>>(send: (items: readonly I[]) => Promise<void>): AckBatcher<I> {
+    return new AckBatcher(async (items) => {
       try {
         await send(items);
       } catch (error) {

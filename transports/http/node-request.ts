@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
+import { plainAddress } from '../../lib/ip-address.ts';
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
-import { plainAddress } from '../gateway/tcp/ip-address.ts';
 import { MAX_DISCARD_BYTES } from './limits.ts';
 
 const nothing = new Uint8Array(0);

@@ -3,13 +3,14 @@
  * (transports/gateway/h1), has each answered, and hands the connection on when it becomes a WebSocket. What comes ahead
  * of its turn waits, bounded, and then stays in the kernel.
  */
+
+import { isPromise } from '../../lib/is-promise.ts';
 import type { HttpAnswer, HttpReply, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { BodyReader } from '../gateway/h1/body.ts';
 import { ChunkError } from '../gateway/h1/chunked.ts';
 import type { RequestHead } from '../gateway/h1/request-head.ts';
 import { RequestReader } from '../gateway/h1/request-reader.ts';
 import type { Wire, WireReader } from '../gateway/tcp/wire.ts';
-import { isPromise } from './is-promise.ts';
 import { BODY_TIMEOUT_MS, HEAD_TIMEOUT_MS, LINGER_MS, METHODS, STALL_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionHouse } from './own-house.ts';
 import { Inflow } from './own-inflow.ts';

@@ -4,11 +4,11 @@
  */
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
+import { plainAddress } from '../../lib/ip-address.ts';
 import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
 import { Deadlines } from '../gateway/h1/deadlines.ts';
 import { HandleWire } from '../gateway/tcp/handle-wire.ts';
 import { takeHandles } from '../gateway/tcp/handles.ts';
-import { plainAddress } from '../gateway/tcp/ip-address.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
 import { usesHandles, wireOf } from '../gateway/tcp/wires.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';

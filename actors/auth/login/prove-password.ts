@@ -2,6 +2,8 @@
  * Whether somebody is the user they say they are, by password: throttled, audited and timed alike wherever one is
  * given.
  */
+
+import { KeyedQueue } from '../../../lib/keyed-queue.ts';
 import { usernameSchema } from '../../../proto/auth/endpoints.ts';
 import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
@@ -12,7 +14,6 @@ import { HASH_QUEUE, hashesOverloaded, hashPassword, needsRehash, verifyNobody, 
 import { RefusalAudit } from './refusal-audit.ts';
 import { type Charge, Throttle } from './throttle.ts';
 import { keyOf } from './throttle-rules.ts';
-import { Turns } from './turns.ts';
 
 /** Passwords of one network that are worked on or wait at once: no network fills the desk, whatever it waits for. */
 const MAX_PER_NETWORK = HASH_QUEUE / 2;
@@ -64,7 +65,7 @@ export interface PasswordProver {
 export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): PasswordProver {
   const { db, log, clock } = deps;
   const throttle = new Throttle(deps);
-  const turns = new Turns();
+  const turns = new KeyedQueue();
   /** How many each network has here. */
   const here = new Map<string, number>();
   // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.

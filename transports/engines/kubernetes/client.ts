@@ -3,12 +3,12 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent, request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { anySignal } from '../../../lib/any-signal.ts';
+import { Semaphore } from '../../../lib/semaphore.ts';
 import { EngineError } from '../../../proto/ports/ports.ts';
 import { cleanReason, systemCode, textOf } from '../common/errors.ts';
 import { Credentials, type KubeAccess } from './access.ts';
-import { anySignal } from './any-signal.ts';
 import { isReply, KubeReplyError } from './errors.ts';
-import { Gate } from './gate.ts';
 
 /** The name under which this platform's fields are owned (server-side apply). */
 export const FIELD_MANAGER = 'troupe';
@@ -60,7 +60,7 @@ export class KubeClient {
   readonly #closing = new AbortController();
   /** When the server was last out of reach. */
   #awayAt = Number.NEGATIVE_INFINITY;
-  readonly #gate = new Gate(MOST_CALLS);
+  readonly #gate = new Semaphore(MOST_CALLS);
 
   constructor(access: KubeAccess) {
     this.#credentials = new Credentials(access);

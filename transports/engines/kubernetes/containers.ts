@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { Semaphore } from '../../../lib/semaphore.ts';
 import {
   type ContainerSpec,
   type ContainerState,
@@ -13,7 +14,6 @@ import { isReply, KubeReplyError } from './errors.ts';
 import { listAll, NamespaceFinder } from './find.ts';
 import { PodFollower } from './follow-pod.ts';
 import { type Found, foundOf, parseJson } from './found.ts';
-import { Gate } from './gate.ts';
 import {
   type ClusterSettings,
   claimManifest,
@@ -75,7 +75,7 @@ export class KubeContainers {
   readonly #settings: ClusterSettings;
   readonly #options: ContainersOptions;
   readonly #namespaces: NamespaceFinder;
-  readonly #writes = new Gate(MOST_WRITTEN);
+  readonly #writes = new Semaphore(MOST_WRITTEN);
 
   constructor(client: KubeClient, naming: KubeNaming, options: ContainersOptions = {}) {
     this.#client = client;

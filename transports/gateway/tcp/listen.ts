@@ -1,10 +1,10 @@
 /** Takes raw connections, as sockets or, where nobody needs a socket, as wires. */
 import { createServer, type Server, type Socket } from 'node:net';
+import { plainAddress } from '../../../lib/ip-address.ts';
 import type { Admission } from './admission.ts';
 import { readFirstOfSocket } from './first-bytes-of-socket.ts';
 import { HandleWire } from './handle-wire.ts';
 import { type TcpHandle, takeHandles } from './handles.ts';
-import { plainAddress } from './ip-address.ts';
 import { readProxyHeader } from './proxy-header.ts';
 import type { IsTrusted } from './trusted.ts';
 import type { Wire } from './wire.ts';

@@ -3,7 +3,7 @@
  * before its first byte.
  */
 import { isIP } from 'node:net';
-import { addressText } from './ip-address.ts';
+import { addressText } from '../../../lib/ip-address.ts';
 
 /**
  * A header: how many bytes it has, and the client's address; undefined when the proxy speaks for itself (LOCAL,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { SharedTasks } from '../../../../lib/shared-tasks.ts';
 import { EngineError, type EnsureImageOptions, type Log, type RegistryAuth } from '../../../../proto/ports/ports.ts';
 import { cleanReason, toEngineError } from '../../common/errors.ts';
 import { type ImageReference, parseImageReference } from '../../common/image-reference.ts';
@@ -8,7 +9,6 @@ import type { DockerClient } from '../api/client.ts';
 import { DockerReplyError, isReply } from '../api/errors.ts';
 import type { BaseImage } from './base-image.ts';
 import { progressLine } from './import-image.ts';
-import { SharedTasks } from './shared-task.ts';
 
 /** A registry that says nothing for so long is given up, in milliseconds. */
 const SILENCE_MS = 5 * 60_000;

@@ -1,4 +1,4 @@
-/** Whether a handler answered later. Cheaper and more exact here than awaiting what is already there. */
+/** Whether `value` comes later. To await a value that is there costs a turn. */
 export function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }

@@ -1,4 +1,4 @@
-/** Most answers sent in one go. */
+/** Most acknowledgements in one batch. */
 const MAX_ITEMS = 1000;
 
 interface Batch<I> {
@@ -9,11 +9,10 @@ interface Batch<I> {
 }
 
 /**
- * Gathers answers to messages: one batch is on its way, what comes meanwhile leaves with the next. All of a batch share
- * one promise, which is what makes acknowledging cheap. As many may wait as messages are out, which their consumer
- * bounds.
+ * Gathers acknowledgements: one batch is on its way, what comes meanwhile leaves with the next. All of a batch share
+ * one promise, which makes each acknowledgement cheap. The caller bounds how many wait.
  */
-export class Answers<I> {
+export class AckBatcher<I> {
   readonly #send: (items: readonly I[]) => Promise<void>;
   readonly #waiting: Batch<I>[] = [];
   #running: Promise<void> | undefined;
@@ -22,7 +21,7 @@ export class Answers<I> {
     this.#send = send;
   }
 
-  /** Resolves once the answer cannot be forgotten; rejects with what `send` rejects with. */
+  /** Resolves once the batch with `item` is sent; rejects with what `send` rejects with. */
   add(item: I): Promise<void> {
     let batch = this.#waiting.at(-1);
     if (batch === undefined || batch.items.length >= MAX_ITEMS) {
@@ -40,7 +39,7 @@ export class Answers<I> {
   }
 
   async #run(): Promise<void> {
-    // One turn later, so that what the same turn answers comes along.
+    // One turn later, so that what the same turn adds comes along.
     await Promise.resolve();
     for (let batch = this.#waiting.shift(); batch !== undefined; batch = this.#waiting.shift()) {
       try {

@@ -1,7 +1,5 @@
-/** One at a time, for each key. */
-
-/** Work under one key runs one after the other, in the order it came. What waits is bounded by whoever calls. */
-export class Turns {
+/** Runs work under one key one after the other, in the order it came. The caller bounds how much waits. */
+export class KeyedQueue {
   readonly #last = new Map<string, Promise<unknown>>();
 
   /** Keys with work. */

@@ -1,4 +1,4 @@
-/** How many questions wait at most: more than sockets fit into one process. */
+/** Most items that wait: more than sockets fit into one process. */
 const MOST_WAITING = 200_000;
 
 interface Waiting<I, O> {
@@ -8,18 +8,17 @@ interface Waiting<I, O> {
 }
 
 /**
- * Joins questions that are asked at the same time into few statements: when ten thousand clients come back at once, the
- * database must not get ten thousand statements. `answer` takes the items in order and gives a result for each, in
- * order.
+ * Joins loads that are asked for at the same time into few batches: ten thousand callers at once must not become ten
+ * thousand calls. `answer` takes the items in order and gives a result for each, in order.
  */
-export class Together<I, O> {
+export class BatchLoader<I, O> {
   readonly #answer: (items: readonly I[]) => Promise<readonly O[]>;
   readonly #most: number;
   readonly #atOnce: number;
   #waiting: Waiting<I, O>[] = [];
   #running = 0;
 
-  /** At most `most` items in one statement, at most `atOnce` statements at a time. */
+  /** At most `most` items in one batch, at most `atOnce` batches at a time. */
   constructor(
     answer: (items: readonly I[]) => Promise<readonly O[]>,
     { most, atOnce }: { readonly most: number; readonly atOnce: number },
@@ -29,8 +28,9 @@ export class Together<I, O> {
     this.#atOnce = atOnce;
   }
 
-  ask(item: I): Promise<O> {
-    if (this.#waiting.length >= MOST_WAITING) return Promise.reject(new Error('Too many questions wait for storage.'));
+  /** The result for `item`. Rejects as its batch does, when there is no result for it, and when too many wait. */
+  load(item: I): Promise<O> {
+    if (this.#waiting.length >= MOST_WAITING) return Promise.reject(new Error('Too many items wait.'));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
       if (this.#running < this.#atOnce) void this.#run();
@@ -47,7 +47,7 @@ export class Together<I, O> {
         const results = await this.#answer(batch.map(({ item }) => item));
         for (const [index, { resolve, reject }] of batch.entries()) {
           const result = results[index];
-          if (result === undefined) reject(new Error('There was no answer for a question.'));
+          if (result === undefined) reject(new Error('There was no result for an item.'));
           else resolve(result);
         }
       } catch (error) {

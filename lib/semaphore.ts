@@ -1,18 +1,18 @@
-/** What a piece of work is to a gate. */
-export interface GateOptions {
+/** How a piece of work waits. */
+export interface SemaphoreOptions {
   /** Ends the waiting. */
   readonly signal?: AbortSignal;
-  /** Goes before those that are not: it ends what was begun. */
+  /** Goes before work that is not urgent. */
   readonly isUrgent?: boolean;
 }
 
-/** Lets a bounded number through at a time, in the order they came. */
-export class Gate {
+/** Runs a bounded number of pieces of work at a time, in the order they came. */
+export class Semaphore {
   readonly #limit: number;
   readonly #waiting = { urgent: new Set<() => void>(), other: new Set<() => void>() };
   #inside = 0;
 
-  /** `limit`: how many may be inside, 1 or more. */
+  /** `limit`: how many run at a time, 1 or more. */
   constructor(limit: number) {
     this.#limit = limit;
   }
@@ -26,7 +26,7 @@ export class Gate {
    * Runs `work` once there is room. Rejects with the reason of `signal` when it aborts before that, else as `work`
    * does.
    */
-  async run<T>(work: () => Promise<T>, { signal, isUrgent = false }: GateOptions = {}): Promise<T> {
+  async run<T>(work: () => Promise<T>, { signal, isUrgent = false }: SemaphoreOptions = {}): Promise<T> {
     signal?.throwIfAborted();
     if (this.#inside >= this.#limit) await this.#turn(isUrgent ? this.#waiting.urgent : this.#waiting.other, signal);
     else this.#inside += 1;
