@@ -4,7 +4,7 @@ import { register } from 'node:module';
 const hooks = `
 export async function load(url, context, next) {
   const loaded = await next(url, context);
-  if (!/\\/proto\\/placement\\.[jt]s(\\?|$)/.test(url)) return loaded;
+  if (!/\\/proto\\/ports\\/placement\\.[jt]s(\\?|$)/.test(url)) return loaded;
   const source = String(typeof loaded.source === 'string' ? loaded.source : new TextDecoder().decode(loaded.source));
   const changed = source.replace(/NODE_FORMAT = (\\d+)/, (_, format) => 'NODE_FORMAT = ' + (Number(format) + 1));
   if (changed === source) throw new TypeError('there is no NODE_FORMAT to be changed');
