@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { errorText } from '../lib/error-text.ts';
 import type { Ending, Log } from '../proto/ports/ports.ts';
 import { StorageError } from './errors.ts';
 
@@ -81,7 +82,7 @@ export class Listener {
         await this.#until(lost);
         clearInterval(alive);
       } catch (error) {
-        this.#log.debug({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot listen to the database');
+        this.#log.debug({ error: errorText(error, 'unknown') }, 'cannot listen to the database');
       } finally {
         this.#ready = false;
         this.#client = undefined;
@@ -112,7 +113,7 @@ export class Listener {
     try {
       handler(payload);
     } catch (error) {
-      this.#log.error({ error: error instanceof Error ? error.message : 'unknown' }, 'a notification handler threw');
+      this.#log.error({ error: errorText(error, 'unknown') }, 'a notification handler threw');
     }
   }
 

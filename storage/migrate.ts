@@ -4,6 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { errorText } from '../lib/error-text.ts';
 import type { Log } from '../proto/ports/ports.ts';
 import type { Db } from './db.ts';
 import { StorageError } from './errors.ts';
@@ -99,7 +100,7 @@ async function applyNext(tx: Tx, migrations: readonly Migration[]): Promise<stri
     await tx.script(next.sql);
   } catch (error) {
     if (error instanceof StorageError && (error.code === 'unavailable' || error.code === 'conflict')) throw error;
-    const reason = error instanceof Error ? error.message : 'unknown';
+    const reason = errorText(error, 'unknown');
     throw new MigrationError('failed', `Migration ${next.name} failed and was rolled back: ${reason}`, {
       cause: error,
     });

@@ -5,6 +5,7 @@
  */
 
 import { hostname } from 'node:os';
+import { errorText } from '../../lib/error-text.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
 import { addressOf, type NewRoute, RouteTable, type StaticRoute } from '../../proto/gateway/routes.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';
@@ -105,7 +106,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
       state.problem = undefined;
     } catch (error) {
       isUnsure = true;
-      const problem = error instanceof Error ? error.message : String(error);
+      const problem = errorText(error);
       if (problem !== state.problem)
         deps.log.warn({ err: error }, 'routes could not be read: the last known ones go on');
       state.problem = problem;

@@ -2,6 +2,7 @@
  * What each source said last, and since when it says nothing. A source that hangs is not asked again until it has
  * answered.
  */
+import { errorText } from '../../lib/error-text.ts';
 import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 interface Reading {
@@ -45,7 +46,7 @@ export class Readings {
           reading.problem = undefined;
           onSample(sample);
         } catch (error) {
-          reading.problem = error instanceof Error ? error.message : String(error);
+          reading.problem = errorText(error);
           onFailure(reading.source.name, reading.problem);
         }
       }),

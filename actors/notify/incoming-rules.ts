@@ -1,5 +1,6 @@
 /** Which messages of the stream are notifications, and under which name each is stored once. */
 import { createHash } from 'node:crypto';
+import { errorText } from '../../lib/error-text.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import { MAX_CATEGORY_LENGTH, MAX_SCOPE_LENGTH } from '../../proto/notify/endpoints.ts';
 import { decodeNotification, type Notification } from '../../proto/notify/notification.ts';
@@ -27,7 +28,7 @@ export function readIncoming(message: Pick<StreamMessage, 'subject' | 'data' | '
   try {
     notification = decodeNotification(message.data);
   } catch (error) {
-    return { refused: `not a notification: ${error instanceof Error ? error.message : String(error)}` };
+    return { refused: `not a notification: ${errorText(error)}` };
   }
   const problem = problemOf(notification, message.subject);
   if (problem !== undefined) return { refused: problem };

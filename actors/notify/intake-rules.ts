@@ -1,4 +1,5 @@
 /** What to do with a message whose notification could not be stored. */
+import { errorText } from '../../lib/error-text.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { StorageError } from '../../storage/db.ts';
 
@@ -21,7 +22,7 @@ export type Verdict = { readonly retryInMs: number } | { readonly giveUp: string
 /** Decides. `deliveryCount`: 1 for the first. */
 export function afterFailure(error: unknown, deliveryCount: number): Verdict {
   if (deliveryCount >= NOTIFICATIONS_CONSUMER.maxDeliver) {
-    return { giveUp: `not stored after ${deliveryCount} attempts: ${error instanceof Error ? error.message : error}` };
+    return { giveUp: `not stored after ${deliveryCount} attempts: ${errorText(error)}` };
   }
   return { retryInMs: isPassing(error) ? AWAY_MS : FIRST_MS * 2 ** (deliveryCount - 1) };
 }

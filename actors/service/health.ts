@@ -1,4 +1,5 @@
 /** What services say of the parts they need. */
+import { errorText } from '../../lib/error-text.ts';
 import type { Health } from '../../proto/service.ts';
 import type { Db } from '../../storage/db.ts';
 import { type AnyRef, stopped } from '../../supervision/index.ts';
@@ -9,7 +10,7 @@ export async function databaseProblem(db: Db): Promise<string | undefined> {
     await db.ping();
     return undefined;
   } catch (error) {
-    return `database: ${error instanceof Error ? error.message : 'it does not answer'}`;
+    return `database: ${errorText(error, 'it does not answer')}`;
   }
 }
 

@@ -1,5 +1,6 @@
 /** What `troupe doctor` finds of the database: whether there is one, and whether its schema is this version's. */
 import { resolve } from 'node:path';
+import { errorText } from '../../lib/error-text.ts';
 import { type DbConnection, openDb } from '../../storage/db.ts';
 import { findBinaries } from '../../storage/embedded/binaries.ts';
 import { findEmbedded } from '../../storage/embedded/find.ts';
@@ -36,7 +37,7 @@ async function schemaOf(connection: DbConnection, dataDir: string): Promise<Find
   try {
     return schemaFinding(await schemaVersion(db), dataDir);
   } catch (error) {
-    return { problem: error instanceof Error ? error.message : 'it does not answer' };
+    return { problem: errorText(error, 'it does not answer') };
   } finally {
     await db.close();
   }

@@ -14,6 +14,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { errorText } from '../../lib/error-text.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { CliError } from './cli-error.ts';
@@ -101,7 +102,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return REASONS[code] ?? (error instanceof Error ? error.message : String(error));
+  return REASONS[code] ?? errorText(error);
 }
 
 /** The secrets the platform needs. */

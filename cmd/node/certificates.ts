@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { errorText } from '../../lib/error-text.ts';
 import { type Certificate, certificateContext } from '../../transports/gateway/tls/front.ts';
 import {
   describeCertificate,
@@ -44,13 +45,9 @@ export function givenCertificate(certFile: string, keyFile: string): PlatformCer
     const pem = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
     return { context: certificateContext(pem), authorityFile: null, files: [certFile, keyFile] };
   } catch (cause) {
-    throw new CliError(
-      `The certificate ${certFile} with the key ${keyFile} cannot be used: ` +
-        `${cause instanceof Error ? cause.message : String(cause)}`,
-      {
-        cause,
-      },
-    );
+    throw new CliError(`The certificate ${certFile} with the key ${keyFile} cannot be used: ${errorText(cause)}`, {
+      cause,
+    });
   }
 }
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { errorText } from '../../lib/error-text.ts';
 import type { Ending, Log } from '../../proto/ports/ports.ts';
 import { findBinaries } from './binaries.ts';
 import { CLUSTER_USER, clusterVersion, ensureCluster, socketDirectory } from './cluster.ts';
@@ -184,7 +185,7 @@ class Server implements EmbeddedServer {
         await this.#ensureRunning();
         upSince = Date.now();
       } catch (error) {
-        this.#log.error({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot restart the database');
+        this.#log.error({ error: errorText(error, 'unknown') }, 'cannot restart the database');
       }
     }
   }

@@ -1,3 +1,4 @@
+import { errorText } from '../../lib/error-text.ts';
 import {
   type LeaseStore,
   type NodeInfo,
@@ -211,7 +212,7 @@ export class Cluster implements ClusterContext {
     if (last !== undefined && now - last < COMPLAIN_EVERY_MS) return;
     if (this.#complaints.size >= MAX_COMPLAINTS) this.#complaints.clear();
     this.#complaints.set(`${node} ${message}`, now);
-    this.log.warn({ node, error: error instanceof Error ? error.message : 'unknown' }, message);
+    this.log.warn({ node, error: errorText(error, 'unknown') }, message);
   }
 
   #isWell(): boolean {

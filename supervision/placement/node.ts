@@ -1,3 +1,4 @@
+import { errorText } from '../../lib/error-text.ts';
 import type { LeaseStore, NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
 import type { Log } from '../../proto/ports/ports.ts';
 import { DEFAULT_SHARDS } from './shards.ts';
@@ -393,7 +394,7 @@ export class PlacementNode {
   }
 
   #warn(error: unknown, message: string): void {
-    this.#options.log.warn({ node: this.self.id, error: error instanceof Error ? error.message : 'unknown' }, message);
+    this.#options.log.warn({ node: this.self.id, error: errorText(error, 'unknown') }, message);
   }
 }
 

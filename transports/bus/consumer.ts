@@ -1,4 +1,5 @@
 import { AckBatcher } from '../../lib/ack-batcher.ts';
+import { errorText } from '../../lib/error-text.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
 import type { Log, StreamMessage } from '../../proto/ports/ports.ts';
 import { type Answer, type AnswerPaths, DeliveredMessage } from './delivered-message.ts';
@@ -98,7 +99,7 @@ export class Consumer<D extends Delivery = Delivery> {
         else if (!more) await this.#pause(Math.min(lookMs, nextDueMs ?? lookMs) + 1);
       } catch (error) {
         failures += 1;
-        this.#log.warn({ error: messageOf(error) }, 'cannot fetch from the stream');
+        this.#log.warn({ error: errorText(error, 'unknown') }, 'cannot fetch from the stream');
         this.#woken = false;
         await this.#pause(Math.min(lookMs, 100 * 2 ** Math.min(failures, 10)));
       }
@@ -137,7 +138,10 @@ export class Consumer<D extends Delivery = Delivery> {
     try {
       await this.#options.handler(messages);
     } catch (error) {
-      this.#log.warn({ error: messageOf(error), messages: messages.length }, 'a handler failed; redelivering');
+      this.#log.warn(
+        { error: errorText(error, 'unknown'), messages: messages.length },
+        'a handler failed; redelivering',
+      );
       await this.#giveBack(deliveries, settled, (count) => Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (count - 1)));
     }
   }
@@ -187,8 +191,4 @@ export class Consumer<D extends Delivery = Delivery> {
     });
     this.#wake = undefined;
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : 'unknown';
 }

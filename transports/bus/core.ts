@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { errorText } from '../../lib/error-text.ts';
 import { BusError, type BusMessage, type Ending, type Log } from '../../proto/ports/ports.ts';
 import { checkPattern, checkSubject, SubjectTree } from './subjects.ts';
 
@@ -172,8 +173,7 @@ class Subscription {
   }
 
   #handle(message: BusMessage): void {
-    const failed = (error: unknown) =>
-      this.#log.error({ error: error instanceof Error ? error.message : 'unknown' }, 'a subscriber threw');
+    const failed = (error: unknown) => this.#log.error({ error: errorText(error, 'unknown') }, 'a subscriber threw');
     try {
       // An async function passes for a handler that returns nothing; its rejection must not end the process.
       const result = this.#handler(message);

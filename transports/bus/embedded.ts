@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errorText } from '../../lib/error-text.ts';
 import type { Delivery, NewMessage, Stored, StreamStore } from '../../proto/ports/bus-store.ts';
 import {
   type Bus,
@@ -199,7 +200,7 @@ class EmbeddedBus implements Bus {
         while (!signal.aborted && (await this.#store.trim())) await sleep(10);
         this.#streams = await this.#store.streams();
       } catch (error) {
-        this.#log.warn({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot trim streams');
+        this.#log.warn({ error: errorText(error, 'unknown') }, 'cannot trim streams');
       }
     }
   }

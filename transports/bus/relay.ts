@@ -1,3 +1,4 @@
+import { errorText } from '../../lib/error-text.ts';
 import type { OutboxEntry, OutboxStore } from '../../proto/ports/bus-store.ts';
 import { type Bus, BusError, type Log } from '../../proto/ports/ports.ts';
 
@@ -27,7 +28,7 @@ export async function relayOutbox(options: {
       try {
         complete = await publishAll(store, bus, log, signal);
       } catch (error) {
-        log.warn({ error: error instanceof Error ? error.message : 'unknown' }, 'cannot publish the outbox');
+        log.warn({ error: errorText(error, 'unknown') }, 'cannot publish the outbox');
       }
       failures = complete ? 0 : failures + 1;
       if (complete) await news.wait(LOOK_MS, true);

@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
+import { errorText } from '../../lib/error-text.ts';
 import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import type { Log } from '../../proto/ports/ports.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
@@ -211,7 +212,7 @@ export class GatewayListeners {
         this.#told.delete(port);
         return;
       } catch (error) {
-        reason = error instanceof Error ? error.message : String(error);
+        reason = errorText(error);
       }
     }
     this.#refused.add(port);

@@ -4,6 +4,7 @@
  * watches over the containers that it holds, and looks at all of these when it takes some.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { errorText } from '../../../lib/error-text.ts';
 import type { ContainerState, Ending } from '../../../proto/ports/ports.ts';
 import { containerOutlines, deletedAmong, purgeDeleted } from '../../../storage/compute/containers.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn } from '../../../supervision/index.ts';
@@ -56,7 +57,7 @@ export function startWatcher(
     try {
       found = await engine.list();
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorText(error);
       if (health.problem === undefined) log.error({ err: error }, 'the container engine does not answer');
       health.problem = `container engine: ${message}`;
       return;

@@ -6,6 +6,7 @@ import { createPublicKey, X509Certificate } from 'node:crypto';
 import { Agent } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import acme, { type Authorization, type Order } from 'acme-client';
+import { errorText } from '../../../lib/error-text.ts';
 import { CaError, type CaOrder, type CertificateAuthority } from '../../../proto/ports/acme.ts';
 import { type CaAnswer, type CaCall, during } from './https.ts';
 import { caError, errorOf, problemOf, retryAfter } from './problems.ts';
@@ -55,9 +56,9 @@ export function acmeAuthority(options: AcmeOptions): CertificateAuthority {
       } catch (cause) {
         signal.throwIfAborted();
         if (cause instanceof CaError) throw cause;
-        if (call.last === undefined) throw caError('bad_answer', textOf(cause), undefined, { cause });
+        if (call.last === undefined) throw caError('bad_answer', errorText(cause), undefined, { cause });
         // A good answer that the library could make nothing of.
-        if (call.last.status < 400) throw caError('bad_answer', textOf(cause), undefined, { cause });
+        if (call.last.status < 400) throw caError('bad_answer', errorText(cause), undefined, { cause });
         const error = errorOf(call.last, now(), isAtOrder, cause);
         if (error.problem !== 'badNonce' || tries >= NONCE_TRIES) throw error;
       }
@@ -199,10 +200,6 @@ export function checkChain(chain: string, key: string, hostname: string): void {
     if (issuer !== undefined && !(certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey)))
       throw wrong('does not belong to its chain');
   }
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** Where the account is, as far as the library knows. */

@@ -6,6 +6,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Agent, request } from 'node:https';
 import acme from 'acme-client';
+import { errorText } from '../../../lib/error-text.ts';
 import { CaError } from '../../../proto/ports/acme.ts';
 
 /** The last answer of a call. */
@@ -106,5 +107,5 @@ function flat(headers: CaAnswer['headers']): Record<string, string> {
 
 function textOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
-  return code ?? (error instanceof Error ? error.message : String(error));
+  return code ?? errorText(error);
 }

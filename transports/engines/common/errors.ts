@@ -1,15 +1,11 @@
 /** What was thrown while talking to an engine, as text and as EngineError. */
+import { errorText } from '../../../lib/error-text.ts';
 import { EngineError, type EngineErrorCode } from '../../../proto/ports/ports.ts';
 
 /** The system's error code (`ECONNREFUSED`, ...) of an unknown error, or undefined. */
 export function systemCode(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
   return typeof error.code === 'string' ? error.code : undefined;
-}
-
-/** A short text of any thrown value. */
-export function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** An engine's text made fit for one line of a user's screen: no control characters, at most 500 characters. */
@@ -21,7 +17,7 @@ export function cleanReason(text: string): string {
 /** Turns whatever was thrown while talking to the engine into an EngineError, keeping it as the cause. */
 export function toEngineError(error: unknown, fallback: EngineErrorCode = 'unavailable'): EngineError {
   if (error instanceof EngineError) return error;
-  return new EngineError(fallback, `The container engine cannot be reached: ${cleanReason(textOf(error))}.`, {
+  return new EngineError(fallback, `The container engine cannot be reached: ${cleanReason(errorText(error))}.`, {
     cause: error,
   });
 }

@@ -1,6 +1,7 @@
 /** What the sentence of a pull that failed means. */
+import { errorText } from '../../../lib/error-text.ts';
 import { EngineError } from '../../../proto/ports/ports.ts';
-import { cleanReason, textOf } from './errors.ts';
+import { cleanReason } from './errors.ts';
 import type { ImageReference } from './image-reference.ts';
 
 /** What a registry knows for sure, in Docker's words. */
@@ -27,5 +28,5 @@ const PASSING = new RegExp(
 export function pullError(reference: ImageReference, reason: string, cause?: unknown): EngineError {
   const text = cleanReason(reason);
   const code = FINAL.test(text) && !PASSING.test(text) ? 'image_not_found' : 'unavailable';
-  return new EngineError(code, `The image ${reference.full} cannot be pulled: ${text || textOf(cause)}`, { cause });
+  return new EngineError(code, `The image ${reference.full} cannot be pulled: ${text || errorText(cause)}`, { cause });
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { errorText } from '../../../lib/error-text.ts';
 import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports/ports.ts';
-import { textOf } from '../common/errors.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
 import { DockerClient } from './api/client.ts';
 import { Containers } from './containers.ts';
@@ -85,7 +85,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       if (!swept) await containers.sweep();
       swept = true;
     } catch (error) {
-      if (!closed) log.warn({ reason: textOf(error) }, 'cannot look after what is in the container engine');
+      if (!closed) log.warn({ reason: errorText(error) }, 'cannot look after what is in the container engine');
     } finally {
       looking = undefined;
     }

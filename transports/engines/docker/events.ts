@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { errorText } from '../../../lib/error-text.ts';
 import type { Ending, Log } from '../../../proto/ports/ports.ts';
-import { textOf } from '../common/errors.ts';
 import { jsonLines } from '../common/json-lines.ts';
 import type { DockerClient } from './api/client.ts';
 import { labels, type Naming } from './naming.ts';
@@ -105,7 +105,7 @@ export function watchEvents(
       }
     } catch (error) {
       if (!stop.signal.aborted && !renewed)
-        log.warn({ reason: textOf(error) }, 'lost the event stream of the container engine');
+        log.warn({ reason: errorText(error) }, 'lost the event stream of the container engine');
     } finally {
       clearInterval(checking);
       clearTimeout(renewal);

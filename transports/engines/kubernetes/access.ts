@@ -1,8 +1,8 @@
 import { Agent as HttpAgent } from 'node:http';
 import { Agent, type RequestOptions } from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
+import { errorText } from '../../../lib/error-text.ts';
 import { EngineError } from '../../../proto/ports/ports.ts';
-import { textOf } from '../common/errors.ts';
 
 /** How the cluster is found: a kubeconfig file, or the service account of the pod this runs in. */
 export type KubeAccess = { readonly kubeconfig: string } | { readonly inCluster: true };
@@ -45,7 +45,7 @@ export class Credentials {
     try {
       await config.applyToHTTPSOptions(options);
     } catch (cause) {
-      throw new EngineError('unavailable', `No credentials for the Kubernetes cluster: ${textOf(cause)}`, { cause });
+      throw new EngineError('unavailable', `No credentials for the Kubernetes cluster: ${errorText(cause)}`, { cause });
     }
     const origin = new URL(server);
     return { isTls: origin.protocol === 'https:', origin, options: { ...options, agent } };
@@ -88,7 +88,7 @@ async function load(access: KubeAccess): Promise<Loaded> {
     if ('inCluster' in access) config.loadFromCluster();
     else config.loadFromFile(access.kubeconfig);
   } catch (cause) {
-    throw new EngineError('refused', `The credentials of the cluster cannot be read: ${textOf(cause)}`, { cause });
+    throw new EngineError('refused', `The credentials of the cluster cannot be read: ${errorText(cause)}`, { cause });
   }
   const isTls = config.getCurrentCluster()?.server.startsWith('https:') !== false;
   return { config, agent: isTls ? new Agent(keptConnections) : new HttpAgent(keptConnections) };

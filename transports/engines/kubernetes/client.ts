@@ -4,9 +4,10 @@ import { Agent, request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { anySignal } from '../../../lib/any-signal.ts';
+import { errorText } from '../../../lib/error-text.ts';
 import { Semaphore } from '../../../lib/semaphore.ts';
 import { EngineError } from '../../../proto/ports/ports.ts';
-import { cleanReason, systemCode, textOf } from '../common/errors.ts';
+import { cleanReason, systemCode } from '../common/errors.ts';
 import { Credentials, type KubeAccess } from './access.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 
@@ -243,7 +244,7 @@ function isTrustError(error: unknown): boolean {
 
 function toError(error: unknown): EngineError {
   if (error instanceof EngineError) return error;
-  const message = `The Kubernetes API server cannot be reached: ${cleanReason(textOf(error))}.`;
+  const message = `The Kubernetes API server cannot be reached: ${cleanReason(errorText(error))}.`;
   return new EngineError('unavailable', message, { cause: error });
 }
 

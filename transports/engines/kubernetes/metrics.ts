@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { errorText } from '../../../lib/error-text.ts';
 import type { MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
 import type { Log } from '../../../proto/ports/ports.ts';
-import { textOf } from '../common/errors.ts';
 import type { KubeAccess } from './access.ts';
 import { KubeClient } from './client.ts';
 import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summary.ts';
@@ -173,7 +173,7 @@ class Kubelets {
         this.calls += 1;
         const summary = await kubeletSummary(this.#client, name, { timeoutMs: ANSWER_MS, signal }).catch(
           (error: unknown) => {
-            this.#log.debug({ node: name, reason: textOf(error) }, 'a node does not tell usage');
+            this.#log.debug({ node: name, reason: errorText(error) }, 'a node does not tell usage');
             return undefined;
           },
         );

@@ -1,5 +1,5 @@
+import { errorText } from '../../../lib/error-text.ts';
 import type { Log } from '../../../proto/ports/ports.ts';
-import { textOf } from '../common/errors.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels } from './naming.ts';
 import { hasEnded, type PodView, podView, workloadOf } from './views.ts';
@@ -112,7 +112,7 @@ export class PodHistory {
     const parsed = podView.safeParse(object);
     const id = parsed.success ? this.#naming.idOf(parsed.data.metadata.labels) : undefined;
     if (!parsed.success || id === undefined) {
-      this.#log.debug({ reason: textOf(parsed.error) }, 'a pod that cannot be read');
+      this.#log.debug({ reason: errorText(parsed.error) }, 'a pod that cannot be read');
       return undefined;
     }
     const pod = parsed.data;

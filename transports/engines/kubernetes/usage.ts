@@ -1,5 +1,5 @@
+import { errorText } from '../../../lib/error-text.ts';
 import type { ContainerUsage, Log } from '../../../proto/ports/ports.ts';
-import { textOf } from '../common/errors.ts';
 import type { KubeClient } from './client.ts';
 import { kubeletSummary } from './kubelet-summary.ts';
 import { podsOfMetricsApi } from './metrics-api.ts';
@@ -68,7 +68,7 @@ export class KubeUsage {
     this.#timer = setTimeout(() => {
       this.#running = this.#round()
         .catch((error: unknown) => {
-          if (!this.#closed) this.#log.debug({ reason: textOf(error) }, 'cannot sample the usage of containers');
+          if (!this.#closed) this.#log.debug({ reason: errorText(error) }, 'cannot sample the usage of containers');
         })
         .finally(() => {
           this.#timer = undefined;
@@ -100,7 +100,7 @@ export class KubeUsage {
         await this.#askNode(node, note);
       } catch (error) {
         // It may not be asked, or is away: memory at least may be known elsewhere.
-        this.#log.debug({ node, reason: textOf(error) }, 'a node does not tell usage');
+        this.#log.debug({ node, reason: errorText(error) }, 'a node does not tell usage');
         await this.#askMetrics(note);
         break;
       }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { errorText } from '../../../lib/error-text.ts';
 import type { Ending, Log } from '../../../proto/ports/ports.ts';
-import { textOf } from '../common/errors.ts';
 import { jsonLines } from '../common/json-lines.ts';
 import type { ClusterCache, Resource } from './cache.ts';
 import type { KubeClient } from './client.ts';
@@ -135,8 +135,8 @@ class Watch {
         this.#failures += 1;
         if (isReply(error, 410)) this.#version = undefined;
         if (error instanceof KubeReplyError) asked = error.retryAfterMs;
-        log.debug({ path, reason: textOf(error) }, 'lost sight of the cluster');
-        this.#options.lost?.(textOf(error));
+        log.debug({ path, reason: errorText(error) }, 'lost sight of the cluster');
+        this.#options.lost?.(errorText(error));
       }
       // One that lived for a while may be asked again at once; others less and less often.
       if (Date.now() - begun > 10_000) this.#failures = 0;

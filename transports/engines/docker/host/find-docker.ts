@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { textOf } from '../../common/errors.ts';
+import { errorText } from '../../../../lib/error-text.ts';
 import { type DockerVariables, dockerAddress } from '../api/address.ts';
 import { DockerClient } from '../api/client.ts';
 
@@ -34,7 +34,7 @@ export async function searchDocker(
   try {
     given = dockerAddress(env);
   } catch (error) {
-    return { host: undefined, tried: [{ host: env.DOCKER_HOST ?? '', problem: textOf(error) }] };
+    return { host: undefined, tried: [{ host: env.DOCKER_HOST ?? '', problem: errorText(error) }] };
   }
   const hosts =
     given === undefined ? candidates.filter((path) => existsSync(path)).map((path) => `unix://${path}`) : [given];
@@ -44,7 +44,7 @@ export async function searchDocker(
       const apiVersion = await client.ping().finally(() => client.close());
       return { host, apiVersion, tried };
     } catch (error) {
-      tried.push({ host, problem: textOf(error) });
+      tried.push({ host, problem: errorText(error) });
     }
   }
   return { host: undefined, tried };

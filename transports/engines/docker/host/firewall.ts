@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
+import { errorText } from '../../../../lib/error-text.ts';
 import { EngineError, type Log } from '../../../../proto/ports/ports.ts';
 import { egressRules } from '../../common/egress.ts';
-import { textOf } from '../../common/errors.ts';
 import { BRIDGE_PREFIX } from '../network.ts';
 import { findProgram, type RunScript, rootScript } from '../run.ts';
 
@@ -134,7 +134,7 @@ export class HostFirewall {
       if (code === 0) return;
       throw new EngineError('unavailable', `The containers cannot be kept apart from this machine: ${said}`);
     }
-    const { code, said } = await helper(this.#script).catch((error: unknown) => ({ code: -1, said: textOf(error) }));
+    const { code, said } = await helper(this.#script).catch((error: unknown) => ({ code: -1, said: errorText(error) }));
     if (code === 0 || this.#warned) return;
     this.#warned = true;
     this.#log.warn({ reason: said }, 'containers can reach the machine they run on: its firewall could not be set');

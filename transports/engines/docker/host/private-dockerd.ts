@@ -13,8 +13,9 @@ import {
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { errorText } from '../../../../lib/error-text.ts';
 import { EngineError, type Log } from '../../../../proto/ports/ports.ts';
-import { cleanReason, textOf } from '../../common/errors.ts';
+import { cleanReason } from '../../common/errors.ts';
 import { DockerClient } from '../api/client.ts';
 import { findProgram, isRoot, SYSTEM_PATH } from '../run.ts';
 import { type DockerdFiles, dockerdFiles, isAlive, runningProcess, sharedSettings } from './dockerd-files.ts';
@@ -134,7 +135,7 @@ async function startOnce(
   let ended: string | undefined;
   let isPanic = false;
   child.once('error', (error) => {
-    ended = textOf(error);
+    ended = errorText(error);
   });
   child.once('exit', (code, signal) => {
     ended = `it ended with ${code ?? signal}`;
@@ -179,7 +180,7 @@ export async function stopPrivateDockerd(options: {
   if (pid === undefined) return false;
   // With live restore, containers would outlive it.
   await stopAllContainers(`unix://${files.socket}`, options.graceSeconds ?? 10).catch((error: unknown) => {
-    options.log.warn({ reason: textOf(error) }, 'cannot stop the containers of the private dockerd');
+    options.log.warn({ reason: errorText(error) }, 'cannot stop the containers of the private dockerd');
   });
   const containerd = runningContainerd(files);
   await endProcess(pid, 30_000);

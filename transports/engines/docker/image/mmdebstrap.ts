@@ -3,8 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { errorText } from '../../../../lib/error-text.ts';
 import { EngineError } from '../../../../proto/ports/ports.ts';
-import { textOf, toEngineError } from '../../common/errors.ts';
+import { toEngineError } from '../../common/errors.ts';
 import { findProgram, isRoot, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';
 
@@ -111,7 +112,7 @@ function startBuild(
       failure ??= new EngineError('unavailable', `The base image cannot be built: ${reason}`, { cause });
     };
     child.once('error', (cause) => {
-      fail(textOf(cause), cause);
+      fail(errorText(cause), cause);
       resolve();
     });
     child.once('close', (code) => {

@@ -1,9 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
+import { errorText } from '../../../../lib/error-text.ts';
 import { namespaceOf } from '../../../../proto/monitor/endpoints.ts';
 import type { MetricsSource, PodSample } from '../../../../proto/ports/metrics-source.ts';
 import type { Log } from '../../../../proto/ports/ports.ts';
-import { textOf } from '../../common/errors.ts';
 import { DockerClient } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';
 import { containerView, foundIn, listedContainer } from '../container-view.ts';
@@ -161,7 +161,7 @@ class DiskWatch {
     } catch (error) {
       // 409: somebody else's count is under way. Either way the next read tries again.
       if (!isReply(error, 409) && !this.#stop.signal.aborted)
-        this.#options.log.debug({ reason: textOf(error) }, 'cannot add up what containers hold on disk');
+        this.#options.log.debug({ reason: errorText(error) }, 'cannot add up what containers hold on disk');
     }
   }
 }

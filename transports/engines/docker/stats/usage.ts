@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
+import { errorText } from '../../../../lib/error-text.ts';
 import type { ContainerUsage, Log } from '../../../../proto/ports/ports.ts';
-import { textOf } from '../../common/errors.ts';
 import type { DockerClient } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';
 import type { Containers } from '../containers.ts';
@@ -163,6 +163,6 @@ export class UsageSampler {
   }
 
   #complain(error: unknown, message: string): void {
-    if (!this.#stop.signal.aborted) this.#log.debug({ reason: textOf(error) }, message);
+    if (!this.#stop.signal.aborted) this.#log.debug({ reason: errorText(error) }, message);
   }
 }
