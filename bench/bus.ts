@@ -10,7 +10,7 @@
 import { cpus } from 'node:os';
 import { jetstream } from '@nats-io/jetstream';
 import { connect, headers } from '@nats-io/transport-node';
-import type { StreamMessage } from '../proto/ports/ports.ts';
+import type { StreamMessage } from '../proto/ports/bus.ts';
 import { silentLog } from '../test/kit/database.ts';
 import { BUS_SECRET, startNats } from '../test/kit/nats.ts';
 import { natsBus } from '../transports/bus/nats.ts';

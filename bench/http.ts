@@ -17,7 +17,7 @@ import { createInterface } from 'node:readline';
 import { createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import type { Engine } from '../proto/ports/ports.ts';
+import type { Engine } from '../proto/ports/engine.ts';
 
 const CONNECTIONS = 64;
 const PASSWORD = 'correct horse battery';

@@ -16,7 +16,7 @@ import { type NotifyNumbers, notifyNumbers } from '../actors/notify/deps.ts';
 import { startNotify } from '../actors/notify/service.ts';
 import { newId } from '../proto/ids.ts';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../proto/notify/notification.ts';
-import type { Bus, StreamMessage } from '../proto/ports/ports.ts';
+import type { Bus, StreamMessage } from '../proto/ports/bus.ts';
 import { deadLetterSink } from '../storage/bus/dead-letters.ts';
 import { streamStore } from '../storage/bus/store.ts';
 import { type Db, openDb } from '../storage/db.ts';

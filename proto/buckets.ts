@@ -1,5 +1,5 @@
 /** Token buckets by key: who may do something how often, in memory that is bounded. */
-import type { Clock } from './ports/ports.ts';
+import type { Clock } from './ports/clock.ts';
 
 /** How often: `burst` at once, and one more each `everyMs`. */
 export interface Pace {

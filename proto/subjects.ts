@@ -1,6 +1,6 @@
 /** Names of streams and consumers on the bus. */
 import { userChanged } from './auth/endpoints.ts';
-import type { ConsumerConfig, StreamConfig } from './ports/ports.ts';
+import type { ConsumerConfig, StreamConfig } from './ports/bus.ts';
 
 /** News from the authentication service that others must not miss. */
 export const AUTH_STREAM: StreamConfig = {

@@ -3,7 +3,7 @@
  * differ.
  */
 import { z } from 'zod';
-import type { Clock } from '../proto/ports/ports.ts';
+import type { Clock } from '../proto/ports/clock.ts';
 import type { Queries } from './queries.ts';
 
 /** How often it is asked, ms: a machine that was suspended for a while has lost count by then. */

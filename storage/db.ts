@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { z } from 'zod';
-import type { Ending, Log } from '../proto/ports/ports.ts';
+import type { Ending } from '../proto/ports/ending.ts';
+import type { Log } from '../proto/ports/log.ts';
 import { ConnectionQueries } from './connection.ts';
 import { isStalePlan, StorageError, toStorageError } from './errors.ts';
 import { Listener } from './listener.ts';

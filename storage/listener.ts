@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { errorText } from '../lib/error-text.ts';
-import type { Ending, Log } from '../proto/ports/ports.ts';
+import type { Ending } from '../proto/ports/ending.ts';
+import type { Log } from '../proto/ports/log.ts';
 import { StorageError } from './errors.ts';
 
 const CHANNEL_NAME = /^[a-z_][a-z0-9_]{0,62}$/;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { errorText } from '../lib/error-text.ts';
-import type { Log } from '../proto/ports/ports.ts';
+import type { Log } from '../proto/ports/log.ts';
 import type { Db } from './db.ts';
 import { StorageError } from './errors.ts';
 import type { Tx } from './queries.ts';

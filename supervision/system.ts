@@ -1,4 +1,4 @@
-import type { Log } from '../proto/ports/ports.ts';
+import type { Log } from '../proto/ports/log.ts';
 import { Cell } from './cell/cell.ts';
 import { DeadLetters } from './cell/dead-letters.ts';
 import { KindStats, SystemCore } from './cell/kind-stats.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../proto/ports/ports.ts';
+import type { Log } from '../proto/ports/log.ts';
 import type { Decision, Decisions } from './decisions.ts';
 import type { AnyRef, Ref } from './ref.ts';
 

@@ -2,7 +2,9 @@
 
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
-import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
 import type { RelyingParty } from './login/webauthn-rules.ts';

@@ -1,7 +1,10 @@
 /** What the compute service is given by the composition root. */
 
 import type { TokenWatch } from '../../proto/auth/tokens.ts';
-import type { Clock, Engine, ImageCatalog, Log, RegistryAuth, Shells } from '../../proto/ports/ports.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Engine, ImageCatalog, RegistryAuth } from '../../proto/ports/engine.ts';
+import type { Log } from '../../proto/ports/log.ts';
+import type { Shells } from '../../proto/ports/shell.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
 

@@ -3,7 +3,8 @@
 import type { ComputeNewsSource } from '../../proto/compute/events.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';
-import type { Ending, Log } from '../../proto/ports/ports.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 
 /** Where a container is reached, and what of it is open to the outside. */

@@ -9,7 +9,7 @@ import { errorText } from '../../lib/error-text.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
 import { addressOf, type NewRoute, RouteTable, type StaticRoute } from '../../proto/gateway/routes.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';
-import type { Ending } from '../../proto/ports/ports.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
 import {
   listRoutes,
   liveNodeRoutes,

@@ -1,8 +1,10 @@
 /** What the cluster monitor is given by the composition root. */
 
 import type { Graph } from '../../proto/monitor/endpoints.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource, PodSample } from '../../proto/ports/metrics-source.ts';
-import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface MonitorDeps {

@@ -3,8 +3,8 @@
  * subject one message is on its way at most, and what comes while the broker is away or slow is dropped and counted.
  */
 import { encodeClusterMetrics, encodeClusterPods } from '../../proto/monitor/cluster.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
-import { BusError } from '../../proto/ports/ports.ts';
 import { CLUSTER_STREAM } from '../../proto/subjects.ts';
 import type { MonitorDeps } from './deps.ts';
 

@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto';
 import type { NetworkNewsSource } from '../../proto/network/events.ts';
 import type { CertificateAuthority } from '../../proto/ports/acme.ts';
 import type { FindAddresses } from '../../proto/ports/dns.ts';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface CertificateDeps {

@@ -2,7 +2,7 @@
  * The actor that sees what is due: at once when a mapping changes, and every few seconds, since news and nodes can be
  * lost.
  */
-import type { Ending } from '../../proto/ports/ports.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
 import { dueHostnames, purgeCertificates, tellUncertified } from '../../storage/network/certificates.ts';
 import { type AnyRef, dispatch, type Entities, entities, type Ref, spawn } from '../../supervision/index.ts';
 import { type CertificateMessage, certificateKind } from './certificate.ts';

@@ -1,8 +1,9 @@
 /** What the networking API is given by the composition root. */
 import type { KeyObject } from 'node:crypto';
 import type { ComputeNewsSource } from '../../proto/compute/events.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
 import type { DnsProvider, TxtResolvers } from '../../proto/ports/dns.ts';
-import type { Clock, Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import type { OwnNames } from './hostname-rules.ts';
 

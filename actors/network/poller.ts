@@ -1,5 +1,5 @@
 /** The actor that finds mappings to be looked at: those whose check is due, and those whose container is gone. */
-import type { Ending } from '../../proto/ports/ports.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
 import { claimDue, orphanedMappings } from '../../storage/network/mappings.ts';
 import { type AnyRef, dispatch, spawn } from '../../supervision/index.ts';
 import type { NetworkDeps } from './deps.ts';

@@ -1,5 +1,7 @@
 /** What the notification service is given by the composition root. */
-import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import type { Placement } from '../service/placement.ts';
 

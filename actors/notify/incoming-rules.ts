@@ -4,7 +4,7 @@ import { errorText } from '../../lib/error-text.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import { MAX_CATEGORY_LENGTH, MAX_SCOPE_LENGTH } from '../../proto/notify/endpoints.ts';
 import { decodeNotification, type Notification } from '../../proto/notify/notification.ts';
-import type { StreamMessage } from '../../proto/ports/ports.ts';
+import type { StreamMessage } from '../../proto/ports/bus.ts';
 import type { NewNotification } from '../../storage/notify/arrivals.ts';
 
 /**

@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
-import type { StreamMessage } from '../../proto/ports/ports.ts';
+import type { StreamMessage } from '../../proto/ports/bus.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { type Arrivals, type NewNotification, storeNotifications } from '../../storage/notify/arrivals.ts';
 import type { NotificationRow } from '../../storage/notify/notifications.ts';

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { newId } from '../../proto/ids.ts';
-import type { Bus } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
 
 /** A core subject, outside of every stream: at most once is enough. */

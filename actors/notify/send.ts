@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { Refusal } from '../../proto/errors.ts';
 import { notificationEvent } from '../../proto/notify/notification.ts';
-import type { Clock } from '../../proto/ports/ports.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
 import { audit } from '../../storage/audit.ts';
 import type { Db } from '../../storage/db.ts';
 import { allRecipients, recipientByName } from '../../storage/notify/recipients.ts';

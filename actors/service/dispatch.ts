@@ -4,8 +4,8 @@
  */
 import type { AnyEndpoint, Call, CallOf, Endpoint, ReplyOf } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { isFenced } from '../../proto/ports/placement.ts';
-import { EngineError } from '../../proto/ports/ports.ts';
 import { StorageError } from '../../storage/db.ts';
 import { ActorError, dispatch, type Ref } from '../../supervision/index.ts';
 import { RemoteError } from '../../supervision/placement/index.ts';

@@ -5,7 +5,7 @@
  *   asleep -- its node has the shard --> working -- the shard goes to another node --> asleep
  *                                           |-- the work failed: again, after a pause
  */
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import {
   type AnyRef,
   dispatch,

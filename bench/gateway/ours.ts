@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Routing } from '../../actors/gateway/routing.ts';
 import { RouteTable } from '../../proto/gateway/routes.ts';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import { GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';

@@ -2,7 +2,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { BusError, EngineError, type Log } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/dockerd.ts';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';

@@ -2,7 +2,8 @@
 
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Authenticate, TokenNews } from '../../proto/auth/tokens.ts';
-import type { Clock, Log } from '../../proto/ports/ports.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import type { Db } from '../../storage/db.ts';
 import { authenticator } from '../../transports/api/authenticate.ts';

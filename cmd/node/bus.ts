@@ -1,7 +1,9 @@
 /** Chooses the bus: NATS when NATS_URL is set, else the one in this process with its streams in the database. */
 
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
-import type { Bus, Clock, Log } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Service } from '../../proto/service.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { streamStore } from '../../storage/bus/store.ts';

@@ -3,7 +3,8 @@ import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-credent
 import { startCompute } from '../../actors/compute/service.ts';
 import { sshElseEngine } from '../../actors/compute/terminal/shells.ts';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
-import type { Engine, Log } from '../../proto/ports/ports.ts';
+import type { Engine } from '../../proto/ports/engine.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Service } from '../../proto/service.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';

@@ -1,5 +1,5 @@
 /** The database of a command: DATABASE_URL, or the server that lives under --data. */
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
 import { EmbeddedError, startEmbedded } from '../../storage/embedded/server.ts';
 import { CliError } from '../config/cli-error.ts';

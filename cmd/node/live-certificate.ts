@@ -1,6 +1,6 @@
 /** A certificate that is replaced while it is in use: new handshakes take the new one, open connections go on. */
 import { statSync } from 'node:fs';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Certificate } from '../../transports/gateway/tls/front.ts';
 import type { PlatformCertificate } from './certificates.ts';
 

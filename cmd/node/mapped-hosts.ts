@@ -10,7 +10,7 @@ import { certificateNumbers, type DnsView } from '../../actors/network/certifica
 import { startCertificates } from '../../actors/network/certificates.ts';
 import { startServiceSupervisor } from '../../actors/service/supervisor.ts';
 import type { CertificateAuthority } from '../../proto/ports/acme.ts';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import { verifiedMappings } from '../../storage/network/mappings.ts';
 import { networkNews } from '../../storage/network/news.ts';

@@ -3,7 +3,8 @@
  * (docs/reference/certificates.md).
  */
 import type { KeyObject } from 'node:crypto';
-import type { Ending, Log } from '../../proto/ports/ports.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import { pendingChallenges } from '../../storage/network/acme.ts';
 import { discardCertificate, servedCertificate, watchCertificates } from '../../storage/network/certificates.ts';

@@ -1,7 +1,7 @@
 /** `troupe notify`: the notification service alone, beside a platform on the same database (interface section 4.7). */
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { startNotify } from '../../actors/notify/service.ts';
-import { BusError } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { openDb } from '../../storage/db.ts';
 import { getSetting } from '../../storage/settings.ts';

@@ -1,7 +1,8 @@
 /** Publishing the outbox, by one of the processes that share a database. */
 import type { Placement } from '../../actors/service/placement.ts';
 import { startSingleton } from '../../actors/service/singleton.ts';
-import type { Bus, Log } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import { outboxStore } from '../../storage/outbox.ts';
 import type { SystemRef } from '../../supervision/index.ts';

@@ -2,8 +2,9 @@
  * The schema, brought up to date by every command in the same way: never under processes that this version could not
  * run beside.
  */
+
+import type { Log } from '../../proto/ports/log.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
-import type { Log } from '../../proto/ports/ports.ts';
 import type { Db } from '../../storage/db.ts';
 import { migrate, migrationsDir, schemaVersion } from '../../storage/migrate.ts';
 import { oddNode } from '../../storage/placement/nodes.ts';

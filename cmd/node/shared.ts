@@ -4,7 +4,8 @@
  */
 import type { Placement } from '../../actors/service/placement.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
-import type { Bus, Log } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db, DbConnection } from '../../storage/db.ts';
 import { outboxStore } from '../../storage/outbox.ts';
 import type { SystemRef } from '../../supervision/index.ts';

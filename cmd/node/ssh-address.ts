@@ -4,7 +4,8 @@
  */
 import { z } from 'zod';
 import { sshHost } from '../../proto/gateway/ssh.ts';
-import type { Clock, Log } from '../../proto/ports/ports.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Queries } from '../../storage/queries.ts';
 import { getSetting, setSetting } from '../../storage/settings.ts';
 

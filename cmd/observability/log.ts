@@ -1,6 +1,6 @@
 /** The structured log: pino behind the Log port, one JSON line an event, on stderr. */
 import pino from 'pino';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 
 /** Fields that would hold a secret if somebody passed one on by mistake. */
 const SECRET_FIELDS = ['password', 'token', 'secret', 'authorization', 'cookie', 'privateKey'];

@@ -1,6 +1,6 @@
 /** The log of a service command: on standard error and, with `--log-service`, at a collector, too. */
 import type { Registry } from 'prom-client';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { openLog, standardError } from './log.ts';
 import { readMetric } from './read-metric.ts';
 import { logUncaught } from './uncaught.ts';

@@ -1,5 +1,5 @@
 /** What a process says when something went wrong where nobody looked: one line of its log, and then it ends. */
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 
 /** The exit code that Node has for the same. */
 const UNCAUGHT = 1;

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import type { Caller, SessionBirth } from '../endpoint.ts';
 import { idSchema } from '../ids.ts';
-import type { Ending } from '../ports/ports.ts';
+import type { Ending } from '../ports/ending.ts';
 import type { Scopes } from '../scopes.ts';
 import type { CatalogAccess, RepositoryAccess } from './registry.ts';
 

@@ -5,7 +5,7 @@
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { derivedKeyring, type SharedSecret } from '../auth/shared-secret.ts';
-import type { Clock } from '../ports/ports.ts';
+import type { Clock } from '../ports/clock.ts';
 
 /** What a gateway vouches for. */
 export interface GatewayTokenRequest {

@@ -1,5 +1,5 @@
 /** News of domain mappings that other parts act on at once: which hostnames are served, and which no longer. */
-import type { Ending } from '../ports/ports.ts';
+import type { Ending } from '../ports/ending.ts';
 
 /**
  * What changed. `verified`: the mapping of a hostname is verified, so it is served and needs a certificate. `removed`:

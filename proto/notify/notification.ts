@@ -1,7 +1,7 @@
 /** Notifications on the bus: subject, stream, and the protobuf layout of notification.proto (interface section 6.1). */
 import { randomUUID } from 'node:crypto';
 import protobuf from 'protobufjs/light.js';
-import type { StreamConfig } from '../ports/ports.ts';
+import type { StreamConfig } from '../ports/bus.ts';
 
 /** A notification on its way to a user. */
 export interface Notification {

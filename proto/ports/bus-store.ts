@@ -3,7 +3,9 @@
  * `transports/bus` runs on them. Everything rejects with BusError: `unavailable` while the store cannot be reached (try
  * again), `no_stream` for a stream that does not exist.
  */
-import type { Ending, KvEntry, StreamConfig } from './ports.ts';
+
+import type { KvEntry, StreamConfig } from './bus.ts';
+import type { Ending } from './ending.ts';
 
 /** A message to store. */
 export interface NewMessage {

@@ -1,4 +1,4 @@
-import { BusError } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 import { StorageError } from '../errors.ts';
 
 /** Runs `work`; a StorageError leaves as the BusError the bus promises: all but defects of ours pass with time. */

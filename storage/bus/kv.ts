@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import type { KvEntry } from '../../proto/ports/bus.ts';
 import type { KvStore } from '../../proto/ports/bus-store.ts';
-import type { KvEntry } from '../../proto/ports/ports.ts';
 import type { Db } from '../db.ts';
 import { asBus } from './errors.ts';
 

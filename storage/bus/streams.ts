@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import type { StreamConfig } from '../../proto/ports/bus.ts';
 import type { NewMessage, Stored } from '../../proto/ports/bus-store.ts';
-import type { StreamConfig } from '../../proto/ports/ports.ts';
 import type { Db, Tx } from '../db.ts';
 import { noStream } from './errors.ts';
 

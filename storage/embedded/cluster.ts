@@ -4,7 +4,7 @@ import { access, open, readdir, readFile, realpath, rename, rm } from 'node:fs/p
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Binaries } from './binaries.ts';
 import { EmbeddedError } from './error.ts';
 import { isRunning } from './processes.ts';

@@ -1,7 +1,7 @@
 /** SQL of static routes. Changes are told to all gateways at their commit. */
 import { z } from 'zod';
 import type { NewRoute } from '../../proto/gateway/routes.ts';
-import type { Ending } from '../../proto/ports/ports.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
 import type { Db, Queries } from '../db.ts';
 
 const idRow = z.object({ id: z.number() });

@@ -5,7 +5,7 @@
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
 import type { CertificatePem } from '../../proto/ports/acme.ts';
-import type { Ending } from '../../proto/ports/ports.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
 import type { Db, Queries } from '../db.ts';
 import { open, seal } from '../seal.ts';
 import { isShareUsed, KEPT_FOR_RENEWALS, noteShare, takeOrder } from './acme.ts';

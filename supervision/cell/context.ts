@@ -1,4 +1,4 @@
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import * as decisions from '../decisions.ts';
 import { SpawnError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';

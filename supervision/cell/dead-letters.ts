@@ -1,4 +1,4 @@
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { DeadLetter } from '../types.ts';
 
 /** Counts the messages of one system that nobody handled, and tells whoever asked to be told. */

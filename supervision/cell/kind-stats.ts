@@ -1,4 +1,4 @@
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { DeadLetters } from './dead-letters.ts';
 
 /** Running numbers of one kind of actor in one system. Depth and age are read from the mailboxes when asked for. */

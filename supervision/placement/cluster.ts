@@ -1,4 +1,7 @@
 import { errorText } from '../../lib/error-text.ts';
+import { type Bus, BusError, type BusMessage } from '../../proto/ports/bus.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import {
   type LeaseStore,
   type NodeInfo,
@@ -6,7 +9,6 @@ import {
   type Shard,
   type ShardLease,
 } from '../../proto/ports/placement.ts';
-import { type Bus, BusError, type BusMessage, type Ending, type Log } from '../../proto/ports/ports.ts';
 import type { Entities } from '../entity/entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';

@@ -1,6 +1,6 @@
 import { errorText } from '../../lib/error-text.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { LeaseStore, NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
-import type { Log } from '../../proto/ports/ports.ts';
 import { DEFAULT_SHARDS } from './shards.ts';
 import { ClusterView, type Place } from './view.ts';
 import { pause, within } from './waiting.ts';

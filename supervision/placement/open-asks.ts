@@ -1,4 +1,4 @@
-import { BusError } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 import type { Place } from './view.ts';
 
 /** An answer that was sent before its owner died, or lost its lease, arrives within this, ms. */

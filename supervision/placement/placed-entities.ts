@@ -1,5 +1,6 @@
+import { type Bus, BusError } from '../../proto/ports/bus.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { isFenced, type PlacementError } from '../../proto/ports/placement.ts';
-import { type Bus, BusError, type Log } from '../../proto/ports/ports.ts';
 import type { Entities } from '../entity/entity-kind.ts';
 import { ActorError } from '../errors.ts';
 import type { AnyRef, Ref } from '../ref.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { Cell } from '../cell/cell.ts';
 import { type AnyRef, Ref } from '../ref.ts';
 import { dispatch, spawn, spawnStateless, stop, stopped } from '../verbs.ts';

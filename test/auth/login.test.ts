@@ -4,7 +4,7 @@ import { hash } from '@node-rs/argon2';
 import { startAuth } from '../../actors/auth/service.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { login, logout, session } from '../../proto/auth/endpoints.ts';
-import { BusError } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 import { rehash, userByName } from '../../storage/auth/users.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import { StorageError } from '../../storage/errors.ts';

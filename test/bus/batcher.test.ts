@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BusError } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 import { Batcher } from '../../transports/bus/batcher.ts';
 
 const limits = { items: 3, bytes: 10_000, waitingBytes: 1 << 20 };

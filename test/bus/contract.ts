@@ -8,7 +8,7 @@ import {
   type ConsumerConfig,
   type StreamConfig,
   type StreamMessage,
-} from '../../proto/ports/ports.ts';
+} from '../../proto/ports/bus.ts';
 import { until } from '../kit/until.ts';
 
 /** What the suite runs on: a way to open buses that share streams and buckets, and an end. */
@@ -56,7 +56,7 @@ const ackAll = async (batch: readonly StreamMessage[]) => {
   await Promise.all(batch.map((message) => message.ack()));
 };
 
-/** What proto/ports/ports.ts promises of a Bus; every implementation passes it. */
+/** What proto/ports/bus.ts promises of a Bus; every implementation passes it. */
 export function busContract(name: string, openBench: () => Promise<BusBench>): void {
   suite(`${name}: messages`, () => {
     let bench: BusBench;

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import type { Bus, StreamMessage } from '../../proto/ports/ports.ts';
+import type { Bus, StreamMessage } from '../../proto/ports/bus.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import { openDb } from '../../storage/db.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';

@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
-import { BusError, type ConsumerConfig, type StreamConfig, type StreamMessage } from '../../proto/ports/ports.ts';
+import { BusError, type ConsumerConfig, type StreamConfig, type StreamMessage } from '../../proto/ports/bus.ts';
 import { deadLetterSink, listDeadLetters } from '../../storage/bus/dead-letters.ts';
 import { append, outboxStore } from '../../storage/outbox.ts';
 import { natsBus } from '../../transports/bus/nats.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
-import type { ConsumerConfig, StreamConfig } from '../../proto/ports/ports.ts';
+import type { ConsumerConfig, StreamConfig } from '../../proto/ports/bus.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { silentLog } from '../kit/database.ts';
 import { BUS_SECRET, skipWithoutNats, startNats, type TestNats } from '../kit/nats.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
-import { type Bus, BusError } from '../../proto/ports/ports.ts';
+import { type Bus, BusError } from '../../proto/ports/bus.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import { append, outboxStore } from '../../storage/outbox.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';

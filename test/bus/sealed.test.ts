@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { connect, type Msg, type NatsConnection } from '@nats-io/transport-node';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
-import type { BusMessage } from '../../proto/ports/ports.ts';
+import type { BusMessage } from '../../proto/ports/bus.ts';
 import { AUTH_CONSUMER, AUTH_STREAM } from '../../proto/subjects.ts';
 import { deadLetterSink, listDeadLetters } from '../../storage/bus/dead-letters.ts';
 import { ENVELOPE_BYTES, Envelopes, FRESH_MS, SeenMessages } from '../../transports/bus/envelopes.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { afterFailure, crashDelay, driftOf, exitReason, nextStep } from '../../actors/compute/container/rules.ts';
-import { type ContainerState, EngineError } from '../../proto/ports/ports.ts';
+import { type ContainerState, EngineError } from '../../proto/ports/engine.ts';
 
 const actual = (phase: ContainerState['phase'], address: string | null = null): ContainerState => ({
   id: 'c1',

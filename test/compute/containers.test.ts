@@ -12,7 +12,7 @@ import {
   terminal,
 } from '../../proto/compute/endpoints.ts';
 import { newId } from '../../proto/ids.ts';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';

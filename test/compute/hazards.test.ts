@@ -11,7 +11,7 @@ import {
   stopContainer,
 } from '../../proto/compute/endpoints.ts';
 import { newId } from '../../proto/ids.ts';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { until } from '../kit/until.ts';

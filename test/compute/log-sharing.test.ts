@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { LogRing } from '../../actors/compute/logs/ring.ts';
 import { LogSharing, type LogStart } from '../../actors/compute/logs/sharing.ts';
-import { EngineError, type LogOptions } from '../../proto/ports/ports.ts';
+import { EngineError, type LogOptions } from '../../proto/ports/engine.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import type { Cleanup } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';

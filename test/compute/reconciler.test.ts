@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { deleteContainer, startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import { newId } from '../../proto/ids.ts';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

@@ -18,7 +18,7 @@ import {
   stopContainer,
 } from '../../proto/compute/endpoints.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import { StorageError } from '../../storage/errors.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
-import type { Engine } from '../../proto/ports/ports.ts';
+import type { Engine } from '../../proto/ports/engine.ts';
 import { parseImageReference } from '../../transports/engines/common/image-reference.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';

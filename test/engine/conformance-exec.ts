@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { Shell } from '../../proto/ports/ports.ts';
+import type { Shell } from '../../proto/ports/shell.ts';
 import { rejectsWith, type Suite } from './conformance-kit.ts';
 import { eventually } from './eventually.ts';
 

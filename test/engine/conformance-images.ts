@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { keys, rejectsWith, type Suite } from './conformance-kit.ts';
 
 /** What `Engine.ensureImage` promises, and what becomes of a container whose image changes. */

@@ -5,7 +5,7 @@ import {
   EngineError,
   type EngineErrorCode,
   type RegistryAuth,
-} from '../../proto/ports/ports.ts';
+} from '../../proto/ports/engine.ts';
 import { eventually } from './eventually.ts';
 
 /** An engine under test, and hands that change things behind its back. */

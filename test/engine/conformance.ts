@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it as test } from 'node:test';
-import type { ContainerSpec, Engine } from '../../proto/ports/ports.ts';
+import type { ContainerSpec, Engine } from '../../proto/ports/engine.ts';
 import { execConformance } from './conformance-exec.ts';
 import { imageConformance } from './conformance-images.ts';
 import { isolationConformance } from './conformance-isolation.ts';
@@ -22,7 +22,7 @@ export interface ConformanceOptions {
   };
 }
 
-/** What every Engine promises (proto/ports/ports.ts): give it a way to open yours. */
+/** What every Engine promises (proto/ports/engine.ts): give it a way to open yours. */
 export function engineConformance(
   name: string,
   open: () => Promise<EngineUnderTest>,

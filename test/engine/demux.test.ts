@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { LineAssembler, MAX_LINE_BYTES } from '../../transports/engines/common/log-lines.ts';
 import { FrameDemuxer } from '../../transports/engines/docker/api/demux.ts';
 

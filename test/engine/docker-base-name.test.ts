@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
-import type { ContainerSpec } from '../../proto/ports/ports.ts';
+import type { ContainerSpec } from '../../proto/ports/engine.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { isBuiltIn } from '../../transports/engines/docker/image/base-image.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
+import type { ContainerSpec } from '../../proto/ports/engine.ts';
 import { PlacementError } from '../../proto/ports/placement.ts';
-import type { ContainerSpec } from '../../proto/ports/ports.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../../transports/engines/common/subnets.ts';
 import { type CallOptions, DockerClient, type StreamOptions } from '../../transports/engines/docker/api/client.ts';
 import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts';

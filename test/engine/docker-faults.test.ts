@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { z } from 'zod';
-import { type Engine, EngineError } from '../../proto/ports/ports.ts';
+import { type Engine, EngineError } from '../../proto/ports/engine.ts';
 import { connectTcp } from '../../transports/engines/common/dial-tcp.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
-import type { ContainerSpec } from '../../proto/ports/ports.ts';
+import type { ContainerSpec } from '../../proto/ports/engine.ts';
 import { keptCapabilities } from '../../transports/engines/common/capabilities.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { rejectsWith } from './conformance-kit.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { z } from 'zod';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { parsePool, parseSubnet } from '../../transports/engines/common/subnets.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { Containers } from '../../transports/engines/docker/containers.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { dockerAddress } from '../../transports/engines/docker/api/address.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { dockerdInstalled, findDocker } from '../../transports/engines/docker/host/dockerd.ts';

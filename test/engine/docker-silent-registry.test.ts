@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { freePort } from '../kit/temp.ts';
 import { until } from '../kit/until.ts';
 import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { z } from 'zod';
-import { type ContainerSpec, EngineError } from '../../proto/ports/ports.ts';
+import { type ContainerSpec, EngineError } from '../../proto/ports/engine.ts';
 import { tar } from '../../transports/engines/docker/image/tar.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { engineConformance } from './conformance.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { parseImageReference } from '../../transports/engines/common/image-reference.ts';
 import { jsonLines } from '../../transports/engines/common/json-lines.ts';
 import { checkedMountPaths } from '../../transports/engines/common/mount-paths.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { fakeApiServer as fake, status } from '../kit/kubernetes/fake-api.ts';
 import { rejectsWith } from './conformance-kit.ts';

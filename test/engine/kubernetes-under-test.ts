@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { Engine } from '../../proto/ports/ports.ts';
+import type { Engine } from '../../proto/ports/engine.ts';
 import type { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { type KubernetesEngineOptions, kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';

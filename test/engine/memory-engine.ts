@@ -10,8 +10,8 @@ import {
   type ExecOptions,
   type LogOptions,
   type RegistryAuth,
-  type ShellEnd,
-} from '../../proto/ports/ports.ts';
+} from '../../proto/ports/engine.ts';
+import type { ShellEnd } from '../../proto/ports/shell.ts';
 import { parseImageReference } from '../../transports/engines/common/image-reference.ts';
 import { checkedMountPaths } from '../../transports/engines/common/mount-paths.ts';
 import { afterStamp } from '../../transports/engines/common/stamp.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { engineConformance } from './conformance.ts';
 import { rejectsWith } from './conformance-kit.ts';
 import { duplexPair, memoryEngine } from './memory-engine.ts';

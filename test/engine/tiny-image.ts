@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { EngineError } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { type BaseImage, contractChanges } from '../../transports/engines/docker/image/base-image.ts';
 import { importImage } from '../../transports/engines/docker/image/import-image.ts';
 import { rootfsFiles } from '../../transports/engines/docker/image/rootfs-files.ts';

@@ -2,7 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import { Registry } from 'prom-client';
 import { openGateway } from '../../cmd/node/gateway.ts';
-import type { ContainerState } from '../../proto/ports/ports.ts';
+import type { ContainerState } from '../../proto/ports/engine.ts';
 import { deleteRoute, insertRoute } from '../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';

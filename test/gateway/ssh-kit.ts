@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { SshAnswer, SshAuthorizer, SshConnectionInfo, SshFound, SshQuestion } from '../../proto/gateway/ssh.ts';
-import type { Engine } from '../../proto/ports/ports.ts';
+import type { Engine } from '../../proto/ports/engine.ts';
 import { SshGateway, type SshGatewayLimits } from '../../transports/gateway/ssh/gateway.ts';
 import { fingerprintOf } from '../../transports/gateway/ssh/login.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';

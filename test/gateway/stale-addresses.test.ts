@@ -8,7 +8,7 @@ import type { RouteSnapshot } from '../../actors/gateway/routing.ts';
 import { openGateway } from '../../cmd/node/gateway.ts';
 import type { ContainerStatus } from '../../proto/compute/endpoints.ts';
 import { RouteTable } from '../../proto/gateway/routes.ts';
-import type { ContainerState } from '../../proto/ports/ports.ts';
+import type { ContainerState } from '../../proto/ports/engine.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { type Db, openDb } from '../../storage/db.ts';
 import { startEmbedded } from '../../storage/embedded/server.ts';
 import { migrate, migrationsDir, readMigrations } from '../../storage/migrate.ts';

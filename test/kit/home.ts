@@ -1,6 +1,7 @@
 /** A cluster of one node, for services under test. */
 import { newId } from '../../proto/ids.ts';
-import type { Bus, Log } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import type { SystemRef } from '../../supervision/index.ts';

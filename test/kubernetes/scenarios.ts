@@ -1,5 +1,6 @@
 /** What the platform does in a cluster, played with given credentials: each says what it lacked the right to. */
-import { type Engine, EngineError, type Log } from '../../proto/ports/ports.ts';
+import { type Engine, EngineError } from '../../proto/ports/engine.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { KubeClient } from '../../transports/engines/kubernetes/client.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
 import { kubeletSummary } from '../../transports/engines/kubernetes/kubelet-summary.ts';

@@ -12,7 +12,7 @@ import { z } from 'zod';
 import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
 import { encodeNotification, NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
-import type { Bus } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import { type Db, openDb } from '../../storage/db.ts';

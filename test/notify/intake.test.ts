@@ -6,7 +6,7 @@ import protobuf from 'protobufjs/light.js';
 import { readIncoming } from '../../actors/notify/incoming-rules.ts';
 import { afterFailure, isPassing } from '../../actors/notify/intake-rules.ts';
 import { encodeNotification, type Notification } from '../../proto/notify/notification.ts';
-import type { Bus, StreamMessage } from '../../proto/ports/ports.ts';
+import type { Bus, StreamMessage } from '../../proto/ports/bus.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { StorageError } from '../../storage/db.ts';
 import { MAX_PAYLOAD_BYTES } from '../../transports/bus/checks.ts';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../../proto/ids.ts';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
-import type { Bus } from '../../proto/ports/ports.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
 import { startEmbedded } from '../../storage/embedded/server.ts';

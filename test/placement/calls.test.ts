@@ -12,8 +12,8 @@ import {
 import { computeEndpoints, createContainer, deleteIngress, logs } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
 import { isFenced, PlacementError } from '../../proto/ports/placement.ts';
-import { EngineError } from '../../proto/ports/ports.ts';
 import { fenced } from '../../storage/fenced.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { ActorError, spawn, start, stop, stopped } from '../../supervision/index.ts';

@@ -7,7 +7,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { FrameReader, frame } from '../../transports/ssh/shell-holder-frames.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

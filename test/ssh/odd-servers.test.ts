@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import ssh2, { type Connection, type ServerChannel, type Session } from 'ssh2';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { type Engine, EngineError } from '../../proto/ports/ports.ts';
+import { type Engine, EngineError } from '../../proto/ports/engine.ts';
 import { generateKeyPair, type KeyPair } from '../../transports/ssh/keys.ts';
 import { findProgram, skipUnless } from '../kit/require.ts';
 import { type Cleanup, freePort, tempDir } from '../kit/temp.ts';

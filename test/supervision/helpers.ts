@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import {
   ActorError,
   type ActorErrorCode,

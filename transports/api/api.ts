@@ -14,7 +14,7 @@ import {
   type HttpServerOptions,
   type UpgradeHandler,
 } from '../../proto/ports/http.ts';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { grants } from '../../proto/scopes.ts';
 import type { Service } from '../../proto/service.ts';
 import { basic, bearer } from './authenticate.ts';

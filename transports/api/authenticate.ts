@@ -16,7 +16,7 @@ import {
 import { verifiedClaims } from '../../proto/auth/verify-token.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { Clock } from '../../proto/ports/ports.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
 
 /** Tokens kept as verified; expiry is checked again at every use. */
 const CACHE_SIZE = 10_000;

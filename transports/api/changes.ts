@@ -6,7 +6,7 @@ import { Buckets } from '../../proto/buckets.ts';
 import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
 import { isChange } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { Clock } from '../../proto/ports/ports.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
 
 const MINUTE = 60_000;
 

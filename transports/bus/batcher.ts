@@ -1,4 +1,4 @@
-import { BusError } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 
 export interface BatcherLimits {
   /** Most items in one batch. */

@@ -1,5 +1,5 @@
 /** What both buses refuse, so that what runs on one runs on the other. */
-import { BusError } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 
 /** Largest payload: a NATS server takes 1 MiB unless it is told otherwise, and an envelope has to fit in. */
 export const MAX_PAYLOAD_BYTES = (1 << 20) - 64;

@@ -1,7 +1,8 @@
 import { AckBatcher } from '../../lib/ack-batcher.ts';
 import { errorText } from '../../lib/error-text.ts';
+import type { StreamMessage } from '../../proto/ports/bus.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
-import type { Log, StreamMessage } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { type Answer, type AnswerPaths, DeliveredMessage } from './delivered-message.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { errorText } from '../../lib/error-text.ts';
-import { BusError, type BusMessage, type Ending, type Log } from '../../proto/ports/ports.ts';
+import { BusError, type BusMessage } from '../../proto/ports/bus.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { checkPattern, checkSubject, SubjectTree } from './subjects.ts';
 
 /**

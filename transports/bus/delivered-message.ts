@@ -1,5 +1,5 @@
+import type { StreamMessage } from '../../proto/ports/bus.ts';
 import type { Delivery } from '../../proto/ports/bus-store.ts';
-import type { StreamMessage } from '../../proto/ports/ports.ts';
 
 /** How a message's answers leave. */
 export interface AnswerPaths<D extends Delivery> {

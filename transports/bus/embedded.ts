@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorText } from '../../lib/error-text.ts';
-import type { Delivery, NewMessage, Stored, StreamStore } from '../../proto/ports/bus-store.ts';
 import {
   type Bus,
   BusError,
   type BusMessage,
   type ConsumerConfig,
-  type Ending,
   type Kv,
-  type Log,
   type StreamConfig,
   type StreamMessage,
-} from '../../proto/ports/ports.ts';
+} from '../../proto/ports/bus.ts';
+import type { Delivery, NewMessage, Stored, StreamStore } from '../../proto/ports/bus-store.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { Batcher } from './batcher.ts';
 import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer, type DeliverySource } from './consumer.ts';

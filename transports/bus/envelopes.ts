@@ -19,7 +19,7 @@ import {
   type Keyring,
   type SharedSecret,
 } from '../../proto/auth/shared-secret.ts';
-import type { Clock } from '../../proto/ports/ports.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
 import { type FrameCipher, type FrameLayout, NUMBER_BYTES, TAG_BYTES } from './frames.ts';
 import { OpensslFrames } from './openssl-frames.ts';
 import { ReplayWindow } from './replay-window.ts';

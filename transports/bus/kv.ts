@@ -1,5 +1,5 @@
+import type { Kv } from '../../proto/ports/bus.ts';
 import type { KvStore } from '../../proto/ports/bus-store.ts';
-import type { Kv } from '../../proto/ports/ports.ts';
 import { checkKey, checkSize } from './checks.ts';
 
 /** One bucket of the store. `check` throws once the bus is closed. A key that is none throws TypeError. */

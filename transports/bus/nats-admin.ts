@@ -16,7 +16,8 @@ import {
   type StreamInfo,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
-import { BusError, type ConsumerConfig, type Log, type StreamConfig } from '../../proto/ports/ports.ts';
+import { BusError, type ConsumerConfig, type StreamConfig } from '../../proto/ports/bus.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { asBusError, messageOf } from './nats-errors.ts';
 import type { NatsLink } from './nats-link.ts';
 import { matches } from './subjects.ts';

@@ -1,5 +1,6 @@
+import type { ConsumerConfig, StreamConfig, StreamMessage } from '../../proto/ports/bus.ts';
 import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
-import type { ConsumerConfig, Log, StreamConfig, StreamMessage } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { isInternal } from '../../proto/subjects.ts';
 import type { Envelopes } from './envelopes.ts';
 import type { NatsAdmin } from './nats-admin.ts';

@@ -9,7 +9,7 @@ import {
   RequestError,
   UserAuthenticationExpiredError,
 } from '@nats-io/transport-node';
-import { BusError } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
 
 /**
  * API errors that pass: the server has no resources, is electing a leader, or is starting (nats-server's errors.json).

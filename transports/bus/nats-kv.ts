@@ -8,7 +8,7 @@ import {
 } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { nanos } from '@nats-io/transport-node';
-import type { Kv } from '../../proto/ports/ports.ts';
+import type { Kv } from '../../proto/ports/bus.ts';
 import { checkKey, checkSize } from './checks.ts';
 import { API_MS, type NatsAdmin } from './nats-admin.ts';
 import { asBusError, isNoResponders } from './nats-errors.ts';

@@ -7,7 +7,8 @@ import {
   type NatsConnection,
   type Subscription,
 } from '@nats-io/transport-node';
-import { BusError, type Log } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { ClockStep } from './clock-step.ts';
 import { isRefusedLogin, messageOf } from './nats-errors.ts';
 

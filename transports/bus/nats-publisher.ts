@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { headers, type Msg } from '@nats-io/transport-node';
-import { BusError, type Log } from '../../proto/ports/ports.ts';
+import { BusError } from '../../proto/ports/bus.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { messageOf } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Msg } from '@nats-io/transport-node';
+import { BusError, type ConsumerConfig } from '../../proto/ports/bus.ts';
 import type { DeadLetterSink, Delivery, Fetched } from '../../proto/ports/bus-store.ts';
-import { BusError, type ConsumerConfig, type Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { isInternal } from '../../proto/subjects.ts';
 import type { DeliverySource } from './consumer.ts';
 import { copied } from './copied.ts';

@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Msg } from '@nats-io/transport-node';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
-import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
 import {
   type Bus,
   BusError,
   type BusMessage,
-  type Clock,
   type ConsumerConfig,
-  type Ending,
   type Kv,
-  type Log,
   type StreamConfig,
   type StreamMessage,
-} from '../../proto/ports/ports.ts';
+} from '../../proto/ports/bus.ts';
+import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Ending } from '../../proto/ports/ending.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { isInternal } from '../../proto/subjects.ts';
 import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer } from './consumer.ts';

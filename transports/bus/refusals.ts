@@ -1,5 +1,5 @@
 /** Messages that were not taken, told to operators: the first at once, others once a minute with their number. */
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { EnvelopeError } from './envelopes.ts';
 
 const TELL_EVERY_MS = 60_000;

@@ -1,6 +1,7 @@
 import { errorText } from '../../lib/error-text.ts';
+import { type Bus, BusError } from '../../proto/ports/bus.ts';
 import type { OutboxEntry, OutboxStore } from '../../proto/ports/bus-store.ts';
-import { type Bus, BusError, type Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 
 const PAGE_SIZE = 200;
 const LOOK_MS = 10_000;

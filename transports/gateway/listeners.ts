@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { errorText } from '../../lib/error-text.ts';
 import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway/traffic.ts';
-import type { Log } from '../../proto/ports/ports.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
 import type { ClientTimeouts } from './h1/client-context.ts';
 import { LoopGuard } from './h1/loop-detection.ts';

@@ -1,7 +1,8 @@
 /** Logs in to the SSH server of a container with the platform's key: a connection of the engine, and SSH on it. */
 import type { Duplex } from 'node:stream';
 import ssh2, { type Client, type ConnectConfig, type ParsedKey, type PublicKeyAuthMethod } from 'ssh2';
-import { type Engine, EngineError, type Log } from '../../proto/ports/ports.ts';
+import { type Engine, EngineError } from '../../proto/ports/engine.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { hangUp } from './shell-stream.ts';
 import { signingKey } from './signing-key.ts';
 import { writeTogether } from './write-together.ts';

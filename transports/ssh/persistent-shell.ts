@@ -5,7 +5,8 @@
  */
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
-import { EngineError, type KeptShell, type Shell, type ShellEnd, type ShellKeeping } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
+import type { KeptShell, Shell, ShellEnd, ShellKeeping } from '../../proto/ports/shell.ts';
 import {
   FrameReader,
   frame,

@@ -1,5 +1,5 @@
 /**
- * One shell channel of an SSH connection as a Shell (proto/ports/ports.ts). The connection carries nothing else, so
+ * One shell channel of an SSH connection as a Shell (proto/ports/shell.ts). The connection carries nothing else, so
  * they end together. What waits is bounded both ways:
  * - towards the reader by SSH's own window: ssh2 grants 2 MiB and renews it at half, so at most about 3 MiB wait here;
  *   a server that sends past its window is cut off, since ssh2 would keep whatever it sends;
@@ -7,7 +7,8 @@
  */
 import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
-import { EngineError, type Shell, type ShellEnd } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
+import type { Shell, ShellEnd } from '../../proto/ports/shell.ts';
 import { Turns } from './read-fairness.ts';
 
 /** Past this many unread bytes the server has ignored the window it was given. */

@@ -1,9 +1,10 @@
 /**
- * Opens shells in containers (Shells of proto/ports/ports.ts): a login to the container's SSH server, a PTY and a
+ * Opens shells in containers (Shells of proto/ports/shell.ts): a login to the container's SSH server, a PTY and a
  * shell.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { EngineError, type Shell, type Shells } from '../../proto/ports/ports.ts';
+import { EngineError } from '../../proto/ports/engine.ts';
+import type { Shell, Shells } from '../../proto/ports/shell.ts';
 import { type ContainerLoginOptions, LoginLost, logInto, type Proceed } from './container-login.ts';
 import { openBridge } from './open-bridge.ts';
 import { persistentShellOver } from './persistent-shell.ts';

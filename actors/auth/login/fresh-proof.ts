@@ -3,7 +3,7 @@
 import { RECENT_LOGIN_SECONDS } from '../../../proto/auth/security-keys.ts';
 import type { Call } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
-import type { Clock } from '../../../proto/ports/ports.ts';
+import type { Clock } from '../../../proto/ports/clock.ts';
 import { callerOf } from '../../service/dispatch.ts';
 import type { ProvePassword } from './prove-password.ts';
 

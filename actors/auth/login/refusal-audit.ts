@@ -1,5 +1,5 @@
 /** Puts refused passwords and blocks into the audit trail, without letting a flood fill it. */
-import type { Clock } from '../../../proto/ports/ports.ts';
+import type { Clock } from '../../../proto/ports/clock.ts';
 import { type AuditEntry, audit } from '../../../storage/audit.ts';
 import type { Queries } from '../../../storage/queries.ts';
 

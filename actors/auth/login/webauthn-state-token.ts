@@ -9,7 +9,7 @@ import { type SharedSecret, tokenKeyring } from '../../../proto/auth/shared-secr
 import { CHALLENGE_SECONDS } from '../../../proto/auth/tokens.ts';
 import { verifiedClaims } from '../../../proto/auth/verify-token.ts';
 import { idSchema } from '../../../proto/ids.ts';
-import type { Clock } from '../../../proto/ports/ports.ts';
+import type { Clock } from '../../../proto/ports/clock.ts';
 
 /** Which ceremony a state belongs to. */
 export type Purpose = 'add' | 'login';

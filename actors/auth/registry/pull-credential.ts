@@ -10,7 +10,8 @@ import { type SharedSecret, tokenKeyring } from '../../../proto/auth/shared-secr
 import { MAX_TOKEN_LENGTH } from '../../../proto/auth/tokens.ts';
 import { verifiedClaims } from '../../../proto/auth/verify-token.ts';
 import { idSchema } from '../../../proto/ids.ts';
-import type { Clock, RegistryAuth } from '../../../proto/ports/ports.ts';
+import type { Clock } from '../../../proto/ports/clock.ts';
+import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { isRepository, parseImage } from '../../../proto/repositories.ts';
 import { userById } from '../../../storage/auth/users.ts';
 import type { Queries } from '../../../storage/db.ts';

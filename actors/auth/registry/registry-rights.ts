@@ -2,7 +2,7 @@
  * What the platform itself does at the image registry for its users: pull with their rights, and know which
  * repositories they may see.
  */
-import type { RegistryAuth } from '../../../proto/ports/ports.ts';
+import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { parseImage } from '../../../proto/repositories.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
 import { userById } from '../../../storage/auth/users.ts';

@@ -4,7 +4,7 @@ import { type JWTHeaderParameters, SignJWT } from 'jose';
 import type { CatalogAccess, RepositoryAccess } from '../../../proto/auth/registry.ts';
 import { type SharedSecret, tokenKeyring } from '../../../proto/auth/shared-secret.ts';
 import { REGISTRY_TOKEN_SECONDS, type RegistryClaims } from '../../../proto/auth/tokens.ts';
-import type { Clock } from '../../../proto/ports/ports.ts';
+import type { Clock } from '../../../proto/ports/clock.ts';
 import type { RegistrySigner } from './registry-key.ts';
 
 /** Who issues, unless REGISTRY_ISSUER says otherwise. */

@@ -8,7 +8,7 @@ import {
   type ChallengeClaims,
   type SessionClaims,
 } from '../../../proto/auth/tokens.ts';
-import type { Clock } from '../../../proto/ports/ports.ts';
+import type { Clock } from '../../../proto/ports/clock.ts';
 
 /** A new token with what the login record needs of it. */
 export interface IssuedToken {

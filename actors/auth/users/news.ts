@@ -1,6 +1,7 @@
 /** Hears of users that were changed outside their actor (the command line), and tells the actor. */
 import { userChanged } from '../../../proto/auth/endpoints.ts';
-import type { Ending, StreamMessage } from '../../../proto/ports/ports.ts';
+import type { StreamMessage } from '../../../proto/ports/bus.ts';
+import type { Ending } from '../../../proto/ports/ending.ts';
 import { AUTH_CONSUMER, AUTH_STREAM } from '../../../proto/subjects.ts';
 import { type AnyRef, spawn } from '../../../supervision/index.ts';
 import type { AuthDeps } from '../deps.ts';

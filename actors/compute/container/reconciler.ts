@@ -2,8 +2,9 @@
  * How the container's actor gets from what is wanted to what is. It re-reads the world at every look, works on one
  * difference at a time, and writes each change of status to the row before anybody hears of it.
  */
+
+import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import { isFenced } from '../../../proto/ports/placement.ts';
-import { type ContainerState, EngineError } from '../../../proto/ports/ports.ts';
 import { type ContainerRow, clearRestart, forgetContainer, setStatus } from '../../../storage/compute/containers.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';

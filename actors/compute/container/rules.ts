@@ -1,7 +1,7 @@
 /** What the container's actor decides, as pure functions of desired and actual state. */
 
 import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
-import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/ports.ts';
+import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import type { ContainerOutline, ContainerRow } from '../../../storage/compute/containers.ts';
 
 /** Longest time from "start" to "running" (design.md, section 9). */

@@ -5,7 +5,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '../../../lib/error-text.ts';
-import type { ContainerState, Ending } from '../../../proto/ports/ports.ts';
+import type { Ending } from '../../../proto/ports/ending.ts';
+import type { ContainerState } from '../../../proto/ports/engine.ts';
 import { containerOutlines, deletedAmong, purgeDeleted } from '../../../storage/compute/containers.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn } from '../../../supervision/index.ts';
 import type { ComputeDeps } from '../deps.ts';

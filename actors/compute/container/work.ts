@@ -1,8 +1,8 @@
 /** The pieces of work on the engine, run beside the mailbox of the container's actor. Each is safe to repeat. */
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { type ContainerState, type Engine, EngineError, type EnsureImageOptions } from '../../../proto/ports/engine.ts';
 import { PlacementError, type ShardLease } from '../../../proto/ports/placement.ts';
-import { type ContainerState, type Engine, EngineError, type EnsureImageOptions } from '../../../proto/ports/ports.ts';
 import { type ContainerRow, containerById, noteKeysApplied } from '../../../storage/compute/containers.ts';
 import { keysOfContainer } from '../../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../../storage/fenced.ts';

@@ -2,7 +2,7 @@
  * One stream of the engine's that the readers of a container's log share. It is read when somebody who is at its end
  * wants more.
  */
-import type { Engine } from '../../../proto/ports/ports.ts';
+import type { Engine } from '../../../proto/ports/engine.ts';
 import { LogRing } from './ring.ts';
 
 /** How many lines it begins with: readers are to find their place among them. */

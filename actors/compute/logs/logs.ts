@@ -1,7 +1,7 @@
 /** A container's log: one line a message, at the pace of the reader. What its end means: docs/reference/streams.md. */
 import { DEFAULT_LOG_TAIL } from '../../../proto/compute/endpoints.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
-import { EngineError } from '../../../proto/ports/ports.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
 import type { Connection, ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';

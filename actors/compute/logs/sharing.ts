@@ -6,7 +6,7 @@
  *
  *   own --found in the shared one--> shared --fell behind, or it broke--> own
  */
-import type { Engine } from '../../../proto/ports/ports.ts';
+import type { Engine } from '../../../proto/ports/engine.ts';
 import { LogCursor } from './cursor.ts';
 import { LogFollower } from './follower.ts';
 

@@ -2,15 +2,16 @@
  * The actor of one shell. Bytes go straight between the shell's SSH stream and the WebSocket of whoever looks at it,
  * with backpressure both ways; the actor hears of beginnings and ends.
  *
- * A shell that its container keeps (KeptShell of proto/ports/ports.ts) outlives this process: what was printed last is
+ * A shell that its container keeps (KeptShell of proto/ports/shell.ts) outlives this process: what was printed last is
  * there. Where the container cannot, the actor keeps that itself, and the shell ends with it.
  *
  *   opening --shell--> attached <--join / lost connection--> detached --30 s, token's end--> over
  *      any -- the shell, its connection or the container ends, the client says goodbye --> over
  */
 import type { Caller } from '../../../proto/endpoint.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
-import { EngineError, type Shell } from '../../../proto/ports/ports.ts';
+import type { Shell } from '../../../proto/ports/shell.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../../supervision/index.ts';
 import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';

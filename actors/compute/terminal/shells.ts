@@ -1,5 +1,7 @@
 /** How a terminal gets its shell: through SSH, and where an image has none, through the engine. */
-import { type Engine, EngineError, type Log, type Shells } from '../../../proto/ports/ports.ts';
+import { type Engine, EngineError } from '../../../proto/ports/engine.ts';
+import type { Log } from '../../../proto/ports/log.ts';
+import type { Shells } from '../../../proto/ports/shell.ts';
 
 /**
  * Shells through `ssh`; when no SSH server answers, or it does not let the platform in, through the engine itself.

@@ -7,7 +7,7 @@ import { addUser } from '../../../actors/auth/users/users.ts';
 import { type Identity, identitySchema, login } from '../../../proto/auth/endpoints.ts';
 import type { TokenNews } from '../../../proto/auth/tokens.ts';
 import type { Caller, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
-import type { Bus } from '../../../proto/ports/ports.ts';
+import type { Bus } from '../../../proto/ports/bus.ts';
 import type { Service } from '../../../proto/service.ts';
 import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
 import { streamStore } from '../../../storage/bus/store.ts';

@@ -1,6 +1,6 @@
 /** Shells in this process: the test holds the far end of each. */
 import type { Duplex } from 'node:stream';
-import type { KeptShell, Shell, ShellEnd, ShellKeeping, Shells } from '../../../proto/ports/ports.ts';
+import type { KeptShell, Shell, ShellEnd, ShellKeeping, Shells } from '../../../proto/ports/shell.ts';
 import { duplexPair } from '../../engine/memory-engine.ts';
 
 /** A shell that was opened, as the container sees it. */

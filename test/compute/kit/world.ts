@@ -18,7 +18,10 @@ import type { AnyEndpoint, Caller, CallOf, Endpoint, ReplyOf } from '../../../pr
 import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
 import { newId } from '../../../proto/ids.ts';
 import { decodeNotification } from '../../../proto/notify/notification.ts';
-import type { Bus, Clock, Engine, ImageCatalog, Log } from '../../../proto/ports/ports.ts';
+import type { Bus } from '../../../proto/ports/bus.ts';
+import type { Clock } from '../../../proto/ports/clock.ts';
+import type { Engine, ImageCatalog } from '../../../proto/ports/engine.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import type { Service } from '../../../proto/service.ts';
 import { streamStore } from '../../../storage/bus/store.ts';
 import { containerById } from '../../../storage/compute/containers.ts';

@@ -1,7 +1,8 @@
 /** Nodes of a bank in one process: each with a system, a lease store and a place on the bus of its own. */
 import type { TestContext } from 'node:test';
+import type { Bus } from '../../../proto/ports/bus.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import type { LeaseStore } from '../../../proto/ports/placement.ts';
-import type { Bus, Log } from '../../../proto/ports/ports.ts';
 import { streamStore } from '../../../storage/bus/store.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
 import { leaseStore } from '../../../storage/placement/leases.ts';

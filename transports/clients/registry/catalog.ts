@@ -1,6 +1,6 @@
 /** Lists what an image registry has (OCI distribution specification, sections on catalog and tags). */
 import { z } from 'zod';
-import type { ImageCatalog } from '../../../proto/ports/ports.ts';
+import type { ImageCatalog } from '../../../proto/ports/engine.ts';
 
 export interface CatalogOptions {
   /** `host` or `host:port`, as image references begin. */

@@ -1,6 +1,6 @@
 /** Connects to a port of a container whose address is known. */
 import { connect, type Socket } from 'node:net';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 import { systemCode } from './errors.ts';
 
 /** A connected socket. Rejects `no_listener` when refused, else `unavailable`. */

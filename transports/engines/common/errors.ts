@@ -1,6 +1,6 @@
 /** What was thrown while talking to an engine, as text and as EngineError. */
 import { errorText } from '../../../lib/error-text.ts';
-import { EngineError, type EngineErrorCode } from '../../../proto/ports/ports.ts';
+import { EngineError, type EngineErrorCode } from '../../../proto/ports/engine.ts';
 
 /** The system's error code (`ECONNREFUSED`, ...) of an unknown error, or undefined. */
 export function systemCode(error: unknown): string | undefined {

@@ -1,6 +1,6 @@
 /** How a shell begins in a container without an SSH server: what runs before it, and how its first bytes are read. */
 import type { Duplex } from 'node:stream';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 import { cleanReason } from './errors.ts';
 
 /** Names of terminal types (terminfo(5)). */

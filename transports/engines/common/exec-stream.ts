@@ -1,5 +1,6 @@
 import { Duplex } from 'node:stream';
-import { EngineError, type ShellEnd } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
+import type { ShellEnd } from '../../../proto/ports/shell.ts';
 
 /** What a stream asks of the process behind it. */
 export interface ExecProcess {
@@ -10,7 +11,7 @@ export interface ExecProcess {
 }
 
 /**
- * The terminal of a process over a hijacked connection, as a Shell's stream (proto/ports/ports.ts). What waits is
+ * The terminal of a process over a hijacked connection, as a Shell's stream (proto/ports/shell.ts). What waits is
  * bounded by the socket's own buffers both ways. Takes the socket over; it must have been paused.
  */
 export class ExecStream extends Duplex {

@@ -1,4 +1,4 @@
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 
 /** An image reference in its parts. `repository` starts with the registry's host. */
 export interface ImageReference {

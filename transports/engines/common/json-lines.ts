@@ -1,4 +1,4 @@
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 
 /**
  * Reads a stream of JSON values, one a line (Docker's /events, /images/create), however the bytes are cut. Lines that

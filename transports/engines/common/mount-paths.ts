@@ -1,6 +1,6 @@
 /** Where a container may keep data. */
 import { posix } from 'node:path';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 
 /**
  * The mount paths in a normal form, without doubles. Throws EngineError `refused` for a path that is relative, is or

@@ -1,6 +1,6 @@
 /** What the sentence of a pull that failed means. */
 import { errorText } from '../../../lib/error-text.ts';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 import { cleanReason } from './errors.ts';
 import type { ImageReference } from './image-reference.ts';
 

@@ -1,4 +1,4 @@
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 
 /**
  * Docker's `since` parameter (`seconds.nanoseconds`, inclusive) for "later than this RFC 3339 stamp": one nanosecond

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 
 /** A run of IPv4 addresses as numbers, both ends included. */
 export interface AddressRange {

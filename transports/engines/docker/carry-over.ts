@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type ContainerSpec, EngineError } from '../../../proto/ports/ports.ts';
+import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
 import { isReply } from './api/errors.ts';
 import type { Calls } from './api/fenced-client.ts';

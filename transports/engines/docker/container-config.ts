@@ -1,4 +1,4 @@
-import type { ContainerSpec } from '../../../proto/ports/ports.ts';
+import type { ContainerSpec } from '../../../proto/ports/engine.ts';
 import { keptCapabilities } from '../common/capabilities.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ContainerState } from '../../../proto/ports/ports.ts';
+import type { ContainerState } from '../../../proto/ports/engine.ts';
 import type { FoundContainer } from './naming.ts';
 
 /** What we read of `GET /containers/{id}/json`. */

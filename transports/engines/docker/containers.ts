@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { type ContainerSpec, type ContainerState, dataGone, EngineError } from '../../../proto/ports/ports.ts';
+import { type ContainerSpec, type ContainerState, dataGone, EngineError } from '../../../proto/ports/engine.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
 import type { DockerClient } from './api/client.ts';
@@ -39,7 +39,7 @@ export interface ContainersOptions {
 
 /**
  * Containers of one installation on one Docker Engine; the calls of `Engine` with the same names
- * (proto/ports/ports.ts).
+ * (proto/ports/engine.ts).
  */
 export class Containers {
   readonly #client: DockerClient;

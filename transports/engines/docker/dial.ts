@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 import { connectTcp } from '../common/dial-tcp.ts';
 import { stateOf } from './container-view.ts';
 import type { Containers } from './containers.ts';

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { errorText } from '../../../lib/error-text.ts';
-import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports/ports.ts';
+import type { Ending } from '../../../proto/ports/ending.ts';
+import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import { DEFAULT_SUBNET_POOL, parsePool } from '../common/subnets.ts';
 import { DockerClient } from './api/client.ts';
 import { Containers } from './containers.ts';

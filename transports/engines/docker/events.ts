@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { errorText } from '../../../lib/error-text.ts';
-import type { Ending, Log } from '../../../proto/ports/ports.ts';
+import type { Ending } from '../../../proto/ports/ending.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import { jsonLines } from '../common/json-lines.ts';
 import type { DockerClient } from './api/client.ts';
 import { labels, type Naming } from './naming.ts';

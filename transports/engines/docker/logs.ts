@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { LogOptions } from '../../../proto/ports/ports.ts';
+import type { LogOptions } from '../../../proto/ports/engine.ts';
 import { toEngineError } from '../common/errors.ts';
 import { LineAssembler } from '../common/log-lines.ts';
 import { afterStamp } from '../common/stamp.ts';

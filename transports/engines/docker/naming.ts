@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 
 /** A volume is mounted there in every container, for reading only. It holds the platform's keys (keys.ts). */
 export const KEYS_FOLDER = '/etc/troupe';

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { anySignal } from '../../../lib/any-signal.ts';
 import { errorText } from '../../../lib/error-text.ts';
 import { Semaphore } from '../../../lib/semaphore.ts';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 import { cleanReason, systemCode } from '../common/errors.ts';
 import { Credentials, type KubeAccess } from './access.ts';
 import { isReply, KubeReplyError } from './errors.ts';

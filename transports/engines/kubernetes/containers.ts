@@ -7,7 +7,7 @@ import {
   dataGone,
   EngineError,
   type RegistryAuth,
-} from '../../../proto/ports/ports.ts';
+} from '../../../proto/ports/engine.ts';
 import type { ClusterCache, ClusterObjects } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
@@ -68,7 +68,7 @@ export interface ContainersOptions {
   readonly pullAuth?: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth | undefined>;
 }
 
-/** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports/ports.ts). */
+/** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports/engine.ts). */
 export class KubeContainers {
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;

@@ -1,5 +1,7 @@
 import { z } from 'zod';
-import { type Ending, type Engine, EngineError, type Log, SSH_SERVERS } from '../../../proto/ports/ports.ts';
+import type { Ending } from '../../../proto/ports/ending.ts';
+import { type Engine, EngineError, SSH_SERVERS } from '../../../proto/ports/engine.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import { connectTcp } from '../common/dial-tcp.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
@@ -41,7 +43,7 @@ umask 077
 printf %s "$1" > /etc/troupe/.authorized_keys && mv -f /etc/troupe/.authorized_keys /etc/troupe/authorized_keys`;
 
 /**
- * `Engine` on a Kubernetes cluster (proto/ports/ports.ts): a namespace for each container, with a pod, a claim, a
+ * `Engine` on a Kubernetes cluster (proto/ports/engine.ts): a namespace for each container, with a pod, a claim, a
  * secret, a service and a network policy. Does not connect yet: `check` says whether the cluster answers. Throws
  * `refused` for an installation name that cannot be.
  */

@@ -1,4 +1,4 @@
-import { EngineError, type EngineErrorCode } from '../../../proto/ports/ports.ts';
+import { EngineError, type EngineErrorCode } from '../../../proto/ports/engine.ts';
 import { cleanReason } from '../common/errors.ts';
 
 /** An answer of 300 or above from the API server, or what it said in a watch. */

@@ -1,6 +1,7 @@
 import { Duplex } from 'node:stream';
 import { z } from 'zod';
-import { EngineError, type ExecOptions, type Shell } from '../../../proto/ports/ports.ts';
+import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
+import type { Shell } from '../../../proto/ports/shell.ts';
 import { cells, defaultCommand, orAborted, PREAMBLE, TERM, untilItRuns } from '../common/exec-script.ts';
 import { ExecStream } from '../common/exec-stream.ts';
 import type { KubeClient } from './client.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { EngineError, type LogOptions } from '../../../proto/ports/ports.ts';
+import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
 import { LineAssembler } from '../common/log-lines.ts';
 import { afterStamp } from '../common/stamp.ts';
 import type { KubeClient } from './client.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { ContainerSpec, RegistryAuth } from '../../../proto/ports/ports.ts';
+import type { ContainerSpec, RegistryAuth } from '../../../proto/ports/engine.ts';
 import { keptCapabilities } from '../common/capabilities.ts';
 import { egressBlocks } from '../common/egress.ts';
 import { parseImageReference } from '../common/image-reference.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { errorText } from '../../../lib/error-text.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import type { MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
-import type { Log } from '../../../proto/ports/ports.ts';
 import type { KubeAccess } from './access.ts';
 import { KubeClient } from './client.ts';
 import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summary.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { EngineError } from '../../../proto/ports/ports.ts';
+import { EngineError } from '../../../proto/ports/engine.ts';
 
 /** The labels by which everything of the platform is known. */
 export const labels = {

@@ -1,5 +1,5 @@
 import { errorText } from '../../../lib/error-text.ts';
-import type { Log } from '../../../proto/ports/ports.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import type { KubeClient } from './client.ts';
 import { type KubeNaming, labels } from './naming.ts';
 import { hasEnded, type PodView, podView, workloadOf } from './views.ts';

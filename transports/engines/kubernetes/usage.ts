@@ -1,5 +1,6 @@
 import { errorText } from '../../../lib/error-text.ts';
-import type { ContainerUsage, Log } from '../../../proto/ports/ports.ts';
+import type { ContainerUsage } from '../../../proto/ports/engine.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import type { KubeClient } from './client.ts';
 import { kubeletSummary } from './kubelet-summary.ts';
 import { podsOfMetricsApi } from './metrics-api.ts';

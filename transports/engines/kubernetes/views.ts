@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type ContainerState, EngineError } from '../../../proto/ports/ports.ts';
+import { type ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import { cleanReason } from '../common/errors.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { pullError } from '../common/pull-error.ts';

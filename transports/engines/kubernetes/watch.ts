@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { errorText } from '../../../lib/error-text.ts';
-import type { Ending, Log } from '../../../proto/ports/ports.ts';
+import type { Ending } from '../../../proto/ports/ending.ts';
+import type { Log } from '../../../proto/ports/log.ts';
 import { jsonLines } from '../common/json-lines.ts';
 import type { ClusterCache, Resource } from './cache.ts';
 import type { KubeClient } from './client.ts';

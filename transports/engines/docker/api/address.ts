@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { isAbsolute } from 'node:path';
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 
 /** A Docker Engine behind SSH. */
 export interface SshTarget {

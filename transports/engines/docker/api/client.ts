@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import type { z } from 'zod';
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 import { cleanReason } from '../../common/errors.ts';
 import { DockerReplyError } from './errors.ts';
 import { hijack } from './hijack.ts';

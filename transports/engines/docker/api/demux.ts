@@ -1,4 +1,4 @@
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 
 /** A piece of a frame: `first` and `last` tell where in the frame it stands. */
 export interface FramePiece {

@@ -1,4 +1,4 @@
-import { EngineError, type EngineErrorCode } from '../../../../proto/ports/ports.ts';
+import { EngineError, type EngineErrorCode } from '../../../../proto/ports/engine.ts';
 
 /** An answer of 400 or above from the Docker Engine. `reason` is Docker's own sentence, cleaned and cut. */
 export class DockerReplyError extends EngineError {

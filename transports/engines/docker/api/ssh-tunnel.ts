@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 import { cleanReason } from '../../common/errors.ts';
 import { findProgram, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { SshTarget } from './address.ts';

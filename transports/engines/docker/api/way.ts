@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Agent, type ClientRequest, request as httpRequest, type RequestOptions } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import { join } from 'node:path';
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 import { type DockerTarget, parseDockerHost } from './address.ts';
 import { SshTunnel } from './ssh-tunnel.ts';
 

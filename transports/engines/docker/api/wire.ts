@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 import { systemCode, toEngineError } from '../../common/errors.ts';
 import type { DockerWay } from './way.ts';
 

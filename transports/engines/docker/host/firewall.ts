@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { errorText } from '../../../../lib/error-text.ts';
-import { EngineError, type Log } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
+import type { Log } from '../../../../proto/ports/log.ts';
 import { egressRules } from '../../common/egress.ts';
 import { BRIDGE_PREFIX } from '../network.ts';
 import { findProgram, type RunScript, rootScript } from '../run.ts';

@@ -1,4 +1,4 @@
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 import { findProgram, isRoot, runProgram } from '../run.ts';
 
 /** What a Debian machine lacks to run containers: dockerd, and what builds the base image. */

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Ending, Log } from '../../../../proto/ports/ports.ts';
+import type { Ending } from '../../../../proto/ports/ending.ts';
+import type { Log } from '../../../../proto/ports/log.ts';
 import { privateDockerHost, startPrivateDockerd } from './private-dockerd.ts';
 
 /** How often it is looked after. */

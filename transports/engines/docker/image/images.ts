@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { SharedTasks } from '../../../../lib/shared-tasks.ts';
-import { EngineError, type EnsureImageOptions, type Log, type RegistryAuth } from '../../../../proto/ports/ports.ts';
+import { EngineError, type EnsureImageOptions, type RegistryAuth } from '../../../../proto/ports/engine.ts';
+import type { Log } from '../../../../proto/ports/log.ts';
 import { cleanReason, toEngineError } from '../../common/errors.ts';
 import { type ImageReference, parseImageReference } from '../../common/image-reference.ts';
 import { jsonLines } from '../../common/json-lines.ts';

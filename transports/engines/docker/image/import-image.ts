@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 import { cleanReason } from '../../common/errors.ts';
 import { parseImageReference } from '../../common/image-reference.ts';
 import { jsonLines } from '../../common/json-lines.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { errorText } from '../../../../lib/error-text.ts';
-import { EngineError } from '../../../../proto/ports/ports.ts';
+import { EngineError } from '../../../../proto/ports/engine.ts';
 import { toEngineError } from '../../common/errors.ts';
 import { findProgram, isRoot, LineTail, SYSTEM_PATH } from '../run.ts';
 import type { DebianRecipe } from './debian-recipe.ts';

@@ -1,7 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { z } from 'zod';
 import { errorText } from '../../../../lib/error-text.ts';
-import type { ContainerUsage, Log } from '../../../../proto/ports/ports.ts';
+import type { ContainerUsage } from '../../../../proto/ports/engine.ts';
+import type { Log } from '../../../../proto/ports/log.ts';
 import type { DockerClient } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';
 import type { Containers } from '../containers.ts';

@@ -1,0 +1,205 @@
+/** The engine that runs containers: what it is told, what it says, and what can go wrong. */
+import type { Duplex } from 'node:stream';
+import type { Ending } from './ending.ts';
+import type { Shell } from './shell.ts';
+
+/** What a container should be. Idempotent to apply: the same spec twice makes one container. */
+export interface ContainerSpec {
+  /** The platform's id of the container (proto/ids.ts). */
+  readonly id: string;
+  readonly userId: string;
+  /** Name the container sees as its own. */
+  readonly hostname: string;
+  /** An image reference, or the engine's base image when it equals `Engine.baseImage`. */
+  readonly image: string;
+  readonly cpus: number;
+  /** What its machine must be, where there is a choice. */
+  readonly architecture?: 'arm64' | 'amd64';
+  readonly memoryMb: number;
+  readonly storageGb: number;
+  /** Absolute paths kept across stop, start and re-creation. */
+  readonly mountPaths: readonly string[];
+  /** Mount paths that held data before: where it is gone, and the container too, `create` rejects `data_gone`. */
+  readonly dataPaths?: readonly string[];
+  /** OpenSSH public keys that may log in, the platform's own among them. Rewritten at every start. */
+  readonly authorizedKeys: readonly string[];
+  /**
+   * Make a stopped container anew, around the same data, when its image's tag has come to name another image since.
+   * Without it, what a container has outside its mount paths is kept.
+   */
+  readonly followImage?: boolean;
+}
+
+/** What a container is, as the engine says. */
+export interface ContainerState {
+  readonly id: string;
+  readonly phase: 'created' | 'running' | 'exited';
+  /** Where the host reaches it while it runs, else null. */
+  readonly address: string | null;
+  /** Where the outside reaches it: empty while it is nowhere; absent when that is `address`, too. */
+  readonly externalAddress?: string;
+  readonly exitCode: number | null;
+  readonly oomKilled: boolean;
+  /** How often the engine restarted it since it was last started on purpose. */
+  readonly restarts: number;
+  /** Unix ms of the last start; null when it never ran. */
+  readonly startedAt: number | null;
+  /** Frozen from outside: it counts as running. */
+  readonly paused?: boolean;
+  /** Where its persistent data is mounted; absent when the engine does not say. */
+  readonly mountPaths?: readonly string[];
+  /** What it may use; absent when the engine does not say. */
+  readonly limits?: { readonly cpus: number; readonly memoryMb: number };
+}
+
+/** Last sample; zeros until there is one. */
+export interface ContainerUsage {
+  /** Without the file cache that would be given back. */
+  readonly memoryBytes: number;
+  /** What the container wrote: its mount paths and its own layer. */
+  readonly storageBytes: number;
+}
+
+/** What a registry is shown: a user's name and password, or a token it issued (its token protocol's `Bearer`). */
+export type RegistryAuth =
+  | { readonly username: string; readonly password: string }
+  | { readonly registryToken: string };
+
+export interface EnsureImageOptions {
+  /** Ask the registry even when the image is present. */
+  readonly always: boolean;
+  readonly onProgress?: (line: string) => void;
+  readonly signal?: AbortSignal;
+  /** Asked when something is pulled, right before it: tokens are short-lived. Undefined pulls as anybody. */
+  readonly auth?: () => Promise<RegistryAuth | undefined>;
+}
+
+/** A shell, or a command, on a terminal in a container. */
+export interface ExecOptions {
+  readonly cols: number;
+  readonly rows: number;
+  /** The terminal's type (terminfo(5)); `xterm-256color` when it is no such name. */
+  readonly term: string;
+  /** Default: the login shell of root, or `sh`. */
+  readonly command?: readonly string[];
+}
+
+export interface LogOptions {
+  /** Newest lines to begin with; Infinity for all that are kept. */
+  readonly tail: number;
+  readonly follow: boolean;
+  /** Only lines later than this RFC 3339 stamp. */
+  readonly since?: string;
+  readonly signal: AbortSignal;
+}
+
+export type EngineErrorCode =
+  | 'unavailable' // the engine cannot be reached, or answered 5xx: try again
+  | 'image_not_found' // the image cannot be pulled, and trying again soon will not help
+  | 'not_found' // no such container
+  | 'not_running'
+  | 'data_gone' // what was kept at the container's mount paths is not there any more
+  | 'refused' // the engine refuses the request as it stands
+  | 'no_listener'; // dial: nothing listens on that port (yet)
+
+/** The one error an Engine rejects with; `message` is fit for a user's eyes. */
+export class EngineError extends Error {
+  readonly code: EngineErrorCode;
+  constructor(code: EngineErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'EngineError';
+    this.code = code;
+  }
+}
+
+/** That the data of mount paths is gone. */
+export function dataGone(paths: readonly string[]): EngineError {
+  const list = paths.join(', ');
+  return new EngineError(
+    'data_gone',
+    `its data at ${list} is gone: the storage that held it was removed or lost. Have it restored and start the ` +
+      'container, or start it with "?discard=true" to begin with empty folders',
+  );
+}
+
+/**
+ * Where containers really run (design.md, section 6). All calls are idempotent: creating what exists, starting what
+ * runs, stopping what is stopped and removing what is gone succeed. A container is found by its platform id, by label,
+ * so nothing is doubled after a crash between the engine call and the commit.
+ */
+export interface Engine {
+  readonly kind: 'docker' | 'kubernetes' | 'memory';
+  /** Whether a container that is made anew with other mount paths, or stopped, has the files it had outside them. */
+  readonly keepsFiles: boolean;
+  /** The reference under which the built-in base image goes. */
+  readonly baseImage: string;
+  /** Rejects `unavailable` with what is wrong; resolves with the engine's version for people. */
+  check(): Promise<string>;
+  /**
+   * Makes the image present: built (base image), or pulled. Reports progress. Rejects `image_not_found` with the
+   * registry's reason, `unavailable` when it may work later or `signal` aborted.
+   */
+  ensureImage(image: string, options: EnsureImageOptions): Promise<void>;
+  /**
+   * `fence` throws once another node may look after the container: asked before what removes anything, and `create`
+   * rejects with that.
+   */
+  create(spec: ContainerSpec, fence?: () => void): Promise<void>;
+  /** Writes `authorizedKeys` into the container, then starts it. */
+  start(id: string, authorizedKeys: readonly string[]): Promise<void>;
+  /**
+   * Replaces the authorized keys of a container that runs, and ends the SSH sessions in it that none of them opened.
+   * Rejects `not_running`.
+   */
+  renewKeys(id: string, authorizedKeys: readonly string[]): Promise<void>;
+  /** SIGTERM, then SIGKILL after `graceSeconds`. */
+  stop(id: string, graceSeconds: number): Promise<void>;
+  /** Removes the container and, unless `keepData`, its persistent data. */
+  remove(id: string, options?: { keepData?: boolean }): Promise<void>;
+  inspect(id: string): Promise<ContainerState | undefined>;
+  /** All containers of this installation. */
+  list(): Promise<ContainerState[]>;
+  /**
+   * Calls `onChange(id)` whenever something happened to a container, and `onChange(undefined)` ("look at all") after
+   * every (re)connection. Keeps reconnecting with backoff until closed.
+   */
+  watch(onChange: (id: string | undefined) => void): Ending;
+  /** Batches of lines, each `<RFC 3339 nanosecond stamp> <text>` without a newline; ends when the container stops. */
+  logs(id: string, options: LogOptions): AsyncIterable<string[]>;
+  /** A TCP connection to a port inside the container. Rejects `no_listener` when nobody listens. */
+  dial(id: string, port: number, options: { timeoutMs: number; signal?: AbortSignal }): Promise<Duplex>;
+  /**
+   * A shell on a terminal as root, without SSH: for images that have no SSH server. Needs `/bin/sh` in the image.
+   * Rejects `not_found`, `not_running`, `refused` when the image has no shell, and `unavailable` when `signal` aborts
+   * before it runs. A command that is not there ends with code 127.
+   */
+  exec(id: string, options: ExecOptions, signal: AbortSignal): Promise<Shell>;
+  /**
+   * Whether the image of a container that runs has the program of an SSH server, as far as can be seen: whether to wait
+   * for one. Rejects `not_found`, `not_running`.
+   */
+  hasSshServer(id: string): Promise<boolean>;
+  /** Last known usage; never waits. */
+  usage(id: string): ContainerUsage;
+  close(): Promise<void>;
+}
+
+/** Where images have their SSH server. */
+export const SSH_SERVERS: readonly string[] = [
+  '/usr/sbin/sshd',
+  '/usr/local/sbin/sshd',
+  '/usr/bin/sshd',
+  '/sbin/sshd',
+  '/usr/sbin/dropbear',
+  '/usr/local/sbin/dropbear',
+  '/usr/bin/dropbear',
+];
+
+/** Images that users have beside the built-in one. */
+export interface ImageCatalog {
+  /**
+   * References in full (`{registry_host}/<repo>:<tag>`) that this user may pull, sorted. Rejects when the registry does
+   * not answer.
+   */
+  list(user: { readonly userId: string; readonly username: string }): Promise<readonly string[]>;
+}

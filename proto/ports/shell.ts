@@ -1,0 +1,75 @@
+/** Shells in containers, and who opens them. */
+import type { Duplex } from 'node:stream';
+
+/** How a shell ended. Both are null when it was closed from this side, or its connection was lost. */
+export interface ShellEnd {
+  /** Exit status of the shell; null when a signal ended it. */
+  readonly code: number | null;
+  /** `SIGHUP` and the like; null when it exited. */
+  readonly signal: string | null;
+}
+
+/** A running shell in a container: bytes in and out, a window size, and an end with a reason. */
+export interface Shell {
+  /**
+   * What the shell prints, and what is typed into it. Ends when the shell does; is destroyed with an EngineError
+   * `unavailable` when the connection is lost. Reading slowly slows the shell down.
+   */
+  readonly stream: Duplex;
+  /** Whole numbers 1..1000; others are brought into that range. */
+  resize(cols: number, rows: number): void;
+  /** Hangs up: the shell gets SIGHUP and the connection ends. Idempotent. */
+  close(): void;
+  /** Resolves, and never rejects, when the shell is over and its output was read, or when it was closed. */
+  readonly ended: Promise<ShellEnd>;
+  /** For a shell that is kept in its container and outlives its connection. */
+  readonly kept?: KeptShell;
+}
+
+/** How a shell is kept: the connection may be lost, left and opened anew, from any process. */
+export interface ShellKeeping {
+  /**
+   * Letters and digits, at most 64. Who opens one of the same name in the same container is in the same shell, and
+   * takes it from who was there.
+   */
+  readonly name: string;
+  /** How long it waits when nobody looks. */
+  readonly lingerMs: number;
+  /** How long it may live, whether or not somebody looks; may be infinite. */
+  readonly lifeMs: number;
+}
+
+/**
+ * The other half of a shell that is kept. Somebody looks when it is opened: what was printed last comes first, 64 KiB
+ * or all that was not said to be seen, if that is more. The shell pauses when 256 KiB were not, and when 32 KiB were
+ * printed while nobody looks.
+ */
+export interface KeptShell {
+  /**
+   * Somebody else looks: what was printed last comes again. What the stream holds unread is emitted during the call,
+   * and is to be dropped: it will come again.
+   */
+  look(times: Pick<ShellKeeping, 'lingerMs' | 'lifeMs'>): void;
+  /** Nobody looks any more: nothing comes until somebody does. */
+  wait(): void;
+  /** So many bytes more of what came are with whoever looks. */
+  seen(bytes: number): void;
+  /** Ends the connection and lets the shell wait. Idempotent. */
+  leave(): void;
+  /** Whether its stream closed because another connection took it over. */
+  readonly isTaken: boolean;
+}
+
+/** Opens shells in containers: through their SSH with the platform's key, or through the engine. */
+export interface Shells {
+  /**
+   * Rejects with EngineError: `no_listener` without an SSH server, `not_running`, `refused` when the key is not
+   * accepted. With `keeping` the shell is kept where the container can; it is a plain one where it cannot.
+   */
+  open(
+    containerId: string,
+    size: { cols: number; rows: number; term: string },
+    signal: AbortSignal,
+    keeping?: ShellKeeping,
+  ): Promise<Shell>;
+}
