@@ -26,27 +26,19 @@ import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
 import { mayBegin } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
-import { dispatch, type EntityKind, type Ref } from '../../../supervision/index.ts';
+import type { EntityKind } from '../../../supervision/index.ts';
 import { auditEntry } from '../../service/audit.ts';
-import type { ConnectionMessage } from '../../service/connection.ts';
 import { handleCall, handler, handlers } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER } from '../placed.ts';
 import { containerView, createdView } from '../views.ts';
 import { ingressHandlers } from './ingress.ts';
 import { stoppedNotice } from './notices.ts';
-import { farewell, reconciler } from './reconciler.ts';
+import { ContainerReconciler } from './reconciler.ts';
 import { whyNotRunning } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
-import {
-  type ContainerActorState,
-  type ContainerContext,
-  type ContainerMessage,
-  freshState,
-  type Job,
-  type Own,
-  own,
-} from './state.ts';
+import { type ContainerActorState, type ContainerMessage, freshState, type Job, type Own, own } from './state.ts';
+import { attach } from './terminals.ts';
 import type { EngineHealth } from './watcher.ts';
 
 const SLEEP_AFTER_MS = 60_000;
@@ -60,7 +52,7 @@ export function containerKind(
   health: EngineHealth,
 ): EntityKind<ContainerMessage, ContainerActorState> {
   const { db, clock } = deps;
-  const reconcile = reconciler(deps, onStatus, health);
+  const reconciler = new ContainerReconciler(deps, onStatus, health);
 
   /** Writes what the user wants, with the trail and the news of it, and sets off. */
   async function want({ state, ctx }: Own, call: Call, desired: Desired, discard = false): Promise<void> {
@@ -80,7 +72,7 @@ export function containerKind(
       );
       return row;
     });
-    await reconcile.want(state, ctx, written);
+    await reconciler.want(state, ctx, written);
   }
 
   const table = handlers<Own>(
@@ -110,7 +102,7 @@ export function containerKind(
       await want({ state, ctx }, call, 'deleted');
       return { status: 'ok' as const };
     }),
-    ...settingsHandlers(deps, reconcile),
+    ...settingsHandlers(deps, reconciler),
     ...ingressHandlers(deps),
     handler(terminal, ({ state }: Own, call) => mustRun(own(state, call))),
     handler(logs, ({ state }: Own, call) => mustRun(own(state, call))),
@@ -131,13 +123,13 @@ export function containerKind(
           await handleCall(table, { state, ctx }, message);
           break;
         case 'look':
-          await reconcile.look(state, ctx);
+          await reconciler.look(state, ctx);
           break;
         case 'rested':
-          await reconcile.rested(state, ctx);
+          await reconciler.rested(state, ctx);
           break;
         case 'report':
-          await reconcile.report(state, ctx, message.job, message.report);
+          await reconciler.report(state, ctx, message.job, message.report);
           break;
         case 'attach':
           attach(state, ctx, message.stream);
@@ -171,15 +163,4 @@ async function letGo(job: Job | undefined): Promise<void> {
   const waiting = new AbortController();
   await Promise.race([job.done, delay(LET_GO_MS, undefined, { signal: waiting.signal }).catch(() => {})]);
   waiting.abort();
-}
-
-function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<ConnectionMessage>): void {
-  if (state.row.status !== 'running') {
-    // It stopped between the permission and the connection.
-    dispatch(stream, { type: 'close', ...farewell(state.row.status) });
-    return;
-  }
-  dispatch(stream, { type: 'attached', by: ctx.self });
-  state.streams.add(stream);
-  ctx.watch(stream, () => ({ type: 'detached', stream }));
 }

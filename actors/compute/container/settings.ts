@@ -22,7 +22,7 @@ import { fenced } from '../../../storage/fenced.ts';
 import { auditEntry } from '../../service/audit.ts';
 import { type Handler, handler } from '../../service/dispatch.ts';
 import type { ComputeDeps } from '../deps.ts';
-import type { reconciler } from './reconciler.ts';
+import type { ContainerReconciler } from './reconciler.ts';
 import { type Own, own } from './state.ts';
 
 /** Between two restarts of one container by other mount paths: each copies its files. */
@@ -34,7 +34,7 @@ const MOUNTS_PAUSE_MS = 10_000;
  */
 export function settingsHandlers(
   { db, clock, engine }: ComputeDeps,
-  reconcile: ReturnType<typeof reconciler>,
+  reconciler: Pick<ContainerReconciler, 'changed'>,
 ): readonly Handler<Own>[] {
   /** Writes in one transaction; the container may be going meanwhile. */
   const write = (lease: ShardLease, work: (tx: Tx) => Promise<ContainerRow | undefined>): Promise<ContainerRow> =>
@@ -87,7 +87,7 @@ export function settingsHandlers(
         await tellCompute(tx, { kind: 'ssh', containerId: id });
         return row;
       });
-      await reconcile.changed(state, ctx, written);
+      await reconciler.changed(state, ctx, written);
       return { ssh_enabled };
     }),
 
@@ -103,7 +103,7 @@ export function settingsHandlers(
         await audit(tx, auditEntry(call, 'container.mounts', id, { mount_paths, restarted }));
         return row;
       });
-      await reconcile.changed(state, ctx, written);
+      await reconciler.changed(state, ctx, written);
       return { mount_paths, restarted };
     }),
 
@@ -116,7 +116,7 @@ export function settingsHandlers(
         await audit(tx, auditEntry(call, 'container.pull_policy', id, { pull_policy }));
         return row;
       });
-      await reconcile.changed(state, ctx, written);
+      await reconciler.changed(state, ctx, written);
       return { pull_policy };
     }),
   ];

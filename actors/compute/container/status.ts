@@ -1,0 +1,78 @@
+/** The status of a container as it is written: to the row first, and then to all that want to hear of it. */
+import { type ContainerRow, setStatus } from '../../../storage/compute/containers.ts';
+import { tellCompute } from '../../../storage/compute/news.ts';
+import { fenced } from '../../../storage/fenced.ts';
+import { append } from '../../../storage/outbox.ts';
+import type { ComputeDeps } from '../deps.ts';
+import { externalIp } from '../views.ts';
+import { startedNotice, stoppedNotice } from './notices.ts';
+import type { ContainerActorState } from './state.ts';
+import { closeTerminals, farewell } from './terminals.ts';
+
+/** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
+export interface Change {
+  readonly reason?: string | null;
+  readonly address?: string | null;
+  readonly externalAddress?: string | null;
+  readonly ended?: boolean;
+}
+
+/** Writes the status of containers. */
+export class StatusWriter {
+  readonly #deps: Pick<ComputeDeps, 'db' | 'clock' | 'log'>;
+  readonly #onStatus: (row: ContainerRow) => void;
+
+  /** `onStatus` hears of every change after it is written. */
+  constructor(deps: Pick<ComputeDeps, 'db' | 'clock' | 'log'>, onStatus: (row: ContainerRow) => void) {
+    this.#deps = deps;
+    this.#onStatus = onStatus;
+  }
+
+  /**
+   * Writes a status, with the notice and the news of it. Resolves with whether the row is as it was thought to be; if
+   * it is not, another look is due. Rejects with StorageError, or PlacementError `fenced`.
+   */
+  async set(state: ContainerActorState, next: ContainerRow['status'], change: Change = {}): Promise<boolean> {
+    const { row } = state;
+    const { reason = null, address = null, externalAddress = null, ended = false } = change;
+    const isSame = row.statusReason === reason && row.address === address && row.externalAddress === externalAddress;
+    if (row.status === next && isSame) return true;
+    const announced = next === 'running' && row.announce;
+    const notice = announced
+      ? startedNotice(row, this.#deps.clock.now())
+      : next === 'failed' || (ended && row.status === 'running')
+        ? stoppedNotice(row, this.#deps.clock.now(), reason ?? 'it ended')
+        : undefined;
+    const written = await fenced(this.#deps.db, state.lease, async (tx) => {
+      const { keysApplied } = row;
+      const to = { from: row.status, status: next, reason, address, externalAddress, announced, keysApplied };
+      const changed = await setStatus(tx, row.id, to);
+      if (changed !== undefined && notice !== undefined) await append(tx, notice);
+      // At the commit that makes it visible: gateways lead there by then, or keep who asks waiting until they do.
+      if (changed !== undefined) await tellCompute(tx, { kind: 'status', containerId: row.id, status: next });
+      return changed;
+    });
+    if (written === undefined) {
+      // Being deleted, or an earlier write had come through unheard: read what the row says.
+      state.lookAgain = true;
+      return false;
+    }
+    this.#deps.log.info(
+      { containerId: row.id, userId: row.userId, from: row.status, to: next, reason },
+      'container status',
+    );
+    this.adopt(state, written);
+    return true;
+  }
+
+  /** Takes a row that was written or read; whoever watches hears when its status is another. */
+  adopt(state: ContainerActorState, row: ContainerRow): void {
+    const before = state.row;
+    state.row = row;
+    if (row.desired === 'deleted') return;
+    if (row.status === before.status && row.address === before.address && externalIp(row) === externalIp(before))
+      return;
+    if (row.status !== 'running') closeTerminals(state, farewell(row.status));
+    this.#onStatus(row);
+  }
+}
