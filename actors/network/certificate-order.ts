@@ -15,7 +15,6 @@ import {
   setAcmeAccountUrl,
 } from '../../storage/network/acme.ts';
 import {
-  certificateStatus,
   failOrder,
   isMapped,
   noteOrder,
@@ -24,8 +23,8 @@ import {
   releaseOrder,
   renewOrder,
   startOrder,
-  storeCertificate,
-} from '../../storage/network/certificates.ts';
+} from '../../storage/network/certificate-orders.ts';
+import { certificateStatus, storeCertificate } from '../../storage/network/certificates.ts';
 import { setCertificateDetail } from '../../storage/network/mappings.ts';
 import { type CertificateDeps, countOutcome } from './certificate-deps.ts';
 import {

@@ -3,7 +3,8 @@
  * lost.
  */
 import type { Ending } from '../../proto/ports/ending.ts';
-import { dueHostnames, purgeCertificates, tellUncertified } from '../../storage/network/certificates.ts';
+import { dueHostnames } from '../../storage/network/certificate-orders.ts';
+import { purgeCertificates, tellUncertified } from '../../storage/network/certificates.ts';
 import { type AnyRef, dispatch, type Entities, entities, type Ref, spawn } from '../../supervision/index.ts';
 import { type CertificateMessage, certificateKind } from './certificate.ts';
 import type { CertificateDeps } from './certificate-deps.ts';

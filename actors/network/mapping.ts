@@ -19,7 +19,7 @@ import {
 } from '../../proto/network/endpoints.ts';
 import { notificationEvent } from '../../proto/notify/notification.ts';
 import { audit } from '../../storage/audit.ts';
-import { hastenOrder } from '../../storage/network/certificates.ts';
+import { hastenOrder } from '../../storage/network/certificate-orders.ts';
 import {
   deleteMapping,
   failMapping,

@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import type { Tx } from '../db.ts';
 import { accountContext, challengeContext } from './acme.ts';
-import { keyContext, orderContext } from './certificates.ts';
+import { orderContext } from './certificate-orders.ts';
+import { keyContext } from './certificates.ts';
 import { tokenContext } from './zones.ts';
 
 /** Seals a value anew; undefined when it does not open with the old key. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { PAUSE_BEFORE_HASTE_MS } from '../../actors/network/certificate-rules.ts';
-import { hastenOrder } from '../../storage/network/certificates.ts';
+import { hastenOrder } from '../../storage/network/certificate-orders.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { findAddresses } from '../../transports/clients/dns/addresses.ts';
 import { failOnLeaks } from '../kit/leaks.ts';

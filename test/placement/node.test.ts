@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type LeaseStore, PlacementError, type ShardLease } from '../../proto/ports/placement.ts';
-import { type NodeHooks, PlacementNode, TIMINGS } from '../../supervision/placement/node.ts';
+import { PlacementNode } from '../../supervision/placement/node.ts';
+import { type NodeHooks, TIMINGS } from '../../supervision/placement/node-options.ts';
 import { silentLog } from '../kit/database.ts';
 import { MemoryLeases } from './memory-leases.ts';
 

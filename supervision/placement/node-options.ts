@@ -1,0 +1,48 @@
+/** What one node's part in placement is given: its times, its hooks, its store. */
+import type { Log } from '../../proto/ports/log.ts';
+import type { LeaseStore, NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
+
+/** Times of a node, ms. */
+export interface Timings {
+  /** Between two beats. Default 1,500. */
+  readonly beatMs: number;
+  /** How long a lease lasts after a beat. Default 6,000. */
+  readonly ttlMs: number;
+  /** The node stops serving so long before its lease ends. Default 1,500. */
+  readonly marginMs: number;
+  /** A beat without an answer has failed after this. Default 2,000. */
+  readonly answerMs: number;
+  /** Least time between two beats when there is a reason to look early. Default 100. */
+  readonly lookMs: number;
+}
+
+export const TIMINGS: Timings = { beatMs: 1500, ttlMs: 6000, marginMs: 1500, answerMs: 2000, lookMs: 100 };
+
+/** What a node tells of, and asks for. None may throw. */
+export interface NodeHooks {
+  /** Stops the entities of these shards; resolves when all have ended. */
+  stopEntities(shards: readonly Shard[]): Promise<void>;
+  onAcquired?(leases: readonly ShardLease[]): void;
+  /** These were lost, not handed over: their entities must stop, and their writes fail. `stopEntities` was called. */
+  onLost?(leases: readonly ShardLease[], why: string): void;
+  /** Shards are free now that these nodes should take. */
+  onFreed?(nodeIds: readonly string[]): void;
+  /** After each good beat: nodes that live no more. */
+  onView?(gone: readonly string[]): void;
+}
+
+/** What a node is made of. */
+export interface NodeOptions {
+  readonly self: Omit<NodeInfo, 'draining'>;
+  readonly store: LeaseStore;
+  readonly hooks: NodeHooks;
+  readonly log: Log;
+  readonly shards?: number;
+  readonly timings?: Partial<Timings>;
+  /**
+   * Whether the node can serve at all, asked at each beat. While it cannot, it gives its shards away, as if it drained.
+   */
+  isWell?(): boolean;
+  /** Monotonic, ms. */
+  readonly now?: () => number;
+}
