@@ -13,12 +13,10 @@ import type { Entities } from '../entity/entity-kind.ts';
 import type { AnyRef, SystemRef } from '../ref.ts';
 import { spawn, stop, stopped } from '../verbs.ts';
 
-
 import { AskDeduplicator } from './ask-deduplicator.ts';
 import { PlacementNode } from './node.ts';
 import type { Timings } from './node-options.ts';
 import { type ClusterContext, PlacedEntities, type PlacedInbound, type PlacedKind } from './placed-entities.ts';
-
 
 import { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';

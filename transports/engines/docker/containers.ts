@@ -8,17 +8,18 @@ import { isReply } from './api/errors.ts';
 import { fencedClient } from './api/fenced-client.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
+import { ContainerStarter } from './container-starter.ts';
 import { type ContainerView, containerView, foundAs, foundIn, listedContainer, stateOf } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
-import { isBuiltIn } from './image/base-image.ts';
-import { removeHelpers, writeAuthorizedKeys } from './keys.ts';
-import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
+import { removeHelpers } from './keys.ts';
+import { hasImage, hasMounts } from './likeness.ts';
+import type { Naming } from './naming.ts';
 import type { ContainerNetworks } from './network.ts';
+import { removeContainer } from './remove-container.ts';
 import { removeVolumes } from './volumes.ts';
 
 const containerList = z.array(listedContainer);
-const imageView = z.object({ Id: z.string() });
 const machineInfo = z.object({ NCPU: z.number().positive() });
 
 /** Most containers asked about at the same time. */
@@ -48,6 +49,7 @@ export class Containers {
   readonly #networks: ContainerNetworks;
   readonly #firewall: HostFirewall | undefined;
   readonly #lost: LostTasks | undefined;
+  readonly #starter: ContainerStarter;
   readonly #looking = new Map<string, Promise<ContainerView | undefined>>();
   readonly #creating = new Set<string>();
   readonly #starting = new Set<string>();
@@ -61,6 +63,7 @@ export class Containers {
     this.#networks = options.networks;
     this.#firewall = options.firewall;
     this.#lost = options.lost;
+    this.#starter = new ContainerStarter(options);
     this.#baseRepository = parseImageReference(options.baseImage).repository;
   }
 
@@ -89,22 +92,22 @@ export class Containers {
       if (present !== undefined) {
         await takeName(this.#client, this.#naming, spec.id, present);
         if (present.State.Running) return this.#updateLimits(present, spec, cpus);
-        const sameImage = await this.#sameImage(present, spec);
-        const sameMounts = this.#sameMounts(present, spec);
+        const sameImage = await hasImage({ client: this.#client, baseRepository: this.#baseRepository }, present, spec);
+        const sameMounts = hasMounts(this.#naming, present, spec);
         if (sameImage && sameMounts) {
           await this.#removeOthers(spec.id, present);
           return this.#updateLimits(present, spec, cpus);
         }
         if (!sameMounts) {
           const [client, naming] = [fencedClient(this.#client, fence), this.#naming];
-          const remove = (dockerId: string) => this.#removeContainer(dockerId, fence);
+          const remove = (dockerId: string) => removeContainer(this.#client, dockerId, fence);
           const carrying = carryOver({ client, naming, old: present, spec, body, sameImage, remove });
           this.#carrying.set(spec.id, carrying);
           await carrying.finally(() => this.#carrying.delete(spec.id));
           // What was made before somebody was killed may be of an earlier wish.
           continue;
         }
-        await this.#removeContainer(present.Id, fence);
+        await removeContainer(this.#client, present.Id, fence);
       } else await this.#mustHaveData(spec);
       try {
         await this.#client.call('POST', '/containers/create', {
@@ -136,7 +139,8 @@ export class Containers {
       query: { all: true, filters: this.#naming.filters(id) },
     });
     for (const other of found) {
-      if (other.Id !== Id && this.#naming.containerOf(foundIn(other)) === id) await this.#removeContainer(other.Id);
+      if (other.Id !== Id && this.#naming.containerOf(foundIn(other)) === id)
+        await removeContainer(this.#client, other.Id);
     }
   }
 
@@ -146,77 +150,10 @@ export class Containers {
     await this.#clearing;
     this.#starting.add(id);
     try {
-      await this.#start(id, authorizedKeys);
+      await this.#starter.start(id, await this.mustFind(id), authorizedKeys);
     } finally {
       this.#starting.delete(id);
     }
-  }
-
-  async #start(id: string, authorizedKeys: readonly string[]): Promise<void> {
-    const view = await this.mustFind(id);
-    await writeAuthorizedKeys(this.#client, this.#naming, view, authorizedKeys);
-    if (view.State.Paused) {
-      await this.#client.call('POST', `/containers/${view.Id}/unpause`);
-      return;
-    }
-    const network = this.#naming.network(id);
-    const joined = Object.keys(view.NetworkSettings.Networks ?? {});
-    // Made by a version with one network for all, or connected elsewhere behind our back.
-    if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
-    const bridge = await this.#networks.ensure(id);
-    await this.#firewall?.ensure(bridge);
-    try {
-      await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
-    } catch (error) {
-      if (isReply(error, 404) && /network/i.test(error.reason)) {
-        // The network was removed behind the container's back: it still points to the old one.
-        await this.#join(id, view.Id, [network]);
-        await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
-        return;
-      }
-      if (!isLost(error)) throw await this.#explainStart(view, error);
-      await this.#lost?.endOf(id, bridge);
-      await this.#startLost(view, error);
-    }
-  }
-
-  /** Starts a container whose lost task has just been ended; when that does not help, it is removed to be made anew. */
-  async #startLost(view: ContainerView, lost: unknown): Promise<void> {
-    for (let tries = 1; tries <= 10; tries += 1) {
-      await delay(100);
-      try {
-        await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
-        return;
-      } catch (error) {
-        if (!isLost(error)) throw await this.#explainStart(view, error);
-      }
-    }
-    if (holdsFiles(view)) throw await this.#explainStart(view, lost);
-    await this.#removeContainer(view.Id);
-    const message = 'The container engine lost track of the container: it is made anew.';
-    throw new EngineError('unavailable', message, { cause: lost });
-  }
-
-  /** Why a container did not start, after what helps against it was done. */
-  async #explainStart(view: ContainerView, error: unknown): Promise<unknown> {
-    if (!isReply(error, 400, 409, 500)) return error;
-    const { reason } = error;
-    // What the image asks to run cannot be run: no retry helps.
-    if (/executable file not found|exec format error|exec: "/i.test(reason)) {
-      return new EngineError('refused', reason, { cause: error });
-    }
-    // A link in the image leads from a mount path to where the kernel keeps its own. Docker's sentence names folders of
-    // the machine.
-    if (/error mounting .* cannot be mounted/i.test(reason)) {
-      const message = 'Cannot keep data at a mount path: the image has a link there that leads into /proc.';
-      return new EngineError('refused', message, { cause: error });
-    }
-    // Somebody removes it at this moment: it is made anew later.
-    if (error.status === 409) return new EngineError('unavailable', reason, { cause: error });
-    // What never ran has nothing to lose when it is made anew, whatever is the matter with it.
-    if (error.status === 500 && view.State.Status === 'created' && !holdsFiles(view))
-      await this.#removeContainer(view.Id);
-    return error;
   }
 
   /** A container that is gone counts as stopped. */
@@ -234,7 +171,7 @@ export class Containers {
   async remove(id: string, keepData: boolean): Promise<void> {
     // More than one while it is made anew.
     for (let view = await this.find(id); view !== undefined; view = await this.find(id))
-      await this.#removeContainer(view.Id);
+      await removeContainer(this.#client, view.Id);
     await this.#lost?.endHere(id);
     // One that a killed dockerd left holds the volume.
     await removeHelpers(this.#client, this.#naming, { olderThanMs: 0, id });
@@ -358,26 +295,6 @@ export class Containers {
     }
   }
 
-  #sameMounts(view: ContainerView, spec: ContainerSpec): boolean {
-    const wanted = checkedMountPaths(spec.mountPaths).map((path) => this.#naming.volume(spec.id, path));
-    const prefix = `${this.#naming.container(spec.id)}-`;
-    const mounted = view.Mounts.filter((mount) => mount.Destination !== KEYS_FOLDER)
-      .map((mount) => mount.Name ?? '')
-      .filter((name) => name.startsWith(prefix));
-    return wanted.length === mounted.length && wanted.every((name) => mounted.includes(name));
-  }
-
-  async #sameImage(view: ContainerView, spec: ContainerSpec): Promise<boolean> {
-    const image = parseImageReference(spec.image);
-    const made = view.Config.Labels?.[labels.image] || view.Config.Image;
-    // What people installed into a container lives in its own layer: a newer base image is no reason to lose it.
-    const isBase = made.startsWith(`${this.#baseRepository}:`) || isBuiltIn(made);
-    const sameImage = made === image.full || (image.repository === this.#baseRepository && isBase);
-    if (!sameImage || spec.followImage !== true) return sameImage;
-    const madeId = view.Config.Labels?.[labels.imageId] || view.Image;
-    return madeId === (await this.#imageId(image.full, madeId));
-  }
-
   /** Rejects `data_gone` when a volume that holds data of the container is not there. */
   async #mustHaveData({ id, mountPaths, dataPaths = [] }: ContainerSpec): Promise<void> {
     const missing: string[] = [];
@@ -388,16 +305,6 @@ export class Containers {
       });
     }
     if (missing.length > 0) throw dataGone(missing);
-  }
-
-  /** The id of what a reference names now; `otherwise` when it names nothing any more. */
-  async #imageId(reference: string, otherwise: string): Promise<string> {
-    try {
-      return (await this.#client.json('GET', `/images/${reference}/json`, imageView)).Id;
-    } catch (error) {
-      if (isReply(error, 404)) return otherwise;
-      throw error;
-    }
   }
 
   async #updateLimits(view: ContainerView, spec: ContainerSpec, cpus: number): Promise<void> {
@@ -412,57 +319,8 @@ export class Containers {
     await this.#client.call('POST', `/containers/${view.Id}/update`, { body: limits });
   }
 
-  async #removeContainer(dockerId: string, fence: () => void = () => {}): Promise<void> {
-    for (let tries = 1; ; tries += 1) {
-      fence();
-      try {
-        // v: volumes without a name, which the image asked for and nobody kept.
-        await this.#client.call('DELETE', `/containers/${dockerId}`, {
-          query: { force: true, v: true },
-          timeoutMs: 60_000,
-        });
-        return;
-      } catch (error) {
-        if (isReply(error, 404)) return;
-        const busy = isReply(error, 409, 500) && /already in progress|busy|could not kill/i.test(error.reason);
-        if (!busy || tries === 60) throw error;
-        await delay(250);
-      }
-    }
-  }
-
-  /** Connects a container that does not run to its own network, and to no other. */
-  async #join(id: string, dockerId: string, joined: readonly string[]): Promise<void> {
-    await this.#networks.ensure(id);
-    for (const network of joined) {
-      await this.#client
-        .call('POST', `/networks/${encodeURIComponent(network)}/disconnect`, {
-          body: { Container: dockerId, Force: true },
-        })
-        .catch((error: unknown) => {
-          if (!isReply(error, 403, 404, 500)) throw error;
-        });
-    }
-    await this.#client.call('POST', `/networks/${this.#naming.network(id)}/connect`, { body: { Container: dockerId } });
-  }
-
   async #cpus(): Promise<number> {
     this.#machineCpus ??= (await this.#client.json('GET', '/info', machineInfo)).NCPU;
     return this.#machineCpus;
   }
-}
-
-/**
- * dockerd was killed while it started the container: containerd runs what dockerd knows nothing of, and no start works
- * again.
- */
-function isLost(error: unknown): boolean {
-  return isReply(error, 409, 500) && /task \S+ already exists|id already in use/i.test(error.reason);
-}
-
-/**
- * Whether it never ran and yet is the only one that has files: those of the container it was made from (carry-over.ts).
- */
-function holdsFiles(view: ContainerView): boolean {
-  return view.State.Status === 'created' && Boolean(view.Config.Labels?.[labels.filledFrom]);
 }

@@ -12,7 +12,6 @@ import type { ClusterCache, ClusterObjects } from './cache.ts';
 import type { KubeClient } from './client.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 import { listAll, NamespaceFinder } from './find.ts';
-import { PodFollower } from './follow-pod.ts';
 import { type Found, foundOf, parseJson } from './found.ts';
 import {
   type ClusterSettings,
@@ -27,6 +26,8 @@ import {
   surroundings,
 } from './manifests.ts';
 import { KEYS_ANNOTATION, type KubeNaming, labels, names, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
+import { deleteIfThere, getIfThere } from './objects.ts';
+import { Pods } from './pods.ts';
 import {
   externalAddressOf,
   hasEnded,
@@ -49,7 +50,7 @@ const claimView = z.object({
 });
 const anything = z.unknown();
 
-/** How long namespaces and pods may take to go, and pods to start, ms. */
+/** How long namespaces may take to go, and pods to start, ms. */
 const GONE_MS = 90_000;
 const START_MS = 4 * 60_000;
 /** A claim is bound, room is made, and a registry answers again, after a moment. */
@@ -70,6 +71,7 @@ export interface ContainersOptions {
 
 /** Containers of one installation in one cluster; the calls of `Engine` with the same names (proto/ports/engine.ts). */
 export class KubeContainers {
+  readonly pods: Pods;
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #settings: ClusterSettings;
@@ -82,6 +84,7 @@ export class KubeContainers {
     this.#naming = naming;
     this.#options = options;
     this.#settings = options.settings ?? {};
+    this.pods = new Pods(client, naming, () => options.cache?.());
     this.#namespaces = new NamespaceFinder(client, naming, () => options.cache?.());
   }
 
@@ -98,7 +101,7 @@ export class KubeContainers {
       if (written !== 'going') {
         const { pod } = written;
         if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
-        if (pod.metadata.annotations[SPEC_ANNOTATION] !== JSON.stringify(kept)) await this.#deletePod(namespace);
+        if (pod.metadata.annotations[SPEC_ANNOTATION] !== JSON.stringify(kept)) await this.pods.delete(namespace);
         return;
       }
       if (Date.now() > deadline) {
@@ -115,7 +118,7 @@ export class KubeContainers {
     kept: KeptSpec,
   ): Promise<{ pod: PodView | undefined } | 'going'> {
     const path = `/api/v1/namespaces/${namespace}`;
-    const present = await this.#get(path, objectView);
+    const present = await getIfThere(this.#client, path, objectView);
     const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
     if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
     if (present?.metadata.deletionTimestamp != null) return 'going';
@@ -132,14 +135,14 @@ export class KubeContainers {
       ),
     ];
     const failed = (await Promise.allSettled(writes)).find((one) => one.status === 'rejected');
-    if (failed === undefined) return { pod: await this.pod(namespace) };
+    if (failed === undefined) return { pod: await this.pods.of(namespace) };
     if (failed.reason instanceof KubeReplyError && failed.reason.isTerminating) return 'going';
     throw failed.reason;
   }
 
   async #ensureClaim(namespace: string, spec: ContainerSpec): Promise<void> {
     const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${names.claim}`;
-    const present = await this.#get(path, claimView);
+    const present = await getIfThere(this.#client, path, claimView);
     if (present?.spec.resources.requests.storage === `${spec.storageGb}Gi`) return;
     const held = spec.mountPaths.filter((one) => spec.dataPaths?.includes(one));
     if (present === undefined && held.length > 0) throw dataGone(held);
@@ -161,7 +164,7 @@ export class KubeContainers {
     const secret = secretManifest(namespace, this.#naming.labelsOf(found.userId, id), authorizedKeys);
     const before = await this.#writes.run(async () => {
       await this.#client.apply(`/api/v1/namespaces/${namespace}/secrets/${names.secret}`, secret, anything);
-      return this.pod(namespace);
+      return this.pods.of(namespace);
     }, urgent);
     const isGoing = before !== undefined && before.metadata.deletionTimestamp != null;
     const keys = keysHash(authorizedKeys);
@@ -171,7 +174,7 @@ export class KubeContainers {
       if (found.run !== 'running') await this.#note(namespace, 'running');
       return;
     }
-    if (before !== undefined && (isGoing || hasEnded(before))) await this.#deletePod(namespace);
+    if (before !== undefined && (isGoing || hasEnded(before))) await this.pods.delete(namespace);
     const hasPullSecret = await this.#ensurePullSecret(found);
     const pod = await this.#writes.run(async () => {
       if (found.run !== undefined) await this.#note(namespace, null);
@@ -206,7 +209,7 @@ export class KubeContainers {
       return await this.#client.apply(path, body, podView);
     } catch (error) {
       // One that was made by another call meanwhile is as good, and cannot be changed.
-      const present = isReply(error, 422) ? await this.pod(found.namespace) : undefined;
+      const present = isReply(error, 422) ? await this.pods.of(found.namespace) : undefined;
       if (present === undefined) throw error;
       return present;
     }
@@ -216,7 +219,7 @@ export class KubeContainers {
     const begun = Date.now();
     let prepares = true;
     let problem: EngineError | undefined;
-    let follower = this.#follow(made);
+    let follower = this.pods.follow(made);
     for (let pod: PodView | undefined = made; ; pod = await follower.next()) {
       if (pod === undefined) throw new EngineError('unavailable', 'The container was removed while it started.');
       const workload = workloadOf(pod);
@@ -228,8 +231,8 @@ export class KubeContainers {
       if (prepares && hasNoShell(pod)) {
         // There is nobody to log in either: it runs without keys, on empty mount paths.
         prepares = false;
-        await this.#deletePod(found.namespace);
-        follower = this.#follow(await this.#applyPod(found, { prepares, ...options }));
+        await this.pods.delete(found.namespace);
+        follower = this.pods.follow(await this.#applyPod(found, { prepares, ...options }));
         continue;
       }
       const now = problemOf(pod, found.spec.image);
@@ -242,10 +245,6 @@ export class KubeContainers {
     }
   }
 
-  #follow(pod: PodView): PodFollower {
-    return new PodFollower({ cache: () => this.#options.cache?.(), ask: (namespace) => this.pod(namespace) }, pod);
-  }
-
   /**
    * Ends the workload as scaling to no replica would: its pod is deleted with that grace, and goes soon after the
    * kubelet says that nothing of it runs. Claim, secret, service and policy stay; how it ended stands on the namespace.
@@ -253,8 +252,8 @@ export class KubeContainers {
   async stop(id: string, graceSeconds: number): Promise<void> {
     const found = await this.find(id);
     if (found === undefined) return;
-    const before = await this.pod(found.namespace);
-    const last = await this.#deletePod(found.namespace, graceSeconds);
+    const before = await this.pods.of(found.namespace);
+    const last = await this.pods.delete(found.namespace, graceSeconds);
     if (last === undefined && found.run !== 'running') return;
     // A kubelet may take the pod away before anybody saw the code, or forget when it began.
     const { exitCode, oomKilled, startedAt } = stateOf(id, found.spec, last, undefined);
@@ -287,8 +286,8 @@ export class KubeContainers {
     if (found === undefined) return;
     const { namespace } = found;
     if (keepData) {
-      await this.#deletePod(namespace);
-      await this.#delete(`/api/v1/namespaces/${namespace}/services/${names.service}`);
+      await this.pods.delete(namespace);
+      await deleteIfThere(this.#client, `/api/v1/namespaces/${namespace}/services/${names.service}`);
       await this.#client.call('PATCH', `/api/v1/namespaces/${namespace}`, {
         body: { metadata: { labels: { [labels.state]: 'kept' } } },
         contentType: 'application/merge-patch+json',
@@ -296,16 +295,16 @@ export class KubeContainers {
       return;
     }
     // Sooner than the namespace's own end would.
-    await this.#delete(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, { gracePeriodSeconds: 1 });
-    await this.#delete(`/api/v1/namespaces/${namespace}`);
+    await deleteIfThere(this.#client, `/api/v1/namespaces/${namespace}/pods/${names.pod}`, { gracePeriodSeconds: 1 });
+    await deleteIfThere(this.#client, `/api/v1/namespaces/${namespace}`);
   }
 
   async inspect(id: string): Promise<ContainerState | undefined> {
     const found = await this.find(id);
     if (found === undefined) return undefined;
     const [pod, service] = await Promise.all([
-      this.pod(found.namespace),
-      this.#get(`/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
+      this.pods.of(found.namespace),
+      getIfThere(this.#client, `/api/v1/namespaces/${found.namespace}/services/${names.service}`, serviceView),
     ]);
     return this.#stateOf(found, pod, service);
   }
@@ -329,11 +328,6 @@ export class KubeContainers {
       .filter((state) => state !== undefined);
   }
 
-  /** All pods of this installation. */
-  pods(): Promise<PodView[]> {
-    return listAll(this.#client, '/api/v1/pods', podView, { labelSelector: this.#naming.selector() });
-  }
-
   /** The container, unless there is none, or it is on its way out, or only its data is left. */
   async find(id: string): Promise<Found | undefined> {
     const found = await this.#look(id);
@@ -345,11 +339,6 @@ export class KubeContainers {
     const found = await this.find(id);
     if (found === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
     return found;
-  }
-
-  /** The pod of a container's namespace. */
-  pod(namespace: string): Promise<PodView | undefined> {
-    return this.#get(`/api/v1/namespaces/${namespace}/pods/${names.pod}`, podView);
   }
 
   #stateOf(found: Found, pod: PodView | undefined, service: ServiceView | undefined): ContainerState | undefined {
@@ -364,48 +353,5 @@ export class KubeContainers {
   async #look(id: string): Promise<Found | undefined> {
     const namespace = await this.#namespaces.find(id);
     return namespace === undefined ? undefined : foundOf(this.#naming, namespace);
-  }
-
-  async #get<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
-    try {
-      return await this.#client.json('GET', path, schema);
-    } catch (error) {
-      if (isReply(error, 404)) return undefined;
-      throw error;
-    }
-  }
-
-  /** Deletes the pod and waits until it is gone. Resolves with what was seen of it last; undefined: there was none. */
-  async #deletePod(namespace: string, graceSeconds = 1): Promise<PodView | undefined> {
-    const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}`;
-    let last = await this.pod(namespace);
-    if (last === undefined) return undefined;
-    const { uid } = last.metadata;
-    const ask = (gracePeriodSeconds: number): Promise<void> =>
-      this.#delete(path, { gracePeriodSeconds, preconditions: { uid } });
-    // No grace at all would take the pod from the books while it still runs.
-    await ask(Math.max(1, Math.round(graceSeconds)));
-    const deadline = Date.now() + graceSeconds * 1000 + GONE_MS;
-    const follower = this.#follow(last);
-    for (;;) {
-      const now = await follower.next();
-      if (now === undefined) return last;
-      last = now;
-      // Its node has said that all of it ended; to tidy up it may take many seconds more.
-      if (now.metadata.deletionTimestamp != null && hasEnded(now)) await ask(0);
-      if (Date.now() > deadline) {
-        throw new EngineError('unavailable', 'The container does not go: its node may be away.');
-      }
-    }
-  }
-
-  async #delete(path: string, body: object = {}): Promise<void> {
-    try {
-      await this.#client.call('DELETE', path, { body: { kind: 'DeleteOptions', apiVersion: 'v1', ...body } });
-    } catch (error) {
-      // Gone, or going already.
-      if (isReply(error, 404) || (error instanceof KubeReplyError && error.status === 409)) return;
-      throw error;
-    }
   }
 }

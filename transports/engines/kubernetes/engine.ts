@@ -57,7 +57,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
   const containers = new KubeContainers(client, naming, { settings, cache, ...(pullAuth && { pullAuth }) });
   // A moment old at most while somebody watches; whoever acts on it looks at the one container first.
   const known = () => cache()?.read();
-  const podsOf = async () => known()?.pods ?? containers.pods();
+  const podsOf = async () => known()?.pods ?? containers.pods.list();
   const usage = new KubeUsage(client, podsOf, naming, log, options.usageEveryMs ?? 15_000);
 
   /** Resolves with whether they are written. */
@@ -92,7 +92,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
     },
     renewKeys: async (id, keys) => {
       const { namespace } = await containers.mustFind(id);
-      const pod = await containers.pod(namespace);
+      const pod = await containers.pods.of(namespace);
       if (pod === undefined || workloadOf(pod)?.state.running === undefined) {
         throw new EngineError('not_running', 'The container is not running.');
       }

@@ -157,7 +157,7 @@ export async function execInPod(
   signal: AbortSignal,
 ): Promise<Shell> {
   const { namespace } = await containers.mustFind(id);
-  const pod = await containers.pod(namespace);
+  const pod = await containers.pods.of(namespace);
   if (pod === undefined || workloadOf(pod)?.state.running === undefined) {
     throw new EngineError('not_running', 'The container is not running.');
   }

@@ -25,7 +25,7 @@ export async function* readKubeLogs(
   if (options.signal.aborted) return;
   if (options.since !== undefined) afterStamp(options.since);
   const { namespace } = await containers.mustFind(id);
-  const begun = workloadOf((await containers.pod(namespace)) ?? emptyPod);
+  const begun = workloadOf((await containers.pods.of(namespace)) ?? emptyPod);
   if (begun === undefined || (begun.state.running === undefined && begun.state.terminated === undefined)) return;
   const place = new Place(options.since);
   const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}/log`;
@@ -63,7 +63,7 @@ export async function* readKubeLogs(
     if (!options.follow || options.signal.aborted) return;
     await delay(Math.min(5000, 100 * 2 ** failures), undefined, { signal: options.signal }).catch(() => undefined);
     if (options.signal.aborted) return;
-    const now = await containers.pod(namespace).catch((error: unknown) => {
+    const now = await containers.pods.of(namespace).catch((error: unknown) => {
       if (error instanceof EngineError && error.code === 'unavailable' && failures <= RESUME_TRIES)
         return 'away' as const;
       throw error;

@@ -1,0 +1,134 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { EngineError } from '../../../proto/ports/engine.ts';
+import type { DockerClient } from './api/client.ts';
+import { isReply } from './api/errors.ts';
+import type { ContainerView } from './container-view.ts';
+import type { HostFirewall } from './host/firewall.ts';
+import type { LostTasks } from './host/lost-tasks.ts';
+import { writeAuthorizedKeys } from './keys.ts';
+import { labels, type Naming } from './naming.ts';
+import type { ContainerNetworks } from './network.ts';
+import { removeContainer } from './remove-container.ts';
+
+/** What `ContainerStarter` works with. */
+export interface StarterOptions {
+  readonly client: DockerClient;
+  readonly naming: Naming;
+  readonly networks: ContainerNetworks;
+  readonly firewall?: HostFirewall;
+  readonly lost?: LostTasks;
+}
+
+/** Starts containers that are there, and helps those that do not start by themselves. */
+export class ContainerStarter {
+  readonly #client: DockerClient;
+  readonly #naming: Naming;
+  readonly #networks: ContainerNetworks;
+  readonly #firewall: HostFirewall | undefined;
+  readonly #lost: LostTasks | undefined;
+
+  constructor(options: StarterOptions) {
+    this.#client = options.client;
+    this.#naming = options.naming;
+    this.#networks = options.networks;
+    this.#firewall = options.firewall;
+    this.#lost = options.lost;
+  }
+
+  /** Writes the keys, then starts. A paused container goes on, one that runs is left running. */
+  async start(id: string, view: ContainerView, authorizedKeys: readonly string[]): Promise<void> {
+    await writeAuthorizedKeys(this.#client, this.#naming, view, authorizedKeys);
+    if (view.State.Paused) {
+      await this.#client.call('POST', `/containers/${view.Id}/unpause`);
+      return;
+    }
+    const network = this.#naming.network(id);
+    const joined = Object.keys(view.NetworkSettings.Networks ?? {});
+    // Made by a version with one network for all, or connected elsewhere behind our back.
+    if (joined.length !== 1 || joined[0] !== network) await this.#join(id, view.Id, joined);
+    const bridge = await this.#networks.ensure(id);
+    await this.#firewall?.ensure(bridge);
+    try {
+      await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
+    } catch (error) {
+      if (isReply(error, 404) && /network/i.test(error.reason)) {
+        // The network was removed behind the container's back: it still points to the old one.
+        await this.#join(id, view.Id, [network]);
+        await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
+        return;
+      }
+      if (!isLost(error)) throw await this.#explainStart(view, error);
+      await this.#lost?.endOf(id, bridge);
+      await this.#startLost(view, error);
+    }
+  }
+
+  /** Starts a container whose lost task has just been ended; when that does not help, it is removed to be made anew. */
+  async #startLost(view: ContainerView, lost: unknown): Promise<void> {
+    for (let tries = 1; tries <= 10; tries += 1) {
+      await delay(100);
+      try {
+        await this.#client.call('POST', `/containers/${view.Id}/start`, { timeoutMs: 60_000 });
+        return;
+      } catch (error) {
+        if (!isLost(error)) throw await this.#explainStart(view, error);
+      }
+    }
+    if (holdsFiles(view)) throw await this.#explainStart(view, lost);
+    await removeContainer(this.#client, view.Id);
+    const message = 'The container engine lost track of the container: it is made anew.';
+    throw new EngineError('unavailable', message, { cause: lost });
+  }
+
+  /** Why a container did not start, after what helps against it was done. */
+  async #explainStart(view: ContainerView, error: unknown): Promise<unknown> {
+    if (!isReply(error, 400, 409, 500)) return error;
+    const { reason } = error;
+    // What the image asks to run cannot be run: no retry helps.
+    if (/executable file not found|exec format error|exec: "/i.test(reason)) {
+      return new EngineError('refused', reason, { cause: error });
+    }
+    // A link in the image leads from a mount path to where the kernel keeps its own. Docker's sentence names folders of
+    // the machine.
+    if (/error mounting .* cannot be mounted/i.test(reason)) {
+      const message = 'Cannot keep data at a mount path: the image has a link there that leads into /proc.';
+      return new EngineError('refused', message, { cause: error });
+    }
+    // Somebody removes it at this moment: it is made anew later.
+    if (error.status === 409) return new EngineError('unavailable', reason, { cause: error });
+    // What never ran has nothing to lose when it is made anew, whatever is the matter with it.
+    if (error.status === 500 && view.State.Status === 'created' && !holdsFiles(view))
+      await removeContainer(this.#client, view.Id);
+    return error;
+  }
+
+  /** Connects a container that does not run to its own network, and to no other. */
+  async #join(id: string, dockerId: string, joined: readonly string[]): Promise<void> {
+    await this.#networks.ensure(id);
+    for (const network of joined) {
+      await this.#client
+        .call('POST', `/networks/${encodeURIComponent(network)}/disconnect`, {
+          body: { Container: dockerId, Force: true },
+        })
+        .catch((error: unknown) => {
+          if (!isReply(error, 403, 404, 500)) throw error;
+        });
+    }
+    await this.#client.call('POST', `/networks/${this.#naming.network(id)}/connect`, { body: { Container: dockerId } });
+  }
+}
+
+/**
+ * dockerd was killed while it started the container: containerd runs what dockerd knows nothing of, and no start works
+ * again.
+ */
+function isLost(error: unknown): boolean {
+  return isReply(error, 409, 500) && /task \S+ already exists|id already in use/i.test(error.reason);
+}
+
+/**
+ * Whether it never ran and yet is the only one that has files: those of the container it was made from (carry-over.ts).
+ */
+function holdsFiles(view: ContainerView): boolean {
+  return view.State.Status === 'created' && Boolean(view.Config.Labels?.[labels.filledFrom]);
+}
