@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { CodedError } from '../lib/coded-error.ts';
 
 /**
  * What went wrong in storage, for callers that must decide:
@@ -12,8 +13,7 @@ import pg from 'pg';
 export type StorageErrorCode = 'unavailable' | 'conflict' | 'constraint' | 'invalid' | 'timeout' | 'internal';
 
 /** The one error storage rejects with. The message never holds values of a row. */
-export class StorageError extends Error {
-  readonly code: StorageErrorCode;
+export class StorageError extends CodedError<StorageErrorCode> {
   /** Name of the violated constraint; only with code `constraint`. */
   readonly constraint: string | undefined;
   /** SQLSTATE as the server sent it; undefined for errors of the network or of our own. */
@@ -23,9 +23,7 @@ export class StorageError extends Error {
     message: string,
     options: { cause?: unknown; constraint?: string | undefined; sqlState?: string | undefined } = {},
   ) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined);
-    this.name = 'StorageError';
-    this.code = code;
+    super(code, message, options);
     this.constraint = options.constraint;
     this.sqlState = options.sqlState;
   }

@@ -4,6 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { CodedError } from '../lib/coded-error.ts';
 import { errorText } from '../lib/error-text.ts';
 import type { Log } from '../proto/ports/log.ts';
 import type { Db } from './db.ts';
@@ -11,14 +12,7 @@ import { StorageError } from './errors.ts';
 import type { Tx } from './queries.ts';
 
 /** Why the schema cannot be brought up to date. The message names the migration and what to do. */
-export class MigrationError extends Error {
-  readonly code: 'changed' | 'newer' | 'bad_file' | 'failed';
-  constructor(code: 'changed' | 'newer' | 'bad_file' | 'failed', message: string, options?: { cause?: unknown }) {
-    super(message, options);
-    this.name = 'MigrationError';
-    this.code = code;
-  }
-}
+export class MigrationError extends CodedError<'changed' | 'newer' | 'bad_file' | 'failed'> {}
 
 /** One numbered file. */
 export interface Migration {

@@ -1,14 +1,8 @@
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
+import { CodedError } from '../lib/coded-error.ts';
 
 /** Why sealing or opening failed; never says more than that, and never holds key or text. */
-export class SealError extends Error {
-  readonly code: 'bad_key' | 'cannot_open';
-  constructor(code: 'bad_key' | 'cannot_open', message: string, options?: { cause?: unknown }) {
-    super(message, options);
-    this.name = 'SealError';
-    this.code = code;
-  }
-}
+export class SealError extends CodedError<'bad_key' | 'cannot_open'> {}
 
 const CIPHER_NAME = 'aes-256-gcm';
 const VERSION = 1;

@@ -1,3 +1,5 @@
+import { CodedError } from '../lib/coded-error.ts';
+
 /**
  * What an ask can end with instead of a reply.
  *  timeout     nobody replied within the deadline; the message may still be handled later
@@ -25,14 +27,7 @@ export class ActorError extends Error {
 export type SpawnErrorCode = 'name_taken' | 'invalid';
 
 /** A mistake of the caller, thrown at the call: a name in use, an option out of range, a ref of the wrong kind. */
-export class SpawnError extends Error {
-  readonly code: SpawnErrorCode;
-  constructor(code: SpawnErrorCode, message: string) {
-    super(message);
-    this.name = 'SpawnError';
-    this.code = code;
-  }
-}
+export class SpawnError extends CodedError<SpawnErrorCode> {}
 
 /** Returns `value` when it is a finite number of at least `min`; throws SpawnError `invalid` naming it otherwise. */
 export function atLeast(min: number, value: number, what: string): number {

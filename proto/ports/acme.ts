@@ -1,5 +1,7 @@
 /** Certificates for mapped hostnames, as the parts that order, keep and serve them speak of them. */
 
+import { CodedError } from '../../lib/coded-error.ts';
+
 /** A chain (leaf first) and its private key, both PEM. */
 export interface CertificatePem {
   readonly cert: string;
@@ -61,8 +63,7 @@ export type CaErrorCode =
   | 'bad_answer';
 
 /** The one error a CertificateAuthority rejects with. `message` is in the authority's own words where it had some. */
-export class CaError extends Error {
-  readonly code: CaErrorCode;
+export class CaError extends CodedError<CaErrorCode> {
   /** The problem's type without `urn:ietf:params:acme:error:`; undefined when there was none. */
   readonly problem: string | undefined;
   /** How long it asks to wait, ms. */
@@ -79,9 +80,7 @@ export class CaError extends Error {
       isAtOrder?: boolean;
     } = {},
   ) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined);
-    this.name = 'CaError';
-    this.code = code;
+    super(code, message, options);
     this.problem = options.problem;
     this.retryAfterMs = options.retryAfterMs;
     this.isAtOrder = options.isAtOrder ?? false;

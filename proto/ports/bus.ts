@@ -1,4 +1,5 @@
 /** The bus between parts and nodes, and what it carries. */
+import { CodedError } from '../../lib/coded-error.ts';
 import type { Ending } from './ending.ts';
 
 /** One message as delivered. `data` belongs to the receiver. */
@@ -122,11 +123,4 @@ export type BusErrorCode =
   | 'too_large';
 
 /** The one error a Bus rejects with. */
-export class BusError extends Error {
-  readonly code: BusErrorCode;
-  constructor(code: BusErrorCode, message: string, options?: { cause?: unknown }) {
-    super(message, options);
-    this.name = 'BusError';
-    this.code = code;
-  }
-}
+export class BusError extends CodedError<BusErrorCode> {}

@@ -1,5 +1,7 @@
 /** What the networking API needs of the outside: a DNS provider, and resolvers. Handed in by cmd. */
 
+import { CodedError } from '../../lib/coded-error.ts';
+
 /** A zone at the provider; `name` in lower case, ASCII, without the last dot. */
 export interface ProviderZone {
   readonly id: string;
@@ -23,14 +25,11 @@ export type ProviderErrorCode =
   | 'unavailable'; // it does not answer as it should, or asks to wait: try again
 
 /** The one error a DnsProvider rejects with; `message` is fit for a user's eyes and never holds the token. */
-export class ProviderError extends Error {
-  readonly code: ProviderErrorCode;
+export class ProviderError extends CodedError<ProviderErrorCode> {
   /** Seconds to wait, when the provider named them. */
   readonly retryAfter: number | undefined;
   constructor(code: ProviderErrorCode, message: string, options: { cause?: unknown; retryAfter?: number } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.name = 'ProviderError';
-    this.code = code;
+    super(code, message, options.cause === undefined ? undefined : { cause: options.cause });
     this.retryAfter = options.retryAfter;
   }
 }

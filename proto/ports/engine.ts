@@ -1,5 +1,7 @@
 /** The engine that runs containers: what it is told, what it says, and what can go wrong. */
+
 import type { Duplex } from 'node:stream';
+import { CodedError } from '../../lib/coded-error.ts';
 import type { Ending } from './ending.ts';
 import type { Shell } from './shell.ts';
 
@@ -103,14 +105,7 @@ export type EngineErrorCode =
   | 'no_listener'; // dial: nothing listens on that port (yet)
 
 /** The one error an Engine rejects with; `message` is fit for a user's eyes. */
-export class EngineError extends Error {
-  readonly code: EngineErrorCode;
-  constructor(code: EngineErrorCode, message: string, options?: { cause?: unknown }) {
-    super(message, options);
-    this.name = 'EngineError';
-    this.code = code;
-  }
-}
+export class EngineError extends CodedError<EngineErrorCode> {}
 
 /** That the data of mount paths is gone. */
 export function dataGone(paths: readonly string[]): EngineError {

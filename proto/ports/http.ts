@@ -1,5 +1,7 @@
 /** The shapes between a server's sockets (transports/http) and whoever answers. All adapters speak exactly this. */
 
+import { CodedError } from '../../lib/coded-error.ts';
+
 /** A request, copied out of the server's memory before anything is awaited. */
 export interface HttpRequest {
   /** Upper case. */
@@ -24,12 +26,9 @@ export interface HttpRequest {
 }
 
 /** Why a request's body could not be read. */
-export class BodyError extends Error {
-  readonly code: 'too_large' | 'aborted';
+export class BodyError extends CodedError<'too_large' | 'aborted'> {
   constructor(code: 'too_large' | 'aborted') {
-    super(code === 'too_large' ? 'The request body is too large.' : 'The client went away.');
-    this.name = 'BodyError';
-    this.code = code;
+    super(code, code === 'too_large' ? 'The request body is too large.' : 'The client went away.');
   }
 }
 

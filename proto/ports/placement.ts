@@ -4,6 +4,8 @@
  * writes are checked by.
  */
 
+import { CodedError } from '../../lib/coded-error.ts';
+
 /**
  * The version of the format of messages between nodes. It rises with a change that a node of the version before could
  * not read; additions that may be absent do not change it (docs/reference/operations.md, upgrades). 1: in clear; 2:
@@ -89,14 +91,7 @@ export interface LeaseStore {
 export type PlacementErrorCode = 'fenced' | 'mismatch' | 'unknown_format';
 
 /** What placement rejects with. */
-export class PlacementError extends Error {
-  readonly code: PlacementErrorCode;
-  constructor(code: PlacementErrorCode, message: string, options?: { cause?: unknown }) {
-    super(message, options);
-    this.name = 'PlacementError';
-    this.code = code;
-  }
-}
+export class PlacementError extends CodedError<PlacementErrorCode> {}
 
 /** Whether `error`, or what caused it, is the refusal of an outdated epoch. */
 export function isFenced(error: unknown): boolean {

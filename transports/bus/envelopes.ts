@@ -12,6 +12,7 @@
  * it may have some of a version before.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
+import { CodedError } from '../../lib/coded-error.ts';
 import {
   derivedKey,
   derivedKeyring,
@@ -46,14 +47,7 @@ export const FRESH_MS = 120_000;
 const MAX_SENDERS = 4096;
 
 /** Why a message is not taken. The text is for operators. */
-export class EnvelopeError extends Error {
-  readonly code: 'unsealed' | 'unknown_key' | 'forged' | 'stale' | 'replayed';
-  constructor(code: EnvelopeError['code'], message: string) {
-    super(message);
-    this.name = 'EnvelopeError';
-    this.code = code;
-  }
-}
+export class EnvelopeError extends CodedError<'unsealed' | 'unknown_key' | 'forged' | 'stale' | 'replayed'> {}
 
 /** What one subscription has seen: each message is taken once. */
 export interface Seen {

@@ -1,14 +1,8 @@
 import { Agent, createServer, request } from 'node:http';
+import { CodedError } from '../../lib/coded-error.ts';
 
 /** Why a server could not be opened: the address is taken or not ours, or the adapter asked for is missing here. */
-export class ListenError extends Error {
-  readonly code: 'address_unavailable' | 'adapter_unavailable';
-  constructor(code: ListenError['code'], message: string, options?: { cause?: unknown }) {
-    super(message, options);
-    this.name = 'ListenError';
-    this.code = code;
-  }
-}
+export class ListenError extends CodedError<'address_unavailable' | 'adapter_unavailable'> {}
 
 /** Resolves when `host` is an address of this machine that one may listen on; else rejects with ListenError. */
 export function ownAddress(host: string): Promise<void> {

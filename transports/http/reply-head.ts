@@ -1,14 +1,13 @@
 import { STATUS_CODES } from 'node:http';
+import { CodedError } from '../../lib/coded-error.ts';
 import type { HttpAnswer, HttpReply } from '../../proto/ports/http.ts';
 
 /**
  * A reply that cannot be put on the wire as asked: a bad status, header name or header value. Answered as a bare 500.
  */
-export class ReplyError extends Error {
-  readonly code = 'bad_reply';
+export class ReplyError extends CodedError<'bad_reply'> {
   constructor(message: string) {
-    super(message);
-    this.name = 'ReplyError';
+    super('bad_reply', message);
   }
 }
 

@@ -37,6 +37,8 @@ const NO_SERVER = 'The image of this container has no SSH server: nothing answer
 export class LoginLost extends EngineError {
   constructor(options?: { cause?: unknown }) {
     super('unavailable', 'The connection to the container was lost.', options);
+    // To everybody else it is as any other.
+    this.name = 'EngineError';
   }
 }
 

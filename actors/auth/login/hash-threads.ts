@@ -3,14 +3,13 @@
  * look-up, and below the event loop in priority, so that it delays no timer.
  */
 import { Worker } from 'node:worker_threads';
+import { CodedError } from '../../../lib/coded-error.ts';
 import { type HashAnswer, type HashJob, hashAnswer } from './hash-jobs.ts';
 
 /** A thread ended before it answered. */
-export class HashThreadError extends Error {
-  readonly code = 'hash_thread_ended';
+export class HashThreadError extends CodedError<'hash_thread_ended'> {
   constructor(cause: unknown) {
-    super('A thread that hashes passwords has ended.', { cause });
-    this.name = 'HashThreadError';
+    super('hash_thread_ended', 'A thread that hashes passwords has ended.', { cause });
   }
 }
 

@@ -5,6 +5,7 @@
 import { verifyAuthenticationResponse, verifyRegistrationResponse } from '@simplewebauthn/server';
 import { decodeAttestationObject, isoBase64URL } from '@simplewebauthn/server/helpers';
 import { z } from 'zod';
+import { CodedError } from '../../../lib/coded-error.ts';
 import type { NewCredential, SignedCredential } from '../../../proto/auth/security-keys.ts';
 import { isUsableKey } from './cose-keys.ts';
 import { ALGORITHMS, acceptsOrigin, counterAdvances, type RelyingParty } from './webauthn-rules.ts';
@@ -22,13 +23,9 @@ export type KeyProblem =
   | 'verification';
 
 /** What a browser brought does not prove what it should. */
-export class KeyRejected extends Error {
-  readonly code: KeyProblem;
-
+export class KeyRejected extends CodedError<KeyProblem> {
   constructor(code: KeyProblem, cause?: unknown) {
-    super(`the security key was not accepted: ${code}`, cause === undefined ? undefined : { cause });
-    this.name = 'KeyRejected';
-    this.code = code;
+    super(code, `the security key was not accepted: ${code}`, cause === undefined ? undefined : { cause });
   }
 }
 

@@ -10,6 +10,7 @@ import {
   randomBytes,
   X509Certificate,
 } from 'node:crypto';
+import { CodedError } from '../../../lib/coded-error.ts';
 import type { Queries } from '../../../storage/db.ts';
 import { getOrCreateSetting } from '../../../storage/settings.ts';
 
@@ -31,12 +32,9 @@ export interface RegistrySigner {
 }
 
 /** The key is not usable; the message says what was expected and shows nothing of it. */
-export class RegistryKeyError extends Error {
-  readonly code = 'bad_registry_key';
-
+export class RegistryKeyError extends CodedError<'bad_registry_key'> {
   constructor(expected: string, cause?: unknown) {
-    super(expected, cause === undefined ? undefined : { cause });
-    this.name = 'RegistryKeyError';
+    super('bad_registry_key', expected, cause === undefined ? undefined : { cause });
   }
 }
 

@@ -16,7 +16,6 @@ export class KubeReplyError extends EngineError {
   constructor(status: number, reason: string, said: string, retryAfterMs?: number, afterTrouble = false) {
     const isEarly = status === 403 && (isTooEarly(said) || (afterTrouble && isMissingRight(said)));
     super(codeOf(status, said), messageOf(status, reason, cleanReason(said), isEarly));
-    this.name = 'KubeReplyError';
     this.status = status;
     this.reason = reason;
     this.said = cleanReason(said);

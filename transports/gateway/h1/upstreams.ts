@@ -1,4 +1,5 @@
 /** Connections to origins: kept alive, bounded, and never used again once anything unasked came over them. */
+import { CodedError } from '../../../lib/coded-error.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import { dial } from '../tcp/dial.ts';
 import { type Holder, type Place, type PlaceLimits, Places } from '../tcp/places.ts';
@@ -10,14 +11,7 @@ import { Pipes } from './pipes.ts';
 export type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
 
 /** The one error `acquire` rejects with. */
-export class UpstreamError extends Error {
-  readonly code: UpstreamErrorCode;
-  constructor(code: UpstreamErrorCode, message: string, options?: { cause?: unknown }) {
-    super(message, options);
-    this.name = 'UpstreamError';
-    this.code = code;
-  }
-}
+export class UpstreamError extends CodedError<UpstreamErrorCode> {}
 
 export interface UpstreamLimits {
   /**

@@ -7,7 +7,6 @@ export class DockerReplyError extends EngineError {
 
   constructor(status: number, reason: string) {
     super(codeOfStatus(status), reason === '' ? `The Docker Engine answered ${status}.` : reason);
-    this.name = 'DockerReplyError';
     this.status = status;
     this.reason = reason;
   }

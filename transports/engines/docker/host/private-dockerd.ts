@@ -110,6 +110,7 @@ class DockerdCrashed extends EngineError {
 
   constructor(cause: EngineError, isOfNetworks: boolean) {
     super(cause.code, cause.message, { cause });
+    this.name = 'EngineError';
     this.isOfNetworks = isOfNetworks;
   }
 }
