@@ -16,13 +16,11 @@ import type { ConnectionHouse } from './own-house.ts';
 import { Inflow } from './own-inflow.ts';
 import { Patience } from './own-patience.ts';
 import { type ConnectionWord, headText, type LongReply, OwnPush, OwnStream, writeWhole } from './own-reply.ts';
-import { OwnRequest, type RequestSource } from './own-request.ts';
+import { NO_BYTES, OwnRequest, type RequestSource } from './own-request.ts';
 import { askUpgrade, switchOver, upgradeRefusal } from './own-upgrade.ts';
 import { dropStream, soundReply } from './reply-check.ts';
 import { badRequest, closingReply, internalError, isBodiless, refusalOf, unknownMethod } from './reply-head.ts';
 import { asksForWebSocket } from './upgrade.ts';
-
-const nothing = new Uint8Array(0);
 
 type Phase = 'head' | 'idle' | 'exchange' | 'draining' | 'closing';
 
@@ -56,11 +54,6 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   /** No further request is taken: the connection closes if it is idle, else with the answer under way. */
   drain(): void {
     if (this.#phase === 'idle' || (this.#phase === 'head' && this.#reader.isEmpty)) this.#close();
-  }
-
-  /** Ends it now. */
-  abort(): void {
-    this.wire.destroy();
   }
 
   // ----------------------------------------------------------------------------------------------------- from the wire
@@ -209,7 +202,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
       // Taking it may have ended the exchange.
       if (body.isDone && this.#body === body) {
         if (this.#long === undefined || !this.wire.needsDrain) this.deadline = Number.POSITIVE_INFINITY;
-        content.take(nothing, true);
+        content.take(NO_BYTES, true);
       }
       return next;
     } catch (error) {

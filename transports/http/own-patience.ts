@@ -17,6 +17,11 @@ export abstract class Patience implements Timed {
 
   abstract onDeadline(): void;
 
+  /** Ends the connection now. */
+  abort(): void {
+    this.wire.destroy();
+  }
+
   /** It has so long from now. */
   protected grant(ms: number): void {
     this.deadline = this.#deadlines.now() + ms;

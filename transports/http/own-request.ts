@@ -2,7 +2,8 @@ import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import type { RequestHead } from '../gateway/h1/request-head.ts';
 import { type BodySource, HeldBody } from './held-body.ts';
 
-const nothing = new Uint8Array(0);
+/** A body's end. */
+export const NO_BYTES = new Uint8Array(0);
 
 /** Where a request's body comes from. */
 export interface RequestSource extends BodySource {
@@ -64,7 +65,7 @@ export class OwnRequest implements HttpRequest {
   async body(limit: number): Promise<Uint8Array> {
     if (this.#asked) throw new TypeError('The body of a request is read once.');
     this.#asked = true;
-    if (this.content === undefined) return nothing;
+    if (this.content === undefined) return NO_BYTES;
     if (this.content.ended) return this.content.read(limit);
     // What comes over the connection from now on may be another request's.
     if (this.#isAnswered) throw new BodyError('aborted');

@@ -45,7 +45,7 @@ const versionAnswer = z.object({
 });
 
 /**
- * `Engine` on a Docker Engine of this machine (proto/ports/ports.ts). Does not connect yet: `check` says whether it
+ * `Engine` on a Docker Engine of this machine (proto/ports/engine.ts). Does not connect yet: `check` says whether it
  * answers. Calls reject with EngineError. Throws `refused` for a host or an installation name that cannot be.
  */
 export async function dockerEngine(options: DockerEngineOptions): Promise<Engine> {

@@ -3,31 +3,25 @@
  * order. What comes ahead of its turn waits, bounded, and then stays in the kernel.
  */
 import type { ProxyDecision, ProxyForward, ProxyReply } from '../../../proto/gateway/traffic.ts';
-import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
+import type { Wire, WireReader } from '../tcp/wire.ts';
 import { BodyReader } from './body.ts';
 import { type CacheAnswer, FORWARD } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
 import { type ClientContext, clientOf, decisionOf, entryOf, forwardedOf } from './client-context.ts';
-import type { Timed } from './deadlines.ts';
+import { ClientInflow } from './client-inflow.ts';
+import { ClientWire, LINGER_MS } from './client-wire.ts';
 import { Exchange } from './exchange.ts';
 import type { ExchangeClient } from './exchange-client.ts';
 import { HeldBody } from './held-body.ts';
-import { PipelinedInput } from './pipelined-input.ts';
 import { Replay } from './replay.ts';
 import type { RequestHead } from './request-head.ts';
 import { RequestReader, TOO_SLOW } from './request-reader.ts';
 import { replyText } from './write-heads.ts';
 
-/** How long a client may take to read a last answer before it is cut off, ms. */
-const LINGER_MS = 2000;
-
 type Phase = 'head' | 'idle' | 'exchange' | 'closing';
 
 /** A connection. It reads its wire from the moment it is made. */
-export class ClientConnection implements Timed, ExchangeClient, WireReader {
-  deadline = Number.POSITIVE_INFINITY;
-  readonly #wire: Wire;
-  readonly #context: ClientContext;
+export class ClientConnection extends ClientWire implements ExchangeClient, WireReader {
   /** Who is on the other side: the client, or a proxy before it. */
   readonly #peer: string;
   readonly #serverName: string | undefined;
@@ -40,12 +34,11 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   /** When the request's head was complete, ms. */
   #began = 0;
   #body: BodyReader | undefined;
-  readonly #ahead = new PipelinedInput();
+  readonly #ahead: ClientInflow;
   /** Of a request whose origin is not asked before its body is there. */
   #held: HeldBody | undefined;
   #hasContinued = false;
   #isReady = false;
-  #isFlowing = true;
   #hasEnded = false;
   #isDraining = false;
   #upstream = '';
@@ -53,8 +46,8 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
 
   /** `serverName`: what the client called us in the TLS handshake; undefined without TLS. */
   constructor(wire: Wire, context: ClientContext, peer: string, first?: Buffer, serverName?: string) {
-    this.#wire = wire;
-    this.#context = context;
+    super(wire, context);
+    this.#ahead = new ClientInflow(wire);
     this.#peer = peer;
     this.#address = peer;
     this.#serverName = serverName;
@@ -62,18 +55,13 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     context.deadlines.add(this);
     this.#wait('head', context.timeouts.headMs);
     if (first !== undefined && first.length > 0) this.onData(first);
-    if (this.#isFlowing) wire.resume();
+    if (this.#ahead.isFlowing) wire.resume();
   }
 
   /** No further request is taken: the connection closes when it is idle, or with the answer under way. */
   drain(): void {
     this.#isDraining = true;
     if (this.#phase === 'idle' || (this.#phase === 'head' && this.#head.isEmpty)) this.#close();
-  }
-
-  /** Ends it now. */
-  abort(): void {
-    this.#wire.destroy();
   }
 
   onDeadline(): void {
@@ -104,36 +92,21 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     if (this.#phase === 'closing') return;
     // In order: what came ahead has its turn first. A client that does not read its answers gets no more of them.
     if (this.#held !== undefined) {
-      this.#keep(chunk, 0);
+      this.#ahead.keep(chunk, 0);
       this.#held.see(chunk);
       this.#beginHeld();
-    } else if (!this.#ahead.isEmpty || (this.#request === undefined && this.#wire.needsDrain)) {
-      this.#keep(chunk, 0);
+    } else if (!this.#ahead.isEmpty || (this.#request === undefined && this.wire.needsDrain)) {
+      this.#ahead.keep(chunk, 0);
       this.#readBody();
     } else if (this.#request === undefined) this.#readHead(chunk);
     else this.#readBody(chunk);
-  }
-
-  /** Keeps a copy: the bytes are ours for the moment only. */
-  #keep(chunk: Buffer, from: number): void {
-    this.#ahead.keep(chunk, from);
-    this.#flow();
-  }
-
-  /** Stops reading from the client when enough waits, and goes on when it does not. */
-  #flow(): void {
-    const flows = !this.#ahead.isFull;
-    if (flows === this.#isFlowing) return;
-    this.#isFlowing = flows;
-    if (flows) this.#wire.resume();
-    else this.#wire.pause();
   }
 
   #readHead(chunk: Buffer): void {
     const at = this.#head.beginOf(chunk);
     if (at === chunk.length) return;
     // The whole head has this long, however it drips.
-    if (this.#head.isEmpty && this.#phase === 'idle') this.#wait('head', this.#context.timeouts.headMs);
+    if (this.#head.isEmpty && this.#phase === 'idle') this.#wait('head', this.context.timeouts.headMs);
     const found = this.#head.push(chunk, at);
     if (found === undefined) return;
     if ('refuse' in found) {
@@ -148,10 +121,10 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#hasContinued = false;
     this.#upstream = '';
     this.#isBroken = false;
-    this.#wait('exchange', this.#context.timeouts.stallMs);
-    this.#keep(chunk, found.next);
-    this.#address = clientOf(head, this.#context, this.#peer);
-    const decision = decisionOf(head, this.#context, this.#address, this.#serverName);
+    this.#wait('exchange', this.context.timeouts.stallMs);
+    this.#ahead.keep(chunk, found.next);
+    this.#address = clientOf(head, this.context, this.#peer);
+    const decision = decisionOf(head, this.context, this.#address, this.#serverName);
     if (decision instanceof Promise) void decision.then((later) => this.#decided(head, later));
     else this.#decided(head, decision);
   }
@@ -162,10 +135,10 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.#answer(decision.reply);
       return;
     }
-    const { isEncrypted } = this.#context;
+    const { isEncrypted } = this.context;
     const { forward, target } = decision;
     const asked =
-      this.#context.cache?.ask({ head, origin: forward, target, isEncrypted, address: this.#address }) ?? FORWARD;
+      this.context.cache?.ask({ head, origin: forward, target, isEncrypted, address: this.#address }) ?? FORWARD;
     if (asked instanceof Promise) void asked.then((later) => this.#asked(head, decision, later));
     else this.#asked(head, decision, asked);
   }
@@ -190,11 +163,11 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
       this.fail(answer.status, answer.reason);
       return;
     }
-    const client = forwardedOf(head, this.#context, this.#address, decision);
+    const client = forwardedOf(head, this.context, this.#address, decision);
     const address = isService === true ? { ...forward, isService } : forward;
     const begin = () => {
       const about = { head, address, target, client, keepAlive, sink: answer.sink };
-      const exchange = new Exchange(this, this.#context.upstreams, about);
+      const exchange = new Exchange(this, this.context.upstreams, about);
       this.#exchange = exchange;
       exchange.start();
     };
@@ -206,7 +179,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #hold(head: RequestHead, begin: () => void): void {
     this.#held = new HeldBody(head.framing, begin);
     for (const chunk of this.#ahead.chunks) this.#held.see(chunk);
-    this.#wait('exchange', this.#context.timeouts.headMs);
+    this.#wait('exchange', this.context.timeouts.headMs);
     if (this.#hasEnded && !this.#held.isEnough) this.#cutShort();
     else if (!this.#beginHeld()) this.#sayContinue();
   }
@@ -224,7 +197,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #sayContinue(): void {
     if (this.#request?.expectsContinue !== true || this.#isBodyRead || this.#hasContinued) return;
     this.#hasContinued = true;
-    this.#wire.write('HTTP/1.1 100 Continue\r\n\r\n');
+    this.wire.write('HTTP/1.1 100 Continue\r\n\r\n');
   }
 
   /**
@@ -253,13 +226,13 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
         return;
       }
       if (next === chunk.length) continue;
-      if (chunk === fresh) this.#keep(chunk, next);
+      if (chunk === fresh) this.#ahead.keep(chunk, next);
       else this.#ahead.unshift(chunk.subarray(next));
     }
-    if (untouched !== undefined) this.#keep(untouched, 0);
+    if (untouched !== undefined) this.#ahead.keep(untouched, 0);
     if (this.#isBodyRead && this.#isReady) exchange?.endBody();
     if (!this.#isBodyRead && this.#hasEnded && this.#ahead.isEmpty) this.#cutShort();
-    else this.#flow();
+    else this.#ahead.flow();
   }
 
   onEnd(): void {
@@ -289,7 +262,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   }
 
   onClose(): void {
-    this.#context.deadlines.remove(this);
+    this.context.deadlines.remove(this);
     const exchange = this.#exchange;
     if (exchange !== undefined) {
       this.#exchange = undefined;
@@ -299,26 +272,10 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     this.#phase = 'closing';
     this.#held = undefined;
     this.#ahead.clear();
-    this.#context.onDone(this);
+    this.context.onDone(this);
   }
 
   // ------------------------------------------------------------------------------------------------- from the exchange
-
-  write(data: string | Buffer): boolean {
-    return this.#wire.write(data);
-  }
-
-  writeStable(bytes: Buffer): boolean {
-    return this.#wire.writeStable(bytes);
-  }
-
-  cork(): void {
-    this.#wire.cork();
-  }
-
-  uncork(): void {
-    this.#wire.uncork();
-  }
 
   ready(): void {
     this.#isReady = true;
@@ -329,10 +286,6 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   resumeBody(): void {
     this.#isReady = true;
     this.#readBody();
-  }
-
-  progress(): void {
-    this.deadline = this.#context.deadlines.now() + this.#context.timeouts.stallMs;
   }
 
   finish(keep: boolean): void {
@@ -355,14 +308,11 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   switched(origin: Wire, rest: Buffer): void {
     const { host = '', upgrade = [] } = this.#request ?? {};
     this.#logSent();
-    this.#context.deadlines.remove(this);
-    const wire = this.#wire;
-    wire.reader = NOBODY;
-    wire.pause();
+    const wire = this.release();
     if (rest.length > 0) wire.write(rest);
     for (const chunk of this.#ahead.takeAll()) origin.write(chunk);
-    this.#context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#address });
-    this.#context.onDone(this);
+    this.context.onSwitch(wire, origin, { host, protocol: upgrade[0] ?? '', address: this.#address });
+    this.context.onDone(this);
   }
 
   // ------------------------------------------------------------------------------------------------------- the answers
@@ -371,7 +321,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #answer(reply: ProxyReply): void {
     const { method = 'GET', minor = 1 } = this.#request ?? {};
     const keep = this.#mayContinue();
-    this.#wire.write(Buffer.from(replyText(reply, method, keep, minor)));
+    this.wire.write(Buffer.from(replyText(reply, method, keep, minor)));
     this.#log(reply.status, Buffer.byteLength(reply.body ?? ''));
     this.#next(keep);
   }
@@ -380,7 +330,7 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #refuse(reply: ProxyReply): void {
     this.#exchange = undefined;
     this.#held = undefined;
-    this.#wire.write(Buffer.from(replyText(reply, this.#request?.method ?? 'GET', false, 1)));
+    this.wire.write(Buffer.from(replyText(reply, this.#request?.method ?? 'GET', false, 1)));
     this.#log(reply.status, 0);
     this.#close();
   }
@@ -401,18 +351,18 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     }
     this.#request = undefined;
     this.#body = undefined;
-    this.#wait('idle', this.#context.timeouts.idleMs);
+    this.#wait('idle', this.context.timeouts.idleMs);
     // Not from here: a thousand requests in one packet must not become a thousand calls deep.
     if (this.#ahead.isEmpty) {
       if (this.#hasEnded) this.#close();
-    } else if (!this.#wire.needsDrain) setImmediate(() => this.#goOn());
+    } else if (!this.wire.needsDrain) setImmediate(() => this.#goOn());
   }
 
   /** Takes the request that came ahead of its turn. */
   #goOn(): void {
     if (this.#phase !== 'idle') return;
     const chunk = Buffer.concat(this.#ahead.takeAll());
-    this.#flow();
+    this.#ahead.flow();
     this.#readHead(chunk);
     // The client sent its last and left: what it began is not a request.
     if (this.#hasEnded && this.#request === undefined) this.onEnd();
@@ -425,14 +375,14 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
     if (this.#phase === 'closing') return;
     this.#wait('closing', LINGER_MS);
     this.#ahead.clear();
-    this.#wire.resume();
-    this.#wire.end();
-    if (this.#hasEnded) this.#wire.destroySoon();
+    this.wire.resume();
+    this.wire.end();
+    if (this.#hasEnded) this.wire.destroySoon();
   }
 
   #wait(phase: Phase, ms: number): void {
     this.#phase = phase;
-    this.deadline = this.#context.deadlines.now() + ms;
+    this.grant(ms);
   }
 
   /** The exchange is over. */
@@ -445,6 +395,6 @@ export class ClientConnection implements Timed, ExchangeClient, WireReader {
   #log(status: number, bytes: number): void {
     const ms = this.#request === undefined ? 0 : performance.now() - this.#began;
     const [address, upstream, isBroken] = [this.#address, this.#upstream, this.#isBroken];
-    this.#context.onAccess(entryOf(this.#request, { address, upstream, isBroken, status, bytes, ms }));
+    this.context.onAccess(entryOf(this.#request, { address, upstream, isBroken, status, bytes, ms }));
   }
 }

@@ -1,0 +1,59 @@
+import { NOBODY, type Wire } from '../tcp/wire.ts';
+import type { ClientContext } from './client-context.ts';
+import type { Timed } from './deadlines.ts';
+
+/** How long a client may take to read a last answer before it is cut off, ms. */
+export const LINGER_MS = 2000;
+
+/** A client's wire as it is written to, and how long the client has for what it does now. */
+export abstract class ClientWire implements Timed {
+  deadline = Number.POSITIVE_INFINITY;
+  protected readonly wire: Wire;
+  protected readonly context: ClientContext;
+
+  constructor(wire: Wire, context: ClientContext) {
+    this.wire = wire;
+    this.context = context;
+  }
+
+  abstract onDeadline(): void;
+
+  /** Ends it now. */
+  abort(): void {
+    this.wire.destroy();
+  }
+
+  write(data: string | Buffer): boolean {
+    return this.wire.write(data);
+  }
+
+  writeStable(bytes: Buffer): boolean {
+    return this.wire.writeStable(bytes);
+  }
+
+  cork(): void {
+    this.wire.cork();
+  }
+
+  uncork(): void {
+    this.wire.uncork();
+  }
+
+  /** A request or a response gets on: the client has its time anew. */
+  progress(): void {
+    this.grant(this.context.timeouts.stallMs);
+  }
+
+  /** It has so long from now. */
+  protected grant(ms: number): void {
+    this.deadline = this.context.deadlines.now() + ms;
+  }
+
+  /** Gives the wire away, paused: nobody reads it, and no deadline ends it. */
+  protected release(): Wire {
+    this.context.deadlines.remove(this);
+    this.wire.reader = NOBODY;
+    this.wire.pause();
+    return this.wire;
+  }
+}
