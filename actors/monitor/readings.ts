@@ -3,6 +3,7 @@
  * answered.
  */
 import { errorText } from '../../lib/error-text.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 interface Reading {
@@ -87,21 +88,12 @@ export class Readings {
 async function readWithin(reading: Reading, deadlineMs: number): Promise<ClusterSample> {
   if (reading.isBusy) throw new Error('it does not answer');
   const over = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      over.abort();
-      reject(new Error('it does not answer'));
-    }, deadlineMs);
-  });
   reading.isBusy = true;
   const read = reading.source.read(over.signal).finally(() => {
     reading.isBusy = false;
   });
-  try {
-    return await Promise.race([read, late]);
-  } finally {
-    clearTimeout(timer);
-    read.catch(() => undefined);
-  }
+  return withTimeout(read, deadlineMs, () => {
+    over.abort();
+    throw new Error('it does not answer');
+  });
 }

@@ -1,7 +1,7 @@
 /** `troupe up`: everything in one process. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { withTimeout } from '../../lib/timeout.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
@@ -192,14 +192,11 @@ const COUNT_MS = 2000;
 
 /** How many containers run; undefined when the engine does not say in time. */
 async function runningContainers(engine: Platform['engine']): Promise<number | undefined> {
-  const late = new AbortController();
   const count = engine.list().then(
     (containers) => containers.filter(({ phase }) => phase === 'running').length,
     () => undefined,
   );
-  const counted = await Promise.race([count, pause(COUNT_MS, undefined, { signal: late.signal })]);
-  late.abort();
-  return counted;
+  return withTimeout(count, COUNT_MS, () => undefined);
 }
 
 function goOn(containers: number | undefined): string {

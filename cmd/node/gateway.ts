@@ -6,6 +6,7 @@ import { Registry } from 'prom-client';
 import type { ContainerTarget, GatewayDeps, MappingSource } from '../../actors/gateway/deps.ts';
 import type { NameDecision } from '../../actors/gateway/routing.ts';
 import { type Gateway, startGateway } from '../../actors/gateway/service.ts';
+import { waitAtMost } from '../../lib/timeout.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import type { SignGatewayToken } from '../../proto/gateway/gateway-token.ts';
 import type { NewRoute, StaticRoute } from '../../proto/gateway/routes.ts';
@@ -174,7 +175,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       },
     );
     // Whoever is told that the gateway is there finds its routes; without them it says so in /readyz.
-    await withinTime(shown, FIRST_PICTURE_MS);
+    await waitAtMost(shown, FIRST_PICTURE_MS);
     await listeners.listenOn(gateway.ingressPorts());
   } catch (error) {
     await listeners.close(0);
@@ -195,16 +196,6 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
 
 /** How long a start waits for the first look at routes and containers, ms. */
 const FIRST_PICTURE_MS = 5000;
-
-/** Waits for `done`, but no longer than `ms`. */
-async function withinTime(done: Promise<void>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const over = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([done, over]);
-  clearTimeout(timer);
-}
 
 /** Containers that are asked about one by one; for more, one question about all is cheaper. */
 const FEW = 20;

@@ -1,4 +1,5 @@
 /** Ends what was started, in reverse order. */
+import { withTimeout } from '../../lib/timeout.ts';
 import type { Log } from '../../proto/ports/log.ts';
 
 /** Longest any part may take to end, ms; then the next one is ended all the same. */
@@ -27,17 +28,11 @@ export class Teardown {
 
   async #end(): Promise<void> {
     for (const { name, end } of this.#parts.reverse()) {
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<'late'>((resolve) => {
-        timer = setTimeout(resolve, PART_DEADLINE_MS, 'late');
-      });
       try {
-        if ((await Promise.race([end(), late])) === 'late')
+        if ((await withTimeout(end(), PART_DEADLINE_MS, () => 'late')) === 'late')
           this.#log.error({ part: name }, 'a part did not end in time');
       } catch (error) {
         this.#log.error({ part: name, err: error }, 'a part failed to end');
-      } finally {
-        clearTimeout(timer);
       }
     }
   }

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { errorText } from '../../lib/error-text.ts';
 import { type Bus, BusError, type BusMessage } from '../../proto/ports/bus.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
@@ -20,7 +21,6 @@ import { type ClusterContext, PlacedEntities, type PlacedInbound, type PlacedKin
 
 import { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
-import { pause } from './waiting.ts';
 import { packAnswer, readAsk, readRefNews, readTell } from './wire.ts';
 
 export interface ClusterOptions {

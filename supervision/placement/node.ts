@@ -1,9 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { errorText } from '../../lib/error-text.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import type { NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
 import { type NodeOptions, TIMINGS, type Timings } from './node-options.ts';
 import { DEFAULT_SHARDS } from './shards.ts';
 import { ClusterView, type Place } from './view.ts';
-import { pause, within } from './waiting.ts';
 
 /** A shard of ours. While `leaving` its entities may still write, but get no messages. */
 interface Held extends ShardLease {
@@ -153,7 +154,10 @@ export class PlacementNode {
     const told = !this.#draining && !this.#drainAsked && this.#options.isWell?.() !== false;
     try {
       const answer = store.beat({ ...this.self, draining: !told }, this.#timings.ttlMs, this.view.known);
-      const view = await within(answer, this.#timings.answerMs);
+      const { answerMs } = this.#timings;
+      const view = await withTimeout(answer, answerMs, () => {
+        throw new Error(`no answer within ${answerMs} ms`);
+      });
       // Late is lost: others may have taken what we had, and their epochs are not in this view.
       const wasAlive = this.#alive();
       const until = started + this.#timings.ttlMs - this.#timings.marginMs;

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Bus, BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { isFenced, type PlacementError } from '../../proto/ports/placement.ts';
@@ -11,7 +12,6 @@ import { Incoming, Outgoing } from './question-refs.ts';
 import type { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
 import type { Place } from './view.ts';
-import { pause } from './waiting.ts';
 import { type Answer, type AskEnvelope, packAsk, packTell, readAnswer, type TellEnvelope } from './wire.ts';
 
 /** A kind of entity that is placed on the nodes of a service. */

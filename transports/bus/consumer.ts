@@ -1,5 +1,6 @@
 import { AckBatcher } from '../../lib/ack-batcher.ts';
 import { errorText } from '../../lib/error-text.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import type { StreamMessage } from '../../proto/ports/bus.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';
@@ -171,14 +172,9 @@ export class Consumer<D extends Delivery = Delivery> {
   }
 
   /** Resolves with whether `work` ended within the ack wait, or the consumer is closing. */
-  async #untilDone(work: Promise<void>): Promise<boolean> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<false>((resolve) => {
-      timer = setTimeout(resolve, this.#options.ackWaitMs, false);
-    });
-    const done = await Promise.race([work.then(() => true), late]);
-    clearTimeout(timer);
-    return done;
+  #untilDone(work: Promise<void>): Promise<boolean> {
+    const done = work.then(() => true);
+    return withTimeout(done, this.#options.ackWaitMs, () => false);
   }
 
   async #pause(ms: number): Promise<void> {

@@ -5,6 +5,7 @@
 import { createServer, type Server } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { plainAddress } from '../../lib/ip-address.ts';
+import { waitAtMost } from '../../lib/timeout.ts';
 import type { HttpServer, HttpServerOptions, SocketHandlers } from '../../proto/ports/http.ts';
 import { Deadlines } from '../gateway/h1/deadlines.ts';
 import { HandleWire } from '../gateway/tcp/handle-wire.ts';
@@ -112,9 +113,10 @@ class OwnServer implements HttpServer, ConnectionHouse<OwnConnection>, SocketHou
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     for (const socket of this.#sockets.all()) socket.close(1001, 'server is closing');
     if (this.#sockets.size > 0) {
-      await withinTime(Math.min(graceMs, GOODBYE_MS), (done) => {
-        this.#isQuiet = done;
+      const quiet = new Promise<void>((resolve) => {
+        this.#isQuiet = resolve;
       });
+      await waitAtMost(quiet, Math.min(graceMs, GOODBYE_MS));
     }
     if (lingerMs > 0) await this.#empty(lingerMs);
     for (const connection of this.#connections) connection.drain();
@@ -131,21 +133,11 @@ class OwnServer implements HttpServer, ConnectionHouse<OwnConnection>, SocketHou
   /** Until no connection is left, at most so long. */
   async #empty(ms: number): Promise<void> {
     if (this.#connections.size === 0) return;
-    await withinTime(ms, (done) => {
-      this.#emptied = done;
+    const emptied = new Promise<void>((resolve) => {
+      this.#emptied = resolve;
     });
+    await waitAtMost(emptied, ms);
   }
-}
-
-/** Until `begin`'s callback was called, at most so long. */
-function withinTime(ms: number, begin: (done: () => void) => void): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    begin(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }
 
 /** Opens Troupe's own server. Rejects with ListenError. */

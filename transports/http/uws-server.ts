@@ -1,6 +1,7 @@
 import type { HttpResponse, HttpRequest as RawRequest, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isPromise } from '../../lib/is-promise.ts';
+import { waitAtMost } from '../../lib/timeout.ts';
 import type { HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { Heartbeat } from '../ws/heartbeat.ts';
 import { GOODBYE_MS, MAX_BUFFERED_BYTES, MAX_MESSAGE_BYTES, METHODS, PING_MS } from './limits.ts';
@@ -264,30 +265,21 @@ class UwsServer implements HttpServer {
     // The library does not say when a peer has answered the closing handshake.
     if (open.length > 0) await delay(Math.min(graceMs, GOODBYE_MS));
     if (lingerMs > 0 && this.#connections > 0) {
-      await withinTime(lingerMs, (done) => {
-        this.#alone = done;
+      const alone = new Promise<void>((resolve) => {
+        this.#alone = resolve;
       });
+      await waitAtMost(alone, lingerMs);
     }
     if (this.#running > 0) {
-      await withinTime(graceMs, (done) => {
-        this.#idle = done;
+      const idle = new Promise<void>((resolve) => {
+        this.#idle = resolve;
       });
+      await waitAtMost(idle, graceMs);
     }
     this.#sockets.stop();
     this.#resident.end();
     this.#app.close();
   }
-}
-
-/** Until `begin`'s callback was called, at most so long. */
-function withinTime(ms: number, begin: (done: () => void) => void): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    begin(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }
 
 /** Opens a server on uWebSockets.js. Rejects with ListenError. */

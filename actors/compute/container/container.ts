@@ -9,7 +9,7 @@
  *      +-- cannot be done, 10 min, 5 crashes --> failed --start--> pending
  *      any -- delete --> (hidden) -- engine has nothing left --> row forgotten, asleep
  */
-import { setTimeout as delay } from 'node:timers/promises';
+import { waitAtMost } from '../../../lib/timeout.ts';
 import {
   deleteContainer,
   getContainer,
@@ -160,7 +160,5 @@ function mustRun(row: ContainerRow): undefined {
 async function letGo(job: Job | undefined): Promise<void> {
   if (job === undefined) return;
   job.abort.abort(new Error('another node looks after the container'));
-  const waiting = new AbortController();
-  await Promise.race([job.done, delay(LET_GO_MS, undefined, { signal: waiting.signal }).catch(() => {})]);
-  waiting.abort();
+  await waitAtMost(job.done, LET_GO_MS);
 }

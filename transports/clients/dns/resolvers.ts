@@ -1,5 +1,6 @@
 /** Asks several resolvers for the TXT records of a name, each on its own. */
 import { Resolver } from 'node:dns/promises';
+import { withTimeout } from '../../../lib/timeout.ts';
 import type { TxtAnswer, TxtResolvers } from '../../../proto/ports/dns.ts';
 
 /** Of more, only the first are asked. */
@@ -30,7 +31,8 @@ export function txtResolvers({ servers, timeoutMs = 2000 }: ResolverOptions): Tx
       Promise.all(
         resolvers.map(async ({ server, resolver }) => ({
           resolver: server,
-          answer: await within(ask(resolver, name), timeoutMs * 4),
+          // However the library retries, the answer comes in time.
+          answer: await withTimeout(ask(resolver, name), timeoutMs * 4, tooLate),
         })),
       ),
   };
@@ -78,15 +80,6 @@ function reasonOf(code: string): string {
   }
 }
 
-/** However the library retries, the answer comes in time. */
-async function within(answer: Promise<TxtAnswer>, ms: number): Promise<TxtAnswer> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<TxtAnswer>((resolve) => {
-    timer = setTimeout(() => resolve({ kind: 'failed', reason: 'no answer in time' }), ms);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function tooLate(): TxtAnswer {
+  return { kind: 'failed', reason: 'no answer in time' };
 }

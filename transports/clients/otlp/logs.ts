@@ -6,6 +6,7 @@ import { type LogAttributes, SeverityNumber } from '@opentelemetry/api-logs';
 import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-grpc';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { LoggerProvider, type ReadableLogRecord } from '@opentelemetry/sdk-logs';
+import { waitAtMost } from '../../../lib/timeout.ts';
 
 /** What became of the lines so far. */
 export interface ShippingNumbers {
@@ -106,12 +107,7 @@ export function logShipper(options: ShipperOptions): LogShipper {
       await sending;
       while (queue.length > 0 && performance.now() < deadline) if (!(await send())) return;
     };
-    let over: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      over = setTimeout(resolve, graceMs);
-    });
-    await Promise.race([drain(), late]);
-    clearTimeout(over);
+    await waitAtMost(drain(), graceMs);
     dropped += queue.splice(0).length;
     await exporter.shutdown().catch(() => undefined);
   };
