@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { z } from 'zod';
+import { backoffMs, FULL_JITTER } from '../lib/backoff.ts';
 import type { Ending } from '../proto/ports/ending.ts';
 import type { Log } from '../proto/ports/log.ts';
 import { ConnectionQueries } from './connection.ts';
@@ -53,6 +54,8 @@ export interface Db extends Queries {
 }
 
 const MAX_ATTEMPTS = 6;
+/** Between the attempts. */
+const BACKOFF = { minMs: 10, maxMs: 10 * 2 ** MAX_ATTEMPTS };
 const MAX_WAITING = 5000;
 
 /**
@@ -148,7 +151,7 @@ class PoolDb implements Db {
       } catch (error) {
         if (!(error instanceof StorageError) || error.code !== 'conflict') throw error;
         if (attempt >= (isStalePlan(error) ? attempts : MAX_ATTEMPTS)) throw error;
-        await sleep(Math.random() * 10 * 2 ** Math.min(attempt, MAX_ATTEMPTS));
+        await sleep(backoffMs(attempt, BACKOFF, FULL_JITTER));
       }
     }
   }

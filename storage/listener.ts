@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { backoffMs, HALF_JITTER } from '../lib/backoff.ts';
 import { errorText } from '../lib/error-text.ts';
 import type { Ending } from '../proto/ports/ending.ts';
 import type { Log } from '../proto/ports/log.ts';
@@ -6,7 +7,7 @@ import { StorageError } from './errors.ts';
 
 const CHANNEL_NAME = /^[a-z_][a-z0-9_]{0,62}$/;
 const PING_MS = 30_000;
-const MAX_BACKOFF_MS = 5000;
+const BACKOFF = { minMs: 50, maxMs: 5000 };
 
 type Handler = (payload: string) => void;
 
@@ -91,7 +92,7 @@ export class Listener {
       }
       if (this.#closed) break;
       failures += 1;
-      await this.#pause(Math.min(MAX_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2));
+      await this.#pause(backoffMs(failures, BACKOFF, HALF_JITTER));
     }
   }
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { backoffMs } from '../../lib/backoff.ts';
 import { errorText } from '../../lib/error-text.ts';
 import type { Ending } from '../../proto/ports/ending.ts';
 import type { Log } from '../../proto/ports/log.ts';
@@ -82,7 +83,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedS
 export const DATABASE = 'troupe';
 const WATCH_MS = 200;
 const STOP_GRACE_MS = 30_000;
-const MAX_BACKOFF_MS = 10_000;
+const BACKOFF = { minMs: 100, maxMs: 10_000 };
 
 class Server implements EmbeddedServer {
   readonly #log: Log;
@@ -180,7 +181,7 @@ class Server implements EmbeddedServer {
         this.#postmaster = await findPostmaster(this.#options.dir);
         continue;
       }
-      if (failures > 0 && !(await this.#pause(Math.min(MAX_BACKOFF_MS, 100 * 2 ** failures)))) return;
+      if (failures > 0 && !(await this.#pause(backoffMs(failures, BACKOFF)))) return;
       failures = Math.min(failures + 1, 10);
       try {
         await this.#ensureRunning();

@@ -1,3 +1,4 @@
+import { backoffMs, HALF_JITTER } from '../../lib/backoff.ts';
 import { ActorError } from '../errors.ts';
 import type { Backoff, Intensity } from '../types.ts';
 import { isThenable } from './behaviour.ts';
@@ -19,9 +20,7 @@ export function countRestart(times: number[], intensity: Intensity, now: number)
 
 /** The pause before the n-th restart (from 1): doubling up to the maximum, its second half random. */
 export function backoffDelay(backoff: Backoff | undefined, n: number, random: () => number = Math.random): number {
-  if (backoff === undefined) return 0;
-  const full = Math.min(backoff.maxMs, backoff.minMs * 2 ** Math.min(n - 1, 30));
-  return full / 2 + (full / 2) * random();
+  return backoff === undefined ? 0 : backoffMs(n - 1, backoff, HALF_JITTER, random);
 }
 
 /** Makes the state, at spawn and after a reset. Messages wait while it is pending. */

@@ -1,4 +1,5 @@
 import { AckBatcher } from '../../lib/ack-batcher.ts';
+import { backoffMs } from '../../lib/backoff.ts';
 import { errorText } from '../../lib/error-text.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import type { StreamMessage } from '../../proto/ports/bus.ts';
@@ -7,8 +8,7 @@ import type { Log } from '../../proto/ports/log.ts';
 import { type Answer, type AnswerPaths, DeliveredMessage } from './delivered-message.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
-const FIRST_DELAY_MS = 250;
-const MAX_DELAY_MS = 30_000;
+const BACKOFF = { minMs: 250, maxMs: 30_000 };
 /** Handlers that neither resolve nor reject; when so many hang, the consumer takes no more. */
 const MAX_HANGING = 8;
 /** Of a handler that takes several batches at once: most payload bytes that it has. One batch may have more. */
@@ -144,7 +144,7 @@ export class Consumer<D extends Delivery = Delivery> {
         { error: errorText(error, 'unknown'), messages: messages.length },
         'a handler failed; redelivering',
       );
-      await this.#giveBack(deliveries, settled, (count) => Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (count - 1)));
+      await this.#giveBack(deliveries, settled, (count) => backoffMs(count - 1, BACKOFF));
     }
   }
 

@@ -7,6 +7,7 @@ import {
   type NatsConnection,
   type Subscription,
 } from '@nats-io/transport-node';
+import { backoffMs, WIDE_JITTER } from '../../lib/backoff.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { ClockStep } from './clock-step.ts';
@@ -26,8 +27,7 @@ export interface NatsAddress {
 }
 
 /** First and longest pause between two attempts to connect; each is drawn from half to one and a half of it. */
-const FIRST_PAUSE_MS = 200;
-const MAX_PAUSE_MS = 5000;
+const BACKOFF = { minMs: 200, maxMs: 5000 };
 const CONNECT_TIMEOUT_MS = 5000;
 /** A server that answers no ping for two of these counts as gone. */
 const PING_MS = 10_000;
@@ -282,5 +282,5 @@ export class NatsLink {
 
 /** Grows with `failures`, jittered so that many clients do not come back together. */
 function pause(failures: number): number {
-  return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures) * (0.5 + Math.random());
+  return backoffMs(failures, BACKOFF, WIDE_JITTER);
 }

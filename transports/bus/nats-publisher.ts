@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { headers, type Msg } from '@nats-io/transport-node';
+import { backoffMs } from '../../lib/backoff.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { messageOf } from './nats-errors.ts';
@@ -15,7 +16,7 @@ const OVERHEAD_BYTES = 128;
 const ACK_MS = 5000;
 const NO_ANSWER = 'no acknowledgement came';
 const TICK_MS = 100;
-const MAX_RETRY_MS = 2000;
+const BACKOFF = { minMs: 50, maxMs: 2000 };
 
 /** Where a message is; `duplicate` when it was stored before under the same id. */
 export interface Acknowledged {
@@ -291,7 +292,7 @@ export class NatsPublisher {
 }
 
 function retryMs(attempts: number): number {
-  return Math.min(MAX_RETRY_MS, 50 * 2 ** attempts);
+  return backoffMs(attempts, BACKOFF);
 }
 
 type Ack =

@@ -1,3 +1,4 @@
+import { backoffMs } from '../../lib/backoff.ts';
 import { errorText } from '../../lib/error-text.ts';
 import { type Bus, BusError } from '../../proto/ports/bus.ts';
 import type { OutboxEntry, OutboxStore } from '../../proto/ports/bus-store.ts';
@@ -5,7 +6,7 @@ import type { Log } from '../../proto/ports/log.ts';
 
 const PAGE_SIZE = 200;
 const LOOK_MS = 10_000;
-const MAX_BACKOFF_MS = 10_000;
+const BACKOFF = { minMs: 100, maxMs: 10_000 };
 
 /**
  * Publishes what transactions left in the outbox, oldest first, each event under its id, and removes it once the stream
@@ -33,7 +34,7 @@ export async function relayOutbox(options: {
       }
       failures = complete ? 0 : failures + 1;
       if (complete) await news.wait(LOOK_MS, true);
-      else await news.wait(Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)), false);
+      else await news.wait(backoffMs(failures, BACKOFF), false);
     }
   } finally {
     await listening.close();

@@ -1,5 +1,6 @@
 /** What the container's actor decides, as pure functions of desired and actual state. */
 
+import { backoffMs } from '../../../lib/backoff.ts';
 import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import type { ContainerOutline, ContainerRow } from '../../../storage/compute/containers.ts';
@@ -18,6 +19,8 @@ export const WORKLOAD_READY_MS = 15_000;
 export const SILENT_LIMIT_MS = 45_000;
 /** How often that is tried for one start. */
 export const MAX_SILENT_RESTARTS = 3;
+/** Between tries of a step that failed. */
+const BACKOFF = { minMs: 500, maxMs: 30_000 };
 /** Seconds a workload has between SIGTERM and SIGKILL. */
 export const STOP_GRACE_SECONDS = 10;
 
@@ -98,8 +101,7 @@ export function exitReason(actual: ContainerState): string {
 export function afterFailure(error: EngineError | undefined, failures: number): { retryMs: number; reason?: string } {
   const isFinal = error?.code === 'image_not_found' || error?.code === 'refused' || error?.code === 'data_gone';
   if (isFinal) return { retryMs: 30_000, reason: error.message };
-  const delay = Math.min(30_000, 500 * 2 ** Math.min(failures, 10));
-  return { retryMs: delay };
+  return { retryMs: backoffMs(failures, BACKOFF) };
 }
 
 /** How long to wait before the start after the nth crash in a row, ms. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { backoffMs, HALF_JITTER } from '../../../lib/backoff.ts';
 import { errorText } from '../../../lib/error-text.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
@@ -117,18 +118,19 @@ export function watchEvents(
   };
 
   const run = async (): Promise<void> => {
-    let wait = times.firstDelayMs;
+    const bounds = { minMs: times.firstDelayMs, maxMs: times.longestDelayMs };
+    let failures = 0;
     while (!stop.signal.aborted) {
-      if (await follow()) wait = times.firstDelayMs;
+      if (await follow()) failures = 0;
       if (stop.signal.aborted) return;
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, wait * (0.5 + Math.random() / 2));
+        const timer = setTimeout(resolve, backoffMs(failures, bounds, HALF_JITTER));
         wake = () => {
           clearTimeout(timer);
           resolve();
         };
       });
-      wait = Math.min(times.longestDelayMs, wait * 2);
+      failures += 1;
     }
   };
 

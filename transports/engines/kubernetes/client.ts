@@ -4,6 +4,7 @@ import { Agent, request as httpsRequest } from 'node:https';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { anySignal } from '../../../lib/any-signal.ts';
+import { backoffMs, HALF_JITTER } from '../../../lib/backoff.ts';
 import { errorText } from '../../../lib/error-text.ts';
 import { Semaphore } from '../../../lib/semaphore.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
@@ -39,6 +40,8 @@ const MAX_BODY_BYTES = 128 * 1024 * 1024;
  * So long after it was out of reach the server may not know all roles yet: a right that it misses is asked for again.
  */
 const SETTLE_MS = 30_000;
+/** Between tries of a call. */
+const BACKOFF = { minMs: 100, maxMs: 2000 };
 /** Longest wait that a Retry-After is given. */
 const LONGEST_WAIT_MS = 30_000;
 const MAX_TRIES = 6;
@@ -223,7 +226,7 @@ export class KubeClient {
 
 /** How long to wait before another try; undefined when that would not help. */
 function waitBefore(error: unknown, tries: number): number | undefined {
-  const backoff = Math.min(2000, 100 * 2 ** tries) * (0.5 + Math.random() / 2);
+  const backoff = backoffMs(tries, BACKOFF, HALF_JITTER);
   if (error instanceof KubeReplyError) {
     // Not all who were told the same at the same moment.
     if (error.status === 429) return Math.min(LONGEST_WAIT_MS, (error.retryAfterMs ?? 0) + backoff * Math.random());

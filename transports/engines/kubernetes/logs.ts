@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '../../../lib/backoff.ts';
 import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
 import { LineAssembler } from '../common/log-lines.ts';
 import { afterStamp } from '../common/stamp.ts';
@@ -11,6 +12,7 @@ import { workloadOf } from './views.ts';
 const BATCH_LINES = 1000;
 const MAX_TAIL = 100_000;
 const RESUME_TRIES = 8;
+const BACKOFF = { minMs: 100, maxMs: 5000 };
 
 /**
  * `Engine.logs` on Kubernetes. While it follows, a connection that breaks, or is closed although the workload still
@@ -61,7 +63,7 @@ export async function* readKubeLogs(
       if (!options.follow || failures > RESUME_TRIES) throw error;
     }
     if (!options.follow || options.signal.aborted) return;
-    await delay(Math.min(5000, 100 * 2 ** failures), undefined, { signal: options.signal }).catch(() => undefined);
+    await delay(backoffMs(failures, BACKOFF), undefined, { signal: options.signal }).catch(() => undefined);
     if (options.signal.aborted) return;
     const now = await containers.pods.of(namespace).catch((error: unknown) => {
       if (error instanceof EngineError && error.code === 'unavailable' && failures <= RESUME_TRIES)

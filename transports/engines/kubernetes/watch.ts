@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { backoffMs, WIDE_JITTER } from '../../../lib/backoff.ts';
 import { errorText } from '../../../lib/error-text.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { Log } from '../../../proto/ports/log.ts';
@@ -142,7 +143,7 @@ class Watch {
       // One that lived for a while may be asked again at once; others less and less often.
       if (Date.now() - begun > 10_000) this.#failures = 0;
       const { firstPauseMs, longestPauseMs } = times;
-      const pause = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(this.#failures, 16)) * (0.5 + Math.random());
+      const pause = backoffMs(this.#failures, { minMs: firstPauseMs, maxMs: longestPauseMs }, WIDE_JITTER);
       await delay(Math.max(pause, Math.min(asked ?? 0, longestPauseMs)), undefined, { signal }).catch(() => undefined);
     }
   }
