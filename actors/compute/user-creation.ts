@@ -1,0 +1,70 @@
+/** The call that creates a container. */
+import { createContainer, MAX_CONTAINERS } from '../../proto/compute/endpoints.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { newId } from '../../proto/ids.ts';
+import { parseImage } from '../../proto/repositories.ts';
+import { invalidField } from '../../proto/validation-messages.ts';
+import { audit } from '../../storage/audit.ts';
+import { type ContainerRow, insertContainer } from '../../storage/compute/containers.ts';
+import { attachKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
+import { fenced } from '../../storage/fenced.ts';
+import { mayBegin } from '../../storage/offboarding.ts';
+import { auditEntry } from '../service/audit.ts';
+import { callerOf, type Handler, handler } from '../service/dispatch.ts';
+import type { ComputeDeps } from './deps.ts';
+import { imageProblem } from './image-rules.ts';
+import type { UserState } from './user-state.ts';
+import { createdView } from './views.ts';
+
+/** Its handler. `onCreated` hears of each container once its row is written. */
+export function creationHandler(
+  deps: ComputeDeps,
+  onCreated: (state: UserState, row: ContainerRow) => void,
+): Handler<UserState> {
+  return handler(createContainer, async (state: UserState, call) => {
+    const { body } = call;
+    // The default image under its own name is still the default, whichever that is at the time.
+    const image = body.image === deps.defaultImage ? null : (body.image ?? null);
+    const problem = image === null ? undefined : await problemOf(deps, image, callerOf(call).username);
+    if (problem !== undefined) throw invalidField('image', problem);
+    const wanted = [...new Set(body.ssh_key_ids)];
+    const row = await fenced(deps.db, state.lease, async (tx) => {
+      if (!(await mayBegin(tx, state.userId))) throw new Refusal('unauthorized');
+      const owned = new Set(await ownedKeys(tx, state.userId, wanted));
+      const missing = wanted.find((id) => !owned.has(id));
+      if (missing !== undefined) throw invalidField('ssh_key_ids', `you have no SSH key ${missing}`);
+      const inserted = await insertContainer(tx, {
+        id: newId(),
+        userId: state.userId,
+        name: body.name,
+        instanceType: body.instance_type,
+        memoryMb: body.memory_mb,
+        storageGb: body.storage_gb,
+        image,
+        pullPolicy: body.pull_policy,
+        mountPaths: body.mount_paths,
+        sshEnabled: body.ssh_enabled,
+      });
+      if (inserted === undefined) {
+        throw new Refusal('limit_reached', {
+          message: `You have ${MAX_CONTAINERS} containers, which is the limit: delete one first.`,
+        });
+      }
+      await attachKeys(tx, inserted.id, wanted);
+      const { name, instanceType } = inserted;
+      await audit(tx, auditEntry(call, 'container.create', inserted.id, { name, instance_type: instanceType, image }));
+      return inserted;
+    });
+    deps.log.info({ userId: state.userId, containerId: row.id }, 'container created');
+    onCreated(state, row);
+    return createdView(row, deps.domain);
+  });
+}
+
+/** What is wrong with an image for this user; undefined when it may be used. */
+async function problemOf(deps: ComputeDeps, image: string, username: string): Promise<string | undefined> {
+  const { registryHost } = deps;
+  const repository = registryHost === undefined ? undefined : parseImage(image, registryHost)?.repository;
+  const pullable = repository === undefined ? [] : await deps.mayPull?.(username, [repository]);
+  return imageProblem(image, registryHost, username, pullable !== undefined && pullable.length > 0);
+}

@@ -1,0 +1,66 @@
+/** The calls on a user's SSH keys. */
+import { createSshKey, deleteSshKey, listSshKeys, MAX_SSH_KEYS } from '../../proto/compute/endpoints.ts';
+import { parsePublicKey } from '../../proto/compute/ssh-key.ts';
+import { Refusal } from '../../proto/errors.ts';
+import { invalidField } from '../../proto/validation-messages.ts';
+import { audit } from '../../storage/audit.ts';
+import { tellCompute } from '../../storage/compute/news.ts';
+import { deleteKey, insertKey, listKeys } from '../../storage/compute/ssh-keys.ts';
+import { fenced } from '../../storage/fenced.ts';
+import { auditEntry } from '../service/audit.ts';
+import { type Handler, handler } from '../service/dispatch.ts';
+import type { ComputeDeps } from './deps.ts';
+import type { UserState } from './user-state.ts';
+import { keyView } from './views.ts';
+
+/** Their handlers. `look` wakes the actor of a container that a deleted key could log in to. */
+export function sshKeyHandlers(
+  deps: Pick<ComputeDeps, 'db'>,
+  look: (containerId: string) => void,
+): readonly Handler<UserState>[] {
+  return [
+    handler(listSshKeys, async (state: UserState) => ({
+      ssh_keys: (await listKeys(deps.db, state.userId)).map(keyView),
+    })),
+    handler(createSshKey, async (state: UserState, call) => {
+      const { body } = call;
+      const key = parsePublicKey(body.public_key.trim());
+      if (key === undefined) {
+        throw invalidField(
+          'public_key',
+          'must be one line of an OpenSSH public key (ssh-ed25519, ssh-rsa of at least 2048 bits, or ' +
+            'ecdsa-sha2-nistp256/384/521)',
+        );
+      }
+      const publicKey = [key.type, key.base64, key.comment].filter((part) => part !== '').join(' ');
+      const row = await fenced(deps.db, state.lease, async (tx) => {
+        const { fingerprint } = key;
+        const inserted = await insertKey(tx, { userId: state.userId, name: body.name, publicKey, fingerprint });
+        if (inserted === 'full') {
+          throw new Refusal('limit_reached', {
+            message: `You have ${MAX_SSH_KEYS} SSH keys, which is the limit: delete one first.`,
+          });
+        }
+        if (inserted === 'duplicate') {
+          throw new Refusal('conflict', { message: `You have this key already (${fingerprint}).` });
+        }
+        await audit(tx, auditEntry(call, 'ssh_key.create', String(inserted.id), { name: body.name, fingerprint }));
+        return inserted;
+      });
+      return keyView(row);
+    }),
+    handler(deleteSshKey, async (state: UserState, call) => {
+      const { id } = call.params;
+      const deleted = await fenced(deps.db, state.lease, async (tx) => {
+        const key = await deleteKey(tx, state.userId, id);
+        if (key === undefined) throw new Refusal('not_found', { message: 'You have no SSH key with this id.' });
+        const { name, fingerprint } = key;
+        await audit(tx, auditEntry(call, 'ssh_key.delete', String(id), { name, fingerprint }));
+        await tellCompute(tx, { kind: 'key', userId: state.userId, fingerprint });
+        return key;
+      });
+      for (const containerId of deleted.containerIds) look(containerId);
+      return { status: 'ok' as const };
+    }),
+  ];
+}

@@ -1,0 +1,95 @@
+/** The calls on a mapping: its end, and a look at its proof that its user asks for. */
+import { Buckets } from '../../proto/buckets.ts';
+import type { Call, ReplyOf } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import {
+  deleteMapping as deleteEndpoint,
+  SAYS,
+  verifyMapping as verifyEndpoint,
+} from '../../proto/network/endpoints.ts';
+import { hastenOrder } from '../../storage/network/certificate-orders.ts';
+import { type MappingRow, mappingById, noteCheck, retryMapping } from '../../storage/network/mappings.ts';
+import { tellNetwork } from '../../storage/network/news.ts';
+import { callerOf, type Handlers, handler, handlers } from '../service/dispatch.ts';
+import { PAUSE_BEFORE_HASTE_MS } from './certificate-rules.ts';
+import { nextCheck } from './check-rules.ts';
+import type { NetworkDeps } from './deps.ts';
+import { type MappingCheck, toDo } from './mapping-check.ts';
+
+/** What the actor of a mapping keeps. */
+export interface MappingState {
+  readonly id: string;
+}
+
+/** How often a user may have resolvers asked. */
+const OF_A_MAPPING = { burst: 6, everyMs: 10_000 };
+const OF_A_USER = { burst: 30, everyMs: 3000 };
+
+/** Their handlers. `gone` removes a mapping for the caller. */
+export function mappingHandlers(
+  { db, clock }: NetworkDeps,
+  checks: MappingCheck,
+  gone: (row: MappingRow, call: Call) => Promise<void>,
+): Handlers<MappingState> {
+  const [byMapping, byUser] = [new Buckets(OF_A_MAPPING, clock), new Buckets(OF_A_USER, clock)];
+
+  /** Each look is ten questions to resolvers. Refuses `too_many_attempts`. */
+  const notTooOften = ({ id, userId }: MappingRow) => {
+    const wait = Math.ceil((byMapping.take(id) || byUser.take(userId)) / 1000);
+    if (wait > 0)
+      throw new Refusal('too_many_attempts', {
+        message: `verified too often: try again in ${wait} s; pending mappings are looked at by themselves, too`,
+        retryAfter: wait,
+      });
+  };
+
+  /** The row, if it is the caller's. */
+  const own = async (id: string, call: Call) => {
+    const row = await mappingById(db, id);
+    if (row === undefined || row.userId !== callerOf(call).userId) throw new Refusal('not_found');
+    return row;
+  };
+
+  /** Whoever asks has perhaps mended what its certificate waits for. */
+  const hasten = (row: MappingRow) =>
+    db.tx(async (tx) => {
+      if (await hastenOrder(tx, row.hostname, PAUSE_BEFORE_HASTE_MS))
+        await tellNetwork(tx, { kind: 'verified', mappingId: row.id, hostname: row.hostname });
+    });
+
+  return handlers<MappingState>(
+    handler(deleteEndpoint, async ({ id }: MappingState, call) => {
+      await gone(await own(id, call), call);
+      return undefined;
+    }),
+    handler(verifyEndpoint, async ({ id }: MappingState, call): Promise<ReplyOf<typeof verifyEndpoint>> => {
+      const row = await own(id, call);
+      notTooOften(row);
+      if (row.status === 'verified') {
+        if (row.unprovenSince !== null) await checks.recheck(row);
+        await hasten(row);
+        return { status: 'verified' };
+      }
+      const now = clock.now();
+      if (row.status === 'failed') {
+        const times = { now: new Date(now), nextCheckAt: new Date(now) };
+        if ((await db.tx((tx) => retryMapping(tx, row, times))) === 'taken') throw taken();
+        return { status: 'pending', detail: `it had failed and is looked at again from now on: ${toDo(row)}` };
+      }
+      const seen = await checks.look(row);
+      if (seen.kind === 'verified') return { status: 'verified' };
+      if (seen.kind === 'taken') throw taken();
+      // Whoever asks has just changed something: back to the first pace.
+      await noteCheck(db, id, {
+        detail: seen.detail,
+        checks: 0,
+        nextCheckAt: new Date(nextCheck(clock.now(), 0, row.pendingSince.getTime())),
+      });
+      return { status: 'pending', detail: seen.detail };
+    }),
+  );
+}
+
+function taken(): Refusal {
+  return new Refusal('conflict', { message: SAYS.taken });
+}

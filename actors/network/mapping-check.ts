@@ -1,0 +1,175 @@
+/** What a mapping is looked at for: the proof that its name is its user's, and whether it still is. */
+import { notificationEvent } from '../../proto/notify/notification.ts';
+import { audit } from '../../storage/audit.ts';
+import {
+  failMapping,
+  lapseMapping,
+  type MappingRow,
+  noteCheck,
+  noteProof,
+  setRecord,
+  verifyMapping,
+} from '../../storage/network/mappings.ts';
+import { append } from '../../storage/outbox.ts';
+import { makeRecord } from './automation.ts';
+import {
+  detailOf,
+  EXPIRY_MS,
+  GRACE_MS,
+  isProven,
+  nextCheck,
+  RECHECK_FAILED_MS,
+  RECHECK_MS,
+  RECHECK_UNPROVEN_MS,
+} from './check-rules.ts';
+import type { NetworkDeps } from './deps.ts';
+import { verifyName } from './hostname-rules.ts';
+
+/** What a look at the world came to. */
+export type Look =
+  | { readonly kind: 'verified' }
+  /** The proof is there, but somebody else's was first. */
+  | { readonly kind: 'taken' }
+  /** `isConclusive`: the look could have found the proof. */
+  | { readonly kind: 'unproven'; readonly detail: string; readonly isConclusive: boolean };
+
+/** What the user of a claim is told who was not the first to prove it. */
+const LOST = 'another account proved that the name is theirs';
+
+/** Looks at mappings, and writes what it came to. */
+export class MappingCheck {
+  readonly #deps: NetworkDeps;
+
+  constructor(deps: NetworkDeps) {
+    this.#deps = deps;
+  }
+
+  /** A look that was due: what it did not find is written down, and at the end of the time the mapping fails. */
+  async check(row: MappingRow): Promise<void> {
+    const { db, clock, log } = this.#deps;
+    if (row.status === 'verified') return this.recheck(row);
+    if (row.status !== 'pending') return;
+    const seen = await this.look(row);
+    if (seen.kind !== 'unproven') return;
+    const now = clock.now();
+    // Not for our own resolvers being down: the next look decides.
+    if (seen.isConclusive && now >= row.pendingSince.getTime() + EXPIRY_MS) {
+      await failMapping(db, row.id, `not verified within 72 hours: ${seen.detail}`);
+      log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping failed');
+      return;
+    }
+    const checks = row.checks + 1;
+    await noteCheck(db, row.id, {
+      detail: seen.detail,
+      checks,
+      nextCheckAt: new Date(nextCheck(now, checks, row.pendingSince.getTime())),
+    });
+  }
+
+  /** Looks for the proof of a pending mapping, and turns it verified when there is one. */
+  async look(row: MappingRow): Promise<Look> {
+    const { db, integration, resolvers } = this.#deps;
+    if (row.record === 'wanted' && integration !== undefined) {
+      const made = await makeRecord(this.#deps, integration, row);
+      if ('recordId' in made) return this.#verified(row, 'provider', made);
+      if (made.kind === 'refused') await setRecord(db, row.id, 'refused');
+      const instead = `; without it, ${toDo(row)}`;
+      return { kind: 'unproven', detail: made.detail + instead, isConclusive: made.kind === 'refused' };
+    }
+    const name = verifyName(row.hostname);
+    const answers = await resolvers.lookup(name);
+    if (isProven(answers, row.verifyToken)) return this.#verified(row, 'txt');
+    const isConclusive = answers.some(({ answer }) => answer.kind !== 'failed');
+    return { kind: 'unproven', detail: detailOf(name, row.verifyToken, answers), isConclusive };
+  }
+
+  /** Looks whether the name of a verified mapping still is its user's: by the record, or since it leads here. */
+  async recheck(row: MappingRow): Promise<void> {
+    const { db, clock, resolvers, leadsHere } = this.#deps;
+    const name = verifyName(row.hostname);
+    const answers = await resolvers.lookup(name);
+    const isHere = isProven(answers, row.verifyToken) || (await leadsHere(row.hostname));
+    const now = clock.now();
+    const noted = (unprovenSince: Date | null, detail: string, inMs: number) =>
+      noteProof(db, row.id, { unprovenSince, detail, nextCheckAt: new Date(now + inMs) });
+    if (isHere === true) return noted(null, '', RECHECK_MS);
+    if (isHere === undefined || answers.every(({ answer }) => answer.kind === 'failed'))
+      return noted(row.unprovenSince, row.detail, RECHECK_FAILED_MS);
+    const since = row.unprovenSince ?? new Date(now);
+    const end = new Date(since.getTime() + GRACE_MS);
+    if (now < end.getTime()) {
+      const detail =
+        `${row.hostname} does not lead here any more, and its TXT record is gone: ${toDo(row)} before ` +
+        `${end.toISOString()}, or the mapping ends.`;
+      await db.tx(async (tx) => {
+        if (row.unprovenSince === null)
+          await append(tx, noticeOf(row, now, `${row.hostname} is about to lapse`, detail));
+        await noteProof(tx, row.id, { unprovenSince: since, detail, nextCheckAt: new Date(now + RECHECK_UNPROVEN_MS) });
+      });
+      return;
+    }
+    await this.#lapse(row, since);
+  }
+
+  /** Writes that a mapping is proven, unless somebody else's proof was first. */
+  async #verified(
+    row: MappingRow,
+    by: 'provider' | 'txt',
+    record?: { kind: 'made' | 'found'; recordId: string },
+  ): Promise<Look> {
+    const { db, clock, log } = this.#deps;
+    const now = clock.now();
+    const proven = await db.tx(async (tx) => {
+      const nextCheckAt = by === 'txt' ? new Date(now + RECHECK_MS) : null;
+      const outcome = await verifyMapping(tx, row.id, new Date(now), { lost: LOST, nextCheckAt });
+      if (record !== undefined) await setRecord(tx, row.id, record);
+      if (outcome === undefined) return outcome;
+      for (const loser of outcome === 'taken' ? [row] : outcome.displaced)
+        await append(tx, noticeOf(loser, now, `${loser.hostname} is somebody else's`, LOST));
+      if (outcome === 'taken') return outcome;
+      await audit(tx, {
+        userId: row.userId,
+        username: 'platform',
+        action: 'mapping.verified',
+        target: row.id,
+        detail: { domain: row.hostname, by },
+      });
+      return outcome;
+    });
+    if (proven === 'taken') return { kind: 'taken' };
+    log.info({ mappingId: row.id, hostname: row.hostname, by }, 'mapping verified');
+    return { kind: 'verified' };
+  }
+
+  /** Ends a mapping whose proof has been missing for too long. */
+  async #lapse(row: MappingRow, since: Date): Promise<void> {
+    const { db, clock, log } = this.#deps;
+    const now = clock.now();
+    const why = `its proof has been missing since ${since.toISOString()}: ${toDo(row)}, then verify it`;
+    await db.tx(async (tx) => {
+      if ((await lapseMapping(tx, row.id, why)) === undefined) return;
+      await audit(tx, {
+        userId: row.userId,
+        username: 'platform',
+        action: 'mapping.lapsed',
+        target: row.id,
+        detail: { domain: row.hostname },
+      });
+      await append(
+        tx,
+        noticeOf(row, now, `${row.hostname} has lapsed`, `${row.hostname} is not served any more: ${why}.`),
+      );
+    });
+    log.info({ mappingId: row.id, hostname: row.hostname }, 'mapping lapsed');
+  }
+}
+
+function noticeOf({ id, userId }: MappingRow, now: number, title: string, message: string) {
+  const link = `/domains/${id}`;
+  return notificationEvent('network', now, { userId, title, message, link, category: 'networking', scope: '' });
+}
+
+/** What its user has to do to prove a name. */
+export function toDo({ hostname, verifyToken }: MappingRow): string {
+  return `make a TXT record ${verifyName(hostname)} with the value ${verifyToken}`;
+}
