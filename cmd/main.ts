@@ -257,8 +257,9 @@ const notify = program
   .option(...logSource)
   .option('--json', 'print one line of JSON once it serves')
   .action(async (options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) => {
-    const { runNotify } = await import('./node/notify-command.ts');
-    await runNotify({ ...options, domain: options.domain, json: options.json === true });
+    const { runAlone } = await import('./node/run-alone.ts');
+    const { NOTIFY } = await import('./node/roles/notify.ts');
+    await runAlone(NOTIFY, { ...options, domain: options.domain, json: options.json === true });
   });
 notify
   .command('send')
@@ -301,9 +302,16 @@ program
       logService?: string;
       logSource?: string;
     }) => {
-      const { runMonitor } = await import('./node/monitor-command.ts');
+      const { runAlone } = await import('./node/run-alone.ts');
+      const { monitorRole, parseRefresh } = await import('./node/roles/monitor.ts');
       const { apiServer, nats } = options;
-      await runMonitor({ ...options, apiServer, nats, json: options.json === true });
+      const given = { ...(nats && { NATS_URL: nats }), ...(apiServer && { DOCKER_HOST: apiServer }) };
+      const role = monitorRole(parseRefresh(options.refresh));
+      await runAlone(
+        role,
+        { ...options, domain: undefined, json: options.json === true },
+        { ...process.env, ...given },
+      );
     },
   );
 

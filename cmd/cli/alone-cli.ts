@@ -1,6 +1,6 @@
 /** The command lines of services that run alone. */
 import type { Command } from 'commander';
-import type { AloneOptions } from '../node/run-alone.ts';
+import type { Role } from '../node/roles/role.ts';
 
 /** An option as commander takes it. */
 type Flag = readonly [string, string];
@@ -16,7 +16,7 @@ interface Flags {
 
 /** Adds them. */
 export function addAlone(program: Command, { domain, logService, logSource }: Flags): void {
-  const add = (name: string, what: string, port: number, run: (options: AloneOptions) => Promise<void>) => {
+  const add = (name: string, what: string, port: number, role: () => Promise<Role>) => {
     const command = program
       .command(name)
       .description(
@@ -28,10 +28,13 @@ export function addAlone(program: Command, { domain, logService, logSource }: Fl
       .option('--json', 'print one line of JSON once it serves')
       .option(...logService)
       .option(...logSource);
-    command.action((options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) =>
-      run({ ...options, domain: options.domain, json: options.json === true }),
+    command.action(
+      async (options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) => {
+        const { runAlone } = await import('../node/run-alone.ts');
+        await runAlone(await role(), { ...options, domain: options.domain, json: options.json === true });
+      },
     );
   };
-  add('auth', 'authentication', 7001, async (options) => (await import('../node/auth-command.ts')).runAuth(options));
-  add('compute', 'compute', 7002, async (options) => (await import('../node/compute-command.ts')).runCompute(options));
+  add('auth', 'authentication', 7001, async () => (await import('../node/roles/auth.ts')).AUTH);
+  add('compute', 'compute', 7002, async () => (await import('../node/roles/compute.ts')).COMPUTE);
 }

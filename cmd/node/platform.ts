@@ -2,14 +2,8 @@
 
 import type { Registry } from 'prom-client';
 import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-credential.ts';
-import { registrySigner } from '../../actors/auth/registry/registry-key.ts';
-import { startAuth } from '../../actors/auth/service.ts';
 import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
 import { ensureAdmin } from '../../actors/auth/users/users.ts';
-import { startCompute } from '../../actors/compute/service.ts';
-import { sshElseEngine } from '../../actors/compute/terminal/shells.ts';
-import { notifyNumbers } from '../../actors/notify/deps.ts';
-import { startNotify } from '../../actors/notify/service.ts';
 import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { addressOf as targetAddress } from '../../proto/gateway/routes.ts';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
@@ -27,12 +21,11 @@ import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import type { FrontProxies } from '../../transports/gateway/listeners.ts';
 import { listen } from '../../transports/http/index.ts';
-import { sshShells } from '../../transports/ssh/shells.ts';
 import type { Environment, Ports } from '../config/config.ts';
 import type { Secrets } from '../config/data-dir.ts';
 import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
 import { auditMetrics } from '../observability/audit-metrics.ts';
-import { notifyMetrics, processMetrics, servicePages } from '../observability/pages.ts';
+import { processMetrics, servicePages } from '../observability/pages.ts';
 import { openAuthentication } from './authentication.ts';
 import { openBus, withBusHealth } from './bus.ts';
 import { installServiceRoutes, openGateway, serviceRoutes } from './gateway.ts';
@@ -42,8 +35,11 @@ import { formerNode, openMembership } from './membership.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { withOperations } from './operations.ts';
-import { partsOfRegistry } from './registry-parts.ts';
 import { relayOnce } from './relay.ts';
+import { openAuth } from './roles/auth.ts';
+import { openCompute } from './roles/compute.ts';
+import { openNotify } from './roles/notify.ts';
+import type { RoleParts } from './roles/role.ts';
 import { bringUpToDate } from './schema.ts';
 import { noteSshAddress, reachable, type SshAddress } from './ssh-address.ts';
 import { Teardown } from './teardown.ts';
@@ -157,14 +153,6 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const pulls = pullAuth({ db, clock, jwtSecret: secrets.jwtSecret }, environment.REGISTRY_HOST);
     const engine = await options.engine(installation, pulls);
     teardown.add('engine', () => engine.close());
-    const ssh = sshShells({
-      dial: engine.dial.bind(engine),
-      privateKey: async () => keys.privateKey,
-      username: 'root',
-      log,
-    });
-    const shells = sshElseEngine(ssh, engine, log);
-
     const system = start({
       name: 'troupe',
       log,
@@ -199,54 +187,36 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     teardown.add('membership', () => membership.leave());
 
     await bus.ensureStream(NOTIFICATIONS_STREAM);
-    const registryKey = environment.REGISTRY_SIGNING_KEY;
-    const registry = {
-      service: environment.REGISTRY_HOST,
-      issuer: environment.REGISTRY_ISSUER,
-      signer: registryKey === undefined ? undefined : await registrySigner(db, registryKey),
-    };
-    const credentials = { jwtSecret: secrets.jwtSecret, adminUsername: environment.ADMIN_USERNAME, registry };
-    const auth = await startAuth(system, {
+    const metrics = processMetrics(system);
+    options.onMetrics?.(metrics.registry);
+    const parts: RoleParts = {
+      environment,
+      domain: options.domain,
       db,
       bus,
-      home: membership.home,
-      log: log.child({ service: 'auth' }),
+      busProblem,
+      system,
+      log,
       clock,
-      ...credentials,
-      sessionTtlSeconds: environment.SESSION_TTL,
-      relyingParty: {
-        id: environment.WEBAUTHN_RP_ID ?? options.domain.toLowerCase(),
-        origins: environment.WEBAUTHN_ORIGINS,
-        tenants: `compute.${options.domain.toLowerCase()}`,
-      },
+      jwtSecret: secrets.jwtSecret,
       authenticate,
+      streams,
       tokensChanged,
-    });
-    const registryHost = environment.REGISTRY_HOST;
-    const registryParts = partsOfRegistry({ db, clock, ...credentials }, registryHost);
+      metrics,
+    };
+    const partsOf = (service: string): RoleParts => ({ ...parts, log: log.child({ service }) });
+    const { home } = membership;
+    const auth = await openAuth(partsOf('auth'), home);
     // Known once the gateway listens.
     let sshAddress: SshAddress | undefined;
-    const compute = await startCompute(system, {
-      sshAddress: () => sshAddress,
-      db,
-      home: membership.home,
+    const compute = await openCompute(partsOf('compute'), home, {
       engine,
-      shells,
-      tokens: streams,
-      log: log.child({ service: 'compute' }),
-      clock,
-      domain: options.domain,
-      registryHost,
-      ...registryParts,
-      defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
-      platformKey: keys.publicKey,
+      keys,
+      sshAddress: () => sshAddress,
       takenPorts: Object.values(options.ports),
     });
-
-    const numbers = notifyNumbers();
-    const home = environment.NATS_URL === undefined ? undefined : membership.home;
-    const notify = await startNotify(system, { db, bus, clock, numbers, home, log: log.child({ service: 'notify' }) });
-    relayOnce(system, { db, bus, home: membership.home, log });
+    const notify = await openNotify(partsOf('notify'), environment.NATS_URL === undefined ? undefined : home);
+    relayOnce(system, { db, bus, home, log });
     await membership.join();
 
     const isVouched = gatewayTokenVerifier(secrets.jwtSecret, sharedClock);
@@ -257,9 +227,6 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         log,
         hostsOfOthers: hostsOfOthers(name, options.domain),
       });
-    const metrics = processMetrics(system);
-    options.onMetrics?.(metrics.registry);
-    notifyMetrics(metrics.registry, numbers);
     auditMetrics(metrics.registry, db);
     const running: { service: Service; target: string }[] = [];
     const monitor = await openMonitor({

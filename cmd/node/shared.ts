@@ -26,6 +26,8 @@ export interface SharedOptions {
   readonly secret: SharedSecret;
   /** Whether the bus reaches other processes. */
   readonly isShared: boolean;
+  /** Whether nobody else may be there unless it is so: it holds entities of which there is one. */
+  readonly mustBeAlone: boolean;
   /** Services whose entities the process may hold, besides the outbox. */
   readonly roles: readonly string[];
   readonly isLeaving: () => boolean;
@@ -33,7 +35,7 @@ export interface SharedOptions {
 
 /** The process as one of several. */
 export interface Shared {
-  /** Undefined when the bus ends at this process: then it knows of no other. */
+  /** Undefined when the bus ends at this process and others may be there: then it knows of none. */
   readonly home: Placement | undefined;
   /**
    * Begins to hold entities and to publish the outbox; after the services were started, before they listen: an event
@@ -43,13 +45,13 @@ export interface Shared {
 }
 
 /**
- * With a bus that reaches other processes this one becomes a member of the cluster, and one of all members publishes
- * the outbox. Without, it publishes by itself, whoever else does: the stream takes an event once. Ends with `teardown`.
- * Throws CliError as `openMembership`.
+ * With a bus that reaches other processes, and where it must be alone without, this one becomes a member of the
+ * cluster, and one of all members publishes the outbox. Without, it publishes by itself, whoever else does: the stream
+ * takes an event once. Ends with `teardown`. Throws CliError as `openMembership`.
  */
 export async function openShared(options: SharedOptions): Promise<Shared> {
-  const { database, db, bus, system, log, teardown, isLeaving, roles, isShared, secret } = options;
-  if (!isShared) {
+  const { database, db, bus, system, log, teardown, isLeaving, roles, isShared, mustBeAlone, secret } = options;
+  if (!isShared && !mustBeAlone) {
     const join = async () => {
       const relaying = new AbortController();
       const relayed = relayOutbox({ store: outboxStore(db), bus, log, signal: relaying.signal });

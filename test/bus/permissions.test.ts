@@ -15,7 +15,7 @@ import { until } from '../kit/until.ts';
 test('with the users of docs/reference/messaging.md the platform works, and another program can only notify', {
   skip: skipWithoutNats(),
 }, async (t) => {
-  const page = await readFile(join(projectRoot, 'docs', 'messaging.md'), 'utf8');
+  const page = await readFile(join(projectRoot, 'docs/reference/messaging.md'), 'utf8');
   const [configuration = ''] = /^authorization \{\n[\s\S]*?\n\}$/m.exec(page) ?? [];
   const passwordOf = (user: string) =>
     new RegExp(`user: "${user}", password: "([^"]+)"`).exec(configuration)?.[1] ?? '';

@@ -88,14 +88,20 @@ test('a certificate that is replaced is shown to the next client, however it was
   assert.ok(log.lines.some(({ message }) => message === 'the certificate was replaced'));
 });
 
+/** In one step, so that nobody sees a part of it. */
+async function replace(file: string, text: string): Promise<void> {
+  await writeFile(`${file}.new`, text);
+  await rename(`${file}.new`, file);
+}
+
 test('one that cannot be used is not taken: the one before goes on, and the log says so once', async (t) => {
   const { cert, key, issue, log, shown } = await open(t);
   const warnings = () => log.lines.filter(({ level }) => level === 'warn').length;
   const next = await issue('next.test');
-  await writeFile(cert, next.cert); // Its key is not there yet.
+  await replace(cert, next.cert); // Its key is not there yet.
   await until(() => warnings() === 1, { what: 'it is said' });
   assert.match(await shown(), /subject=CN = first\.test/);
-  await writeFile(key, next.key);
+  await replace(key, next.key);
   await until(async () => (await shown()).includes('subject=CN = next.test'), { what: 'both are there', everyMs: 50 });
   for (const [count, spoil] of [
     [2, () => unlink(cert)],

@@ -1,0 +1,48 @@
+/** `troupe auth`: the authentication service alone. Several share the users: each user is awake in one of them. */
+import { startAuth } from '../../../actors/auth/service.ts';
+import { ensureAdmin } from '../../../actors/auth/users/users.ts';
+import type { Placement } from '../../../actors/service/placement.ts';
+import type { Service } from '../../../proto/service.ts';
+import { auditMetrics } from '../../observability/audit-metrics.ts';
+import { registryOf } from '../registry-of.ts';
+import { placementOf, type Role, type RoleParts } from './role.ts';
+
+export const AUTH: Role = {
+  name: 'auth',
+  title: 'The authentication service',
+  logName: 'auth',
+  needs: [],
+  connections: 16,
+  holds: 'entities',
+  open: async (parts) => {
+    const { environment, db, metrics } = parts;
+    // Nobody would read a generated password here: `troupe users add` makes users, too.
+    if (environment.ADMIN_PASSWORD !== undefined)
+      await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
+    auditMetrics(metrics.registry, db);
+    return { service: await openAuth(parts, placementOf(parts)) };
+  },
+};
+
+/** Starts the authentication service. */
+export async function openAuth(parts: RoleParts, home: Placement): Promise<Service> {
+  const { environment, domain, db, bus, log, clock, jwtSecret, authenticate, tokensChanged } = parts;
+  return startAuth(parts.system, {
+    db,
+    bus,
+    home,
+    log,
+    clock,
+    jwtSecret,
+    authenticate,
+    tokensChanged,
+    adminUsername: environment.ADMIN_USERNAME,
+    registry: await registryOf(environment, db),
+    sessionTtlSeconds: environment.SESSION_TTL,
+    relyingParty: {
+      id: environment.WEBAUTHN_RP_ID ?? domain.toLowerCase(),
+      origins: environment.WEBAUTHN_ORIGINS,
+      tenants: `compute.${domain.toLowerCase()}`,
+    },
+  });
+}

@@ -1,0 +1,98 @@
+/** `troupe compute`: the compute service alone. */
+import { type PullAuth, pullAuth } from '../../../actors/auth/registry/pull-credential.ts';
+import { startCompute } from '../../../actors/compute/service.ts';
+import { sshElseEngine } from '../../../actors/compute/terminal/shells.ts';
+import type { Placement } from '../../../actors/service/placement.ts';
+import { NOTIFICATIONS_STREAM } from '../../../proto/notify/notification.ts';
+import type { Engine } from '../../../proto/ports/engine.ts';
+import type { Log } from '../../../proto/ports/log.ts';
+import type { Service } from '../../../proto/service.ts';
+import { parseSealKey } from '../../../storage/seal.ts';
+import { dockerEngine } from '../../../transports/engines/docker/engine.ts';
+import { findDocker } from '../../../transports/engines/docker/host/dockerd.ts';
+import { sshShells } from '../../../transports/ssh/shells.ts';
+import { CliError } from '../../config/cli-error.ts';
+import type { Environment } from '../../config/config.ts';
+import { platformKeys } from '../../config/platform-keys.ts';
+import { openKubernetes } from '../kubernetes.ts';
+import { registryOf } from '../registry-of.ts';
+import { partsOfRegistry } from '../registry-parts.ts';
+import { notedSshAddress, type SshAddress } from '../ssh-address.ts';
+import { placementOf, type Role, type RoleParts } from './role.ts';
+
+export const COMPUTE: Role = {
+  name: 'compute',
+  title: 'The compute service',
+  logName: 'compute',
+  needs: ['NATS_URL', 'ENCRYPTION_KEY'],
+  connections: 16,
+  holds: 'entities',
+  open: async (parts) => {
+    const { environment, db, log, clock, jwtSecret } = parts;
+    const { installation, keys } = await platformKeys(db, parseSealKey(environment.ENCRYPTION_KEY ?? ''));
+    const pulls = pullAuth({ db, clock, jwtSecret }, environment.REGISTRY_HOST);
+    const engine = await engineOf(environment, installation, log, pulls);
+    parts.atEnd('engine', () => engine.close());
+    const sshAddress = await notedSshAddress(db, clock, log);
+    return { service: await openCompute(parts, placementOf(parts), { engine, keys, sshAddress, takenPorts: [] }) };
+  },
+};
+
+/** What the compute service needs besides. */
+export interface ComputeParts {
+  readonly engine: Engine;
+  readonly keys: Awaited<ReturnType<typeof platformKeys>>['keys'];
+  /** Where containers are reached by SSH; undefined while that is not known. */
+  readonly sshAddress: () => SshAddress | undefined;
+  /** Ports on which the platform itself listens. */
+  readonly takenPorts: readonly number[];
+}
+
+/** Starts the compute service on an engine, whose owner ends it. */
+export async function openCompute(parts: RoleParts, home: Placement, besides: ComputeParts): Promise<Service> {
+  const { environment, domain, db, bus, log, clock, jwtSecret, streams } = parts;
+  const { engine, keys, sshAddress, takenPorts } = besides;
+  await bus.ensureStream(NOTIFICATIONS_STREAM);
+  const dial = engine.dial.bind(engine);
+  const ssh = sshShells({ dial, privateKey: async () => keys.privateKey, username: 'root', log });
+  const registryHost = environment.REGISTRY_HOST;
+  const registry = await registryOf(environment, db);
+  const credentials = { jwtSecret, adminUsername: environment.ADMIN_USERNAME, registry };
+  return startCompute(parts.system, {
+    db,
+    home,
+    engine,
+    shells: sshElseEngine(ssh, engine, log),
+    tokens: streams,
+    log,
+    clock,
+    domain,
+    registryHost,
+    ...partsOfRegistry({ db, clock, ...credentials }, registryHost),
+    defaultImage: environment.DEFAULT_IMAGE ?? engine.baseImage,
+    platformKey: keys.publicKey,
+    sshAddress,
+    takenPorts,
+  });
+}
+
+/** The engine of COMPUTE_ENGINE. All compute services on a database share one. */
+async function engineOf(
+  environment: Environment,
+  installation: string,
+  log: Log,
+  pulls: PullAuth | undefined,
+): Promise<Engine> {
+  const { COMPUTE_ENGINE, CONTAINER_SUBNETS: subnetPool, EGRESS_ALLOW: egressAllow } = environment;
+  if (COMPUTE_ENGINE === 'kubernetes')
+    return openKubernetes(environment, {
+      installation,
+      log,
+      pullAuth: pulls,
+      onProgress: (line) => log.info({}, line),
+    });
+  const host = await findDocker(environment);
+  if (host === undefined)
+    throw new CliError('No Docker Engine answers: name the one that all compute services share in DOCKER_HOST.');
+  return dockerEngine({ host, installation, log, egressAllow, ...(subnetPool === undefined ? {} : { subnetPool }) });
+}

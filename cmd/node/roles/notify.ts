@@ -1,0 +1,25 @@
+/** `troupe notify`: the notification service alone, beside a platform on the same database. */
+import { notifyNumbers } from '../../../actors/notify/deps.ts';
+import { startNotify } from '../../../actors/notify/service.ts';
+import type { Placement } from '../../../actors/service/placement.ts';
+import type { Service } from '../../../proto/service.ts';
+import { notifyMetrics } from '../../observability/pages.ts';
+import type { Role, RoleParts } from './role.ts';
+
+export const NOTIFY: Role = {
+  name: 'notify',
+  title: 'The notification service',
+  logName: 'notify',
+  needs: [],
+  connections: 8,
+  holds: 'events',
+  open: async (parts) => ({ service: await openNotify(parts, parts.home) }),
+};
+
+/** Starts the notification service; without a placement its users are all in this process. */
+export function openNotify(parts: RoleParts, home: Placement | undefined): Promise<Service> {
+  const { db, bus, clock, log, metrics } = parts;
+  const numbers = notifyNumbers();
+  notifyMetrics(metrics.registry, numbers);
+  return startNotify(parts.system, { db, bus, clock, numbers, home, log });
+}
