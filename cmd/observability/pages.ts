@@ -100,7 +100,7 @@ const MANNERS: { readonly [name in ServiceName]?: ApiStyle } = { network: { isPl
 
 /** For people who open the address of a service. */
 function whatIsThis(name: ServiceName, plain: boolean): HttpReply {
-  const text = `This is the ${name} service of Troupe ${version}, an API for programs. /openapi.json describes it.`;
+  const text = `This is the ${name} service of Troupe ${version}, an API for programs. See /openapi.json.`;
   if (!plain)
     return jsonReply(200, { service: name, version, description: text, openapi: '/openapi.json', health: '/healthz' });
   return { status: 200, headers: [['content-type', 'text/plain; charset=utf-8']], body: `${text}\n` };
