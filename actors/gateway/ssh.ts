@@ -76,18 +76,7 @@ export function sshControl(
       let mine = 0;
       for (const { userId } of open) if (userId === connection.userId) mine++;
       if (mine >= PER_USER) return undefined;
-      const ref = spawn<SshConnectionInfo, 'end'>(
-        parent,
-        (state) => {
-          state.end(ENDED);
-          return state;
-        },
-        {
-          kind: 'gateway/ssh',
-          initialState: connection,
-          afterStop: (state) => state.end('The gateway is stopping: connect again.'),
-        },
-      );
+      const ref = startLogin(parent, connection);
       open.add(connection);
       // What was true when it was asked may have changed since.
       doubtful.add(connection);
@@ -122,6 +111,22 @@ export function sshControl(
       return ref;
     },
   };
+}
+
+/** The actor of one login: the login ends with it. */
+function startLogin(parent: AnyRef, connection: SshConnectionInfo): AnyRef {
+  return spawn<SshConnectionInfo, 'end'>(
+    parent,
+    (state) => {
+      state.end(ENDED);
+      return state;
+    },
+    {
+      kind: 'gateway/ssh',
+      initialState: connection,
+      afterStop: (state) => state.end('The gateway is stopping: connect again.'),
+    },
+  );
 }
 
 /** Whom news is about. */

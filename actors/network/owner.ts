@@ -14,7 +14,7 @@ import {
   refreshDomain,
   SAYS,
 } from '../../proto/network/endpoints.ts';
-import { ProviderError, type ProviderZone } from '../../proto/ports/dns.ts';
+import { type DnsProvider, ProviderError, type ProviderZone } from '../../proto/ports/dns.ts';
 import { audit } from '../../storage/audit.ts';
 import {
   deleteOwned,
@@ -91,14 +91,7 @@ export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState
     handler(connectDomain, async ({ userId }: OwnerState, call) => {
       const { provider, sealKey } = configured();
       const { token } = call.body;
-      let zones: readonly ProviderZone[];
-      try {
-        zones = await provider.zones(token);
-      } catch (error) {
-        if (error instanceof ProviderError && error.code === 'unavailable') throw badGateway(error);
-        throw new Refusal('invalid_request', { message: SAYS.badToken, cause: error });
-      }
-      if (zones.length === 0) throw new Refusal('invalid_request', { message: SAYS.badToken });
+      const zones = await zonesOf(provider, token);
       const id = newId();
       const sealed = sealToken(sealKey, id, token);
       await db.tx(async (tx) => {
@@ -138,6 +131,19 @@ export function ownerKind(deps: NetworkDeps): EntityKind<CallMessage, OwnerState
       return state;
     },
   };
+}
+
+/** The zones of a token that is new here. Refuses `invalid_request` for one that is no good, and `bad_gateway`. */
+async function zonesOf(provider: Pick<DnsProvider, 'zones'>, token: string): Promise<readonly ProviderZone[]> {
+  let zones: readonly ProviderZone[];
+  try {
+    zones = await provider.zones(token);
+  } catch (error) {
+    if (error instanceof ProviderError && error.code === 'unavailable') throw badGateway(error);
+    throw new Refusal('invalid_request', { message: SAYS.badToken, cause: error });
+  }
+  if (zones.length === 0) throw new Refusal('invalid_request', { message: SAYS.badToken });
+  return zones;
 }
 
 function rowsOf(zones: readonly ProviderZone[]) {

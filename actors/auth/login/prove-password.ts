@@ -93,15 +93,6 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
     throw new Refusal('invalid_credentials');
   };
 
-  /** Whoever could not be served now is served at the next login. */
-  const renewHash = async (user: UserRow, password: string, network: string): Promise<void> => {
-    try {
-      await rehash(db, user.id, user.passwordHash, await hashPassword(password, network));
-    } catch (error) {
-      log.warn({ userId: user.id, err: error }, 'an old password hash could not be replaced');
-    }
-  };
-
   const prove = async (claim: Claim, username: string, from: ClientNetwork): Promise<Proof> => {
     const { network } = from;
     throttle.look(username, from);
@@ -133,7 +124,7 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
       await refusals.write({ ...entry, action: `${purpose}.refused`, detail: { reason: 'disabled' } });
       throw accountDisabled();
     }
-    if (needsRehash(user.passwordHash)) await renewHash(user, password, network);
+    if (needsRehash(user.passwordHash)) await renewHash(deps, user, password, network);
     return { user, hasSecurityKeys: found?.hasSecurityKeys ?? true, charge };
   };
 
@@ -163,4 +154,18 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
         return user;
       }),
   };
+}
+
+/** Replaces an old hash. Whoever could not be served now is served at the next login. */
+async function renewHash(
+  { db, log }: Pick<AuthDeps, 'db' | 'log'>,
+  user: UserRow,
+  password: string,
+  network: string,
+): Promise<void> {
+  try {
+    await rehash(db, user.id, user.passwordHash, await hashPassword(password, network));
+  } catch (error) {
+    log.warn({ userId: user.id, err: error }, 'an old password hash could not be replaced');
+  }
 }

@@ -15,7 +15,7 @@ import { machineScript } from './host/machine-script.ts';
 import { type BaseImage, debianBaseImage, isBuiltIn } from './image/base-image.ts';
 import { Images } from './image/images.ts';
 import { readLogs } from './logs.ts';
-import { namingOf } from './naming.ts';
+import { type Naming, namingOf } from './naming.ts';
 import { ContainerNetworks } from './network.ts';
 import { rootScript } from './run.ts';
 import { endSessions } from './sessions.ts';
@@ -53,21 +53,7 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
   const client = new DockerClient(options.host);
   const naming = namingOf(options.installation);
   const base = options.images?.base ?? (await debianBaseImage());
-  const containers = new Containers({
-    client,
-    naming,
-    networks: new ContainerNetworks(client, naming, parsePool(options.subnetPool ?? DEFAULT_SUBNET_POOL)),
-    firewall: new HostFirewall(
-      log,
-      { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },
-      options.egressAllow,
-    ),
-    lost: new LostTasks(naming, {
-      direct: rootScript(),
-      helper: machineScript(client, naming, base.reference, { seesProcesses: true }),
-    }),
-    baseImage: base.reference,
-  });
+  const containers = containersOn(client, naming, base, options);
   // A name that it had before is not to be asked of a registry.
   const current = (image: string): string => (isBuiltIn(image) ? base.reference : image);
   const images = new Images(client, base, log);
@@ -153,4 +139,24 @@ export async function dockerEngine(options: DockerEngineOptions): Promise<Engine
       await looking;
     },
   };
+}
+
+/** The containers, with all that keeps them from the machine and ends what dockerd lost track of. */
+function containersOn(client: DockerClient, naming: Naming, base: BaseImage, options: DockerEngineOptions): Containers {
+  const { log, subnetPool = DEFAULT_SUBNET_POOL, egressAllow } = options;
+  return new Containers({
+    client,
+    naming,
+    networks: new ContainerNetworks(client, naming, parsePool(subnetPool)),
+    firewall: new HostFirewall(
+      log,
+      { direct: systemFirewall(), helper: machineScript(client, naming, base.reference) },
+      egressAllow,
+    ),
+    lost: new LostTasks(naming, {
+      direct: rootScript(),
+      helper: machineScript(client, naming, base.reference, { seesProcesses: true }),
+    }),
+    baseImage: base.reference,
+  });
 }
