@@ -79,19 +79,14 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     return { ...reply, headers: [...reply.headers, ['x-request-id', requestId]] };
   };
 
-  const refused = (endpoint: string, refusal: Refusal, isBasic?: boolean): HttpReply => {
-    const reply = refusalReply(refusal, isBasic);
-    return options.plainText === undefined ? reply : plainReply(reply, options.plainText(refusal, endpoint));
-  };
-
   const fail = (endpoint: string, requestId: string, error: unknown, isBasic?: boolean): HttpReply => {
     if (error instanceof Refusal) {
       if (error.code === 'internal') log.error({ requestId, endpoint, err: error.cause ?? error }, 'request failed');
-      return finish(endpoint, requestId, refused(endpoint, error, isBasic));
+      return finish(endpoint, requestId, refusedReply(options, endpoint, error, isBasic));
     }
     // Nobody reads the reply of a client that left.
     if (!(error instanceof BodyError)) log.error({ requestId, endpoint, err: error }, 'request failed');
-    return finish(endpoint, requestId, refused(endpoint, new Refusal('internal')));
+    return finish(endpoint, requestId, refusedReply(options, endpoint, new Refusal('internal')));
   };
 
   const answer = async (
@@ -123,7 +118,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
     const page = request.method === 'GET' || request.method === 'HEAD' ? pages.get(request.path) : undefined;
     if (page !== undefined) {
       const refusal = page.refuse?.(request);
-      if (refusal !== undefined) return finish(request.path, requestId, refused(request.path, refusal));
+      if (refusal !== undefined) return finish(request.path, requestId, refusedReply(options, request.path, refusal));
       return Promise.resolve()
         .then(page.reply)
         .then(
@@ -132,7 +127,7 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
         );
     }
     const match = find(request.method, request.path);
-    if (match === undefined) return finish('', requestId, refused('', new Refusal('not_found', NO_PATH)));
+    if (match === undefined) return finish('', requestId, refusedReply(options, '', new Refusal('not_found', NO_PATH)));
     if ('allow' in match) {
       const reply = methodReply(match.allow);
       return finish('', requestId, options.plainText === undefined ? reply : plainReply(reply, 'method not allowed'));
@@ -168,6 +163,17 @@ export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRe
 
   const onFault = (error: unknown) => log.error({ err: error }, 'the stream of a reply failed');
   return { onRequest, onUpgrade, onFault };
+}
+
+/** What a refusal is answered with. */
+function refusedReply(
+  { plainText }: Pick<ApiOptions, 'plainText'>,
+  endpoint: string,
+  refusal: Refusal,
+  isBasic?: boolean,
+): HttpReply {
+  const reply = refusalReply(refusal, isBasic);
+  return plainText === undefined ? reply : plainReply(reply, plainText(refusal, endpoint));
 }
 
 /**

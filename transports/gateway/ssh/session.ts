@@ -79,18 +79,12 @@ export function serveSession(session: Session, deps: SessionDeps): void {
     isStarted = true;
     outside.on('error', () => {});
     outside.stderr.on('error', () => {});
-    const refuse = (why: string): void => {
-      if (takesData(outside)) outside.stderr.write(`The container refused: ${why}\r\n`);
-      outside.exit(FAILED);
-      outside.eof();
-      outside.close();
-    };
     const open = (): void => {
       try {
         ask(opened);
       } catch {
         // The container's connection ended in this moment.
-        refuse('its SSH server is gone.');
+        refuse(outside, 'its SSH server is gone.');
       }
     };
     const opened: Opened = (error, channel) => {
@@ -99,14 +93,9 @@ export function serveSession(session: Session, deps: SessionDeps): void {
         wantsAgent = false;
         return open();
       }
-      if (error) return refuse(error.message);
+      if (error) return refuse(outside, error.message);
       inside = channel;
-      if (isClosed) {
-        channel.on('error', () => {}).resume();
-        channel.stderr.on('error', () => {}).resume();
-        channel.close();
-        return;
-      }
+      if (isClosed) return drop(channel);
       if (pty !== undefined && isResized) {
         channel.setWindow(pty.rows ?? 24, pty.cols ?? 80, pty.height ?? 0, pty.width ?? 0);
       }
@@ -137,6 +126,21 @@ export function serveSession(session: Session, deps: SessionDeps): void {
     if (!SUBSYSTEM.test(name)) return reject?.();
     begin(accept, (opened) => container.subsys(name, opened));
   });
+}
+
+/** Ends a client's channel with why the container does not serve it. */
+function refuse(outside: ServerChannel, why: string): void {
+  if (takesData(outside)) outside.stderr.write(`The container refused: ${why}\r\n`);
+  outside.exit(FAILED);
+  outside.eof();
+  outside.close();
+}
+
+/** Ends a container's channel whose client has left. */
+function drop(channel: ClientChannel): void {
+  channel.on('error', () => {}).resume();
+  channel.stderr.on('error', () => {}).resume();
+  channel.close();
 }
 
 /** The terminal's name: declared nowhere, and sent by all. */
