@@ -16,8 +16,6 @@ export interface Finding {
   readonly line: number;
   readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'length' | 'idiom';
   readonly message: string;
-  /** Warnings do not fail the check. */
-  readonly severity: 'error' | 'warning';
 }
 
 const MAX_LINES = 400;
@@ -29,7 +27,7 @@ export function checkWalls(root: string): Finding[] {
     const source = readFileSync(resolve(root, file), 'utf8');
     const found = scan(source).flatMap(({ kind, name, line }): Finding[] => {
       const error = (rule: Finding['rule'], message: string | undefined): Finding[] =>
-        message === undefined ? [] : [{ file, line, rule, message, severity: 'error' }];
+        message === undefined ? [] : [{ file, line, rule, message }];
       if (kind === 'environment') return error('environment', environmentOutside(file));
       if (!name.startsWith('.')) return error('library', libraryOutside(file, name));
       const to = posix.join(posix.dirname(file), name);
@@ -37,13 +35,13 @@ export function checkWalls(root: string): Finding[] {
       const wall = wallBetween(file, to);
       return error('wall', wall === undefined ? undefined : `imports ${to}, but ${wall}`);
     });
-    const odd = oddLines(file, source).map((found): Finding => ({ file, rule: 'idiom', severity: 'error', ...found }));
+    const odd = oddLines(file, source).map((found): Finding => ({ file, rule: 'idiom', ...found }));
     return [...found, ...odd, ...tooLong(file, source)];
   });
   const circles = findCircles(edges).map(([first, ...rest]): Finding => {
     const names = [first, ...rest].map((edge) => edge?.from);
     const message = `imports in a circle: ${[...names, first?.from].join(' -> ')}`;
-    return { file: first?.from ?? '', line: first?.line ?? 1, rule: 'circle', message, severity: 'error' };
+    return { file: first?.from ?? '', line: first?.line ?? 1, rule: 'circle', message };
   });
   return [...findings, ...circles].sort((a, b) => a.file.localeCompare(b.file) || a.line - b.line);
 }
@@ -52,7 +50,7 @@ function tooLong(file: string, source: string): Finding[] {
   const lines = source.split('\n').length - 1;
   if (lines <= MAX_LINES || /^(test|bench)\/|\/generated\//.test(file)) return [];
   const message = `has ${lines} lines, more than ${MAX_LINES}: split it by noun`;
-  return [{ file, line: lines, rule: 'length', message, severity: 'warning' }];
+  return [{ file, line: lines, rule: 'length', message }];
 }
 
 /** Every .ts and .tsx file of the rooms, as paths from the root. */
@@ -66,14 +64,14 @@ function sourceFiles(root: string): string[] {
     .sort();
 }
 
-/** Prints the findings of the project, or of the tree given as argument; exit code 1 when one is an error. */
+/** Prints the findings of the project, or of the tree given as argument; exit code 1 when there is one. */
 function main(): void {
   const root = resolve(process.argv[2] ?? projectRoot);
   const findings = checkWalls(root);
-  for (const { file, line, rule, message, severity } of findings) {
-    process.stdout.write(`${relative('.', resolve(root, file))}:${line}: ${severity}: ${rule}: ${message}\n`);
+  for (const { file, line, rule, message } of findings) {
+    process.stdout.write(`${relative('.', resolve(root, file))}:${line}: error: ${rule}: ${message}\n`);
   }
-  const errors = findings.filter(({ severity }) => severity === 'error').length;
+  const errors = findings.length;
   process.stdout.write(errors === 0 ? 'The walls stand.\n' : `${errors} walls are broken.\n`);
   process.exitCode = errors === 0 ? 0 : 1;
 }
