@@ -1,6 +1,6 @@
 /**
  * The definition of one endpoint. Routing, validation, authentication, scope checks, refusals, /openapi.json and the
- * coverage test are all made from these; there are no hand-written routes (design.md, section 1).
+ * coverage test are all made from these; there are no hand-written routes.
  */
 import type { z } from 'zod';
 import type { ErrorCode } from './errors.ts';

@@ -1,6 +1,6 @@
 /**
  * Every refusal Troupe can give: one table, code -> HTTP status -> public text. Code that refuses throws a `Refusal`;
- * only transports/api turns it into a status and a body (design.md, section 9).
+ * only transports/api turns it into a status and a body.
  */
 
 /** The table. `text` is what a user reads when the refusal gives no sentence of its own. */

@@ -1,4 +1,4 @@
-/** Ids of users and containers: a DNS label, an SSH user name and a scope segment at once (design.md, section 9). */
+/** Ids of users and containers: a DNS label, an SSH user name and a scope segment at once. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 

@@ -16,7 +16,7 @@ export interface PageDescription {
 
 /** How a service speaks where it differs from the others. */
 export interface ApiStyle {
-  /** Refusals are plain text (interface section 7). */
+  /** Refusals are plain text. */
   readonly isPlain?: boolean;
   /** Name of a cookie that may carry the token, too. */
   readonly cookie?: string;

@@ -1,4 +1,4 @@
-/** Scope keys, the actions each may hold, and the cascade of interface section 5.3, as pure functions. */
+/** Scope keys, the actions each may hold, and how one right includes others, as pure functions. */
 import { ID_PATTERN } from './ids.ts';
 import { isRepository } from './repositories.ts';
 
@@ -63,8 +63,7 @@ export function grants(scopes: Scopes, key: string, action: string): boolean {
 
 /**
  * What is wrong with a map of scopes that user `uid` wants to give to a token, as a sentence; undefined when nothing
- * is. Keys name the caller's own id, a known service and resource; actions exist for it; a bare root is refused
- * (design.md, section 9).
+ * is. Keys name the caller's own id, a known service and resource; actions exist for it; a bare root is refused.
  */
 export function scopesProblem(scopes: Scopes, uid: string): string | undefined {
   const keys = Object.keys(scopes);

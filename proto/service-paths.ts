@@ -1,6 +1,5 @@
 /**
- * Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints
- * (interface section 7).
+ * Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints.
  */
 import { authEndpoints } from './auth/endpoints.ts';
 import { computeEndpoints } from './compute/endpoints.ts';

@@ -20,7 +20,7 @@ export function isInternal(subject: string): boolean {
   return subject.startsWith('auth.');
 }
 
-/** What the cluster monitor publishes: `cluster.metrics`, `cluster.pods` and the like (interface section 6.3). */
+/** What the cluster monitor publishes: `cluster.metrics`, `cluster.pods` and the like. */
 export const CLUSTER_STREAM: StreamConfig = {
   name: 'CLUSTER',
   subjects: ['cluster.>'],
@@ -40,7 +40,7 @@ export const AUTH_CONSUMER: ConsumerConfig = {
 };
 
 /**
- * The notification service (interface section 6.1). While notifications are stored, those behind them are taken and
+ * The notification service. While notifications are stored, those behind them are taken and
  * read.
  */
 export const NOTIFICATIONS_CONSUMER: ConsumerConfig = {

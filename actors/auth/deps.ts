@@ -25,7 +25,7 @@ export interface AuthDeps {
    * storage.
    */
   readonly tokensChanged: (news: TokenNews) => void;
-  /** The user of this name is the administrator (interface section 2.1). */
+  /** The user of this name is the administrator. */
   readonly adminUsername: string;
   /** Whom security keys are made for. */
   readonly relyingParty: RelyingParty;

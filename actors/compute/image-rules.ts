@@ -1,5 +1,5 @@
 /**
- * Which image a user may name at creation: `{registry_host}/<repo>:<tag>` (interface section 4.2), as a pure function.
+ * Which image a user may name at creation: `{registry_host}/<repo>:<tag>`, as a pure function.
  */
 import { MAX_REPOSITORY, parseImage } from '../../proto/repositories.ts';
 

@@ -8,7 +8,7 @@ import type { ComputeDeps } from './deps.ts';
 /** What a view is made with. */
 type ViewDeps = Pick<ComputeDeps, 'domain' | 'engine' | 'sshAddress'>;
 
-/** `<container_id>.compute.{platform_domain}` (interface section 2.8). */
+/** `<container_id>.compute.{platform_domain}`. */
 export function hostnameOf(id: string, domain: string): string {
   return `${id}.compute.${domain}`;
 }
@@ -63,7 +63,7 @@ export function externalIp(row: Pick<ContainerRow, 'address' | 'externalAddress'
   return row.externalAddress ?? row.address ?? '';
 }
 
-/** An SSH key (2.9). */
+/** An SSH key. */
 export function keyView(row: SshKeyRow) {
   return { id: row.id, name: row.name, public_key: row.publicKey, created_at: row.createdAt.toISOString() };
 }

@@ -56,7 +56,7 @@ export interface GatewayDeps {
   /** What is wrong with the bus, a sentence; undefined while it is well. */
   readonly busProblem?: () => string | undefined;
   /**
-   * The ports we listen on for HTTP and HTTPS; the outside knows them as 80 and 443 too (interface section 4.5). And
+   * The ports we listen on for HTTP and HTTPS; the outside knows them as 80 and 443 too. And
    * the port of SSH, 2222 without it.
    */
   readonly ports: { readonly http: number; readonly https: number; readonly ssh?: number };

@@ -1,6 +1,6 @@
 /**
  * Where traffic goes, decided from a picture of routes and containers that never changes: another takes its place,
- * whole, and no connection notices (interface section 4.5).
+ * whole, and no connection notices.
  */
 import { LRUCache } from 'lru-cache';
 import {
@@ -17,7 +17,7 @@ import { isServicePath, SERVICE_NAMES, serviceHost } from '../../proto/service-p
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { landingPage } from './landing.ts';
 
-/** Matches remembered by host and path (interface section 8). */
+/** Matches remembered by host and path. */
 const CACHE_SIZE = 100;
 
 /** The answer for a container that has no address. */

@@ -151,7 +151,7 @@ function readinessOf(notReady: () => string | undefined, busProblem: () => strin
   };
 }
 
-/** `/healthz` and `/readyz` (interface section 4.4). */
+/** `/healthz` and `/readyz`. */
 function ownPage({ target, method }: ProxyRequest, readiness: () => ProxyReply): ProxyReply | undefined {
   if (method !== 'GET' && method !== 'HEAD') return undefined;
   if (target === '/healthz') return { status: 200, body: 'ok\n' };

@@ -49,7 +49,7 @@ export function stateOfDisk(usedBytes: number, capacityBytes: number): 'yes' | '
 }
 
 /**
- * What the user reads; of the disk under the category `storage`, whose scope is the namespace (interface section 6.1).
+ * What the user reads; of the disk under the category `storage`, whose scope is the namespace.
  */
 export function alertText(kind: AlertKind, name: string, pod: PodSample) {
   const compute = { category: 'compute', scope: '' };

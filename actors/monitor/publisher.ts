@@ -1,5 +1,5 @@
 /**
- * Publishes snapshots to `cluster.metrics` and `cluster.pods` (interface section 6.3). Nobody waits for it: of each
+ * Publishes snapshots to `cluster.metrics` and `cluster.pods`. Nobody waits for it: of each
  * subject one message is on its way at most, and what comes while the broker is away or slow is dropped and counted.
  */
 import { encodeClusterMetrics, encodeClusterPods } from '../../proto/monitor/cluster.ts';

@@ -67,7 +67,7 @@ export class Snapshots {
 
   /**
    * 2.14's enclosing object as `audience` sees it; undefined before the first measurement. `namespace` narrows it if it
-   * is one the audience may see; else it is as if it were not there (interface section 4.6).
+   * is one the audience may see; else it is as if it were not there.
    */
   pods(audience: Audience, namespace?: string) {
     const taken = this.#pods;

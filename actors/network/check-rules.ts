@@ -3,7 +3,7 @@
  */
 import type { TxtAnswer } from '../../proto/ports/dns.ts';
 
-/** How long a mapping waits for its record, ms (design.md, section 9). */
+/** How long a mapping waits for its record, ms. */
 export const EXPIRY_MS = 72 * 3_600_000;
 /** A name that was proven by a record is looked at again so often: it may have been sold. */
 export const RECHECK_MS = 7 * 24 * 3_600_000;

@@ -44,7 +44,7 @@ export function registrableOf(hostname: string): string {
   return parse(hostname, { allowPrivateDomains: true }).domain ?? hostname;
 }
 
-/** Where the TXT record stands (2.7). */
+/** Where the TXT record stands. */
 export function verifyName(hostname: string): string {
   return `_svc-verify.${hostname}`;
 }

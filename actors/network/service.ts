@@ -58,7 +58,7 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
 
   return {
     name: 'network',
-    // Without the integration no body and no id matters: the answer is one and the same (interface section 7).
+    // Without the integration no body and no id matters: the answer is one and the same.
     endpoints:
       deps.integration === undefined ? [...ownedDomainEndpoints.map(bare), ...mappingEndpoints] : networkEndpoints,
     call: async (endpoint, call) => {

@@ -4,12 +4,12 @@ import type { MappingRow } from '../../storage/network/mappings.ts';
 import type { OwnedRow } from '../../storage/network/zones.ts';
 import { verifyName } from './hostname-rules.ts';
 
-/** An owned domain (2.6). */
+/** An owned domain. */
 export function ownedView(row: OwnedRow): OwnedDomainView {
   return { id: row.id, zones: row.zones, created_at: row.createdAt.toISOString() };
 }
 
-/** A mapping (2.7), with what its user should know now, if anything. */
+/** A mapping, with what its user should know now, if anything. */
 export function mappingView(row: MappingRow): MappingView {
   const says = row.status === 'verified' ? [row.detail, row.certificateDetail] : [row.detail];
   const detail = says.filter((text) => text !== '').join(' ');

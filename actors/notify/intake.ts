@@ -1,7 +1,7 @@
 /**
  * Takes notifications from the stream: a batch is stored in one transaction, acknowledged after it, and told to the
  * actors of its users. A delivery that comes again finds its row, so nothing is doubled; what is no notification is a
- * dead letter at once; what cannot be stored is one after five attempts (interface section 6.1).
+ * dead letter at once; what cannot be stored is one after five attempts.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';

@@ -3,7 +3,7 @@ import type { MuteView, NotificationView } from '../../proto/notify/endpoints.ts
 import type { MuteRow } from '../../storage/notify/mutes.ts';
 import type { NotificationRow } from '../../storage/notify/notifications.ts';
 
-/** A notification (2.15). */
+/** A notification. */
 export function notificationView(row: NotificationRow): NotificationView {
   return {
     id: row.id,
@@ -18,7 +18,7 @@ export function notificationView(row: NotificationRow): NotificationView {
   };
 }
 
-/** A mute (2.16). */
+/** A mute. */
 export function muteView(row: MuteRow): MuteView {
   return {
     id: row.id,

@@ -207,7 +207,7 @@ function goOn(containers: number | undefined): string {
 
 type Admin = Awaited<ReturnType<Platform['admin']>>;
 
-/** The one line of --json (design.md, section 7). A service that this version does not have yet is null. */
+/** The one line of --json. A service that this version does not have yet is null. */
 function readyLine({ urls, ssh }: Platform, admin: Admin, domain: string): string {
   return `${JSON.stringify({
     ready: true,

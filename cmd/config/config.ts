@@ -277,7 +277,7 @@ function isSealKey(value: string): boolean {
 /** Default parent domain: `*.localhost` is this machine everywhere (RFC 6761, section 6.3). */
 export const DEFAULT_DOMAIN = 'troupe.localhost';
 
-/** Default ports of the services (design.md, section 7). */
+/** Default ports of the services. */
 const PORTS = {
   auth: 7001,
   compute: 7002,

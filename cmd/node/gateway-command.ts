@@ -1,6 +1,5 @@
 /**
- * `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database (interface section
- * 4.5).
+ * `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database.
  */
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';

@@ -266,8 +266,7 @@ export interface RoutedService {
 }
 
 /**
- * Routes to the platform's own services: each by its host, and by its paths on the domain itself (design.md, section
- * 7).
+ * Routes to the platform's own services: each by its host, and by its paths on the domain itself.
  */
 export function serviceRoutes(domain: string, services: readonly RoutedService[]): NewRoute[] {
   return services.flatMap(({ name, endpoints, target }) => {

@@ -16,7 +16,7 @@ import { ownProcess } from '../../transports/clients/host/own-process.ts';
 import { type GraphParts, graphOfProcess } from '../observability/monitor-graph.ts';
 import { monitorMetrics } from '../observability/monitor-metrics.ts';
 
-/** How often everything is measured unless told otherwise, ms (interface section 4.6). */
+/** How often everything is measured unless told otherwise, ms. */
 export const DEFAULT_REFRESH_MS = 5000;
 
 /** Mappings in the graph, which only the administrator sees: more would be no picture. */

@@ -1,4 +1,4 @@
-/** Puts the networking API together: hosted by the gateway's process, on loopback alone (interface section 4.3). */
+/** Puts the networking API together: hosted by the gateway's process, on loopback alone. */
 import type { KeyObject } from 'node:crypto';
 import type { DnsView } from '../../actors/network/certificate-deps.ts';
 import { startNetwork } from '../../actors/network/service.ts';

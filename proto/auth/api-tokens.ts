@@ -1,4 +1,4 @@
-/** API tokens and service accounts: endpoints and views (interface sections 2.4, 2.5, 4.1). */
+/** API tokens and service accounts: endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { idSchema } from '../ids.ts';
@@ -10,7 +10,7 @@ export const MAX_SERVICE_ACCOUNTS = 100;
 /** Seconds of each choice of `expires_in`; undefined: never. */
 export const LIFETIMES = { '30d': 30 * 86_400, '90d': 90 * 86_400, '365d': 365 * 86_400, never: undefined } as const;
 
-/** Characters are code points (interface section 8). */
+/** Characters are code points. */
 const nameSchema = z
   .string()
   .max(256, 'must be at most 64 characters')
@@ -77,7 +77,7 @@ export const deleteToken = endpoint({
   reply: done,
 });
 
-/** Between services: whoever holds a token's id may ask whether it still holds (5.4). */
+/** Between services: whoever holds a token's id may ask whether it still holds. */
 export const checkToken = endpoint({
   name: 'checkToken',
   service: 'auth',

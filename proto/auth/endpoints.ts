@@ -1,4 +1,4 @@
-/** The authentication service's endpoints and views (interface sections 2.1, 2.3, 4.1). */
+/** The authentication service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { apiTokenEndpoints } from './api-tokens.ts';
@@ -14,7 +14,7 @@ export const usernameSchema = z
     'must be 1 to 63 characters a-z, 0-9, ".", "_", "-", starting with a letter or digit',
   );
 
-/** 8 to 256 characters (design.md, section 9), counted in code points. */
+/** 8 to 256 characters, counted in code points. */
 export const passwordSchema = z
   .string()
   .max(1024, 'must be at most 256 characters')
@@ -64,7 +64,7 @@ export const session = endpoint({
   actor: { kind: 'auth/user', key: 'caller' },
 });
 
-/** Tokens are not revoked here: "the client discards its token" (4.1). */
+/** Tokens are not revoked here: "the client discards its token". */
 export const logout = endpoint({
   name: 'logout',
   service: 'auth',

@@ -1,5 +1,5 @@
 /**
- * The token endpoint of the image registry (interface section 4.1, the registry token protocol of CNCF Distribution).
+ * The token endpoint of the image registry (the registry token protocol of CNCF Distribution).
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';

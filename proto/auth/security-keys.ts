@@ -1,4 +1,4 @@
-/** Security keys (WebAuthn) as a second factor: endpoints and views (interface sections 2.2, 4.1). */
+/** Security keys (WebAuthn) as a second factor: endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 

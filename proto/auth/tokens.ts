@@ -1,6 +1,6 @@
 /**
  * What stands in Troupe's tokens. All kinds are signed with the one shared secret, so a valid signature alone opens
- * nothing: the kind is a claim and every reader checks it (interface section 5.1).
+ * nothing: the kind is a claim and every reader checks it.
  */
 import { z } from 'zod';
 import type { Caller, SessionBirth } from '../endpoint.ts';
@@ -9,19 +9,19 @@ import type { Ending } from '../ports/ending.ts';
 import type { Scopes } from '../scopes.ts';
 import type { CatalogAccess, RepositoryAccess } from './registry.ts';
 
-/** Longest token anybody verifies; ours are below 1 KiB (hazards A08). */
+/** Longest token anybody verifies; ours are below 1 KiB. */
 export const MAX_TOKEN_LENGTH = 4096;
 
-/** What an API token begins with, so that people and scanners know it (interface section 2.4). */
+/** What an API token begins with, so that people and scanners know it. */
 export const API_TOKEN_PREFIX = 'svc_';
 
-/** How long challenge tokens and WebAuthn states live, seconds (design.md, section 9). */
+/** How long challenge tokens and WebAuthn states live, seconds. */
 export const CHALLENGE_SECONDS = 300;
 
-/** How long a registry token lives, seconds (interface section 8). */
+/** How long a registry token lives, seconds. */
 export const REGISTRY_TOKEN_SECONDS = 300;
 
-/** How long what an API token may do is believed without looking again, ms (interface section 5.3, rule 7). */
+/** How long what an API token may do is believed without looking again, ms. */
 export const SCOPE_CACHE_MS = 300_000;
 
 const common = { user_id: idSchema, jti: z.string().min(1).max(64), iat: z.number() };
@@ -29,7 +29,7 @@ const common = { user_id: idSchema, jti: z.string().min(1).max(64), iat: z.numbe
 /** The user's epoch (`SessionBirth`). Tokens of older versions have none. */
 const epochSchema = z.int().default(0);
 
-/** Claims of a session token. `IsAdmin` is spelt as interface section 5.4 does. */
+/** Claims of a session token. `IsAdmin` is spelt as other services read it. */
 export const sessionClaimsSchema = z.object({
   type: z.literal('session'),
   ...common,

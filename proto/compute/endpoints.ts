@@ -1,4 +1,4 @@
-/** The compute service's endpoints and views (interface sections 2.8, 2.9, 4.2, 6.2, 8). */
+/** The compute service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import {
@@ -100,7 +100,7 @@ export const createContainer = endpoint({
   path: '/compute/containers',
   summary: 'Create a container',
   scope: containersScope('create'),
-  // Strict: a field we do not know (privileged, network, ...) is refused, never passed by (hazards C06).
+  // Strict: a field we do not know (privileged, network, ...) is refused, never passed by.
   body: z.strictObject({
     name: containerNameSchema,
     instance_type: instanceTypeSchema.default('nano'),

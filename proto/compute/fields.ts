@@ -1,6 +1,5 @@
 /**
- * What the endpoints of the compute service are made from: fields, limits and scopes of a container (interface sections
- * 2.8, 3.2, 5.3).
+ * What the endpoints of the compute service are made from: fields, limits and scopes of a container.
  */
 import { z } from 'zod';
 import { idSchema } from '../ids.ts';
@@ -19,7 +18,7 @@ export const instanceTypeSchema = z.enum(['nano', 'micro', 'mini', 'tiny', 'smal
 export const statusSchema = z.enum(['pending', 'initializing', 'running', 'stopped', 'failed']);
 export const pullPolicySchema = z.enum(['Always', 'IfNotPresent']);
 
-/** Where a container is in its life (3.2). */
+/** Where a container is in its life. */
 export type ContainerStatus = z.output<typeof statusSchema>;
 export type PullPolicy = z.output<typeof pullPolicySchema>;
 export type InstanceType = z.output<typeof instanceTypeSchema>;
@@ -33,7 +32,7 @@ export const containerNameSchema = z
 
 /**
  * Paths that the kernel, the system or the platform owns: persisting them or anything inside would break the container
- * or let it out (hazards C01).
+ * or let it out.
  */
 const RESERVED_TREES = [
   '/proc',
@@ -111,13 +110,13 @@ export const containerSchema = z.object({
   ssh_command: z.string(),
   /** How it is reached by SSH through the gateway, while SSH is enabled. */
   ssh: z.object({ command: z.string(), host: z.string(), port: z.int(), user: z.string() }).optional(),
-  /** Only when it has failed, why; and while it waits for its image, how far that is (design.md, section 9). */
+  /** Only when it has failed, why; and while it waits for its image, how far that is. */
   status_reason: z.string().optional(),
 });
 export type ContainerView = z.input<typeof containerSchema>;
 export type ContainerCreatedView = z.input<typeof containerCreatedSchema>;
 
-/** The ports a rule can listen on from outside (2.10). */
+/** The ports a rule can listen on from outside. */
 export const externalPortSchema = z
   .int()
   .refine((port) => port === 80 || port === 443 || (port >= 8000 && port <= 8999), 'must be 80, 443, or 8000 to 8999');

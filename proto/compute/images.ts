@@ -1,6 +1,5 @@
 /**
- * What the compute service tells about the platform: the images there are, and all containers for the administrator
- * (interface sections 2.8, 2.11, 4.2).
+ * What the compute service tells about the platform: the images there are, and all containers for the administrator.
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';

@@ -1,5 +1,5 @@
 /**
- * What can be changed about a container after its creation (interface sections 2.10 and 4.2): SSH, ingress, mounts,
+ * What can be changed about a container after its creation: SSH, ingress, mounts,
  * pull policy.
  */
 import { z } from 'zod';

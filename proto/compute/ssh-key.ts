@@ -1,5 +1,5 @@
 /**
- * OpenSSH public keys as people paste them (interface section 2.9): one line `type base64 [comment]`. A key that gets
+ * OpenSSH public keys as people paste them: one line `type base64 [comment]`. A key that gets
  * past `parsePublicKey` is safe to write into an authorized_keys file: nothing in it can start an options field or a
  * second line.
  */

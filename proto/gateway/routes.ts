@@ -1,5 +1,5 @@
 /**
- * Static routes: how a request finds its service (interface sections 2.12 and 4.5), as a frozen table that is swapped
+ * Static routes: how a request finds its service, as a frozen table that is swapped
  * whole.
  */
 import { z } from 'zod';
@@ -36,7 +36,7 @@ export const newRouteSchema = z.object({
 });
 export type NewRoute = z.output<typeof newRouteSchema>;
 
-/** Routes of a file: the keys of interface section 2.12. */
+/** Routes of a file. */
 export const routesFileSchema = z.array(
   z.object({
     host,

@@ -1,6 +1,5 @@
 /**
- * The messages of `cluster.metrics` and `cluster.pods`, in the protobuf layouts of cluster.proto (interface section
- * 6.3).
+ * The messages of `cluster.metrics` and `cluster.pods`, in the protobuf layouts of cluster.proto.
  */
 import { randomUUID } from 'node:crypto';
 import protobuf from 'protobufjs/light.js';

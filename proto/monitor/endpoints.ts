@@ -1,11 +1,11 @@
-/** The cluster monitor's endpoints and views (interface sections 2.13, 2.14, 4.6, 5.4). */
+/** The cluster monitor's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 
-/** Where the platform's own processes are: hidden from all but the administrator (interface section 5.4). */
+/** Where the platform's own processes are: hidden from all but the administrator. */
 export const CORE_NAMESPACE = 'core';
 
-/** The namespace of a container (interface section 2.14). */
+/** The namespace of a container. */
 export function namespaceOf(userId: string, containerId: string): string {
   return `compute-${userId}-${containerId}`;
 }

@@ -1,4 +1,4 @@
-/** The networking API's endpoints and views (interface sections 2.6, 2.7, 4.3, 5.3 and 7). */
+/** The networking API's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { ERRORS, type Refusal } from '../errors.ts';
@@ -194,7 +194,7 @@ export const mappingEndpoints = [listMappings, createMapping, deleteMapping, ver
 /** All endpoints of the service. */
 export const networkEndpoints = [...ownedDomainEndpoints, ...mappingEndpoints] as const;
 
-/** Sentences of interface section 7 that handlers give themselves. */
+/** Sentences of this API that handlers give themselves. */
 export const SAYS = {
   invalidDomain: INVALID_DOMAIN,
   badToken: 'token invalid or lacks zone access',
@@ -214,7 +214,7 @@ const PLAIN: Readonly<Record<string, string>> = {
 };
 
 /**
- * The body of a refusal: this API answers with plain text (interface section 7). `endpointName` is '' when the path
+ * The body of a refusal: this API answers with plain text. `endpointName` is '' when the path
  * leads nowhere.
  */
 export function plainText(refusal: Refusal, endpointName: string): string {

@@ -1,8 +1,8 @@
-/** The notification service's endpoints and views (interface sections 2.15, 2.16, 3.3, 4.7, 8). */
+/** The notification service's endpoints and views. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 
-/** Sockets of `/ws/notifications` that a user may have open (interface section 8). */
+/** Sockets of `/ws/notifications` that a user may have open. */
 export const MAX_SOCKETS = 5;
 export const DEFAULT_PAGE = 20;
 export const MAX_PAGE = 100;

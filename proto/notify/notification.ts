@@ -1,4 +1,4 @@
-/** Notifications on the bus: subject, stream, and the protobuf layout of notification.proto (interface section 6.1). */
+/** Notifications on the bus: subject, stream, and the protobuf layout of notification.proto. */
 import { randomUUID } from 'node:crypto';
 import protobuf from 'protobufjs/light.js';
 import type { StreamConfig } from '../ports/bus.ts';
@@ -24,7 +24,7 @@ export interface Notification {
   };
 }
 
-/** The stream of interface section 6.1. */
+/** The stream that holds them. */
 export const NOTIFICATIONS_STREAM: StreamConfig = {
   name: 'NOTIFICATIONS',
   subjects: ['notify.>'],

@@ -10,7 +10,7 @@ export interface BusMessage {
   readonly reply?: string;
 }
 
-/** Limits of a stream (interface section 6.1): the oldest messages go first when one is exceeded. */
+/** Limits of a stream: the oldest messages go first when one is exceeded. */
 export interface StreamConfig {
   readonly name: string;
   /** Subject patterns with `*` (one token) and `>` (the rest). */
@@ -78,7 +78,7 @@ export interface Kv {
 
 /**
  * What joins parts and nodes. Core messages (publish, request) are at most once; streams are at least once and survive
- * a restart. Two implementations, one contract suite (design.md, section 3).
+ * a restart. Two implementations, one contract suite.
  */
 export interface Bus {
   publish(subject: string, data: Uint8Array): void;

@@ -118,7 +118,7 @@ export function dataGone(paths: readonly string[]): EngineError {
 }
 
 /**
- * Where containers really run (design.md, section 6). All calls are idempotent: creating what exists, starting what
+ * Where containers really run. All calls are idempotent: creating what exists, starting what
  * runs, stopping what is stopped and removing what is gone succeed. A container is found by its platform id, by label,
  * so nothing is doubled after a crash between the engine call and the commit.
  */

@@ -1,4 +1,4 @@
-/** SQL of mutes: what users do not want to be told (interface section 2.16). */
+/** SQL of mutes: what users do not want to be told. */
 import { z } from 'zod';
 import type { Db, Queries } from '../db.ts';
 

@@ -1,4 +1,4 @@
-/** Checks the house rules on imports (design.md, section 1) over a whole tree. `npm run check:walls` runs it. */
+/** Checks the house rules on imports  over a whole tree. `npm run check:walls` runs it. */
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { posix, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -24,6 +24,10 @@ const IDIOMS: readonly Idiom[] = [
     except: /^supervision\//,
   },
   {
+    pattern: /\bdesign\.md\b|\binterface,? sections? \d|\bhazards? [A-Z]\d\d/,
+    message: 'cites a document that the project does not hold: say the rule itself',
+  },
+  {
     pattern: /^(?:export )?const [a-z]\w* = (?:-?\d[\d_.]*|'[^']*'|"[^"]*"|`[^`$]*`|\/[^/*].*\/[a-z]*);/,
     message: 'has a constant in small letters: write NAME_OF_IT',
   },

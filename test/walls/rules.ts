@@ -1,4 +1,4 @@
-/** Who may import whom, and where a library lives (design.md, section 1). */
+/** Who may import whom, and where a library lives . */
 
 /** The folders with source files. */
 export const ROOMS = [

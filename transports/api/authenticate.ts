@@ -54,7 +54,7 @@ export interface Authenticator {
 /**
  * Makes the verifier. Only HS256 is accepted, so a token cannot choose its algorithm (RFC 8725, section 3.1), and the
  * kind must be what the token's form says. A session's user must exist; an API token must stand in the directory, whose
- * answer is believed for five minutes unless news comes earlier (interface section 5.3, rule 7).
+ * answer is believed for five minutes unless news comes earlier.
  */
 export function authenticator({ secret, clock, directory, onUse }: AuthenticatorOptions): Authenticator {
   const keyring = tokenKeyring(secret);

@@ -1,4 +1,4 @@
-/** The token of a request that brings it in a cookie (interface section 5.2). */
+/** The token of a request that brings it in a cookie. */
 import type { HttpRequest } from '../../proto/ports/http.ts';
 
 /** Which cookie, and which pages' requests may use it. */

@@ -1,6 +1,6 @@
 /**
  * The WebSockets and event streams that are open, by the token they were opened with: when the token is deleted or may
- * do less, they close (design.md, section 5: on every node, within a second).
+ * do less, they close (on every node, within a second).
  */
 
 import type { NeededScope, TokenDirectory, TokenNews, TokenWatch } from '../../proto/auth/tokens.ts';

@@ -1,6 +1,6 @@
 /**
- * Whether a page of `origin` belongs to the platform: its host is `domain` or ends in it, on any port (interface
- * section 5.4). Programs send no Origin, and are let in; an opaque one ("null") is nobody's.
+ * Whether a page of `origin` belongs to the platform: its host is `domain` or ends in it, on any port. Programs send no
+ * Origin, and are let in; an opaque one ("null") is nobody's.
  */
 export function isOwnPage(origin: string | undefined, domain: string | undefined): boolean {
   if (origin === undefined) return true;

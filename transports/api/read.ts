@@ -4,7 +4,7 @@ import { type FieldError, Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import { notValid, validationMessage } from '../../proto/validation-messages.ts';
 
-/** Largest body of the platform's own API (design.md, section 9). */
+/** Largest body of the platform's own API. */
 export const MAX_BODY_BYTES = 1024 * 1024;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });

@@ -24,7 +24,7 @@ const BEARER = 'Bearer';
 const BASIC = 'Basic realm="troupe", charset="UTF-8"';
 
 /**
- * The reply for a refusal: `{"error", "code"}`, with `fields` for a bad body (design.md, section 9). `isBasic`: the
+ * The reply for a refusal: `{"error", "code"}`, with `fields` for a bad body. `isBasic`: the
  * endpoint reads Basic credentials.
  */
 export function refusalReply(refusal: Refusal, isBasic = false): HttpReply {

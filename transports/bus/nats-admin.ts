@@ -56,7 +56,7 @@ export class NatsAdmin {
   }
 
   /**
-   * Makes the stream or changes it to these settings (interface sections 6.1 and 6.3). What they do not name stays as
+   * Makes the stream or changes it to these settings. What they do not name stays as
    * it is.
    */
   async ensureStream(config: StreamConfig): Promise<void> {
@@ -80,7 +80,7 @@ export class NatsAdmin {
   }
 
   /**
-   * Makes the consumer or changes it to these settings (interface section 6.1); its position stays. Makes the stream
+   * Makes the consumer or changes it to these settings; its position stays. Makes the stream
    * too when it is one of ours. Resolves with when the stream was made: numbers of its messages mean nothing in a later
    * one. `wasThere`: it was made before, so that if it is missing somebody has just deleted it.
    */

@@ -1,6 +1,6 @@
 /**
  * The gateway's listeners: HTTP, HTTPS, and one on each port from 8000 to 8999 while something uses it, where the first
- * bytes tell the protocol (interface section 4.5).
+ * bytes tell the protocol.
  */
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';

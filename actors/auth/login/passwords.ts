@@ -1,4 +1,4 @@
-/** Password hashing: argon2id off the event loop, no more at once than there are cores (design.md, section 9). */
+/** Password hashing: argon2id off the event loop, no more at once than there are cores. */
 import { availableParallelism } from 'node:os';
 import { HashRoom } from './hash-room.ts';
 import { HashThreads } from './hash-threads.ts';

@@ -2,7 +2,7 @@
  * The rules of the login throttle, pure: what is counted under which key, and how long the next one must wait.
  *
  * Four budgets, each against one way to guess:
- * - `pair`, a name tried from a network: 5 failures, then waits of 1, 2, 4 ... 900 s (design.md, section 9). Nobody
+ * - `pair`, a name tried from a network: 5 failures, then waits of 1, 2, 4 ... 900 s. Nobody
  *   guesses long from one place (300 guesses a day at most), and nobody elsewhere is locked out by it.
  * - `network`, all names tried from a network: 50 failures in 10 minutes, then waits of up to 300 s. Against one
  *   password tried on many names. Generous (7,300 a day for who stays below it), for many people share an address

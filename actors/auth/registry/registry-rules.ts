@@ -1,6 +1,6 @@
 /**
- * Who may do what with which repository of the image registry, decided without looking anywhere (interface section 4.1,
- * "Registry token rules"; design.md, section 9). What may not be had is left out; nothing here refuses.
+ * Who may do what with which repository of the image registry, decided without looking anywhere. What may not be had is
+ * left out; nothing here refuses.
  *
  *   | identity      | pull public | own repositories     | `library/*`                   |
  *   |---------------|-------------|----------------------|-------------------------------|

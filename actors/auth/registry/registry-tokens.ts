@@ -1,4 +1,4 @@
-/** Issues registry tokens (interface sections 4.1 and 5.1; the token specification of CNCF Distribution). */
+/** Issues registry tokens (the token specification of CNCF Distribution). */
 import { type KeyObject, randomUUID } from 'node:crypto';
 import { type JWTHeaderParameters, SignJWT } from 'jose';
 import type { CatalogAccess, RepositoryAccess } from '../../../proto/auth/registry.ts';

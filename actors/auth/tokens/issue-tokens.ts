@@ -1,4 +1,4 @@
-/** Issues tokens (interface section 5.1; claims in proto/auth/tokens.ts). */
+/** Issues tokens (claims in proto/auth/tokens.ts). */
 import { createHmac, randomUUID } from 'node:crypto';
 import { type SharedSecret, tokenKeyring } from '../../../proto/auth/shared-secret.ts';
 import {

@@ -1,4 +1,4 @@
-/** What users are told of their containers: the notifications of interface section 6.1, category `compute`. */
+/** What users are told of their containers: notifications of the category `compute`. */
 import { notificationEvent } from '../../../proto/notify/notification.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 

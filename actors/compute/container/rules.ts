@@ -5,7 +5,7 @@ import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import type { ContainerOutline, ContainerRow } from '../../../storage/compute/containers.ts';
 
-/** Longest time from "start" to "running" (design.md, section 9). */
+/** Longest time from "start" to "running". */
 export const INITIALIZING_LIMIT_MS = 10 * 60_000;
 /** Crashes without a minute of running in between, before the container counts as failed. */
 export const MAX_CRASHES = 5;

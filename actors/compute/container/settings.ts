@@ -29,8 +29,7 @@ import { type Own, own } from './state.ts';
 const MOUNTS_PAUSE_MS = 10_000;
 
 /**
- * The handlers. What was asked for and is so already changes nothing, except that mounts set anew restart what runs
- * (3.2).
+ * The handlers. What was asked for and is so already changes nothing, except that mounts set anew restart what runs.
  */
 export function settingsHandlers(
   { db, clock, engine }: ComputeDeps,

@@ -17,7 +17,7 @@ import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.
 import type { ComputeDeps } from '../deps.ts';
 import { Replay } from './replay.ts';
 
-/** PTY of interface section 4.2. */
+/** The size a PTY begins with. */
 const PTY = { term: 'xterm-256color', rows: 24, cols: 80 } as const;
 /** Most input kept for a shell that does not read, or is not open yet. */
 const MAX_INPUT_BYTES = 1024 * 1024;

@@ -1,6 +1,6 @@
 /**
  * Requests for the same that came while the first is under way: they wait for its response instead of asking the origin
- * for each (hazard K10). Nobody waits longer than WAIT_MS from the first on; whoever is let go asks the origin itself.
+ * for each. Nobody waits longer than WAIT_MS from the first on; whoever is let go asks the origin itself.
  */
 import type { CacheAnswer, CachedAnswer } from '../h1/cache-hook.ts';
 import { type Collecting, Collector } from './collector.ts';
@@ -142,7 +142,7 @@ export class Flight {
     this.release();
   }
 
-  /** A client that reads slowly must not hold up the others (hazard K10). */
+  /** A client that reads slowly must not hold up the others. */
   #watchSlow(): void {
     if (this.#isOver || this.#followers.length === 0 || this.#slow !== undefined) return;
     this.#slow = setTimeout(() => {

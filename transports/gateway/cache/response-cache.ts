@@ -1,5 +1,5 @@
 /**
- * The gateway's response cache (interface section 4.5), as exchanges see it. docs/reference/gateway-cache.md says what
+ * The gateway's response cache, as exchanges see it. docs/reference/gateway-cache.md says what
  * it keeps.
  */
 import { LRUCache } from 'lru-cache';
@@ -222,7 +222,7 @@ export class ResponseCache implements CacheHook {
   }
 
   /**
-   * Evicts at once (interface section 4.5), and once more when the origin has answered: until then it may have given
+   * Evicts at once, and once more when the origin has answered: until then it may have given
    * out what was before. Then also what the answer names, on the same host alone.
    */
   #evicting(head: RequestHead): CacheSink {

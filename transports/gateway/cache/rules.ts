@@ -1,6 +1,6 @@
 /**
- * Which requests take part in the cache, and which responses are kept: interface section 4.5, and RFC 9111 where that
- * is silent. Where both speak, the stricter counts.
+ * Which requests take part in the cache, and which responses are kept: by docs/reference/gateway-cache.md, and by
+ * RFC 9111 where that is silent. Where both speak, the stricter counts.
  */
 import type { CacheRequest } from '../h1/cache-hook.ts';
 import type { Field } from '../h1/fields.ts';
@@ -41,7 +41,7 @@ export interface Question {
 /** Methods that change nothing (RFC 9110, section 9.2.1); any other evicts its path. */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
-/** Whether a request of this method evicts what is kept for its path (interface section 4.5; RFC 9111, section 4.4). */
+/** Whether a request of this method evicts what is kept for its path (RFC 9111, section 4.4). */
 export function isMutating(method: string): boolean {
   return !SAFE.has(method);
 }
@@ -72,7 +72,7 @@ const KEYED = ['accept', 'accept-language', 'accept-encoding'] as const;
 
 /**
  * Fields that do not choose what a request gets. A request with any other field has nothing to do with the cache: what
- * an origin makes of a field that the key does not know would be given to everybody (hazard K04).
+ * an origin makes of a field that the key does not know would be given to everybody.
  */
 const HARMLESS = new Set([
   'host',
@@ -300,7 +300,7 @@ export function keepingOf(
 ): Keeping | string {
   if (response.status !== 200) return 'a status other than 200';
   const { framing } = response;
-  // Without a length its end cannot be told from a breakdown (hazard K11).
+  // Without a length its end cannot be told from a breakdown.
   if (framing.kind === 'until_close') return 'a body without an end of its own';
   if (framing.kind === 'length' && framing.length > MAX_BODY) return 'a body that is too large';
   const values = new Map<string, string[]>();
@@ -367,7 +367,7 @@ function variesBy(vary: readonly string[], more: MoreHarmless | undefined): 'var
 const REPLACED = new Set(CONTROLS);
 const NO_STORE: Field = { name: 'cache-control', value: 'no-store', line: 'Cache-Control: no-store' };
 
-/** Fields of a kept response as clients get them: they keep no copies of their own (interface section 4.5). */
+/** Fields of a kept response as clients get them: they keep no copies of their own. */
 export function fieldsForClients({ fields, hopByHop }: ResponseHead, wallMs: number): Field[] {
   const kept = fields.filter(({ name }) => !REPLACED.has(name) && !hopByHop.has(name));
   if (!kept.some(({ name }) => name === 'date')) {

@@ -13,7 +13,7 @@ import type { Forwarded } from './write-heads.ts';
 export interface ClientTimeouts {
   /** From the first byte of a head (or the connection's start) to its end, ms. */
   readonly headMs: number;
-  /** Between requests, ms (interface section 8: 60 s). */
+  /** Between requests, ms (60 s). */
   readonly idleMs: number;
   /** Without any progress of a request or a response, ms. */
   readonly stallMs: number;
@@ -63,12 +63,12 @@ const FAILED: ProxyDecision = {
   reply: { status: 500, body: 'The gateway could not decide where this request goes.\n' },
 };
 
-/** The certificate that the client checked vouches for one name only (hazard T16; RFC 9110, section 15.5.20). */
+/** The certificate that the client checked vouches for one name only (RFC 9110, section 15.5.20). */
 const MISDIRECTED: ProxyDecision = {
   reply: { status: 421, body: 'This connection was opened for another host name.\n' },
 };
 
-/** It would only come back again (hazard N05). */
+/** It would only come back again. */
 const LOOP: ProxyDecision = {
   reply: {
     status: 508,

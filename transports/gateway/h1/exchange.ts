@@ -18,7 +18,7 @@ import {
   switchingFor,
 } from './write-heads.ts';
 
-/** Most bytes of a response's head, and most interim responses before it (hazard H12). */
+/** Most bytes of a response's head, and most interim responses before it. */
 export const MAX_RESPONSE_HEAD = 65_536;
 const MAX_INTERIM = 16;
 /**
@@ -261,7 +261,7 @@ export class Exchange implements ResponseReader {
       this.#break();
       return chunk.length;
     }
-    // Bytes beyond the body are nobody's answer (hazard H12), unless others wait for theirs: such a connection is not
+    // Bytes beyond the body are nobody's answer, unless others wait for theirs: such a connection is not
     // used again.
     if (body.isDone) this.#finish(next === chunk.length || this.#lease?.own === undefined);
     return next;

@@ -134,7 +134,7 @@ export class Pipe implements WireReader {
   onData(bytes: Buffer): void {
     for (let at = 0; at < bytes.length && !this.#wire.isDestroyed; ) {
       const [first] = this.#places;
-      // What nobody has asked for yet would be taken for the next answer (hazard H12).
+      // What nobody has asked for yet would be taken for the next answer.
       if (first === undefined || this.#isCollecting) this.fail();
       else at = first.take(bytes, at);
     }

@@ -365,7 +365,7 @@ class Connection implements OwnLease, WireReader, Holder {
     return true;
   }
 
-  /** Whatever comes unasked would be taken for the answer to the next request (hazard H12). */
+  /** Whatever comes unasked would be taken for the answer to the next request. */
   onData(): void {
     this.own.destroy();
   }

@@ -6,7 +6,7 @@ import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
 /**
- * Said by us alone: a client's word for them is dropped (interface section 4.5). Underscore twins are read as the same
+ * Said by us alone: a client's word for them is dropped. Underscore twins are read as the same
  * by some origins.
  */
 const OURS =
@@ -59,7 +59,7 @@ export function requestFor(
   );
 }
 
-/** Cookies that open the platform's own services (interface section 5.2): whoever gets one acts as the visitor. */
+/** Cookies that open the platform's own services: whoever gets one acts as the visitor. */
 const TOKENS = new Set(['token', '__Host-token']);
 
 /** Cookies without those: a visitor's browser sends them to containers when their Domain is the platform's. */

@@ -1,5 +1,5 @@
 /**
- * The gateway's SSH server (interface section 4.5): a client proves a key, the gateway logs in to the container with
+ * The gateway's SSH server: a client proves a key, the gateway logs in to the container with
  * the platform's, and each channel of the one is joined with one of the other. It ends the SSH of both, so the client
  * needs no key of the container, and the container none of the gateway's.
  */

@@ -31,7 +31,7 @@ const MAX_KEY_BYTES = 16 * 1024;
 
 /** As OpenSSH's server says it. */
 const TOO_MANY = 'Too many authentication failures';
-/** The user of `ssh_command` (interface, section 2.8): the key says which container is meant. */
+/** The user of `ssh_command`: the key says which container is meant. */
 const ROOT = 'root';
 const WHO =
   'The user name is the id of a container: ssh <container id>@<this host>. As root, a key that opens exactly ' +

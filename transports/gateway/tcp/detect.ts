@@ -1,4 +1,4 @@
-/** Which protocol a connection speaks, by its first bytes (interface section 4.5). */
+/** Which protocol a connection speaks, by its first bytes. */
 
 /** `undecided`: more bytes are needed, as long as a deadline allows. */
 export type Detected = 'ssh' | 'tls' | 'http' | 'unknown' | 'undecided';

@@ -1,6 +1,6 @@
 /**
  * The TLS door: reads the server name before the handshake, then ends TLS here, passes it through untouched, or refuses
- * with the alert that says why (interface section 4.5, TLS handling). Listens nowhere itself: connections are handed to
+ * with the alert that says why. Listens nowhere itself: connections are handed to
  * it.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
