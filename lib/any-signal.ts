@@ -1,5 +1,5 @@
 /** A signal of several, until it is let go of. */
-export interface AnySignal {
+interface AnySignal {
   readonly signal: AbortSignal;
   /** It hears the others no more. Again does nothing. */
   release(): void;

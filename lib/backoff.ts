@@ -1,5 +1,5 @@
 /** Bounds of a pause that doubles with each failure. */
-export interface BackoffBounds {
+interface BackoffBounds {
   readonly minMs: number;
   readonly maxMs: number;
 }

@@ -1,5 +1,5 @@
 /** Somebody who waits for a task: hears its progress until it leaves. */
-export interface Waiter {
+interface Waiter {
   readonly onProgress?: (line: string) => void;
   readonly signal?: AbortSignal;
 }

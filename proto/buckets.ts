@@ -2,7 +2,7 @@
 import type { Clock } from './ports/clock.ts';
 
 /** How often: `burst` at once, and one more each `everyMs`. */
-export interface Pace {
+interface Pace {
   readonly burst: number;
   readonly everyMs: number;
 }

@@ -13,7 +13,7 @@ export type ServiceName = 'auth' | 'compute' | 'network' | 'monitor' | 'notify';
  * Who may call. `session`: a login; `token`: a login, or an API token with the scope; `admin`: the login of the
  * administrator; `challenge`: whoever gave the password and owes the second factor; `none`: anybody.
  */
-export type Access = 'none' | 'session' | 'token' | 'admin' | 'challenge';
+type Access = 'none' | 'session' | 'token' | 'admin' | 'challenge';
 
 /** Where a session begins. */
 export interface SessionBirth {
@@ -41,7 +41,7 @@ export interface Caller {
 }
 
 /** Which actor answers: an entity of a kind keyed by the caller or by a path parameter, or the service's own desk. */
-export type ActorAddress =
+type ActorAddress =
   | { readonly kind: string; readonly key: 'caller' }
   | { readonly kind: string; readonly key: 'param'; readonly param: string }
   | { readonly kind: string; readonly key: 'desk' };

@@ -41,7 +41,7 @@ export interface FieldError {
 }
 
 /** What a refusal may carry besides its code. */
-export interface RefusalDetail {
+interface RefusalDetail {
   /** The sentence for the user; the table's text without it. */
   readonly message?: string;
   readonly fields?: readonly FieldError[];

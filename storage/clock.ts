@@ -11,7 +11,7 @@ const ASK_EVERY_MS = 15_000;
 const row = z.object({ ms: z.number() });
 
 /** A clock that follows the database's until it is closed. */
-export interface DatabaseClock extends Clock {
+interface DatabaseClock extends Clock {
   close(): void;
 }
 

@@ -20,7 +20,7 @@ export type DbConnection =
   | { readonly socketDir: string; readonly port?: number; readonly user: string; readonly database: string };
 
 /** Bounds of waiting, in milliseconds. */
-export interface DbLimits {
+interface DbLimits {
   /** For a free connection of the pool, or for a new one to open. Default 5,000. */
   readonly connectMs?: number;
   /** For one statement. Default 30,000. */
@@ -29,7 +29,7 @@ export interface DbLimits {
   readonly idleInTransactionMs?: number;
 }
 
-export interface DbOptions {
+interface DbOptions {
   readonly log: Log;
   /** Most connections. Default 10. */
   readonly max?: number;

@@ -15,7 +15,7 @@ import type { Tx } from './queries.ts';
 export class MigrationError extends CodedError<'changed' | 'newer' | 'bad_file' | 'failed'> {}
 
 /** One numbered file. */
-export interface Migration {
+interface Migration {
   readonly id: number;
   /** File name without `.sql`. */
   readonly name: string;

@@ -13,7 +13,7 @@ const leavingSchema = z.enum(['stop', 'remove']);
 const leaverRow = z.object({ id: z.string(), username: z.string(), leaving: leavingSchema });
 
 /** What is to be done with what a disabled user has: stop the containers, or remove everything. */
-export type Leaving = z.output<typeof leavingSchema>;
+type Leaving = z.output<typeof leavingSchema>;
 
 /** A user with whom something is to be done. */
 export type Leaver = z.output<typeof leaverRow>;

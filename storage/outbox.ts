@@ -7,7 +7,7 @@ import type { Queries } from './queries.ts';
 const CHANNEL = 'outbox';
 
 /** An event to publish. `msgId` names it for ever. */
-export interface OutboxEvent {
+interface OutboxEvent {
   readonly msgId: string;
   readonly subject: string;
   readonly data: Uint8Array;

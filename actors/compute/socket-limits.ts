@@ -7,7 +7,7 @@ import { dispatch } from '../../supervision/index.ts';
 import type { Connection } from '../service/connection.ts';
 
 /** What a socket is for. */
-export type SocketKind = keyof typeof MAX_SOCKETS;
+type SocketKind = keyof typeof MAX_SOCKETS;
 
 /** Says that there are too many, with 1008: coming back is of no use before one is closed. */
 export function tooMany(kind: SocketKind) {

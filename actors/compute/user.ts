@@ -20,7 +20,7 @@ import type { UserState } from './user-state.ts';
 import { containerView, externalIp } from './views.ts';
 
 /** What the actor understands. */
-export type UserMessage =
+type UserMessage =
   | UserMail
   /** A connection is gone. */
   | { readonly type: 'detached'; readonly connection: Ref<ConnectionMessage> };

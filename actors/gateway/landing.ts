@@ -5,7 +5,7 @@ import { sshCommand, sshHost } from '../../proto/gateway/ssh.ts';
 import type { ProxyReply } from '../../proto/gateway/traffic.ts';
 
 /** What the page speaks of. */
-export interface Landing {
+interface Landing {
   readonly domain: string;
   /** `:8443` as the visitor wrote it; empty when they named no port. */
   readonly port: string;

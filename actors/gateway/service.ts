@@ -15,7 +15,7 @@ import { type NameDecision, NOT_RUNNING, Routing } from './routing.ts';
 import { sshControl } from './ssh.ts';
 
 /** A connection that lives on its own, as its actor knows it. */
-export interface LongConnectionInfo {
+interface LongConnectionInfo {
   readonly kind: string;
   readonly host: string;
   readonly protocol: string;

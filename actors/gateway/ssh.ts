@@ -17,7 +17,7 @@ const PER_USER = 100;
 const ENDED = 'You may not enter this container any more.';
 
 /** The door, and how its actor is started under a supervisor. */
-export interface SshControl extends SshAuthorizer {
+interface SshControl extends SshAuthorizer {
   start(parent: AnyRef): AnyRef;
 }
 

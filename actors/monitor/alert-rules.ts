@@ -4,7 +4,7 @@ import { CORE_NAMESPACE } from '../../proto/monitor/endpoints.ts';
 import type { DiskSample, PodSample } from '../../proto/ports/metrics-source.ts';
 
 /** What users are told of, once for each time it happens. */
-export type AlertKind = 'crash_loop' | 'out_of_memory' | 'disk_nearly_full' | 'disk_full';
+type AlertKind = 'crash_loop' | 'out_of_memory' | 'disk_nearly_full' | 'disk_full';
 export const ALERT_KINDS: readonly AlertKind[] = ['crash_loop', 'out_of_memory', 'disk_nearly_full', 'disk_full'];
 
 /** So many ends that nobody asked for, within the window, are a crash loop. */

@@ -19,7 +19,7 @@ export function percentOf(usage: number, capacity: number): number {
   return capacity > 0 ? Math.round((usage / capacity) * 10_000) / 100 : 0;
 }
 
-/** 2.13 */
+/** A machine, as clients see it. */
 export function nodeView(node: NodeSample): NodeMetrics {
   return {
     name: node.name,
@@ -36,7 +36,7 @@ export function nodeView(node: NodeSample): NodeMetrics {
   };
 }
 
-/** 2.14 */
+/** A container, as clients see it. */
 export function podView(pod: PodSample): PodMetrics {
   return {
     name: pod.name,

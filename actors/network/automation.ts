@@ -9,7 +9,7 @@ import { zoneNames } from './hostname-rules.ts';
 import { openToken } from './tokens.ts';
 
 /** What became of the wish for a record. `detail` is for the user. */
-export type Automated =
+type Automated =
   | { readonly kind: 'made' | 'found'; readonly recordId: string }
   /** It will not be made, so DNS is the user's to see to; or it may be made later. */
   | { readonly kind: 'refused' | 'later'; readonly detail: string };

@@ -110,7 +110,7 @@ export const NO_AUTHORITY =
   'ACME_EMAIL.';
 
 /** What is known of a certificate. */
-export interface CertificateFacts {
+interface CertificateFacts {
   readonly notAfter: Date | undefined;
   readonly isOrdering: boolean;
   readonly attempts: number;

@@ -18,7 +18,7 @@ const LONGEST_MS = 600_000;
 const AT_FIRST = 10;
 
 /** How long to wait after the `checks`th check, ms: 30 s at first, growing to 10 min. */
-export function pauseAfter(checks: number): number {
+function pauseAfter(checks: number): number {
   return Math.min(LONGEST_MS, Math.round(FIRST_MS * 1.5 ** Math.max(0, checks - AT_FIRST)));
 }
 
@@ -28,7 +28,7 @@ export function nextCheck(now: number, checks: number, pendingSince: number): nu
 }
 
 /** What the resolvers said. */
-export type Answers = readonly { readonly resolver: string; readonly answer: TxtAnswer }[];
+type Answers = readonly { readonly resolver: string; readonly answer: TxtAnswer }[];
 
 /**
  * Whether the record is proven: at least half of the resolvers answered, and more than half of those that did saw the

@@ -26,7 +26,7 @@ import type { NetworkDeps } from './deps.ts';
 import { verifyName } from './hostname-rules.ts';
 
 /** What a look at the world came to. */
-export type Look =
+type Look =
   | { readonly kind: 'verified' }
   /** The proof is there, but somebody else's was first. */
   | { readonly kind: 'taken' }

@@ -13,7 +13,7 @@ import { type Codec, field, type PlacedKind } from '../../supervision/placement/
 import { watchedOnly } from '../service/connection-codec.ts';
 
 /** The service whose nodes hold them. */
-export const SERVICE = 'notify';
+const SERVICE = 'notify';
 
 /** What a room, the user's actor in one process, is told. */
 export type NodeConnections =

@@ -20,7 +20,7 @@ export const LONGEST = {
 const LONGEST_EVENT_ID = 128;
 
 /** A message as read: a notification, or why it is none. */
-export type Incoming = { readonly notification: NewNotification } | { readonly refused: string };
+type Incoming = { readonly notification: NewNotification } | { readonly refused: string };
 
 /** Reads a message. Never throws: no redelivery would make it better. */
 export function readIncoming(message: Pick<StreamMessage, 'subject' | 'data' | 'seq' | 'storedAt'>): Incoming {

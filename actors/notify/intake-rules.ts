@@ -17,7 +17,7 @@ const AWAY_MS = 60_000;
 const FIRST_MS = 500;
 
 /** What becomes of a message after a delivery that failed: another one later, or none. */
-export type Verdict = { readonly retryInMs: number } | { readonly giveUp: string };
+type Verdict = { readonly retryInMs: number } | { readonly giveUp: string };
 
 /** Decides. `deliveryCount`: 1 for the first. */
 export function afterFailure(error: unknown, deliveryCount: number): Verdict {

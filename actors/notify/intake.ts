@@ -49,7 +49,7 @@ interface Lane {
 }
 
 /** Whom the intake tells. */
-export interface Audience {
+interface Audience {
   /** Whether sockets of the user may be there to be told. */
   isPresent(userId: string): boolean;
   tell(userId: string, message: UserMessage): void;

@@ -8,7 +8,7 @@ const EVERY_MS = 3_600_000;
  * How long notifications are kept, read or not: far longer than the stream keeps their events, so that a repeated one
  * is still known.
  */
-export const KEPT_DAYS = 90;
+const KEPT_DAYS = 90;
 /** Rows of one statement. */
 const STEP = 5000;
 

@@ -33,7 +33,7 @@ const noticeSchema = z.object({
 });
 
 /** What is to be told. */
-export type Notice = z.output<typeof noticeSchema>;
+type Notice = z.output<typeof noticeSchema>;
 
 /**
  * Tells a user by name, or everybody. Returns to how many. Refuses `invalid_request`, and `not_found` for an unknown

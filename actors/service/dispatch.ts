@@ -125,7 +125,7 @@ function isPassing(
 }
 
 /** Asks with a call message: how each actor of a service is reached. */
-export type Ask = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
+type Ask = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
 
 /** Sends a call through `ask` and unwraps the outcome. Throws Refusal. */
 export function askActor(ask: Ask, endpoint: AnyEndpoint, call: Call): Promise<unknown> {

@@ -22,7 +22,7 @@ import type { Placement } from './placement.ts';
 type Message = 'wake' | { readonly failed: unknown };
 
 /** A piece of work. */
-export interface SingletonOptions {
+interface SingletonOptions {
   /** The role of the nodes that can do it. */
   readonly service: string;
   readonly name: string;

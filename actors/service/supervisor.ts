@@ -2,7 +2,7 @@
 import { type AnyRef, type SupervisorRef, type SystemRef, spawn, startSupervisor } from '../../supervision/index.ts';
 
 /** Starts a part under the service's supervisor; called again at each restart. */
-export type StartPart = (parent: AnyRef) => AnyRef | Promise<AnyRef>;
+type StartPart = (parent: AnyRef) => AnyRef | Promise<AnyRef>;
 
 /** How long a part may take to end, ms. */
 const PART_SHUTDOWN_MS = 5000;

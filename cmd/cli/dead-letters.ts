@@ -13,7 +13,7 @@ import { CliError } from '../config/cli-error.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Which letters a command means: those of its arguments, or with `all` those of `stream`, or of every stream. */
-export interface ChoiceOptions extends CommandOptions {
+interface ChoiceOptions extends CommandOptions {
   readonly all: boolean;
   readonly stream: string | undefined;
 }

@@ -15,7 +15,7 @@ const GIB = 2 ** 30;
 const WANTED_DISK = 5 * GIB;
 
 /** As the command line gives them: `listen` and `portOffset` are those that `up` would be given. */
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly data: string;
   readonly listen: string;
   readonly portOffset: number;

@@ -11,7 +11,7 @@ export async function domainsList(options: CommandOptions & { readonly limit: nu
 }
 
 /** The mappings as JSON: fields as the networking API names them, times as ISO 8601. */
-export function domainsJson(mappings: readonly MappingOverview[]) {
+function domainsJson(mappings: readonly MappingOverview[]) {
   return mappings.map((mapping) => ({
     id: mapping.id,
     domain: mapping.hostname,

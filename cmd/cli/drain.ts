@@ -8,7 +8,7 @@ import { CliError } from '../config/cli-error.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Options as the command line gives them. */
-export interface DrainOptions extends CommandOptions {
+interface DrainOptions extends CommandOptions {
   /** Take it back. */
   readonly cancel: boolean;
   /** Although nobody else could serve. */

@@ -5,7 +5,7 @@ import type { Ports } from '../config/config.ts';
 import { NETWORK_HOST } from '../config/network-host.ts';
 
 /** A port that cannot be listened on: for which listener, and why, as the end of a sentence. */
-export interface TakenPort {
+interface TakenPort {
   readonly name: keyof Ports;
   readonly host: string;
   readonly port: number;

@@ -1,7 +1,7 @@
 /** What a person at the terminal sees of long work. */
 
 /** Receives lines of progress. */
-export interface Progress {
+interface Progress {
   /** Something began or went on. */
   line(text: string): void;
 }

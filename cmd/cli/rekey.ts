@@ -38,7 +38,7 @@ export async function rekey(options: { readonly data: string; readonly json: boo
 }
 
 /** What was done; `keyFile`: where the new key is, when it lives in the data folder. */
-export interface Rekeyed {
+interface Rekeyed {
   readonly sealed: number;
   readonly left: number;
   readonly keyFile: string | undefined;

@@ -50,7 +50,7 @@ export async function showTree(options: { readonly data: string; readonly json: 
  * One line an actor, indented by its place: name, kind, and what is worth a look (waiting messages, restarts, not
  * idle).
  */
-export function drawTree(actors: readonly ActorView[]): string {
+function drawTree(actors: readonly ActorView[]): string {
   return actors
     .map(({ path, kind, status, depth, oldest_ms, restarts, omitted }) => {
       // `<system>://<name>/<name>`, the root without a name.

@@ -34,7 +34,7 @@ import { refuseTaken, takenPorts } from './free-ports.ts';
 import { progressOn } from './progress.ts';
 
 /** Options of `troupe up` as the command line gives them. */
-export interface UpOptions extends LogServiceOptions {
+interface UpOptions extends LogServiceOptions {
   readonly data: string;
   readonly domain: string | undefined;
   readonly listen: string;

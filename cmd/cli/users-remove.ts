@@ -10,7 +10,7 @@ import { readEnvironment } from '../config/config.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Options as the command line gives them. */
-export interface RemoveOptions extends CommandOptions {
+interface RemoveOptions extends CommandOptions {
   readonly yes: boolean;
   /** Until it is done. */
   readonly wait: boolean;

@@ -3,7 +3,7 @@
 const DEFAULT_PORT = 4222;
 
 /** One URL of NATS_URL. */
-export interface NatsUrl {
+interface NatsUrl {
   /** `host:port` */
   readonly server: string;
   readonly tls: boolean;

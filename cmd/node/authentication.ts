@@ -12,7 +12,7 @@ import { OpenStreams } from '../../transports/api/open-streams.ts';
 import type { Teardown } from './teardown.ts';
 
 /** What proves callers needs; `secret` is JWT_SECRET. */
-export interface AuthenticationOptions {
+interface AuthenticationOptions {
   readonly db: Db;
   readonly secret: SharedSecret;
   readonly clock: Clock;
@@ -24,7 +24,7 @@ export interface AuthenticationOptions {
   readonly onUse?: (tokenId: string, at: number) => void;
 }
 
-export interface Authentication {
+interface Authentication {
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
   /** Counts what users change here. */

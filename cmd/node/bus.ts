@@ -15,7 +15,7 @@ import type { Environment } from '../config/config.ts';
 import { natsAddress } from '../config/nats-address.ts';
 
 /** A bus, and what is wrong with it. */
-export interface OpenBus {
+interface OpenBus {
   readonly bus: Bus;
   /** A sentence for operators while the broker cannot be reached. */
   readonly problem: () => string | undefined;
@@ -28,7 +28,7 @@ const PATIENCE_MS = 60_000;
 const STEP_MS = 2000;
 
 /** What it is built from. */
-export interface BusOptions {
+interface BusOptions {
   readonly environment: Environment;
   readonly db: Db;
   /** How the broker's operator sees this process. */

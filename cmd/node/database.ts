@@ -8,7 +8,7 @@ import { dataDirInUse } from '../config/data-dir.ts';
 import { bringUpToDate } from './schema.ts';
 
 /** A server to connect to, and how to let go of it. */
-export interface DatabaseServer {
+interface DatabaseServer {
   readonly connection: DbConnection;
   release(): Promise<void>;
 }

@@ -16,7 +16,7 @@ import {
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 
-export interface DockerChoice {
+interface DockerChoice {
   readonly environment: Environment;
   readonly dataDir: string;
   /** Install Docker when there is none. */

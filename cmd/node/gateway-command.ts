@@ -37,7 +37,7 @@ import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
 /** Options as the command line gives them. */
-export interface GatewayCommandOptions extends LogServiceOptions {
+interface GatewayCommandOptions extends LogServiceOptions {
   readonly data: string;
   readonly domain: string | undefined;
   readonly listen: string;

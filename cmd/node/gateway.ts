@@ -29,14 +29,14 @@ import type { LiveCertificate } from './live-certificate.ts';
 import type { MappedTls } from './mapped-tls.ts';
 
 /** A port for each of its listeners. */
-export interface GatewayPorts {
+interface GatewayPorts {
   readonly http: number;
   readonly https: number;
   readonly ssh: number;
 }
 
 /** What the gateway is built from. */
-export interface GatewayOptions {
+interface GatewayOptions {
   readonly system: SystemRef;
   readonly db: Db;
   readonly engine: Pick<Engine, 'list' | 'inspect' | 'dial'>;
@@ -258,7 +258,7 @@ function targets(
 }
 
 /** A service of the platform behind the gateway. */
-export interface RoutedService {
+interface RoutedService {
   readonly name: string;
   readonly endpoints: readonly AnyEndpoint[];
   /** `host:port` of its listener. */

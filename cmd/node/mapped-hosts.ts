@@ -53,7 +53,7 @@ function read(file: string): string {
 }
 
 /** What a gateway is given, and how it ends. */
-export interface MappedHosts {
+interface MappedHosts {
   readonly mappings: MappingSource;
   readonly tls: MappedTls;
   close(): Promise<void>;

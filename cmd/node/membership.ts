@@ -55,7 +55,7 @@ export interface MembershipOptions {
 }
 
 /** The membership of a process that has not joined yet. */
-export interface Membership {
+interface Membership {
   /** The node's. */
   readonly id: string;
   /** Where services place their entities. */

@@ -23,7 +23,7 @@ export const DEFAULT_REFRESH_MS = 5000;
 const MAX_MAPPINGS_DRAWN = 1000;
 
 /** What it is built from. */
-export interface MonitorParts {
+interface MonitorParts {
   readonly system: SystemRef;
   readonly db: Db;
   readonly bus: Bus;

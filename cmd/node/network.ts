@@ -27,7 +27,7 @@ import { dnsOf } from './mapped-hosts.ts';
 export { NETWORK_HOST };
 
 /** What the API is built from. */
-export interface NetworkApiOptions {
+interface NetworkApiOptions {
   readonly system: SystemRef;
   readonly db: Db;
   readonly log: Log;

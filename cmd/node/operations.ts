@@ -19,7 +19,7 @@ export function withOperations(service: Service, system: SystemRef): Service {
 }
 
 /** A tree as a list, a parent before its children. */
-export function flat(node: TreeNode): ActorView[] {
+function flat(node: TreeNode): ActorView[] {
   const { path, kind, status, depth, oldestMs, restarts, omitted = 0, children } = node;
   return [{ path, kind, status, depth, oldest_ms: oldestMs, restarts, omitted }, ...children.flatMap(flat)];
 }

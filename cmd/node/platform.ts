@@ -45,7 +45,7 @@ import { noteSshAddress, reachable, type SshAddress } from './ssh-address.ts';
 import { Teardown } from './teardown.ts';
 
 /** What the platform is built from. */
-export interface PlatformOptions {
+interface PlatformOptions {
   readonly environment: Environment;
   readonly secrets: Secrets;
   readonly database: DbConnection;

@@ -9,7 +9,7 @@ import type { SystemRef } from '../../supervision/index.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
 
 /** What relaying needs. */
-export interface RelayParts {
+interface RelayParts {
   readonly db: Db;
   readonly bus: Bus;
   /** A member with the role `outbox`. */

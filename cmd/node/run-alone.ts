@@ -26,7 +26,7 @@ import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
 /** Options as the command line gives them. */
-export interface AloneOptions extends LogServiceOptions {
+interface AloneOptions extends LogServiceOptions {
   readonly addr: string;
   readonly domain: string | undefined;
   readonly json: boolean;

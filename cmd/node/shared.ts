@@ -15,7 +15,7 @@ import { relayOnce } from './relay.ts';
 import type { Teardown } from './teardown.ts';
 
 /** What it is built from. */
-export interface SharedOptions {
+interface SharedOptions {
   readonly database: DbConnection;
   readonly db: Db;
   readonly bus: Bus;
@@ -34,7 +34,7 @@ export interface SharedOptions {
 }
 
 /** The process as one of several. */
-export interface Shared {
+interface Shared {
   /** Undefined when the bus ends at this process and others may be there: then it knows of none. */
   readonly home: Placement | undefined;
   /**

@@ -11,7 +11,7 @@ import type { GatewayListeners } from '../../transports/gateway/listeners.ts';
  * Who answered: a static route or the fallback, a container, the cache, the gateway itself; or it was no request at
  * all.
  */
-export type AnsweredBy = 'route' | 'container' | 'cache' | 'gateway' | 'malformed';
+type AnsweredBy = 'route' | 'container' | 'cache' | 'gateway' | 'malformed';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 

@@ -107,7 +107,7 @@ function whatIsThis(name: ServiceName, plain: boolean): HttpReply {
 }
 
 /** Who may read `/metrics` from elsewhere. */
-export type MetricsReaders = Partial<Pick<Environment, 'METRICS_TOKEN'>>;
+type MetricsReaders = Partial<Pick<Environment, 'METRICS_TOKEN'>>;
 
 /** The pages of one service. */
 export function servicePages(service: Service, registry: Registry, { METRICS_TOKEN }: MetricsReaders = {}): Pages {

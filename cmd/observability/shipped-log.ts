@@ -13,7 +13,7 @@ export interface LogServiceOptions {
   readonly logSource?: string | undefined;
 }
 
-export interface ShippedLog {
+interface ShippedLog {
   readonly log: Log;
   /** Shows what was shipped and dropped. */
   metrics(registry: Registry): void;

@@ -36,13 +36,10 @@ const account = z.object({
 const done = z.object({ status: z.literal('ok') });
 const byId = z.object({ id: idSchema });
 
-/** 2.4 as lists show it. */
-export const tokenView = z.object({ ...token, service_account_id: z.string().nullable() });
-export type TokenView = z.output<typeof tokenView>;
-/** 2.5 */
+/** An API token, as lists show it. */
+const tokenView = z.object({ ...token, service_account_id: z.string().nullable() });
+/** A service account, as it is shown. */
 export type ServiceAccountView = z.output<typeof account>;
-/** A service account's token, as lists show it. */
-export type AccountTokenView = z.output<z.ZodObject<typeof accountToken>>;
 
 const common = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
 

@@ -36,7 +36,7 @@ const identity = z.object({ ...profile, is_admin: z.boolean() });
 export const identitySchema = identity.extend({ token: z.string() });
 export type Identity = z.output<typeof identitySchema>;
 
-/** 2.3 */
+/** A login that holds, as its user sees it. */
 const sessionRecord = z.object({ id: z.int(), ip_address: z.string(), created_at: z.int(), is_current: z.boolean() });
 
 /** A known user logs in. The lengths only bound the work: a wrong shape is a wrong login. */

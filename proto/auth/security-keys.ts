@@ -16,7 +16,7 @@ const bytes = (max: number) =>
     .transform((text) => text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, ''));
 
 /** A credential id, base64url: 1 to 1023 bytes (WebAuthn, section 4). */
-export const credentialIdSchema = bytes(1364);
+const credentialIdSchema = bytes(1364);
 
 /** 0 to 64 characters, no control characters. */
 const keyName = z
@@ -60,9 +60,8 @@ export const signedCredentialSchema = z.object({
 });
 export type SignedCredential = z.output<typeof signedCredentialSchema>;
 
-/** 2.2 */
+/** A security key, as it is shown. */
 const keyView = z.object({ id: z.string(), name: z.string(), authenticator_type: z.string(), created_at: z.int() });
-export type SecurityKeyView = z.output<typeof keyView>;
 
 const descriptor = z.object({
   id: z.string(),

@@ -9,7 +9,7 @@ import { createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
 export type SharedSecret = string | readonly [string, ...string[]];
 
 /** A key, and the name by which whoever reads finds it. */
-export interface NamedKey {
+interface NamedKey {
   /** 11 characters of base64url: tells which secret, and nothing about it. */
   readonly id: string;
   readonly key: KeyObject;

@@ -62,7 +62,7 @@ export const MAX_SSH_KEYS = 10;
 /** How often the mount paths of one container can be changed: each time adds a layer to its files. */
 export const MAX_MOUNT_CHANGES = 64;
 export const DEFAULT_LOG_TAIL = 100;
-export const MAX_LOG_TAIL = 10_000;
+const MAX_LOG_TAIL = 10_000;
 /** A time of RFC 3339, section 5.6, of the years 0000 to 9999, to the nanosecond. */
 const STAMP = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)$/;
 /** An id that a client chose for its terminal, so that it can come back to it: at random, of 16 characters or more. */
@@ -72,8 +72,8 @@ export const MAX_TERMINAL_SESSIONS = 16;
 /** Sockets of each kind that one user may have open. */
 export const MAX_SOCKETS = { logs: 50, terminals: 20, updates: 20 } as const;
 
-/** 2.9 */
-export const sshKeySchema = z.object({
+/** An SSH key, as it is shown. */
+const sshKeySchema = z.object({
   id: z.int(),
   name: z.string(),
   public_key: z.string(),

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { byUser, common, containerSchema, containersScope } from './fields.ts';
 
-/** 2.11 */
+/** An image that containers can start from. */
 const imageSchema = z.object({
   name: z.string(),
   image: z.string(),

@@ -18,7 +18,7 @@ import {
 
 const sshSchema = z.object({ ssh_enabled: z.boolean() });
 
-/** 2.10 */
+/** An ingress rule, as it is shown. */
 const ingressSchema = z.object({
   id: z.int(),
   port: z.int(),

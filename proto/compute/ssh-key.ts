@@ -18,10 +18,10 @@ export const PUBLIC_KEY_TYPES = [
 ] as const;
 
 /** One of the accepted types. */
-export type PublicKeyType = (typeof PUBLIC_KEY_TYPES)[number];
+type PublicKeyType = (typeof PUBLIC_KEY_TYPES)[number];
 
 /** A public key, taken apart. `${type} ${base64}` is the key in its shortest form. */
-export interface PublicKey {
+interface PublicKey {
   readonly type: PublicKeyType;
   /** The key blob (RFC 4253 section 6.6) in padded base64. */
   readonly base64: string;

@@ -8,7 +8,7 @@ import { derivedKeyring, type SharedSecret } from '../auth/shared-secret.ts';
 import type { Clock } from '../ports/clock.ts';
 
 /** What a gateway vouches for. */
-export interface GatewayTokenRequest {
+interface GatewayTokenRequest {
   readonly method: string;
   /** Host and port that the client asked for, as in X-Forwarded-Host. */
   readonly host: string;

@@ -50,7 +50,7 @@ const metricsLayout = root.lookupType('troupe.ClusterMetrics');
 const podsLayout = root.lookupType('troupe.ClusterPods');
 
 /** A message with its id on the stream. */
-export interface ClusterMessage {
+interface ClusterMessage {
   readonly msgId: string;
   readonly data: Uint8Array;
 }

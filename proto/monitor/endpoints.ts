@@ -15,8 +15,8 @@ const bytes = z.int();
 /** Kubernetes quantities: `1250m`, `2`, `24690000Ki`. */
 const quantity = z.string();
 
-/** 2.13 */
-export const nodeMetricsSchema = z.object({
+/** What was measured of a machine. */
+const nodeMetricsSchema = z.object({
   name: z.string(),
   cpu_usage: quantity,
   cpu_capacity: quantity,
@@ -138,7 +138,7 @@ export const clusterEvents = endpoint({
   events: true,
 });
 
-export const podEvents = endpoint({
+const podEvents = endpoint({
   ...anybody,
   name: 'podEvents',
   path: '/sse/pod-metrics',
@@ -156,7 +156,7 @@ export const clusterSocket = endpoint({
   socket: true,
 });
 
-export const podSocket = endpoint({
+const podSocket = endpoint({
   ...anybody,
   name: 'podSocket',
   path: '/ws/pod-metrics',

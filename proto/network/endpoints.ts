@@ -8,19 +8,20 @@ import { idSchema } from '../ids.ts';
 export const MAX_OWNED_DOMAINS = 20;
 export const MAX_MAPPINGS = 100;
 
-/** 3.1 */
+/** Where a mapping is in its life. */
 export const mappingStatusSchema = z.enum(['pending', 'verified', 'failed']);
-export type MappingStatus = z.output<typeof mappingStatusSchema>;
 
 const zonesFields = { id: z.string(), zones: z.array(z.string()) };
 
 /** 2.6, as it is listed. */
-export const ownedDomainSchema = z.object({ ...zonesFields, created_at: z.iso.datetime() });
+const ownedDomainSchema = z.object({ ...zonesFields, created_at: z.iso.datetime() });
 export type OwnedDomainView = z.output<typeof ownedDomainSchema>;
 
 const zonesSchema = z.object(zonesFields);
 
-/** 2.7. `detail` is there when the user should know something: why it failed, or what its certificate waits for. */
+/**
+ * A mapping. `detail` is there when the user should know something: why it failed, or what its certificate waits for.
+ */
 export const mappingSchema = z.object({
   id: z.string(),
   domain: z.string(),

@@ -4,12 +4,12 @@ import { endpoint } from '../endpoint.ts';
 
 /** Sockets of `/ws/notifications` that a user may have open. */
 export const MAX_SOCKETS = 5;
-export const DEFAULT_PAGE = 20;
-export const MAX_PAGE = 100;
+const DEFAULT_PAGE = 20;
+const MAX_PAGE = 100;
 /** Mutes that a user may have: far above what anybody needs. */
 export const MAX_MUTES = 1000;
 
-/** 2.15 */
+/** A notification, as its user gets it. */
 export const notificationSchema = z.object({
   id: z.int(),
   user_id: z.string(),
@@ -23,7 +23,7 @@ export const notificationSchema = z.object({
 });
 export type NotificationView = z.output<typeof notificationSchema>;
 
-/** 2.16 */
+/** What a user does not want to be told. */
 export const muteSchema = z.object({
   id: z.int(),
   user_id: z.string(),
@@ -50,7 +50,6 @@ export const MAX_SCOPE_LENGTH = 256;
 
 /** What is muted. */
 const muteBody = z.object({ category: muted(MAX_CATEGORY_LENGTH), scope: muted(MAX_SCOPE_LENGTH) });
-export type Muted = z.output<typeof muteBody>;
 
 const common = { service: 'notify', access: 'session', actor: { kind: 'notify/user', key: 'caller' } } as const;
 const ok = z.object({ status: z.literal('ok') });

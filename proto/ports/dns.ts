@@ -18,7 +18,7 @@ export interface ProviderRecord {
   readonly comment: string;
 }
 
-export type ProviderErrorCode =
+type ProviderErrorCode =
   | 'denied' // the token is not valid, or may not do this
   | 'exists' // another record has the name
   | 'refused' // the provider refuses the request as it stands

@@ -88,7 +88,7 @@ export interface LeaseStore {
  *  mismatch      nodes disagree about the number of shards
  *  unknown_format  a message of a version that this node does not read
  */
-export type PlacementErrorCode = 'fenced' | 'mismatch' | 'unknown_format';
+type PlacementErrorCode = 'fenced' | 'mismatch' | 'unknown_format';
 
 /** What placement rejects with. */
 export class PlacementError extends CodedError<PlacementErrorCode> {}

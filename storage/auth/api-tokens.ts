@@ -34,7 +34,7 @@ const SELECT = `select t.id, t.name, coalesce(t.scopes, a.scopes) as scopes, t.s
   t.last_used_at from api_tokens t left join service_accounts a on a.id = t.service_account_id`;
 
 /** A new token, before it is stored. */
-export interface NewApiToken {
+interface NewApiToken {
   readonly id: string;
   readonly userId: string;
   readonly name: string;

@@ -12,7 +12,7 @@ const KNOWN_DAYS = 90;
 const atNetworkRow = z.object({ known: z.boolean(), counted: z.boolean(), has_keys: z.boolean() }).and(userRow);
 
 /** A user as somebody at a network finds them. */
-export interface UserAtNetwork {
+interface UserAtNetwork {
   readonly user: UserRow;
   /** They have logged in from there. */
   readonly known: boolean;

@@ -10,7 +10,7 @@ const publicRow = z
   .transform((row) => ({ name: row.name, madePublicAt: row.made_public_at }));
 
 /** A public repository as stored. */
-export type PublicRepository = z.output<typeof publicRow>;
+type PublicRepository = z.output<typeof publicRow>;
 
 /** Which of these repositories are public. Asks nothing for none. */
 export async function publicAmong(db: Queries, names: readonly string[]): Promise<ReadonlySet<string>> {

@@ -25,7 +25,7 @@ const keyRow = z
   }));
 
 /** A key as stored. `id`: credential id, base64url; `publicKey`: COSE (RFC 9052, section 7). */
-export type SecurityKeyRow = z.output<typeof keyRow>;
+type SecurityKeyRow = z.output<typeof keyRow>;
 
 const COLUMNS = 'id, public_key, counter, transports, name, authenticator_type, user_verified, created_at';
 

@@ -6,7 +6,7 @@ import { tellTokens } from './token-directory.ts';
 const sessionRow = z
   .object({ id: z.number(), token_id: z.string(), ip_address: z.string(), created_at: z.date() })
   .transform((row) => ({ id: row.id, tokenId: row.token_id, ipAddress: row.ip_address, createdAt: row.created_at }));
-export type SessionRow = z.output<typeof sessionRow>;
+type SessionRow = z.output<typeof sessionRow>;
 
 /** Most records shown and kept for one user: a script that logs in every second must not grow the list without end. */
 const MAX_SESSIONS = 200;
@@ -14,7 +14,7 @@ const MAX_SESSIONS = 200;
 const MAX_NETWORKS = 100;
 
 /** A login that succeeded. */
-export interface Login {
+interface Login {
   readonly tokenId: string;
   readonly userId: string;
   readonly username: string;

@@ -150,7 +150,7 @@ export function containerOutlines(db: Queries): Promise<ContainerOutline[]> {
 }
 
 /** What a new container needs. */
-export type NewContainer = Pick<
+type NewContainer = Pick<
   ContainerRow,
   | 'id'
   | 'userId'

@@ -52,7 +52,7 @@ export async function insertKey(
 }
 
 /** A key that was deleted, and the containers it was let into. */
-export interface DeletedKey {
+interface DeletedKey {
   readonly name: string;
   readonly fingerprint: string;
   readonly containerIds: readonly string[];

@@ -7,7 +7,7 @@ import { findPostmaster } from './postmaster.ts';
 import { DATABASE, type EmbeddedConnection } from './server.ts';
 
 /** What is there of a database: the version that made it, and where its server takes connections while one runs. */
-export interface FoundEmbedded {
+interface FoundEmbedded {
   readonly major: number;
   readonly connection: EmbeddedConnection | undefined;
 }

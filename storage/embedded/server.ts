@@ -20,7 +20,7 @@ import { serverUser } from './user.ts';
 
 export { EmbeddedError } from './error.ts';
 
-export interface EmbeddedOptions {
+interface EmbeddedOptions {
   readonly dataDir: string;
   readonly log: Log;
   /** Lines for a person who waits (the first start takes some seconds). */

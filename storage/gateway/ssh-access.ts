@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Queries } from '../db.ts';
 
 /** A key at a container, with the external port it came by; null for the SSH port. */
-export interface SshAccessQuestion {
+interface SshAccessQuestion {
   readonly containerId: string;
   readonly fingerprint: string;
   readonly port: number | undefined;

@@ -10,7 +10,7 @@ const idRow = z.object({ id: z.string() });
 const alertRow = z.object({ containerId: z.string(), kind: z.string(), openedAt: z.date() });
 
 /** An episode that goes on. */
-export type AlertRow = z.output<typeof alertRow>;
+type AlertRow = z.output<typeof alertRow>;
 
 /** All that go on. */
 export function openAlerts(db: Queries): Promise<AlertRow[]> {
@@ -35,7 +35,7 @@ export async function closeAlert(db: Queries, containerId: string, kind: string)
 const diskAlertRow = z.object({ node: z.string(), path: z.string(), openedAt: z.date() });
 
 /** A machine's file system that is nearly full. */
-export type DiskAlertRow = z.output<typeof diskAlertRow>;
+type DiskAlertRow = z.output<typeof diskAlertRow>;
 
 /** All that are. */
 export function openDiskAlerts(db: Queries): Promise<DiskAlertRow[]> {

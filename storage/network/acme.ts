@@ -14,7 +14,7 @@ const sealedCertificateRow = z.object({ hostname: z.string(), cert: z.string(), 
  * New orders an account may place at once, and how fast they come back: below what the largest public authority allows,
  * 300 in three hours, so that it never has to refuse.
  */
-export const ORDER_BUDGET = { most: 100, perHour: 60 } as const;
+const ORDER_BUDGET = { most: 100, perHour: 60 } as const;
 
 /** Of the budget, what new names leave to renewals: a site that is served must not end because others map names. */
 export const KEPT_FOR_RENEWALS = 20;
@@ -116,7 +116,7 @@ export async function takeOrder(db: Queries, directoryUrl: string, kept = 0): Pr
 const shareRow = z.object({ of_domain: z.number(), of_user: z.number() });
 
 /** Whose order of a new name is, and below which registrable domain the name is. */
-export interface Share {
+interface Share {
   readonly userId: string;
   readonly registrable: string;
 }
@@ -161,7 +161,7 @@ const budgetRow = z
   }));
 
 /** What an account may do. `holdUntil` only while it lies ahead. */
-export type AccountBudget = z.output<typeof budgetRow>;
+type AccountBudget = z.output<typeof budgetRow>;
 
 /** What the account may still order, and until when it waits. */
 export async function accountBudget(db: Queries, directoryUrl: string): Promise<AccountBudget> {

@@ -36,7 +36,7 @@ export interface OrderLease {
  * Why there is nothing to order, or what is. `held`: somebody orders; `no_budget`: the account has to wait; `no_share`:
  * the user has.
  */
-export type OrderStart = OrderLease | 'not_mapped' | 'held' | 'waiting' | 'fresh' | 'no_budget' | 'no_share';
+type OrderStart = OrderLease | 'not_mapped' | 'held' | 'waiting' | 'fresh' | 'no_budget' | 'no_share';
 
 const startRow = z.object({
   epoch: z.number(),

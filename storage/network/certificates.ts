@@ -15,7 +15,7 @@ const CHANNEL = 'certificates';
 export const keyContext = (hostname: string, serial: number) => `certificates/${hostname}/${serial}/key`;
 
 /** When a certificate is to be renewed. */
-export type RenewAt = (certificate: { notBefore: Date; notAfter: Date }, now: Date) => Date;
+type RenewAt = (certificate: { notBefore: Date; notAfter: Date }, now: Date) => Date;
 
 /**
  * Puts a new certificate in place, tells all gateways, and gives the order back. False when another holds it or the
@@ -126,7 +126,7 @@ const statusRow = z
   }));
 
 /** How it stands with the certificate of a hostname. */
-export type CertificateStatus = z.output<typeof statusRow>;
+type CertificateStatus = z.output<typeof statusRow>;
 
 /** How it stands with a hostname's certificate; undefined when none was ever ordered. */
 export function certificateStatus(db: Queries, hostname: string): Promise<CertificateStatus | undefined> {

@@ -80,7 +80,7 @@ export function mappingsOfUser(db: Queries, userId: string): Promise<MappingRow[
 }
 
 /** What a new mapping needs. With `zone` its record is `wanted`. */
-export interface NewMapping {
+interface NewMapping {
   readonly id: string;
   readonly userId: string;
   readonly hostname: string;
@@ -153,7 +153,7 @@ export async function insertMapping(
 }
 
 /** A claim that was proven, and those of others that it ended. */
-export interface Proven {
+interface Proven {
   readonly row: MappingRow;
   readonly displaced: readonly MappingRow[];
 }
@@ -331,7 +331,7 @@ const servedRow = z
   }));
 
 /** A verified mapping, as the gateway serves it. */
-export type VerifiedMapping = z.output<typeof servedRow>;
+type VerifiedMapping = z.output<typeof servedRow>;
 
 const SERVED = 'id, user_id, container_id, domain, target_port, certificate_detail';
 

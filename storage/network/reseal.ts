@@ -7,7 +7,7 @@ import { keyContext } from './certificates.ts';
 import { tokenContext } from './zones.ts';
 
 /** Seals a value anew; undefined when it does not open with the old key. */
-export type Reseal = (context: string, sealed: Uint8Array) => Buffer | undefined;
+type Reseal = (context: string, sealed: Uint8Array) => Buffer | undefined;
 
 /** Rows in memory at once. */
 const STEP = 200;

@@ -6,7 +6,7 @@ import type { Queries, Tx } from '../db.ts';
 export const tokenContext = (ownedDomainId: string) => `owned_domains/${ownedDomainId}/token`;
 
 /** A zone as its provider names it; `name` is as DNS has it: lower case, without the last dot. */
-export interface ZoneRow {
+interface ZoneRow {
   readonly zoneId: string;
   readonly name: string;
 }
@@ -106,7 +106,7 @@ const coverRow = z
   .transform((row) => ({ ownedDomainId: row.owned_domain_id, zoneId: row.zone_id, name: row.name, token: row.token }));
 
 /** A zone that covers a hostname, with the sealed token that sees it. */
-export type CoveringZone = z.output<typeof coverRow>;
+type CoveringZone = z.output<typeof coverRow>;
 
 /**
  * Of the user's zones named in `names` (a hostname and its parents) the longest; of several tokens for it, the one read

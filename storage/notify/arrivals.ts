@@ -21,7 +21,7 @@ export interface NewNotification {
  * What became of one: stored under an id; `known`: it was stored before; `muted`: its user does not want it; `no_user`:
  * nobody has that id.
  */
-export type Arrival = { readonly id: number } | 'known' | 'muted' | 'no_user';
+type Arrival = { readonly id: number } | 'known' | 'muted' | 'no_user';
 
 /** What became of a batch. */
 export interface Arrivals {
@@ -42,7 +42,7 @@ const storedRow = z.object({
 const otherRow = z.object({ place: z.number(), is_user: z.boolean(), is_muted: z.boolean() });
 
 /** What is asked of storing a batch. */
-export interface StoreOptions {
+interface StoreOptions {
   /** Whose heads are wanted: each costs about a quarter of what it costs to store a notification. */
   readonly headsOf: readonly string[];
   /** Look for events that were stored before. Without it they are looked for when the insert meets one. */

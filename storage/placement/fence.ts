@@ -8,7 +8,7 @@ const row = z.object({ idle: z.string() });
  * How long a transaction of an entity may do nothing before the server ends it, ms: as long as its shard cannot be
  * taken.
  */
-export const FENCED_IDLE_MS = 5000;
+const FENCED_IDLE_MS = 5000;
 
 /**
  * Begins the transaction of an entity that writes: proves that the lease under which its state was read is still the

@@ -27,7 +27,7 @@ import type { Meta } from './mailbox.ts';
 import { clock, enqueue, type Runnable, wake } from './run-queue.ts';
 
 /** The rare events of a cell, handled outside of it (lifecycle.ts). */
-export interface Lifecycle {
+interface Lifecycle {
   crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, init: boolean): void;
   initialised(cell: Cell, state: unknown): void;
   /** Something a stop or a reset waits for is over. */

@@ -16,7 +16,7 @@ const MAX_CAPACITY = 2 ** 30;
 const MAX_NAME = 255;
 
 /** What only supervisors and entities set. */
-export interface SpawnExtras {
+interface SpawnExtras {
   readonly hooks?: CellHooks<Cell>;
   /** The name, when it is not in the options; then it need not be unique, and is not looked up by. */
   readonly label?: string;

@@ -1,5 +1,5 @@
 /** Bounds of what is remembered. */
-export interface AskDeduplicatorLimits {
+interface AskDeduplicatorLimits {
   readonly items: number;
   /** Of the answers together. */
   readonly bytes: number;

@@ -19,7 +19,7 @@ interface Origin {
   readonly refs: Map<number, Ref<unknown>>;
 }
 
-export interface RefExchangeOptions {
+interface RefExchangeOptions {
   /** The actors that stand for refs of others live under it. */
   readonly parent: AnyRef;
   readonly self: string;

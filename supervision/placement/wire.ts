@@ -54,15 +54,12 @@ export interface RefNews {
 }
 
 /** An envelope as bytes. */
-export function pack(envelope: {
-  readonly v: typeof FORMAT;
-  readonly [key: string]: JsonValue | undefined;
-}): Uint8Array {
+function pack(envelope: { readonly v: typeof FORMAT; readonly [key: string]: JsonValue | undefined }): Uint8Array {
   return Buffer.from(JSON.stringify(envelope));
 }
 
 /** The envelope in the bytes. Throws PlacementError `unknown_format`. */
-export function unpack(data: Uint8Array): object {
+function unpack(data: Uint8Array): object {
   let value: unknown;
   try {
     if (!isUtf8(data)) throw new TypeError('not UTF-8');

@@ -1,4 +1,4 @@
-/** Checks the house rules on imports  over a whole tree. `npm run check:walls` runs it. */
+/** Checks the house rules on imports over a whole tree. `npm run check:walls` runs it. */
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { posix, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -54,7 +54,7 @@ function tooLong(file: string, source: string): Finding[] {
 }
 
 /** Every .ts and .tsx file of the rooms, as paths from the root. */
-function sourceFiles(root: string): string[] {
+export function sourceFiles(root: string): string[] {
   return ROOMS.filter((room) => existsSync(resolve(root, room)))
     .flatMap((room) =>
       readdirSync(resolve(root, room), { recursive: true, encoding: 'utf8' }).map((file) => `${room}/${file}`),

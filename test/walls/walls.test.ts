@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { projectRoot } from '../kit/project.ts';
 import { tempDir } from '../kit/temp.ts';
-import { checkWalls } from './check.ts';
+import { checkWalls, sourceFiles } from './check.ts';
+import { unusedExports } from './exports.ts';
 import { scan } from './scan.ts';
 
 /** A tree of source files in a folder of the test's own. */
@@ -257,4 +259,30 @@ test('a line of the product is written as the others are', async (t) => {
   assert.deepEqual(await odd('actors/auth/a.ts'), [1, 2, 4, 7, 11, 13]);
   assert.deepEqual(await odd('supervision/a.ts'), [1, 2, 4, 11, 13]);
   assert.deepEqual(await odd('test/a.ts'), []);
+});
+
+test('every export of the product has a reader', () => {
+  const files = new Map(sourceFiles(projectRoot).map((file) => [file, readFileSync(join(projectRoot, file), 'utf8')]));
+  assert.deepEqual(
+    unusedExports(files, (file) => !/^(test|bench)\//.test(file)),
+    [],
+  );
+});
+
+test('an export without a reader is found, and one with a reader is not, however it is read', () => {
+  const files = new Map([
+    [
+      'proto/a.ts',
+      'export const one = 1;\nexport type Two = 2;\nexport async function three() {}\nexport class Four {}\n',
+    ],
+    ['proto/b.ts', 'export interface Five {}\n'],
+    ['proto/c.ts', 'export const six = 6;\nexport const seven = 7;\n'],
+    [
+      'test/d.ts',
+      "import {\n  one as uno,\n  type Two,\n} from '../proto/a.ts';\nimport * as all from '../proto/b.ts';\n",
+    ],
+    ['test/e.ts', "const { six } = await import('../proto/c.ts');\n"],
+  ]);
+  const names = unusedExports(files, (file) => file.startsWith('proto/')).map(({ line, name }) => `${line} ${name}`);
+  assert.deepEqual(names, ['3 three', '4 Four']);
 });

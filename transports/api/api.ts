@@ -42,7 +42,7 @@ export interface Page {
   readonly refuse?: (request: HttpRequest) => Refusal | undefined;
 }
 
-export interface ApiOptions {
+interface ApiOptions {
   readonly service: Service;
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;

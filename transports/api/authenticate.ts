@@ -35,7 +35,7 @@ interface Known {
   reportedAt: number;
 }
 
-export interface AuthenticatorOptions {
+interface AuthenticatorOptions {
   /** JWT_SECRET. */
   readonly secret: SharedSecret;
   readonly clock: Clock;
@@ -45,7 +45,7 @@ export interface AuthenticatorOptions {
 }
 
 /** The verifier, and how it hears what changed. */
-export interface Authenticator {
+interface Authenticator {
   readonly authenticate: Authenticate;
   /** Forgets what the news is about: from here on the token is looked up anew. */
   readonly forget: (news: TokenNews) => void;

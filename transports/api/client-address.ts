@@ -12,7 +12,7 @@ import { clientBehind, type IsTrusted } from '../gateway/tcp/trusted.ts';
 /** The address of the client of a request, in text. */
 export type ClientAddress = (request: HttpRequest) => string;
 
-export interface Vouchers {
+interface Vouchers {
   /** Whether what a request has in `GATEWAY_FIELD` is the word of a gateway of the platform, wherever it comes from. */
   readonly isVouched: VerifyGatewayToken | undefined;
   /** Hosts of other services: a word that a gateway gave those is not for this one. */

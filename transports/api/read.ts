@@ -5,7 +5,7 @@ import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import { notValid, validationMessage } from '../../proto/validation-messages.ts';
 
 /** Largest body of the platform's own API. */
-export const MAX_BODY_BYTES = 1024 * 1024;
+const MAX_BODY_BYTES = 1024 * 1024;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
 

@@ -2,7 +2,7 @@
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 
 /** What a path leads to. `allow` names the methods the path answers, when the one asked for is not among them. */
-export type Match =
+type Match =
   | { readonly endpoint: AnyEndpoint; readonly params: Readonly<Record<string, string>> }
   | { readonly allow: readonly string[] }
   | undefined;

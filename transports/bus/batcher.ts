@@ -1,6 +1,6 @@
 import { BusError } from '../../proto/ports/bus.ts';
 
-export interface BatcherLimits {
+interface BatcherLimits {
   /** Most items in one batch. */
   readonly items: number;
   /** Most bytes in one batch (one item may be larger). */

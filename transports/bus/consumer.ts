@@ -28,7 +28,7 @@ export interface DeliverySource<D extends Delivery> {
   close?(): Promise<void>;
 }
 
-export interface ConsumerOptions<D extends Delivery> {
+interface ConsumerOptions<D extends Delivery> {
   readonly source: DeliverySource<D>;
   readonly log: Log;
   readonly stream: string;

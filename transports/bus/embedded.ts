@@ -21,7 +21,7 @@ import { checkPattern, checkSubject, matches } from './subjects.ts';
 
 const batch = { items: 500, bytes: 4 << 20, waitingBytes: 64 << 20 };
 
-export interface EmbeddedBusOptions {
+interface EmbeddedBusOptions {
   readonly store: StreamStore;
   readonly log: Log;
   /** How often consumers look although nothing woke them. Default 5,000 ms. */

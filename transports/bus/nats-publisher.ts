@@ -19,12 +19,12 @@ const TICK_MS = 100;
 const BACKOFF = { minMs: 50, maxMs: 2000 };
 
 /** Where a message is; `duplicate` when it was stored before under the same id. */
-export interface Acknowledged {
+interface Acknowledged {
   readonly seq: number;
   readonly duplicate: boolean;
 }
 
-export interface PublisherOptions {
+interface PublisherOptions {
   readonly link: NatsLink;
   readonly log: Log;
   /** How long a message is tried, ms. */

@@ -31,7 +31,7 @@ export interface NatsDelivery extends Delivery {
   readonly receivedAt: number;
 }
 
-export interface NatsSourceOptions {
+interface NatsSourceOptions {
   readonly link: NatsLink;
   readonly admin: NatsAdmin;
   readonly deadLetters: DeadLetterSink;

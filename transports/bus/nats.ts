@@ -33,7 +33,7 @@ import { checkPattern, checkSubject } from './subjects.ts';
 
 export type { NatsAddress } from './nats-link.ts';
 
-export interface NatsBusOptions {
+interface NatsBusOptions {
   readonly address: NatsAddress;
   /** How the server's operator sees this connection. */
   readonly name: string;

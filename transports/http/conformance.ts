@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { HttpServer, HttpServerOptions } from '../../proto/ports/http.ts';
 
 /** Bytes to send, each string in a segment of its own, and what has to come of them. */
-export interface Probe {
+interface Probe {
   readonly name: string;
   readonly segments: readonly string[];
   /** How the answer begins; or, of a WebSocket, the close code in its one frame. */
@@ -31,7 +31,7 @@ const refused = (name: string, request: string): Probe[] => [
 ];
 
 /** All of them. */
-export const PROBES: readonly Probe[] = [
+const PROBES: readonly Probe[] = [
   {
     name: 'a request line cut in two',
     segments: ['GET /heal', 'thz HTTP/1.1\r\nHost: a\r\n\r\n'],

@@ -10,7 +10,7 @@ import { listenUws } from './uws-server.ts';
 export type AdapterChoice = 'auto' | 'own' | 'uws' | 'node';
 
 /** Which adapter a choice comes to on this machine, and why it is no other. */
-export interface AdapterPlan {
+interface AdapterPlan {
   readonly adapter: 'own' | 'uws' | 'node';
   /** The binary of uWebSockets.js that is installed. */
   readonly build: UwsBuild | undefined;

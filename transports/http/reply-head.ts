@@ -5,7 +5,7 @@ import type { HttpAnswer, HttpReply } from '../../proto/ports/http.ts';
 /**
  * A reply that cannot be put on the wire as asked: a bad status, header name or header value. Answered as a bare 500.
  */
-export class ReplyError extends CodedError<'bad_reply'> {
+class ReplyError extends CodedError<'bad_reply'> {
   constructor(message: string) {
     super('bad_reply', message);
   }

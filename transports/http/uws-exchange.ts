@@ -7,7 +7,7 @@ import { UwsStream, writeReply } from './uws-reply.ts';
 import type { UwsRequest } from './uws-request.ts';
 
 /** What an exchange needs of its server. */
-export interface ExchangeOwner {
+interface ExchangeOwner {
   /** The server closes: connections end with their reply. */
   readonly closing: boolean;
   /** Called once when the exchange is over, however it ended. */

@@ -1,5 +1,5 @@
 /** What can be made to wait: a socket. */
-export interface Pausable {
+interface Pausable {
   pause(): unknown;
   resume(): unknown;
 }

@@ -5,7 +5,7 @@
 const GROUPS = 8;
 
 /** What is asked for a sign of life once a period. */
-export interface Beating {
+interface Beating {
   /** Where the heartbeat has it; the heartbeat's own. -1: nowhere. */
   place: number;
   beat(): void;

@@ -6,7 +6,7 @@ import { Heartbeat } from './heartbeat.ts';
 import { NodeSocket } from './node-socket.ts';
 
 /** The bounds of a server's WebSockets, as in proto/ports/http.ts. */
-export interface SocketLimits {
+interface SocketLimits {
   readonly maxMessageBytes: number;
   readonly maxBufferedBytes: number;
   readonly pingMs: number;

@@ -1,7 +1,7 @@
 /** Where password hashes wait for a core: bounded, and fair between those who brought them. */
 import { Refusal } from '../../../proto/errors.ts';
 
-export interface HashRoomOptions {
+interface HashRoomOptions {
   /** Hashes at work at once. */
   readonly seats: number;
   /** Hashes that wait, all lanes together. */

@@ -13,7 +13,7 @@ export class HashThreadError extends CodedError<'hash_thread_ended'> {
   }
 }
 
-export interface HashThreadsOptions {
+interface HashThreadsOptions {
   /** At most so many. They start when they are needed. */
   readonly threads: number;
   /** A thread without work ends after this many ms: it holds megabytes. */

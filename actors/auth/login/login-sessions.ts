@@ -11,7 +11,7 @@ import type { AuthDeps } from '../deps.ts';
 import { sessionTokens } from '../tokens/issue-tokens.ts';
 
 /** The last thing that was proven: the password, or after it a security key (its credential id). */
-export type Factor = { readonly factor: 'password' } | { readonly factor: 'security_key'; readonly key: string };
+type Factor = { readonly factor: 'password' } | { readonly factor: 'security_key'; readonly key: string };
 
 /** Makes the function that begins sessions. */
 export function loginSessions({ db, log, jwtSecret, sessionTtlSeconds, clock, adminUsername }: AuthDeps) {

@@ -4,7 +4,7 @@ import { HashRoom } from './hash-room.ts';
 import { HashThreads } from './hash-threads.ts';
 
 /** OWASP's second choice: 19 MiB, two passes, one lane. argon2id is the library's default algorithm. */
-export const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
+const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
 const CURRENT = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/;
 
 /** More hashes at once than cores only make each of them slower; and on a large machine others live, too. */

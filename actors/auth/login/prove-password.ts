@@ -19,7 +19,7 @@ import { keyOf } from './throttle-rules.ts';
 const MAX_PER_NETWORK = HASH_QUEUE / 2;
 
 /** What somebody claims, and from where. */
-export interface Claim {
+interface Claim {
   readonly username: string;
   readonly password: string;
   readonly address: string;
@@ -45,7 +45,7 @@ export function accountDisabled(): Refusal {
 }
 
 /** A password that was right, before the failures counted against it are forgotten. */
-export interface Proof {
+interface Proof {
   readonly user: UserRow;
   readonly hasSecurityKeys: boolean;
   readonly charge: Pick<Charge, 'succeeded' | 'forgets'>;

@@ -24,7 +24,7 @@ import { createHash } from 'node:crypto';
 import type { ClientNetwork } from '../../../proto/client-network.ts';
 
 /** One budget. */
-export interface Budget {
+interface Budget {
   /** Failures that are free; forgiven evenly over `windowSeconds`. */
   readonly free: number;
   readonly windowSeconds: number;

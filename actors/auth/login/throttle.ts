@@ -13,7 +13,7 @@ const BELIEVED_MS = 1000;
 const MAX_BLOCKS = 10_000;
 
 /** Who tries to be whom, and from where. */
-export interface Attempt {
+interface Attempt {
   /** A name somebody can have, or empty for all others. */
   readonly username: string;
   readonly from: ClientNetwork;

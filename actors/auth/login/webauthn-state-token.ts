@@ -12,10 +12,10 @@ import { idSchema } from '../../../proto/ids.ts';
 import type { Clock } from '../../../proto/ports/clock.ts';
 
 /** Which ceremony a state belongs to. */
-export type Purpose = 'add' | 'login';
+type Purpose = 'add' | 'login';
 
 /** What a state says. */
-export interface WebauthnState {
+interface WebauthnState {
   readonly userId: string;
   /**
    * What the authenticator is to sign: 32 random bytes, base64url. It is the state's id too, so that both are spent
@@ -72,6 +72,3 @@ export function webauthnStates(secret: SharedSecret, rpId: string, clock: Clock)
     },
   };
 }
-
-/** What `webauthnStates` gives. */
-export type WebauthnStates = ReturnType<typeof webauthnStates>;

@@ -30,7 +30,7 @@ export class KeyRejected extends CodedError<KeyProblem> {
 }
 
 /** A key that was just made, as it is kept. */
-export interface MadeKey {
+interface MadeKey {
   /** Credential id, base64url. */
   readonly id: string;
   /** COSE_Key. */
@@ -41,7 +41,7 @@ export interface MadeKey {
 }
 
 /** What is known of a key that is to be used. */
-export interface KnownKey extends MadeKey {
+interface KnownKey extends MadeKey {
   readonly userId: string;
 }
 

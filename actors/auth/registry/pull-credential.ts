@@ -28,7 +28,7 @@ const PREFIX = 'pull_';
 const claimsSchema = z.object({ sub: idSchema, repository: z.string().refine(isRepository) });
 
 /** Who pulls what. */
-export interface PullCredential {
+interface PullCredential {
   readonly userId: string;
   readonly repository: string;
 }

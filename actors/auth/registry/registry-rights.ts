@@ -11,7 +11,7 @@ import { accessFor, type Identity } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
 /** The platform's side of the registry at one host. All reject with StorageError when the database is away. */
-export interface RegistryRights {
+interface RegistryRights {
   /** What is shown when `image` is pulled for a user: a token for that one repository. */
   readonly auth: (pull: { readonly userId: string; readonly image: string }) => Promise<RegistryAuth>;
   /** Those of `repositories` that the user may pull, in their order. */

@@ -20,7 +20,7 @@ export const MAX_REPOSITORIES = 100;
 const LIBRARY = 'library';
 
 /** What is asked for: repository -> actions. */
-export type Asked = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
+type Asked = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
 
 /**
  * Who asks. `token`: an API token of the user, or of a service account of the user. `pull`: a node that pulls for the

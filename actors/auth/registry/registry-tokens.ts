@@ -10,7 +10,7 @@ import type { RegistrySigner } from './registry-key.ts';
 /** Who issues, unless REGISTRY_ISSUER says otherwise. */
 export const DEFAULT_ISSUER = 'troupe';
 
-export interface RegistryTokenOptions {
+interface RegistryTokenOptions {
   readonly clock: Clock;
   /** Who issues, as the registry expects it. */
   readonly issuer: string;
@@ -20,7 +20,7 @@ export interface RegistryTokenOptions {
 }
 
 /** What a token is to say. `subject` is empty for anybody, `service` is the registry. */
-export interface RegistryGrant {
+interface RegistryGrant {
   readonly subject: string;
   readonly service: string;
   readonly access: readonly (RepositoryAccess | CatalogAccess)[];

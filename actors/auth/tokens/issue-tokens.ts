@@ -11,7 +11,7 @@ import {
 import type { Clock } from '../../../proto/ports/clock.ts';
 
 /** A new token with what the login record needs of it. */
-export interface IssuedToken {
+interface IssuedToken {
   readonly token: string;
   readonly tokenId: string;
   readonly expiresAt: Date;

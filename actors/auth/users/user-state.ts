@@ -16,7 +16,7 @@ import { append } from '../../../storage/outbox.ts';
 import { noUser, OPERATOR } from './users.ts';
 
 /** What `disableUser` came to. */
-export interface Disabled {
+interface Disabled {
   readonly id: string;
   /** They were not disabled before, or are to be stopped now. */
   readonly changed: boolean;

@@ -10,7 +10,7 @@ import type { ContainerActorState } from './state.ts';
 import { closeTerminals, farewell } from './terminals.ts';
 
 /** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
-export interface Change {
+interface Change {
   readonly reason?: string | null;
   readonly address?: string | null;
   readonly externalAddress?: string | null;

@@ -13,7 +13,7 @@ import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER, SERVICE } from '../placed.ts';
 import { driftOf, nextStep } from './rules.ts';
 
-export type WatcherMessage =
+type WatcherMessage =
   | { readonly type: 'changed'; readonly id: string }
   | { readonly type: 'sweep' }
   /** Forget what was deleted long ago. */

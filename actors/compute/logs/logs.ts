@@ -8,7 +8,7 @@ import type { ComputeDeps } from '../deps.ts';
 import type { LogSharing } from './sharing.ts';
 
 /** What a reader asked for. */
-export interface LogRequest {
+interface LogRequest {
   readonly tail?: number | undefined;
   /** Stamp of the last line that the reader has. */
   readonly since?: string | undefined;

@@ -22,7 +22,7 @@ const BATCH = 500;
 const RUN = 3;
 
 /** Times, ms. */
-export interface SharingTimes {
+interface SharingTimes {
   /** A reader that does not take a batch for this long gives its own stream back. */
   readonly stallMs: number;
   /** When a reader to whom nothing has come asks where the log ends. */

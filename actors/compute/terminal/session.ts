@@ -54,7 +54,7 @@ type SessionMessage =
   | { readonly type: 'abandoned' };
 
 /** What a session needs from its surroundings. */
-export interface SessionOptions {
+interface SessionOptions {
   readonly containerId: string;
   /**
    * The name under which its container keeps the shell; without one it does not wait for a client that lost its

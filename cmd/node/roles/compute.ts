@@ -39,7 +39,7 @@ export const COMPUTE: Role = {
 };
 
 /** What the compute service needs besides. */
-export interface ComputeParts {
+interface ComputeParts {
   readonly engine: Engine;
   readonly keys: Awaited<ReturnType<typeof platformKeys>>['keys'];
   /** Where containers are reached by SSH; undefined while that is not known. */

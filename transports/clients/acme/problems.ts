@@ -15,7 +15,7 @@ const MAX_WAIT_MS = 7 * 86_400_000;
 const problemSchema = z.object({ type: z.string().optional(), detail: z.string().optional() });
 
 /** A problem document. */
-export type Problem = z.output<typeof problemSchema>;
+type Problem = z.output<typeof problemSchema>;
 
 /** Reads one out of anything; undefined when it is none. */
 export function problemOf(value: unknown): Problem | undefined {

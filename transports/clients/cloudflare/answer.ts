@@ -18,7 +18,7 @@ const envelope = z.object({
     .transform((info) => info ?? {}),
 });
 /** What every answer is wrapped in. */
-export type Envelope = z.output<typeof envelope>;
+type Envelope = z.output<typeof envelope>;
 
 /** Error codes of the API that say the token is at fault, whatever the status. */
 const DENIED = new Set([1001, 6003, 6111, 9103, 9106, 9107, 9109, 10_000, 10_001]);

@@ -4,7 +4,7 @@ import { type DnsProvider, ProviderError, type ProviderZone } from '../../../pro
 import { type Call, call } from './answer.ts';
 
 /** The provider's own address. */
-export const DEFAULT_PROVIDER_URL = 'https://api.cloudflare.com/client/v4';
+const DEFAULT_PROVIDER_URL = 'https://api.cloudflare.com/client/v4';
 /** Zones a page, the most the API gives; and pages that are read of one token. */
 const PER_PAGE = 50;
 const MAX_PAGES = 40;
@@ -22,7 +22,7 @@ const recordsSchema = z.array(
 );
 const madeSchema = z.object({ id });
 
-export interface ProviderOptions {
+interface ProviderOptions {
   /** The API's base, without a slash at its end. */
   readonly url?: string;
   /** For one call, ms. Default 8,000. */

@@ -9,14 +9,14 @@ import { LoggerProvider, type ReadableLogRecord } from '@opentelemetry/sdk-logs'
 import { waitAtMost } from '../../../lib/timeout.ts';
 
 /** What became of the lines so far. */
-export interface ShippingNumbers {
+interface ShippingNumbers {
   readonly shipped: number;
   readonly dropped: number;
   readonly waiting: number;
 }
 
 /** Takes log lines. */
-export interface LogShipper {
+interface LogShipper {
   /** One line of JSON as the log writes it, secrets already removed. */
   write(line: string): void;
   numbers(): ShippingNumbers;
@@ -24,7 +24,7 @@ export interface LogShipper {
   close(graceMs: number): Promise<void>;
 }
 
-export interface ShipperOptions {
+interface ShipperOptions {
   /** `host:port`, without TLS; or a URL, `https://` with it. */
   readonly address: string;
   /** Name of the source: the resource's `service.name`. */

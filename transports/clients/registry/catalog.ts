@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { ImageCatalog } from '../../../proto/ports/engine.ts';
 
-export interface CatalogOptions {
+interface CatalogOptions {
   /** `host` or `host:port`, as image references begin. */
   readonly host: string;
   /** A token that may list the catalog, and the tags of these repositories. */

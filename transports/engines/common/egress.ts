@@ -59,7 +59,7 @@ export function egressRules(allowed: readonly string[]): readonly string[] {
 }
 
 /** A block of addresses of a NetworkPolicy (networking.k8s.io/v1, IPBlock). */
-export interface IpBlock {
+interface IpBlock {
   readonly cidr: string;
   readonly except?: readonly string[];
 }

@@ -3,7 +3,7 @@ import { EngineError } from '../../../proto/ports/engine.ts';
 import type { ShellEnd } from '../../../proto/ports/shell.ts';
 
 /** What a stream asks of the process behind it. */
-export interface ExecProcess {
+interface ExecProcess {
   /** The exit code of a process whose output ended; undefined when it still runs, so that the connection was lost. */
   howItEnded(): Promise<number | undefined>;
   /** Ends the process. */

@@ -1,7 +1,7 @@
 /** The SSH sessions in a container, and the keys that may open them. */
 
 /** Where the images' sshd looks for the platform's keys (deploy/base-image). */
-export const AUTHORIZED_KEYS_PATH = '/etc/troupe/authorized_keys';
+const AUTHORIZED_KEYS_PATH = '/etc/troupe/authorized_keys';
 
 /**
  * Run in the container by any POSIX shell: hangs up every SSH session whose key does not stand in the file, and every

@@ -15,7 +15,7 @@ const volumeView = z.object({ Labels: z.record(z.string(), z.string()).nullable(
 const created = z.object({ Id: z.string() });
 
 /** A stopped container that is to be made anew with other mount paths. */
-export interface CarryOver {
+interface CarryOver {
   /** Makes no change once another node may look after the container (`fencedClient`); nor does `remove`. */
   readonly client: Calls;
   readonly naming: Naming;

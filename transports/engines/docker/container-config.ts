@@ -5,7 +5,7 @@ import { checkedMountPaths } from '../common/mount-paths.ts';
 import { KEYS_FOLDER, labels, type Naming, noHealthcheck } from './naming.ts';
 
 /** The limits of a container in Docker's units. */
-export interface DockerLimits {
+interface DockerLimits {
   readonly NanoCpus: number;
   /** Weight while the machine has more to do than processors: 1024 a processor. */
   readonly CpuShares: number;

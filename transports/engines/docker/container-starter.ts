@@ -11,7 +11,7 @@ import type { ContainerNetworks } from './network.ts';
 import { removeContainer } from './remove-container.ts';
 
 /** What `ContainerStarter` works with. */
-export interface StarterOptions {
+interface StarterOptions {
   readonly client: DockerClient;
   readonly naming: Naming;
   readonly networks: ContainerNetworks;

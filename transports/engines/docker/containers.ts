@@ -26,7 +26,7 @@ const machineInfo = z.object({ NCPU: z.number().positive() });
 const INSPECTIONS_AT_ONCE = 8;
 
 /** What `Containers` works with. */
-export interface ContainersOptions {
+interface ContainersOptions {
   readonly client: DockerClient;
   readonly naming: Naming;
   readonly networks: ContainerNetworks;

@@ -25,7 +25,7 @@ export function isRoot(): boolean {
 }
 
 /** How a program ended. `tail` holds the last lines of what it wrote. */
-export interface Outcome {
+interface Outcome {
   readonly code: number | null;
   readonly tail: readonly string[];
 }

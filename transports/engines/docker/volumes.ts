@@ -10,7 +10,7 @@ const volumeList = z.object({ Volumes: z.array(z.object({ Name: z.string() })).n
  * The names of all volumes of a container, or of the whole installation. Those of a container are known by name too:
  * one that was being made when dockerd was killed has lost its labels.
  */
-export async function listVolumes(client: DockerClient, naming: Naming, id?: string): Promise<string[]> {
+async function listVolumes(client: DockerClient, naming: Naming, id?: string): Promise<string[]> {
   const find = async (filters: string): Promise<string[]> =>
     ((await client.json('GET', '/volumes', volumeList, { query: { filters } })).Volumes ?? []).map(({ Name }) => Name);
   const labelled = await find(naming.filters(id));

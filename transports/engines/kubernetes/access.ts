@@ -8,7 +8,7 @@ import { EngineError } from '../../../proto/ports/engine.ts';
 export type KubeAccess = { readonly kubeconfig: string } | { readonly inCluster: true };
 
 /** What a request needs: where to, as whom, and over which connections. */
-export interface Target {
+interface Target {
   readonly isTls: boolean;
   readonly origin: URL;
   /** TLS and authentication; `agent` keeps connections. */

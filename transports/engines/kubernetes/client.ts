@@ -13,10 +13,10 @@ import { Credentials, type KubeAccess } from './access.ts';
 import { isReply, KubeReplyError } from './errors.ts';
 
 /** The name under which this platform's fields are owned (server-side apply). */
-export const FIELD_MANAGER = 'troupe';
+const FIELD_MANAGER = 'troupe';
 
 /** What a call takes. Times in milliseconds. */
-export interface KubeCall {
+interface KubeCall {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly body?: unknown;
   readonly contentType?: string;

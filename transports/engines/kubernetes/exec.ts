@@ -104,7 +104,7 @@ function parseJson(data: Buffer): unknown {
 }
 
 /** Starts a command in a container. Rejects with EngineError. */
-export async function startProcess(
+async function startProcess(
   client: KubeClient,
   namespace: string,
   command: readonly string[],

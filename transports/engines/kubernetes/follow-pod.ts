@@ -12,7 +12,7 @@ const DOUBT_MS = 15_000;
 const TICK_MS = 1000;
 
 /** Where pods are known from. */
-export interface PodSources {
+interface PodSources {
   /** What a watch knows; undefined while none stands. */
   readonly cache: () => ClusterCache | undefined;
   /** Asks the API server. */

@@ -26,7 +26,7 @@ export interface ClusterSettings {
 }
 
 /** Seconds between SIGTERM and SIGKILL when a pod is told to stop. */
-export const POD_GRACE_SECONDS = 10;
+const POD_GRACE_SECONDS = 10;
 
 /** What is kept of a spec: the keys are in the secret. Throws EngineError for images and mount paths that cannot be. */
 export function keptSpec(spec: ContainerSpec): KeptSpec {

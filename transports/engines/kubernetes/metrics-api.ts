@@ -17,7 +17,7 @@ const podMetrics = z.object({
 const nodeMetrics = z.object({ items: listOf(z.object({ metadata: z.object({ name: z.string() }), usage })) });
 
 /** CPU and memory, by namespace of pods and by name of nodes. Disk is not known there. */
-export type MetricsAnswer = ReadonlyMap<string, Omit<Used, 'diskBytes'>>;
+type MetricsAnswer = ReadonlyMap<string, Omit<Used, 'diskBytes'>>;
 
 const ROOT = '/apis/metrics.k8s.io/v1beta1';
 

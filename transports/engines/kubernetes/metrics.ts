@@ -13,7 +13,7 @@ import { keptSpecView, listOf, workloadOf } from './views.ts';
 import { defaultKubeWatchTimes, type KubeWatchTimes } from './watch.ts';
 
 /** What the metrics of a cluster are made from. */
-export interface KubernetesMetricsOptions {
+interface KubernetesMetricsOptions {
   readonly access: KubeAccess;
   readonly installation: string;
   readonly log: Log;

@@ -6,7 +6,7 @@ import { hasEnded, type PodView, podView, workloadOf } from './views.ts';
 import { type KubeWatchTimes, watchResource } from './watch.ts';
 
 /** A container's pod as it is now, and what happened to the container since somebody watches. */
-export interface PodLife {
+interface PodLife {
   readonly id: string;
   readonly userId: string;
   readonly namespace: string;

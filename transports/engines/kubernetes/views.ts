@@ -178,7 +178,7 @@ export function stateOf(
 }
 
 /** What keeps a pod from running. `isVague`: the cluster said more before. */
-export interface Problem {
+interface Problem {
   readonly error: EngineError;
   readonly isVague: boolean;
 }

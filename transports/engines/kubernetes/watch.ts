@@ -80,14 +80,14 @@ export function watchCluster(
 }
 
 /** An object of an event: of its metadata only what was sent. */
-export interface Changed {
+interface Changed {
   readonly metadata: z.output<typeof eventObject>['metadata'];
   /** The object whole, as it was sent. */
   readonly object: unknown;
 }
 
 /** What a watch of one resource is told, and tells. */
-export interface ResourceWatchOptions {
+interface ResourceWatchOptions {
   readonly path: string;
   readonly selector: string;
   readonly log: Log;

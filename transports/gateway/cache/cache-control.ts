@@ -1,7 +1,7 @@
 /** Reads Cache-Control and the dates of a message. In doubt a response is older, and a directive is there. */
 
 /** Directives by name in lower case, with every value that came. */
-export type Directives = ReadonlyMap<string, readonly string[]>;
+type Directives = ReadonlyMap<string, readonly string[]>;
 
 /**
  * Directives of all these values. Quoted commas are not understood: what is cut wrongly shows as a directive more,

@@ -6,7 +6,7 @@ import { Entry } from './entry.ts';
 import { fieldsForClients, type Keeping, keepingOf, MAX_BODY, type MoreHarmless, type Question } from './rules.ts';
 
 /** What becomes of it. One call, once. */
-export interface CollectorEvents {
+interface CollectorEvents {
   /** It may be kept, if it comes whole. `isShared`: for other clients, too. */
   begun(isShared: boolean): void;
   /** It came whole; `entry` may be kept. */

@@ -13,7 +13,7 @@ const OVERHEAD = 1536;
 const TOLD_AGAIN = /^(?:cache-control|content-location|date|etag|expires|vary):/i;
 
 /** What an entry is made of. */
-export interface EntryParts {
+interface EntryParts {
   readonly host: string;
   readonly path: string;
   readonly variant: string;

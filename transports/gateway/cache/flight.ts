@@ -8,7 +8,7 @@ import type { Entry } from './entry.ts';
 import { hasTag, type Question } from './rules.ts';
 
 /** How long requests wait for another's response, ms. */
-export const WAIT_MS = 5000;
+const WAIT_MS = 5000;
 /** How long the first one's client may take no more while others wait, ms. */
 const SLOW_MS = 250;
 
@@ -17,7 +17,7 @@ interface Follower {
   readonly resolve: (answer: CacheAnswer) => void;
 }
 
-export interface FlightEvents {
+interface FlightEvents {
   /** Whether what comes is for all clients. */
   begun(isShared: boolean): void;
   /** A response that may be kept. */

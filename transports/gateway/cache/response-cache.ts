@@ -48,7 +48,7 @@ export interface ResponseCacheOptions extends StoreOptions {
 }
 
 /** What it has done, and holds. Counts since the start. */
-export interface CacheNumbers {
+interface CacheNumbers {
   readonly hits: number;
   readonly misses: number;
   /** Requests that waited for another's response. */

@@ -277,7 +277,7 @@ export interface Keeping {
 }
 
 /** When a response came. */
-export interface Timing {
+interface Timing {
   /** Unix ms now. */
   readonly wallMs: number;
   /** Ms from the request to the head. */

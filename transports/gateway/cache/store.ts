@@ -6,7 +6,7 @@ import type { Entry } from './entry.ts';
 import { Order } from './order.ts';
 
 /** Interface section 4.5. */
-export const CAPACITY = 500_000_000;
+const CAPACITY = 500_000_000;
 /** Answers to one `host:path`. */
 const MAX_VARIANTS = 32;
 /** Entries looked at in one go of a cleanup. */

@@ -19,7 +19,7 @@ import {
 } from './write-heads.ts';
 
 /** Most bytes of a response's head, and most interim responses before it. */
-export const MAX_RESPONSE_HEAD = 65_536;
+const MAX_RESPONSE_HEAD = 65_536;
 const MAX_INTERIM = 16;
 /**
  * Requests that may be sent again on another connection when the first was found dead: they change nothing (RFC 9110,
@@ -39,7 +39,7 @@ export interface Sent {
 }
 
 /** A request to forward. */
-export interface Forward {
+interface Forward {
   readonly head: RequestHead;
   readonly address: Destination;
   readonly target: string;

@@ -3,7 +3,7 @@ import { ParseCache } from './parse-cache.ts';
 import { listOf, type Malformed, parseLength, TOKEN, trim } from './syntax.ts';
 
 /** Most fields of a head. */
-export const MAX_FIELDS = 100;
+const MAX_FIELDS = 100;
 
 /** One field: its name in lower case, its value without the blanks around it. */
 export interface Field {

@@ -4,7 +4,7 @@ const CR = 0x0d;
 const LF = 0x0a;
 
 /** The end of a head was found: its text (latin1, with the empty line) and where the rest of the chunk begins. */
-export interface HeadFound {
+interface HeadFound {
   readonly text: string;
   readonly next: number;
 }

@@ -7,7 +7,7 @@ import { ChunkError } from './chunked.ts';
 import type { Framing } from './fields.ts';
 
 /** As much is held, bytes. */
-export const HELD_BYTES = 16_384;
+const HELD_BYTES = 16_384;
 
 /** Sees the bytes of one body as they come; they are kept elsewhere. */
 export class HeldBody {

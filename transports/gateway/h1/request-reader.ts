@@ -4,7 +4,7 @@ import { HeadBuffer } from './head-buffer.ts';
 import { MAX_HEAD_BYTES, type RequestHead, readRequestHead } from './request-head.ts';
 
 /** A head, and where in the last chunk what follows it begins. */
-export interface RequestFound {
+interface RequestFound {
   readonly head: RequestHead;
   readonly next: number;
 }

@@ -11,7 +11,7 @@ import { Deadlines } from './deadlines.ts';
 import type { LoopGuard } from './loop-detection.ts';
 import type { Upstreams } from './upstreams.ts';
 
-export interface ProxyOptions {
+interface ProxyOptions {
   readonly route: Route;
   readonly upstreams: Upstreams;
   /** Is asked before a request is forwarded. */

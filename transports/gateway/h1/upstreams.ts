@@ -8,7 +8,7 @@ import type { Lease, ResponseReader } from './lease.ts';
 import { Pipes } from './pipes.ts';
 
 /** What goes wrong on the way to an origin. */
-export type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
+type UpstreamErrorCode = 'connect_failed' | 'connect_timeout' | 'too_many';
 
 /** The one error `acquire` rejects with. */
 export class UpstreamError extends CodedError<UpstreamErrorCode> {}
@@ -50,7 +50,7 @@ export const UPSTREAM_LIMITS: UpstreamLimits = {
 };
 
 /** What traffic says of an origin. */
-export interface UpstreamHealth {
+interface UpstreamHealth {
   readonly address: string;
   readonly connections: number;
   readonly idle: number;
@@ -59,7 +59,7 @@ export interface UpstreamHealth {
 }
 
 /** A connection lent whole. */
-export interface OwnLease extends Lease {
+interface OwnLease extends Lease {
   readonly own: Wire;
   outlives(): boolean;
 }

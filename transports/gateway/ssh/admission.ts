@@ -20,7 +20,7 @@ export interface SshAdmissionLimits {
   readonly forgiveMs: number;
 }
 
-export const SSH_ADMISSION_LIMITS: SshAdmissionLimits = {
+const SSH_ADMISSION_LIMITS: SshAdmissionLimits = {
   waiting: 512,
   waitingPerAddress: 64,
   perAddress: 500,

@@ -5,7 +5,7 @@ import { takesData } from './internals.ts';
 import type { SshEnd } from './ssh-end.ts';
 
 /** One direction of a relay. */
-export interface ChannelPipe {
+interface ChannelPipe {
   /** Resolves when the source has ended and all of it was sent or, once nobody takes it, thrown away. */
   readonly done: Promise<void>;
   /** From here on the rest is thrown away. */

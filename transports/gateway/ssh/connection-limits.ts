@@ -21,7 +21,7 @@ export interface ConnectionLimits {
   readonly sweepMs: number;
 }
 
-export const CONNECTION_LIMITS: ConnectionLimits = {
+const CONNECTION_LIMITS: ConnectionLimits = {
   waitingBytes: 256 * 1024 * 1024,
   unsentBytes: 8 * 1024 * 1024,
   rekeyBytes: 1024 ** 3,

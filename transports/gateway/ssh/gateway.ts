@@ -56,7 +56,7 @@ const GONE = new Error('The client is gone.');
 const PROTOCOL_ERROR = 2;
 
 /** What `SshGateway` needs. */
-export interface SshGatewayOptions {
+interface SshGatewayOptions {
   /** How containers are logged in to. */
   readonly containers: ContainerLoginOptions;
   /** Private keys in OpenSSH or PEM form, the preferred one first; all gateways of a platform have the same. */

@@ -1,7 +1,7 @@
 /** The first line of an SSH client (RFC 4253 section 4.2), looked at before anything is kept for it. */
 
 /** `more`: not decided yet. */
-export type Verdict = 'good' | 'bad' | 'more';
+type Verdict = 'good' | 'bad' | 'more';
 
 /** Longest line, CR and LF among its bytes. */
 const MAX_BYTES = 255;

@@ -99,7 +99,7 @@ export function windowOf(channel: Channel): number {
 export const takesData = (channel: Channel): boolean => endOf(channel.outgoing).state === 'open';
 
 /** Channels open or being opened. */
-export const channelCount = (peer: SshPeer): number => inside(peer)._chanMgr._count;
+const channelCount = (peer: SshPeer): number => inside(peer)._chanMgr._count;
 
 /** Whether keys are being exchanged: what is sent now waits in memory. */
 export const isExchanging = (peer: SshPeer): boolean => inside(peer)._protocol._kexinit !== undefined;

@@ -9,7 +9,7 @@ import { ID_PATTERN } from '../../../proto/ids.ts';
 import { banner } from './internals.ts';
 
 /** What logging in needs of its connection. */
-export interface LoginDeps {
+interface LoginDeps {
   /** The port from 8000 to 8999 by which the client came, if it did. */
   readonly port: number | undefined;
   readonly ask: (question: SshQuestion) => Promise<SshAnswer>;

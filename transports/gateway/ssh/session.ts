@@ -4,7 +4,7 @@ import { closeUnstarted, type RawRequest, takesData } from './internals.ts';
 import { relaySession, type Sides } from './relay.ts';
 
 /** What a session needs of its login. */
-export interface SessionDeps {
+interface SessionDeps {
   readonly client: Connection;
   readonly container: Client;
   readonly sides: Sides;

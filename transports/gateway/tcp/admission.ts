@@ -12,7 +12,7 @@ export interface ConnectionLimits {
   readonly perSite?: number;
 }
 
-export const CONNECTION_LIMITS: ConnectionLimits = { total: 20_000, perAddress: 1000 };
+const CONNECTION_LIMITS: ConnectionLimits = { total: 20_000, perAddress: 1000 };
 
 /**
  * Counts connections by network over all listeners of the gateway. When it is full, newcomers get places of whoever has

@@ -1,7 +1,7 @@
 /** Which protocol a connection speaks, by its first bytes. */
 
 /** `undecided`: more bytes are needed, as long as a deadline allows. */
-export type Detected = 'ssh' | 'tls' | 'http' | 'unknown' | 'undecided';
+type Detected = 'ssh' | 'tls' | 'http' | 'unknown' | 'undecided';
 
 /** Bytes after which every connection is decided. */
 export const DETECT_BYTES = 33;

@@ -8,7 +8,7 @@ import { newTcpHandle } from './handles.ts';
 import type { Wire } from './wire.ts';
 import { usesHandles, wireOf } from './wires.ts';
 
-export interface DialListener {
+interface DialListener {
   /** It is open; paused, with no delay. */
   onOpen(wire: Wire): void;
   /** It could not be opened. */

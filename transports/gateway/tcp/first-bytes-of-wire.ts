@@ -7,7 +7,7 @@ import { NOBODY, type Wire, type WireReader } from './wire.ts';
 const MAX_FIRST = 17_000;
 
 /** What is to become of the first bytes. */
-export interface FirstBytes<T> {
+interface FirstBytes<T> {
   /** Undefined: more are needed. */
   decide(bytes: Buffer): T | undefined;
   /** Gets the paused wire with all that was read of it. */

@@ -47,7 +47,7 @@ export interface TcpHandle extends Handle {
 }
 
 /** What is shared by all handles. */
-export interface Internals {
+interface Internals {
   readonly newWrite: () => HandleRequest;
   readonly newShutdown: () => HandleRequest;
   readonly newConnect: () => HandleRequest;

@@ -9,7 +9,7 @@ import { addressText } from '../../../lib/ip-address.ts';
  * A header: how many bytes it has, and the client's address; undefined when the proxy speaks for itself (LOCAL,
  * UNKNOWN).
  */
-export interface ProxyHeader {
+interface ProxyHeader {
   readonly length: number;
   readonly address: string | undefined;
 }

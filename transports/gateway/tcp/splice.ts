@@ -4,7 +4,7 @@
  */
 import type { Wire, WireReader } from './wire.ts';
 
-export interface SpliceOptions {
+interface SpliceOptions {
   /** Sent to `b` before anything of `a`. */
   readonly first?: Buffer;
   /** Without a byte in either direction for so long, both are ended; ms. */

@@ -9,7 +9,7 @@ import { type ClientNetwork, clientNetworkOf } from '../../../proto/client-netwo
 import type { IsTrusted } from './trusted.ts';
 
 /** How many begin. */
-export interface TurnLimits {
+interface TurnLimits {
   /** Of one network that begin at once, a second, and so many more after a rest. Of one /48 of IPv6, twice as many. */
   readonly perSecond: number;
   readonly burst: number;
@@ -22,7 +22,7 @@ export interface TurnLimits {
   readonly busyAt: number;
 }
 
-export const TURN_LIMITS: TurnLimits = { perSecond: 20, burst: 40, perTurn: 2, perTurnAlone: 32, busyAt: 0.5 };
+const TURN_LIMITS: TurnLimits = { perSecond: 20, burst: 40, perTurn: 2, perTurnAlone: 32, busyAt: 0.5 };
 
 export interface TurnsOptions {
   readonly limits?: Partial<TurnLimits>;
@@ -37,7 +37,7 @@ export interface TurnsOptions {
 }
 
 /** Somebody whose turn has not come. */
-export interface Waiting {
+interface Waiting {
   readonly begin: () => void;
   /** There will be no turn: called by `close`. */
   readonly end: () => void;

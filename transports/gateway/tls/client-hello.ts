@@ -23,7 +23,7 @@ const EXT_SERVER_NAME = 0;
 const EXT_ALPN = 16;
 
 /** `incomplete`: more bytes are needed. `invalid`: no ClientHello, or one that nobody means well. */
-export type HelloResult = ClientHello | 'incomplete' | 'invalid';
+type HelloResult = ClientHello | 'incomplete' | 'invalid';
 
 /** Reads the hello at the beginning of `bytes` (all that came so far). */
 export function readClientHello(bytes: Buffer): HelloResult {

@@ -26,7 +26,7 @@ export type TlsDecision =
 /** Why a name is refused: it is not served here, no such protocol is spoken, or its certificate is not there (yet). */
 export type RefusalAlert = 'unrecognized_name' | 'no_application_protocol' | 'internal_error';
 
-export interface TlsFrontOptions {
+interface TlsFrontOptions {
   /**
    * Decides about a name; undefined: the client named none. `isChallenge`: it offers `acme-tls/1` and nothing else, as
    * authorities do. It does not throw.

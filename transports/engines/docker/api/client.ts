@@ -9,10 +9,10 @@ import { DockerWay } from './way.ts';
 import { readBody, send } from './wire.ts';
 
 /** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
-export const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
+const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
 
 /** Values of a query string; undefined ones are left out, a list repeats its name. */
-export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 /** What every call takes. Times in milliseconds. */
 export interface CallOptions {

@@ -1,7 +1,7 @@
 import { EngineError } from '../../../../proto/ports/engine.ts';
 
 /** A piece of a frame: `first` and `last` tell where in the frame it stands. */
-export interface FramePiece {
+interface FramePiece {
   /** 1 stdout, 2 stderr. */
   readonly stream: 1 | 2;
   readonly data: Buffer;

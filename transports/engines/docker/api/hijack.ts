@@ -5,7 +5,7 @@ import { toEngineError } from '../../common/errors.ts';
 import type { DockerWay } from './way.ts';
 
 /** One request that asks for its connection to become a stream (Engine API, "Hijacking"). */
-export interface HijackRequest {
+interface HijackRequest {
   /** Path with its query. */
   readonly path: string;
   /** Sent as JSON. */
@@ -14,7 +14,7 @@ export interface HijackRequest {
 }
 
 /** The connection with what came behind the answer's head, or the answer when Docker refused. */
-export type Hijacked = { readonly socket: Duplex } | { readonly refusal: IncomingMessage };
+type Hijacked = { readonly socket: Duplex } | { readonly refusal: IncomingMessage };
 
 /**
  * Sends the request on a connection of its own. Rejects with EngineError `unavailable`; the socket is the caller's,

@@ -5,7 +5,7 @@ import { systemCode, toEngineError } from '../../common/errors.ts';
 import type { DockerWay } from './way.ts';
 
 /** One request as it goes out. */
-export interface WireRequest {
+interface WireRequest {
   readonly method: string;
   /** Path with its query. */
   readonly path: string;

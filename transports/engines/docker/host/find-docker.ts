@@ -11,13 +11,13 @@ export interface DockerEnvironment extends DockerVariables {
 }
 
 /** Where an engine was looked for and what was in the way. */
-export interface TriedHost {
+interface TriedHost {
   readonly host: string;
   readonly problem: string;
 }
 
 /** The answer of `searchDocker`: an engine that answers, or what was tried in vain. */
-export type FoundDocker =
+type FoundDocker =
   | { readonly host: string; readonly apiVersion: string; readonly tried: readonly TriedHost[] }
   | { readonly host: undefined; readonly tried: readonly TriedHost[] };
 

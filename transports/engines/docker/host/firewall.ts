@@ -85,7 +85,7 @@ done`;
 }
 
 /** The two ways to the firewall of Docker's machine. */
-export interface FirewallWays {
+interface FirewallWays {
   /** On this machine, which may not be Docker's; undefined when this process may not. */
   readonly direct: RunScript | undefined;
   /** Through Docker. */

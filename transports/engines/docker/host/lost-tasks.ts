@@ -8,7 +8,7 @@ const LONGEST_SCRIPT = 120_000;
 const ID_LENGTH = 24;
 
 /** The two ways to the processes of Docker's machine. */
-export interface ProcessWays {
+interface ProcessWays {
   /** On this machine, which may not be Docker's; undefined when this process is not root. */
   readonly direct: RunScript | undefined;
   /** Through Docker. */

@@ -9,7 +9,7 @@ import { tar } from './tar.ts';
  * An image without a file. No registry can be asked for its name (RFC 2606, section 2), so nobody can put another in
  * its place.
  */
-export const HELPER_IMAGE = 'troupe.invalid/helper:1';
+const HELPER_IMAGE = 'troupe.invalid/helper:1';
 
 const created = z.object({ Id: z.string() });
 

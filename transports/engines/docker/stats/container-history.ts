@@ -11,7 +11,7 @@ const event = z.object({
 });
 
 /** What happened to a container since somebody watches. */
-export interface ContainerLife {
+interface ContainerLife {
   restarts: number;
   /** Ends that nobody asked for, Unix ms: the last few. */
   crashedAt: number[];

@@ -13,7 +13,7 @@ import { diskUsageOf } from './disk-usage.ts';
 import { StatsStream } from './stats-stream.ts';
 
 /** What Docker metrics are made from. */
-export interface DockerMetricsOptions {
+interface DockerMetricsOptions {
   /** `unix:///path` or `tcp://host:port`. */
   readonly host: string;
   readonly installation: string;

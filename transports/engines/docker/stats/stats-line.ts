@@ -24,7 +24,7 @@ export interface CpuMark {
 }
 
 /** What a line of `GET /containers/{id}/stats` says. */
-export interface StatsLine {
+interface StatsLine {
   readonly cpu: CpuMark;
   /** The line before it; undefined in the first. */
   readonly before: CpuMark | undefined;

@@ -5,7 +5,7 @@ import { type CpuMark, cpuMillisBetween, parseStats } from './stats-line.ts';
 const MAX_LINE = 1024 * 1024;
 
 /** What a container uses, in the units of PodSample. */
-export interface ContainerNumbers {
+interface ContainerNumbers {
   readonly cpuMillis: number;
   readonly cpuCapacityMillis: number;
   readonly memoryBytes: number;
