@@ -1,7 +1,7 @@
 /** Most items that wait: more than sockets fit into one process. */
 const MOST_WAITING = 200_000;
 
-interface Waiting<I, O> {
+interface WaitingItem<I, O> {
   readonly item: I;
   readonly resolve: (result: O) => void;
   readonly reject: (error: unknown) => void;
@@ -15,7 +15,7 @@ export class BatchLoader<I, O> {
   readonly #answer: (items: readonly I[]) => Promise<readonly O[]>;
   readonly #most: number;
   readonly #atOnce: number;
-  #waiting: Waiting<I, O>[] = [];
+  #waiting: WaitingItem<I, O>[] = [];
   #running = 0;
 
   /** At most `most` items in one batch, at most `atOnce` batches at a time. */

@@ -4,7 +4,7 @@ interface Waiter {
   readonly signal?: AbortSignal;
 }
 
-interface Running {
+interface RunningTask {
   readonly promise: Promise<void>;
   readonly stop: AbortController;
   readonly waiters: Set<Waiter>;
@@ -15,7 +15,7 @@ interface Running {
  * reason; the task itself is aborted when the last one has left.
  */
 export class SharedTasks {
-  readonly #running = new Map<string, Running>();
+  readonly #running = new Map<string, RunningTask>();
 
   run(
     key: string,
@@ -48,7 +48,7 @@ export class SharedTasks {
     await Promise.allSettled(all.map((shared) => shared.promise));
   }
 
-  #start(key: string, task: (onProgress: (line: string) => void, signal: AbortSignal) => Promise<void>): Running {
+  #start(key: string, task: (onProgress: (line: string) => void, signal: AbortSignal) => Promise<void>): RunningTask {
     const waiters = new Set<Waiter>();
     const stop = new AbortController();
     const tell = (line: string): void => {
@@ -57,7 +57,7 @@ export class SharedTasks {
     // A task begun while an aborted one of the same key is still ending waits for that end.
     const before = this.#running.get(key)?.promise.catch(() => undefined) ?? Promise.resolve();
     const promise = before.then(() => task(tell, stop.signal));
-    const shared: Running = { promise, stop, waiters };
+    const shared: RunningTask = { promise, stop, waiters };
     this.#running.set(key, shared);
     const forget = (): void => {
       if (this.#running.get(key) === shared) this.#running.delete(key);

@@ -12,10 +12,10 @@ import { listActors } from './operations.ts';
 export const SERVICE_NAMES = ['auth', 'compute', 'net', 'monitor', 'notify'] as const;
 
 /** Name of a service. */
-export type ServiceName = (typeof SERVICE_NAMES)[number];
+export type RoutedServiceName = (typeof SERVICE_NAMES)[number];
 
 /** The host of a service under the platform's domain. */
-export const serviceHost = (name: ServiceName, domain: string): string => `${name}.${domain.toLowerCase()}`;
+export const serviceHost = (name: RoutedServiceName, domain: string): string => `${name}.${domain.toLowerCase()}`;
 
 /** The hosts of all other services. */
 export function hostsOfOthers(name: string, domain: string): ReadonlySet<string> {

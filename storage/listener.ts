@@ -9,7 +9,7 @@ const CHANNEL_NAME = /^[a-z_][a-z0-9_]{0,62}$/;
 const PING_MS = 30_000;
 const BACKOFF = { minMs: 50, maxMs: 5000 };
 
-type Handler = (payload: string) => void;
+type NoticeHandler = (payload: string) => void;
 
 /**
  * The one connection that listens. It opens with the first subscription, comes back by itself, and then calls every
@@ -18,7 +18,7 @@ type Handler = (payload: string) => void;
 export class Listener {
   readonly #config: pg.ClientConfig;
   readonly #log: Log;
-  readonly #handlers = new Map<string, Set<Handler>>();
+  readonly #handlers = new Map<string, Set<NoticeHandler>>();
   #client: pg.Client | undefined;
   #ready = false;
   #last: Promise<unknown> = Promise.resolve();
@@ -31,10 +31,10 @@ export class Listener {
     this.#log = log;
   }
 
-  listen(channel: string, handler: Handler): Ending {
+  listen(channel: string, handler: NoticeHandler): Ending {
     if (!CHANNEL_NAME.test(channel)) throw new StorageError('internal', `Not a channel name: ${channel}`);
     // The same function may be given twice; each subscription is its own.
-    const own: Handler = (payload) => handler(payload);
+    const own: NoticeHandler = (payload) => handler(payload);
     const handlers = this.#handlers.get(channel);
     if (handlers === undefined) {
       this.#handlers.set(channel, new Set([own]));
@@ -111,7 +111,7 @@ export class Listener {
     for (const handler of this.#handlers.get(channel) ?? []) this.#call(handler, payload);
   }
 
-  #call(handler: Handler, payload: string): void {
+  #call(handler: NoticeHandler, payload: string): void {
     try {
       handler(payload);
     } catch (error) {

@@ -21,7 +21,7 @@ import { passwordProver } from './login/prove-password.ts';
 import { startRetention } from './retention.ts';
 import { startNews } from './users/news.ts';
 import { startOffboarding } from './users/offboarding.ts';
-import { AUTH_USER, type UserMessage, userKind } from './users/user.ts';
+import { AUTH_USER, type AuthUserMessage, userKind } from './users/user.ts';
 
 /**
  * Logins worked on at once: more than hashes can wait, so that those who need none (the throttled) do not wait behind
@@ -37,7 +37,7 @@ export async function startAuth(system: SystemRef, deps: AuthDeps): Promise<Serv
   const table = loginHandlers(deps, prover);
   const kind = userKind(deps, prover.prove);
   let logins: Ref<CallMessage> | undefined;
-  let users: Entities<UserMessage> | undefined;
+  let users: Entities<AuthUserMessage> | undefined;
 
   const supervisor = await startServiceSupervisor(system, 'auth', {
     logins: (parent) => {

@@ -15,7 +15,7 @@ import type { CallMessage } from '../service/dispatch.ts';
 export const SERVICE = 'compute';
 
 /** What a user's connections are told of a container. */
-export type ContainerStatus = Pick<ContainerRow, 'id' | 'status' | 'address' | 'externalAddress'>;
+export type PlacedStatus = Pick<ContainerRow, 'id' | 'status' | 'address' | 'externalAddress'>;
 
 /** What the actor of a user is told. */
 export type UserMail =
@@ -23,7 +23,7 @@ export type UserMail =
   /** Repeated while the connection lives; a new one gets the whole list first. */
   | { readonly type: 'attach'; readonly connection: Ref<ConnectionMessage> }
   /** A container of this user changed its status. */
-  | { readonly type: 'status'; readonly container: ContainerStatus };
+  | { readonly type: 'status'; readonly container: PlacedStatus };
 
 /** What the actor of a container is told. */
 export type ContainerMail =

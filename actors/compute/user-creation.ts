@@ -13,15 +13,15 @@ import { auditEntry } from '../service/audit.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
 import { imageProblem } from './image-rules.ts';
-import type { UserState } from './user-state.ts';
+import type { ComputeUserState } from './user-state.ts';
 import { createdView } from './views.ts';
 
 /** Its handler. `onCreated` hears of each container once its row is written. */
 export function creationHandler(
   deps: ComputeDeps,
-  onCreated: (state: UserState, row: ContainerRow) => void,
-): Handler<UserState> {
-  return handler(createContainer, async (state: UserState, call) => {
+  onCreated: (state: ComputeUserState, row: ContainerRow) => void,
+): Handler<ComputeUserState> {
+  return handler(createContainer, async (state: ComputeUserState, call) => {
     const { body } = call;
     // The default image under its own name is still the default, whichever that is at the time.
     const image = body.image === deps.defaultImage ? null : (body.image ?? null);

@@ -2,11 +2,11 @@
 import { type ImageView, listImages } from '../../proto/compute/endpoints.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
-import type { UserState } from './user-state.ts';
+import type { ComputeUserState } from './user-state.ts';
 
 /** Its handler. */
-export function imagesHandler(deps: ComputeDeps): Handler<UserState> {
-  return handler(listImages, async (_: UserState, call) => {
+export function imagesHandler(deps: ComputeDeps): Handler<ComputeUserState> {
+  return handler(listImages, async (_: ComputeUserState, call) => {
     const builtin: ImageView = {
       name: deps.defaultImage === deps.engine.baseImage ? 'Debian (default)' : `${deps.defaultImage} (default)`,
       image: deps.defaultImage,

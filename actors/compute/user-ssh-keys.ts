@@ -10,19 +10,19 @@ import { fenced } from '../../storage/fenced.ts';
 import { auditEntry } from '../service/audit.ts';
 import { type Handler, handler } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
-import type { UserState } from './user-state.ts';
+import type { ComputeUserState } from './user-state.ts';
 import { keyView } from './views.ts';
 
 /** Their handlers. `look` wakes the actor of a container that a deleted key could log in to. */
 export function sshKeyHandlers(
   deps: Pick<ComputeDeps, 'db'>,
   look: (containerId: string) => void,
-): readonly Handler<UserState>[] {
+): readonly Handler<ComputeUserState>[] {
   return [
-    handler(listSshKeys, async (state: UserState) => ({
+    handler(listSshKeys, async (state: ComputeUserState) => ({
       ssh_keys: (await listKeys(deps.db, state.userId)).map(keyView),
     })),
-    handler(createSshKey, async (state: UserState, call) => {
+    handler(createSshKey, async (state: ComputeUserState, call) => {
       const { body } = call;
       const key = parsePublicKey(body.public_key.trim());
       if (key === undefined) {
@@ -49,7 +49,7 @@ export function sshKeyHandlers(
       });
       return keyView(row);
     }),
-    handler(deleteSshKey, async (state: UserState, call) => {
+    handler(deleteSshKey, async (state: ComputeUserState, call) => {
       const { id } = call.params;
       const deleted = await fenced(deps.db, state.lease, async (tx) => {
         const key = await deleteKey(tx, state.userId, id);

@@ -3,7 +3,7 @@ import type { Ref } from '../../supervision/index.ts';
 import type { ConnectionMessage } from '../service/connection.ts';
 
 /** What the actor of a user keeps. */
-export interface UserState {
+export interface ComputeUserState {
   /** What it may write by. */
   readonly lease: ShardLease;
   readonly userId: string;

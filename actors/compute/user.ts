@@ -11,16 +11,16 @@ import type { ConnectionMessage } from '../service/connection.ts';
 import { handleCall, handler, handlers, refusalOf } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
 import { listingHandler } from './desk.ts';
-import { COMPUTE_USER, type ContainerStatus, type UserMail } from './placed.ts';
+import { COMPUTE_USER, type PlacedStatus, type UserMail } from './placed.ts';
 import { tooMany } from './socket-limits.ts';
 import { creationHandler } from './user-creation.ts';
 import { imagesHandler } from './user-images.ts';
 import { sshKeyHandlers } from './user-ssh-keys.ts';
-import type { UserState } from './user-state.ts';
+import type { ComputeUserState } from './user-state.ts';
 import { containerView, externalIp } from './views.ts';
 
 /** What the actor understands. */
-type UserMessage =
+type ComputeUserMessage =
   | UserMail
   /** A connection is gone. */
   | { readonly type: 'detached'; readonly connection: Ref<ConnectionMessage> };
@@ -28,13 +28,16 @@ type UserMessage =
 const SLEEP_AFTER_MS = 60_000;
 
 /** The kind, for the service's tree. `look` wakes a container's actor. */
-export function userKind(deps: ComputeDeps, look: (containerId: string) => void): EntityKind<UserMessage, UserState> {
+export function userKind(
+  deps: ComputeDeps,
+  look: (containerId: string) => void,
+): EntityKind<ComputeUserMessage, ComputeUserState> {
   const { db } = deps;
 
   const list = async (userId: string) => (await containersOfUser(db, userId)).map((row) => containerView(row, deps));
 
-  const table = handlers<UserState>(
-    handler(listContainers, async (state: UserState) => ({ containers: await list(state.userId) })),
+  const table = handlers<ComputeUserState>(
+    handler(listContainers, async (state: ComputeUserState) => ({ containers: await list(state.userId) })),
     creationHandler(deps, (state, row) => {
       push(state, statusEvent(row));
       look(row.id);
@@ -46,8 +49,8 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
   );
 
   async function attach(
-    state: UserState,
-    ctx: EntityContext<UserMessage>,
+    state: ComputeUserState,
+    ctx: EntityContext<ComputeUserMessage>,
     connection: Ref<ConnectionMessage>,
   ): Promise<void> {
     dispatch(connection, { type: 'attached', by: ctx.self });
@@ -96,11 +99,11 @@ export function userKind(deps: ComputeDeps, look: (containerId: string) => void)
   };
 }
 
-function statusEvent(row: ContainerStatus): ComputeEvent {
+function statusEvent(row: PlacedStatus): ComputeEvent {
   return { type: 'container_status', data: { container_id: row.id, status: row.status, external_ip: externalIp(row) } };
 }
 
-function push(state: UserState, event: ComputeEvent): void {
+function push(state: ComputeUserState, event: ComputeEvent): void {
   if (state.connections.size === 0) return;
   const text = JSON.stringify(event);
   for (const connection of state.connections) dispatch(connection, { type: 'send', text });

@@ -29,7 +29,7 @@ const EVERY_MS = 5000;
 const NEWS_MS = 100;
 const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
-interface State {
+interface RoutesState {
   readonly watching: readonly Ending[];
   /** The routes as they were last read, to know whether they changed. */
   last: string;
@@ -78,7 +78,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
   /** Something else did: the next look is at all containers. */
   let isUnsure = true;
   let lookedAt = Number.NEGATIVE_INFINITY;
-  const look = async (state: State, message: 'look' | 'changed'): Promise<State> => {
+  const look = async (state: RoutesState, message: 'look' | 'changed'): Promise<RoutesState> => {
     isComing = false;
     const whom = isUnsure || message === 'look' ? 'all' : changed;
     changed = new Set();
@@ -121,7 +121,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     arrivals.expect(containerId);
     return status === 'running' || known.address !== undefined;
   };
-  const ref = spawn<State, 'look' | 'changed'>(parent, look, {
+  const ref = spawn<RoutesState, 'look' | 'changed'>(parent, look, {
     name: 'routes',
     kind: 'gateway/routes',
     // Looks that wait would all find the same.

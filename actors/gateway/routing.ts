@@ -34,7 +34,7 @@ export interface RouteSnapshot {
 }
 
 /** What becomes of a TLS connection. */
-export type NameDecision = 'end' | 'mapped' | { readonly passTo: UpstreamAddress } | 'refuse';
+export type RoutedName = 'end' | 'mapped' | { readonly passTo: UpstreamAddress } | 'refuse';
 
 /** Decides by the present picture. */
 export class Routing {
@@ -121,7 +121,7 @@ export class Routing {
   }
 
   /** Decides about a TLS connection to `serverName` on our `port`. */
-  decideName(serverName: string | undefined, port: number): NameDecision {
+  decideName(serverName: string | undefined, port: number): RoutedName {
     if (serverName === undefined) return 'refuse';
     const id = this.#containerOf(serverName);
     if (id !== undefined) {

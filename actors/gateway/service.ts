@@ -11,7 +11,7 @@ import { connectionSupervisor, startServiceSupervisor } from '../service/supervi
 import { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
-import { type NameDecision, NOT_RUNNING, Routing } from './routing.ts';
+import { NOT_RUNNING, type RoutedName, Routing } from './routing.ts';
 import { sshControl } from './ssh.ts';
 
 /** A connection that lives on its own, as its actor knows it. */
@@ -26,7 +26,7 @@ interface LongConnectionInfo {
 /** The running control. */
 export interface Gateway {
   decide(request: ProxyRequest): ProxyDecision | Promise<ProxyDecision>;
-  decideName(serverName: string | undefined, port: number): NameDecision | Promise<NameDecision>;
+  decideName(serverName: string | undefined, port: number): RoutedName | Promise<RoutedName>;
   /** Gives the connection an actor; call what comes back when it ended. */
   adopt(connection: LongConnectionInfo): () => void;
   /** Decides about SSH. */

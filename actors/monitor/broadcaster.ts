@@ -4,7 +4,7 @@
  */
 import { Refusal } from '../../proto/errors.ts';
 import type { MonitorDeps } from './deps.ts';
-import type { Audience, Encoded, Kind, Snapshots } from './snapshots.ts';
+import type { Audience, Encoded, SnapshotKind, Snapshots } from './snapshots.ts';
 
 /**
  * What is the same for all clients that came to one endpoint with one token: there are many clients and few of these.
@@ -13,7 +13,7 @@ export interface Subscription {
   readonly hub: Broadcaster;
   readonly audience: Audience;
   readonly userId: string;
-  readonly kinds: readonly Kind[];
+  readonly kinds: readonly SnapshotKind[];
   /** Events wrapped in `{type, payload}`. */
   readonly isCombined: boolean;
   /** When the hub ends its clients, Unix ms. Infinity: never; the frame of a socket sees to its token's end itself. */
@@ -26,7 +26,7 @@ export interface Client {
   /** Its place in the hub's list; the hub's own. -1: nowhere. */
   place: number;
   /** There is a new snapshot. */
-  tell(kind: Kind): void;
+  tell(kind: SnapshotKind): void;
   ping?(): void;
   end(reason: 'expired' | 'leaving'): void;
 }
@@ -99,14 +99,14 @@ export class Broadcaster {
   }
 
   /** The bytes of the newest snapshot of a kind for a client that is about to be sent them. */
-  encoded(kind: Kind, { audience }: Subscription): Encoded | undefined {
+  encoded(kind: SnapshotKind, { audience }: Subscription): Encoded | undefined {
     const encoded = this.snapshots.encoded(kind, audience);
     if (encoded !== undefined) this.#deps.numbers.pushed += 1;
     return encoded;
   }
 
   /** Tells all who want this kind, some at a time. */
-  tell(kind: Kind): void {
+  tell(kind: SnapshotKind): void {
     this.#each((client) => {
       if (client.viewer.kinds.includes(kind)) client.tell(kind);
     });

@@ -2,7 +2,7 @@
 import type { ByteSink } from '../../proto/ports/http.ts';
 import type { EventStream } from '../../proto/service.ts';
 import type { Client, Subscription } from './broadcaster.ts';
-import type { Kind } from './snapshots.ts';
+import type { SnapshotKind } from './snapshots.ts';
 
 /** How soon a browser comes back when the stream ends, and a comment that makes proxies pass the head on. */
 const GREETING = Buffer.from('retry: 3000\n: troupe\n\n');
@@ -58,7 +58,7 @@ export class EventsClient implements EventStream, Client {
     this.#leave();
   }
 
-  tell(kind: Kind): void {
+  tell(kind: SnapshotKind): void {
     const mark = markOf(kind);
     if ((this.#flags & mark) !== 0) this.viewer.hub.numbers.skipped += 1;
     this.#flags |= mark;
@@ -100,13 +100,13 @@ export class EventsClient implements EventStream, Client {
     return PING;
   }
 
-  #bytes(kind: Kind): Uint8Array | undefined {
+  #bytes(kind: SnapshotKind): Uint8Array | undefined {
     this.#flags &= ~markOf(kind);
     const encoded = this.viewer.hub.encoded(kind, this.viewer);
     return this.viewer.isCombined ? encoded?.combined : encoded?.event;
   }
 }
 
-function markOf(kind: Kind): number {
+function markOf(kind: SnapshotKind): number {
   return kind === 'cluster' ? CLUSTER : PODS;
 }

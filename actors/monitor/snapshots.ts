@@ -8,7 +8,7 @@ import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts'
 import { nodeView, podView } from './views.ts';
 
 /** What there are snapshots of. */
-export type Kind = 'cluster' | 'pods';
+export type SnapshotKind = 'cluster' | 'pods';
 /** Who sees the same: everything, or the containers of one user. */
 export type Audience = 'admin' | { readonly userId: string };
 
@@ -80,7 +80,7 @@ export class Snapshots {
   }
 
   /** The bytes for an audience; undefined before the first measurement. Nodes look the same to all. */
-  encoded(kind: Kind, audience: Audience): Encoded | undefined {
+  encoded(kind: SnapshotKind, audience: Audience): Encoded | undefined {
     const key = kind === 'cluster' || audience === 'admin' ? '' : audience.userId;
     const known = this.#encoded[kind].get(key);
     if (known !== undefined) return known;

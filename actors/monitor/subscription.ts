@@ -3,7 +3,7 @@ import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
 import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';
 import type { Broadcaster, Subscription } from './broadcaster.ts';
 import { audienceOf } from './collector.ts';
-import type { Kind } from './snapshots.ts';
+import type { SnapshotKind } from './snapshots.ts';
 
 /**
  * Gives the viewer of a caller at an endpoint, the same one as long as the caller is the same object, as it is for as
@@ -38,7 +38,7 @@ export function expiryOf({ expiresAt }: Caller): number {
   return expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000;
 }
 
-function kindsOf({ name }: AnyEndpoint): readonly Kind[] {
+function kindsOf({ name }: AnyEndpoint): readonly SnapshotKind[] {
   if (name === healthEvents.name) return ['cluster', 'pods'];
   return name === clusterEvents.name || name === clusterSocket.name ? ['cluster'] : ['pods'];
 }

@@ -11,7 +11,7 @@ import { orderCertificate } from './certificate-order.ts';
 
 export type CertificateMessage = 'look' | 'over';
 
-interface State {
+interface CertificateState {
   isOrdering: boolean;
   /** Something changed while an order was under way. */
   lookAgain: boolean;
@@ -20,7 +20,7 @@ interface State {
 const SLEEP_AFTER_MS = 10_000;
 
 /** The kind, for the tree of whoever orders. */
-export function certificateKind(deps: CertificateDeps): EntityKind<CertificateMessage, State> {
+export function certificateKind(deps: CertificateDeps): EntityKind<CertificateMessage, CertificateState> {
   return {
     kind: 'network/certificate',
     sleepAfterMs: SLEEP_AFTER_MS,

@@ -19,21 +19,21 @@ import type { NetworkDeps } from './deps.ts';
 import { isProvable, normalHostname, zoneNames } from './hostname-rules.ts';
 import { mappingView } from './views.ts';
 
-interface UserState {
+interface NetworkUserState {
   readonly userId: string;
 }
 
 const SLEEP_AFTER_MS = 60_000;
 
 /** The kind, for the service's tree. */
-export function userKind(deps: NetworkDeps): EntityKind<CallMessage, UserState> {
+export function userKind(deps: NetworkDeps): EntityKind<CallMessage, NetworkUserState> {
   const { db, clock } = deps;
 
-  const table = handlers<UserState>(
-    handler(listMappings, async ({ userId }: UserState) => ({
+  const table = handlers<NetworkUserState>(
+    handler(listMappings, async ({ userId }: NetworkUserState) => ({
       domains: (await mappingsOfUser(db, userId)).map(mappingView),
     })),
-    handler(createMapping, async ({ userId }: UserState, call) => {
+    handler(createMapping, async ({ userId }: NetworkUserState, call) => {
       const { domain, target_port: targetPort, container_id: containerId } = call.body;
       const hostname = normalHostname(domain, deps.own);
       if (hostname === undefined) throw new Refusal('invalid_request', { message: SAYS.invalidDomain });

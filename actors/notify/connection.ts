@@ -20,7 +20,7 @@ export type SocketNews =
 export type SocketRef = Ref<ConnectionMessage<SocketNews>>;
 
 /** What all sockets of a process share. */
-export interface SocketHouse {
+export interface UserSocketHouse {
   readonly deps: NotifyDeps;
   readonly reader: Reader;
   /** Sockets of this process, by user. */
@@ -36,12 +36,12 @@ const DEFAULT_SLOW_MS = 30_000;
 const RETRY_MS = 3000;
 
 /** The socket of a user that has all up to the id `since`. */
-export function notificationConnection(house: SocketHouse, userId: string, since: number): Connection<SocketNews> {
+export function notificationConnection(house: UserSocketHouse, userId: string, since: number): Connection<SocketNews> {
   return new NotificationConnection(house, userId, since);
 }
 
 class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
-  readonly #house: SocketHouse;
+  readonly #house: UserSocketHouse;
   readonly #userId: string;
   /** Undefined once it is over. */
   #follower: DeliveryCursor | undefined;
@@ -50,7 +50,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   #slow: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(house: SocketHouse, userId: string, since: number) {
+  constructor(house: UserSocketHouse, userId: string, since: number) {
     this.#house = house;
     this.#userId = userId;
     this.#follower = new DeliveryCursor(since, this);

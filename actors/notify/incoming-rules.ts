@@ -20,10 +20,12 @@ export const LONGEST = {
 const LONGEST_EVENT_ID = 128;
 
 /** A message as read: a notification, or why it is none. */
-type Incoming = { readonly notification: NewNotification } | { readonly refused: string };
+type IncomingNotification = { readonly notification: NewNotification } | { readonly refused: string };
 
 /** Reads a message. Never throws: no redelivery would make it better. */
-export function readIncoming(message: Pick<StreamMessage, 'subject' | 'data' | 'seq' | 'storedAt'>): Incoming {
+export function readIncoming(
+  message: Pick<StreamMessage, 'subject' | 'data' | 'seq' | 'storedAt'>,
+): IncomingNotification {
   let notification: Notification;
   try {
     notification = decodeNotification(message.data);

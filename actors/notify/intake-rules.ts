@@ -17,10 +17,10 @@ const AWAY_MS = 60_000;
 const FIRST_MS = 500;
 
 /** What becomes of a message after a delivery that failed: another one later, or none. */
-type Verdict = { readonly retryInMs: number } | { readonly giveUp: string };
+type IntakeVerdict = { readonly retryInMs: number } | { readonly giveUp: string };
 
 /** Decides. `deliveryCount`: 1 for the first. */
-export function afterFailure(error: unknown, deliveryCount: number): Verdict {
+export function afterFailure(error: unknown, deliveryCount: number): IntakeVerdict {
   if (deliveryCount >= NOTIFICATIONS_CONSUMER.maxDeliver) {
     return { giveUp: `not stored after ${deliveryCount} attempts: ${errorText(error)}` };
   }

@@ -7,13 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import type { StreamMessage } from '../../proto/ports/bus.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
-import { type Arrivals, type NewNotification, storeNotifications } from '../../storage/notify/arrivals.ts';
+import { type NewNotification, type StoredArrivals, storeNotifications } from '../../storage/notify/arrivals.ts';
 import type { NotificationRow } from '../../storage/notify/notifications.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
 import type { NotifyDeps } from './deps.ts';
 import { readIncoming } from './incoming-rules.ts';
 import { afterFailure, isPassing } from './intake-rules.ts';
-import type { UserMessage } from './user.ts';
+import type { NotifyUserMessage } from './user.ts';
 
 /** Most rows of one transaction. */
 const MOST_ROWS = 1000;
@@ -49,16 +49,16 @@ interface Lane {
 }
 
 /** Whom the intake tells. */
-interface Audience {
+interface IntakeAudience {
   /** Whether sockets of the user may be there to be told. */
   isPresent(userId: string): boolean;
-  tell(userId: string, message: UserMessage): void;
+  tell(userId: string, message: NotifyUserMessage): void;
   /** Other processes may have sockets of these users. */
   tellOthers(userIds: Iterable<string>): void;
 }
 
 /** Starts the actor that owns the consumer. Rejects with BusError when it cannot consume. */
-export async function startIntake(parent: AnyRef, deps: NotifyDeps, audience: Audience): Promise<AnyRef> {
+export async function startIntake(parent: AnyRef, deps: NotifyDeps, audience: IntakeAudience): Promise<AnyRef> {
   const stopping = new AbortController();
   const intake = new Intake(deps, audience, stopping.signal);
   await deps.bus.ensureStream(NOTIFICATIONS_STREAM);
@@ -86,7 +86,7 @@ export async function startIntake(parent: AnyRef, deps: NotifyDeps, audience: Au
 
 class Intake {
   readonly #deps: NotifyDeps;
-  readonly #audience: Audience;
+  readonly #audience: IntakeAudience;
   readonly #stopping: AbortSignal;
   readonly #lanes: readonly [Lane, Lane] = [
     { waiting: [], isBusy: false },
@@ -96,7 +96,7 @@ class Intake {
   /** Answers to the bus of what was stored last: they travel while the next is stored. */
   #answering: Promise<unknown> = Promise.resolve();
 
-  constructor(deps: NotifyDeps, audience: Audience, stopping: AbortSignal) {
+  constructor(deps: NotifyDeps, audience: IntakeAudience, stopping: AbortSignal) {
     this.#deps = deps;
     this.#audience = audience;
     this.#stopping = stopping;
@@ -194,7 +194,7 @@ class Intake {
   }
 
   /** While the database is away there is nothing better to do than to wait: an attempt is not spent on it at once. */
-  async #insert(items: readonly Item[], deadline: number): Promise<Arrivals> {
+  async #insert(items: readonly Item[], deadline: number): Promise<StoredArrivals> {
     const { db, clock } = this.#deps;
     const batch = items.map(({ notification }) => notification);
     const users = new Set(batch.map(({ userId }) => userId));
@@ -214,7 +214,7 @@ class Intake {
    * Answers the bus and tells the users. Those who came while the insert ran have no head: their sockets look into
    * storage.
    */
-  #stored(items: readonly Item[], { arrivals, at, heads }: Arrivals, answers: Promise<void>[]): void {
+  #stored(items: readonly Item[], { arrivals, at, heads }: StoredArrivals, answers: Promise<void>[]): void {
     const { numbers } = this.#deps;
     const { isPresent, tell, tellOthers } = this.#audience;
     const rows = new Map<string, NotificationRow[]>();

@@ -7,18 +7,18 @@ import { connect } from '../service/connection.ts';
 import { ASK_TIMEOUT, actorKey, askActor, callerOf, callOf, refusalOf } from '../service/dispatch.ts';
 import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
 import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
-import { notificationConnection, type SocketHouse } from './connection.ts';
+import { notificationConnection, type UserSocketHouse } from './connection.ts';
 import { type QuotaMessage, quotaKind, SEATS } from './connection-quota.ts';
 import type { NotifyDeps } from './deps.ts';
 import { startIntake } from './intake.ts';
 import { type PeerHints, startPeerHints } from './peer-hints.ts';
 import { notificationReader } from './reader.ts';
 import { startRetention } from './retention.ts';
-import { type TellSeats, type UserMessage, userKind } from './user.ts';
+import { type NotifyUserMessage, type TellSeats, userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Service> {
-  let users: Entities<UserMessage> | undefined;
+  let users: Entities<NotifyUserMessage> | undefined;
   let connections: AnyRef | undefined;
   let others: PeerHints | undefined;
   let seats: Entities<QuotaMessage> | undefined;
@@ -26,7 +26,7 @@ export async function startNotify(system: SystemRef, deps: NotifyDeps): Promise<
   const tellSeats: TellSeats | undefined = home && ((userId, mail) => seats?.tell(userId, mail));
   const kind = userKind(deps, tellSeats);
   const reader = notificationReader(deps.db);
-  const house: SocketHouse = {
+  const house: UserSocketHouse = {
     deps,
     reader,
     present: new Map<string, number>(),

@@ -36,7 +36,7 @@ import type { NotifyDeps } from './deps.ts';
 import { muteView, notificationView } from './views.ts';
 
 /** What the actor understands. */
-export type UserMessage =
+export type NotifyUserMessage =
   | CallMessage
   | NodeConnections
   /** Repeated every 20 s while the socket lives. */
@@ -47,7 +47,7 @@ export type UserMessage =
   /** Something was stored earlier of which nobody may have been told. */
   | { readonly type: 'look' };
 
-interface UserState {
+interface NotifyUserState {
   readonly userId: string;
   /** At most MAX_SOCKETS. */
   readonly sockets: SocketRef[];
@@ -78,32 +78,35 @@ const FULL = { type: 'close', code: 1008, reason: 'connection limit reached' } a
 export type TellSeats = (userId: string, mail: QuotaMessage) => void;
 
 /** The kind, for the service's tree. `tellSeats`: undefined when no other process has sockets. */
-export function userKind({ db, clock }: NotifyDeps, tellSeats?: TellSeats): EntityKind<UserMessage, UserState> {
+export function userKind(
+  { db, clock }: NotifyDeps,
+  tellSeats?: TellSeats,
+): EntityKind<NotifyUserMessage, NotifyUserState> {
   const ok = { status: 'ok' } as const;
 
-  const table = handlers<UserState>(
-    handler(listNotifications, async ({ userId }: UserState, call) =>
+  const table = handlers<NotifyUserState>(
+    handler(listNotifications, async ({ userId }: NotifyUserState, call) =>
       (await notificationsOf(db, userId, call.query)).map(notificationView),
     ),
-    handler(unreadCount, async ({ userId }: UserState) => ({ count: await countUnread(db, userId) })),
-    handler(markRead, async ({ userId }: UserState, call) => {
+    handler(unreadCount, async ({ userId }: NotifyUserState) => ({ count: await countUnread(db, userId) })),
+    handler(markRead, async ({ userId }: NotifyUserState, call) => {
       if (!(await setRead(db, userId, call.params.id)))
         throw new Refusal('not_found', { message: 'You have no notification with this id.' });
       return ok;
     }),
-    handler(markAllRead, async ({ userId }: UserState) => {
+    handler(markAllRead, async ({ userId }: NotifyUserState) => {
       await setAllRead(db, userId);
       return ok;
     }),
-    handler(listMutes, async ({ userId }: UserState) => (await mutesOf(db, userId)).map(muteView)),
-    handler(addMute, async ({ userId }: UserState, call) => {
+    handler(listMutes, async ({ userId }: NotifyUserState) => (await mutesOf(db, userId)).map(muteView)),
+    handler(addMute, async ({ userId }: NotifyUserState, call) => {
       if (!(await insertMute(db, userId, call.body, MAX_MUTES)))
         throw new Refusal('limit_reached', {
           message: `You have ${MAX_MUTES} mutes, which is the limit: remove one first.`,
         });
       return ok;
     }),
-    handler(removeMute, async ({ userId }: UserState, call) => {
+    handler(removeMute, async ({ userId }: NotifyUserState, call) => {
       await deleteMute(db, userId, call.body);
       return ok;
     }),
@@ -159,7 +162,7 @@ export function userKind({ db, clock }: NotifyDeps, tellSeats?: TellSeats): Enti
   };
 }
 
-function attach(state: UserState, socket: SocketRef, at: number): void {
+function attach(state: NotifyUserState, socket: SocketRef, at: number): void {
   const { sockets, seenAt, opened } = state;
   const now = Math.floor(performance.now() / 1000);
   const known = sockets.indexOf(socket);
@@ -183,13 +186,18 @@ function attach(state: UserState, socket: SocketRef, at: number): void {
 }
 
 /** Forgets the socket at that place; -1 is none. */
-function drop({ sockets, seenAt, opened }: UserState, at: number): void {
+function drop({ sockets, seenAt, opened }: NotifyUserState, at: number): void {
   if (at < 0) return;
   for (const list of [sockets, seenAt, opened]) list.splice(at, 1);
 }
 
 /** Tells whoever counts, when the sockets are not those that were told of, and from time to time. */
-function say(state: UserState, before: number, ctx: EntityContext<UserMessage>, tellSeats: TellSeats): void {
+function say(
+  state: NotifyUserState,
+  before: number,
+  ctx: EntityContext<NotifyUserMessage>,
+  tellSeats: TellSeats,
+): void {
   const { userId, sockets, opened } = state;
   const now = performance.now();
   const isDue = sockets.length > 0 && now - state.saidAt >= SAY_EVERY_MS;
@@ -200,7 +208,7 @@ function say(state: UserState, before: number, ctx: EntityContext<UserMessage>, 
   tellSeats(userId, { type: 'present', room: ctx.self, opened: [...opened] });
 }
 
-function tellAll({ sockets }: UserState, news: SocketNews): void {
+function tellAll({ sockets }: NotifyUserState, news: SocketNews): void {
   const message = { type: 'news', news } as const;
   for (const socket of sockets) dispatch(socket, message);
 }

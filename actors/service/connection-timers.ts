@@ -4,7 +4,7 @@
  */
 
 /** A stream as the clock sees it. */
-export interface Timed {
+export interface TimedConnection {
   /** Its place in the clock's list; the clock's own. */
   place: number;
   /** The tick of its end, and the one of its next attach. */
@@ -22,7 +22,7 @@ export const NEVER = 2 ** 30;
 const ATTACH_TICKS = 20_000 / TICK_MS;
 const UNANSWERED_TICKS = 2000 / TICK_MS;
 
-const timed: Timed[] = [];
+const timed: TimedConnection[] = [];
 let timer: NodeJS.Timeout | undefined;
 
 const now = () => Math.floor(performance.now() / TICK_MS);
@@ -43,14 +43,14 @@ export function soonAttach(): number {
 }
 
 /** Takes a stream into care until `leave`. */
-export function join(stream: Timed): void {
+export function join(stream: TimedConnection): void {
   stream.place = timed.length;
   timed.push(stream);
   timer ??= setInterval(tick, TICK_MS);
 }
 
 /** Lets go of a stream; the timer ends with the last one. Again does nothing. */
-export function leave(stream: Timed): void {
+export function leave(stream: TimedConnection): void {
   if (timed[stream.place] !== stream) return;
   const last = timed.pop();
   if (last !== undefined && last !== stream) {

@@ -13,7 +13,7 @@ import {
   spawn,
   stop,
 } from '../../supervision/index.ts';
-import { join, leave, NEVER, nextAttach, soonAttach, type Timed, tickIn } from './connection-timers.ts';
+import { join, leave, NEVER, nextAttach, soonAttach, type TimedConnection, tickIn } from './connection-timers.ts';
 
 /** What the actor of a connection understands; `News` is what only its kind does. */
 export type ConnectionMessage<News = never> =
@@ -112,7 +112,7 @@ const controllers = new WeakMap<object, AbortController>();
  * One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before
  * it is needed, nothing that is the same for all. (A private method with `#` would take a word of each.)
  */
-class Stream<News> implements SocketHandlers, Timed, SpawnOptions<Stream<News>, ConnectionMessage<News>> {
+class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stream<News>, ConnectionMessage<News>> {
   // The stream is also its actor's options, and its state: most of what an object would cost that only says so.
   readonly #kin: Kin;
   place = -1;

@@ -125,10 +125,10 @@ function isPassing(
 }
 
 /** Asks with a call message: how each actor of a service is reached. */
-type Ask = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
+type AskActor = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
 
 /** Sends a call through `ask` and unwraps the outcome. Throws Refusal. */
-export function askActor(ask: Ask, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
+export function askActor(ask: AskActor, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
   return ask((replyTo) => ({ type: 'call', endpoint, call, replyTo })).then(unwrap, refuse);
 }
 

@@ -19,7 +19,7 @@ import { jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts
 import type { Placement } from './placement.ts';
 
 /** What the entity is told. Nobody tells it from elsewhere. */
-type Message = 'wake' | { readonly failed: unknown };
+type SingletonMessage = 'wake' | { readonly failed: unknown };
 
 /** A piece of work. */
 interface SingletonOptions {
@@ -35,7 +35,7 @@ interface SingletonOptions {
   readonly work: (signal: AbortSignal) => Promise<void>;
 }
 
-interface State {
+interface SingletonState {
   readonly end: AbortController;
   readonly done: Promise<void>;
 }
@@ -53,7 +53,7 @@ export function startSingleton(parent: AnyRef | SystemRef, options: SingletonOpt
     service,
     codec: jsonCodec(() => 'wake'),
   };
-  const kind: EntityKind<Message, State> = {
+  const kind: EntityKind<SingletonMessage, SingletonState> = {
     kind: placed.kind,
     sleepAfterMs: LOOK_EVERY_MS,
     backoff: BACKOFF,

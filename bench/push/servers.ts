@@ -4,10 +4,10 @@ import type { WebSocket } from 'uWebSockets.js';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
-import { notificationConnection, type SocketHouse } from '../../actors/notify/connection.ts';
+import { type UserSocketHouse, notificationConnection } from '../../actors/notify/connection.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { PAGE } from '../../actors/notify/reader.ts';
-import { type UserMessage, userKind } from '../../actors/notify/user.ts';
+import { type NotifyUserMessage, userKind } from '../../actors/notify/user.ts';
 import { connect } from '../../actors/service/connection.ts';
 import { connectionSupervisor } from '../../actors/service/supervisor.ts';
 import type { Caller } from '../../proto/endpoint.ts';
@@ -38,7 +38,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const system = start({ log: silentLog });
   const numbers = notifyNumbers();
   const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers };
-  const users = entities<UserMessage, unknown>(system, userKind(deps));
+  const users = entities<NotifyUserMessage, unknown>(system, userKind(deps));
   const connections = connectionSupervisor(system, 'notify', 'connections');
   const userIds = Array.from({ length: sockets / perUser }, (_, index) => String(index));
   let id = FIRST_ID;
@@ -46,7 +46,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const page = async ({ since }: { since: number }) =>
     Array.from({ length: Math.min(PAGE, id - since) }, (_, index) => sample(since + 1 + index));
   const reader = { head: async () => FIRST_ID, page };
-  const house: SocketHouse = {
+  const house: UserSocketHouse = {
     ...{ deps, reader, present: new Map<string, number>() },
     attach: (userId, socket) => users.tell(userId, { type: 'attach', socket }),
     detach: (userId, socket) => users.tell(userId, { type: 'detached', socket }),

@@ -1,11 +1,10 @@
 /** The command lines of services that run alone. */
 import type { Command } from 'commander';
+import type { Flag } from '../config/option-values.ts';
 import type { Role } from '../node/roles/role.ts';
 
-/** An option as commander takes it. */
-type Flag = readonly [string, string];
 /** One whose value is checked. */
-type CheckedFlag = readonly [...Flag, check: (value: string) => string];
+type CheckedFlag = readonly [string, string, check: (value: string) => string];
 
 /** Options that all services have. */
 interface Flags {

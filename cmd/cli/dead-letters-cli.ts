@@ -1,5 +1,6 @@
 /** `troupe dead-letters` on the command line; dead-letters.ts does the work. */
 import type { Command } from 'commander';
+import type { Flag } from '../config/option-values.ts';
 import { integer } from './integer.ts';
 
 interface Chosen {
@@ -9,9 +10,6 @@ interface Chosen {
   stream?: string;
   again?: true;
 }
-
-/** An option as commander takes it: flags, description, default. */
-type Flag = readonly [string, string, string?];
 
 /** Adds the commands; `data` and `json` are the options that most commands have. */
 export function addDeadLetters(program: Command, { data, json }: { data: Flag; json: Flag }): void {

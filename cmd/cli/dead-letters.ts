@@ -1,7 +1,7 @@
 /** `troupe dead-letters list|show|replay|discard`: messages that a consumer of the bus gave up. */
 
 import { decodeNotification } from '../../proto/notify/notification.ts';
-import type { DeadLetter } from '../../proto/ports/bus-store.ts';
+import type { StoredDeadLetter } from '../../proto/ports/bus-store.ts';
 import {
   type DeadLetterChoice,
   discardDeadLetters,
@@ -103,7 +103,7 @@ function idOf(text: string): number {
 }
 
 /** What there is to say without the content, as JSON names it. */
-function headOf({ id, stream, durable, seq, subject, deliveries, reason, ...rest }: DeadLetter) {
+function headOf({ id, stream, durable, seq, subject, deliveries, reason, ...rest }: StoredDeadLetter) {
   return {
     id,
     stream,
@@ -121,7 +121,7 @@ function headOf({ id, stream, durable, seq, subject, deliveries, reason, ...rest
 }
 
 /** What can be read of the content. */
-function contentOf({ subject, data }: DeadLetter): { notification?: object; text?: string } {
+function contentOf({ subject, data }: StoredDeadLetter): { notification?: object; text?: string } {
   if (subject.startsWith('notify.')) {
     try {
       return { notification: decodeNotification(data) };

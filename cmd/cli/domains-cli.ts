@@ -1,9 +1,7 @@
 /** `troupe domains` on the command line; domains.ts does the work. */
 import type { Command } from 'commander';
+import type { Flag } from '../config/option-values.ts';
 import { integer } from './integer.ts';
-
-/** An option as commander takes it: flags, description, default. */
-type Flag = readonly [string, string, string?];
 
 /** Adds the commands; `data` and `json` are the options that most commands have. */
 export function addDomains(program: Command, { data, json }: { data: Flag; json: Flag }): void {

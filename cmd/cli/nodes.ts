@@ -14,13 +14,13 @@ export async function showNodes(options: CommandOptions): Promise<void> {
   print(options, nodesJson(found), () => drawNodes(found));
 }
 
-interface Found {
+interface FoundNode {
   readonly nodes: readonly NodeRow[];
   readonly services: readonly ServiceShards[];
 }
 
 /** The nodes as JSON: times as ISO 8601, the rest of the lease in ms (0 when it is over). */
-export function nodesJson({ nodes, services }: Found) {
+export function nodesJson({ nodes, services }: FoundNode) {
   return {
     nodes: nodes.map((node) => ({
       id: node.id,
@@ -37,7 +37,7 @@ export function nodesJson({ nodes, services }: Found) {
 }
 
 /** One line a node, and one for each service of which shards are held by nobody. */
-export function drawNodes({ nodes, services }: Found): string {
+export function drawNodes({ nodes, services }: FoundNode): string {
   if (nodes.length === 0) return 'No node is running, and none ran in the last minutes.';
   const rows = nodes.map((node) => [
     node.id,

@@ -1,8 +1,6 @@
 /** `troupe rekey` on the command line; rekey.ts does the work. */
 import type { Command } from 'commander';
-
-/** An option as commander takes it: flags, description, default. */
-type Flag = readonly [string, string, string?];
+import type { Flag } from '../config/option-values.ts';
 
 /** Adds the command; `data` and `json` are the options that most commands have. */
 export function addRekey(program: Command, { data, json }: { data: Flag; json: Flag }): void {

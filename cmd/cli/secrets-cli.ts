@@ -3,14 +3,13 @@
  * being logged out.
  */
 import type { Command } from 'commander';
+import type { Flag } from '../config/option-values.ts';
 
-/** An option as commander takes it: flags, description, default. */
-type Flag = readonly [string, string, string?];
 interface Options {
   readonly data: string;
   readonly json?: true;
 }
-type Step = 'prepareRotation' | 'rotate' | 'finishRotation';
+type SecretStep = 'prepareRotation' | 'rotate' | 'finishRotation';
 
 /** Adds the commands; `data` and `json` are the options that most commands have. */
 export function addSecrets(program: Command, { data, json }: { data: Flag; json: Flag }): void {
@@ -19,7 +18,7 @@ export function addSecrets(program: Command, { data, json }: { data: Flag; json:
     .description(
       'rotate the secret that signs tokens, where it is kept in the data folder (docs/reference/operations.md)',
     );
-  const add = (name: string, step: Step, description: string, then: string) =>
+  const add = (name: string, step: SecretStep, description: string, then: string) =>
     secrets
       .command(name)
       .description(description)

@@ -1,8 +1,6 @@
 /** `troupe users` on the command line; users.ts, users-state.ts and users-remove.ts do the work. */
 import type { Command } from 'commander';
-
-/** An option as commander takes it: flags, description, default. */
-type Flag = readonly [string, string, string?];
+import type { Flag } from '../config/option-values.ts';
 
 interface Given {
   readonly data: string;

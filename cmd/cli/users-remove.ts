@@ -21,7 +21,7 @@ const LOOK_MS = 250;
 const PATIENCE_MS = 120_000;
 
 /** What it came to. `left`: what the platform still has to remove, and whether one runs that does. */
-type Outcome = {
+type Removal = {
   readonly id: string;
   readonly left: Left | undefined;
   readonly isDone: boolean;
@@ -48,7 +48,7 @@ export async function usersRemove(username: string, options: RemoveOptions): Pro
   });
 }
 
-async function remove(db: Db, username: string, admin: string, wait: boolean): Promise<Outcome> {
+async function remove(db: Db, username: string, admin: string, wait: boolean): Promise<Removal> {
   const { id, isGone } = await beginRemoval(db, username, admin);
   if (isGone) return { id, left: undefined, isDone: true, isServed: true };
   let last = '';

@@ -1,6 +1,9 @@
 /** Values of options that are checked while the command line is read, before anything is opened. */
 import { InvalidArgumentError } from 'commander';
 
+/** An option as commander takes it: its flags, what it is, and its value where none is given. */
+export type Flag = readonly [flags: string, description: string, fallback?: string];
+
 /** A host name in lower case, at most 200 characters. */
 export const HOST_NAME = /^(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 

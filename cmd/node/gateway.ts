@@ -4,7 +4,7 @@
  */
 import { Registry } from 'prom-client';
 import type { ContainerTarget, GatewayDeps, MappingSource } from '../../actors/gateway/deps.ts';
-import type { NameDecision } from '../../actors/gateway/routing.ts';
+import type { RoutedName } from '../../actors/gateway/routing.ts';
 import { type Gateway, startGateway } from '../../actors/gateway/service.ts';
 import { waitAtMost } from '../../lib/timeout.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
@@ -111,7 +111,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       log,
     });
   /** The certificate of a name that TLS is ended for. */
-  const certified = (decision: NameDecision, name: string | undefined, isChallenge: boolean) => {
+  const certified = (decision: RoutedName, name: string | undefined, isChallenge: boolean) => {
     if (typeof decision === 'object') return decision;
     // Authorities ask for names that this gateway may not have heard of yet.
     if (isChallenge)

@@ -13,7 +13,7 @@ import type { HttpServer } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import type { Service } from '../../proto/service.ts';
-import { hostsOfOthers, type ServiceName } from '../../proto/service-paths.ts';
+import { hostsOfOthers, type RoutedServiceName } from '../../proto/service-paths.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { type DbConnection, openDb } from '../../storage/db.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
@@ -220,7 +220,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     await membership.join();
 
     const isVouched = gatewayTokenVerifier(secrets.jwtSecret, sharedClock);
-    const addressOf = (name: ServiceName) =>
+    const addressOf = (name: RoutedServiceName) =>
       clientAddress({
         isVouched,
         isTrusted: options.proxies?.isTrusted,
@@ -250,7 +250,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       },
     });
     teardown.add('sources of metrics', () => monitor.close());
-    const serve = async (name: Exclude<ServiceName, 'net'>, bare: Service): Promise<HttpServer> => {
+    const serve = async (name: Exclude<RoutedServiceName, 'net'>, bare: Service): Promise<HttpServer> => {
       // Metrics go on without the broker.
       const service = bare === monitor.service ? bare : withBusHealth(bare, busProblem);
       const handlers = api({

@@ -75,7 +75,7 @@ export interface NewDeadLetter {
 }
 
 /** A dead letter as kept. */
-export interface DeadLetter extends NewDeadLetter {
+export interface StoredDeadLetter extends NewDeadLetter {
   readonly id: number;
   /** When it was given up, Unix ms. */
   readonly at: number;
@@ -108,7 +108,7 @@ export interface StreamStore {
   /** Becomes a dead letter. */
   term(stream: string, durable: string, items: readonly (DeliveryId & { reason: string })[]): Promise<void>;
   /** Newest first, at most `limit`. */
-  deadLetters(stream: string, limit: number): Promise<DeadLetter[]>;
+  deadLetters(stream: string, limit: number): Promise<StoredDeadLetter[]>;
   /** Calls `handler` with the name of a stream that got messages, from any process; '' means look at all. */
   onAppend(handler: (stream: string) => void): Ending;
   /** Removes what is too old, in bounded steps. Resolves with whether there is more to remove. */

@@ -44,7 +44,7 @@ const consumerRow = z.object({
   max_ack_pending: z.number(),
   next_seq: z.number(),
 });
-type Consumer = z.output<typeof consumerRow>;
+type ConsumerRow = z.output<typeof consumerRow>;
 
 const deliveryRow = z
   .object({
@@ -109,7 +109,7 @@ async function buryExhausted(tx: Tx, stream: string, durable: string, maxDeliver
   );
 }
 
-async function redeliver(tx: Tx, stream: string, durable: string, consumer: Consumer) {
+async function redeliver(tx: Tx, stream: string, durable: string, consumer: ConsumerRow) {
   // What the stream's limits removed meanwhile cannot be handed out again.
   await tx.run(
     `delete from bus_deliveries as out where stream = $1 and durable = $2 and due <= now()
@@ -145,7 +145,7 @@ async function redeliver(tx: Tx, stream: string, durable: string, consumer: Cons
 
 const scanned = z.object({ seq: z.number(), hit: z.boolean() });
 
-async function deliverNew(tx: Tx, stream: string, durable: string, consumer: Consumer) {
+async function deliverNew(tx: Tx, stream: string, durable: string, consumer: ConsumerRow) {
   const pending = await tx.one(
     countRow,
     'select count(*) as count from bus_deliveries where stream = $1 and durable = $2',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { DeadLetter, DeadLetterSink, NewDeadLetter } from '../../proto/ports/bus-store.ts';
+import type { DeadLetterSink, NewDeadLetter, StoredDeadLetter } from '../../proto/ports/bus-store.ts';
 import type { Db } from '../db.ts';
 import { append } from '../outbox.ts';
 import { asBus } from './errors.ts';
@@ -20,7 +20,7 @@ const letterRow = z
     replayed_at: z.date().nullable(),
   })
   .transform(
-    ({ stored_at, msg_id, at, replayed_at, ...row }): DeadLetter => ({
+    ({ stored_at, msg_id, at, replayed_at, ...row }): StoredDeadLetter => ({
       ...row,
       storedAt: stored_at.getTime(),
       msgId: msg_id ?? undefined,
@@ -76,7 +76,7 @@ async function addDeadLetters(db: Db, letters: readonly NewDeadLetter[]): Promis
 }
 
 /** Newest first, at most `limit`; of one stream, or of all. */
-export function listDeadLetters(db: Db, stream: string | undefined, limit: number): Promise<DeadLetter[]> {
+export function listDeadLetters(db: Db, stream: string | undefined, limit: number): Promise<StoredDeadLetter[]> {
   return db.many(
     letterRow,
     `select ${COLUMNS} from bus_dead_letters where $1::text is null or stream = $1 order by id desc limit $2`,
@@ -85,7 +85,7 @@ export function listDeadLetters(db: Db, stream: string | undefined, limit: numbe
 }
 
 /** One dead letter; undefined when there is none of this id. */
-export function findDeadLetter(db: Db, id: number): Promise<DeadLetter | undefined> {
+export function findDeadLetter(db: Db, id: number): Promise<StoredDeadLetter | undefined> {
   return db.one(letterRow, `select ${COLUMNS} from bus_dead_letters where id = $1`, [id]);
 }
 

@@ -24,7 +24,7 @@ export interface NewNotification {
 type Arrival = { readonly id: number } | 'known' | 'muted' | 'no_user';
 
 /** What became of a batch. */
-export interface Arrivals {
+export interface StoredArrivals {
   /** In the order of the batch. */
   readonly arrivals: readonly Arrival[];
   /** `created_at` of those stored now. */
@@ -42,7 +42,7 @@ const storedRow = z.object({
 const otherRow = z.object({ place: z.number(), is_user: z.boolean(), is_muted: z.boolean() });
 
 /** What is asked of storing a batch. */
-interface StoreOptions {
+interface ArrivalsOptions {
   /** Whose heads are wanted: each costs about a quarter of what it costs to store a notification. */
   readonly headsOf: readonly string[];
   /** Look for events that were stored before. Without it they are looked for when the insert meets one. */
@@ -53,8 +53,8 @@ interface StoreOptions {
 export async function storeNotifications(
   db: Db,
   batch: readonly NewNotification[],
-  options: StoreOptions,
-): Promise<Arrivals> {
+  options: ArrivalsOptions,
+): Promise<StoredArrivals> {
   try {
     return await store(db, batch, options);
   } catch (error) {
@@ -66,8 +66,8 @@ export async function storeNotifications(
 async function store(
   db: Db,
   batch: readonly NewNotification[],
-  { headsOf, mayBeKnown }: StoreOptions,
-): Promise<Arrivals> {
+  { headsOf, mayBeKnown }: ArrivalsOptions,
+): Promise<StoredArrivals> {
   const places = placesOfEvents(batch);
   const events = places.length === batch.length ? batch : places.flatMap((place) => batch[place] ?? []);
   const stored = await db.one(storedRow, 'select * from store_notifications($1, $2, $3, $4, $5, $6, $7, $8, $9)', [

@@ -1,10 +1,10 @@
 import { clock, isDraining, onDrained } from './run-queue.ts';
 
 /** Something that waits until `deadline` (on the clock of performance.now). */
-export interface Waiting {
+export interface WaitingAsk {
   deadline: number;
-  before: Waiting | undefined;
-  after: Waiting | undefined;
+  before: WaitingAsk | undefined;
+  after: WaitingAsk | undefined;
   list: DeadlineList | undefined;
   expire(): void;
 }
@@ -17,15 +17,15 @@ const MAX_TIMER_MS = 2_147_483_647;
  */
 export class DeadlineList {
   readonly ms: number;
-  private first: Waiting | undefined = undefined;
-  private last: Waiting | undefined = undefined;
+  private first: WaitingAsk | undefined = undefined;
+  private last: WaitingAsk | undefined = undefined;
   private timer: NodeJS.Timeout | undefined = undefined;
 
   constructor(ms: number) {
     this.ms = ms;
   }
 
-  add(item: Waiting): void {
+  add(item: WaitingAsk): void {
     item.list = this;
     item.deadline = (isDraining() ? clock.exact : performance.now()) + this.ms;
     item.before = this.last;
@@ -36,7 +36,7 @@ export class DeadlineList {
     if (waiting++ === 0 && !held) hold(true);
   }
 
-  remove(item: Waiting): void {
+  remove(item: WaitingAsk): void {
     if (item.before === undefined) this.first = item.after;
     else item.before.after = item.after;
     if (item.after === undefined) this.last = item.before;

@@ -1,6 +1,6 @@
 import { ActorError } from '../errors.ts';
 import { Ref } from '../ref.ts';
-import { type DeadlineList, deadlineList, type Waiting } from './ask-deadlines.ts';
+import { type DeadlineList, deadlineList, type WaitingAsk } from './ask-deadlines.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { clock } from './run-queue.ts';
 
@@ -14,9 +14,9 @@ interface Settle {
  * The address of an asker: takes one reply, then is over. Over also when its deadline passed, or when it is known that
  * no reply will come (refused, stopped, crashed). May be forwarded like any ref.
  */
-export class Ask extends Ref<unknown> implements Waiting {
-  before: Waiting | undefined = undefined;
-  after: Waiting | undefined = undefined;
+export class Ask extends Ref<unknown> implements WaitingAsk {
+  before: WaitingAsk | undefined = undefined;
+  after: WaitingAsk | undefined = undefined;
   list: DeadlineList | undefined = undefined;
   deadline = 0;
   /** Coarse time of asking. */

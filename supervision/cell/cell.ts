@@ -45,7 +45,7 @@ export function setLifecycle(implementation: Lifecycle): void {
 }
 
 /** A handler as the engine calls it: (state, msg, ctx), or (msg, ctx) when stateless. */
-export type Handler = (a: unknown, b: unknown, c?: unknown) => unknown;
+export type MessageHandler = (a: unknown, b: unknown, c?: unknown) => unknown;
 
 /**
  * An actor, and its ref. Small on purpose: a parked actor is these fields and nothing else.
@@ -53,7 +53,7 @@ export type Handler = (a: unknown, b: unknown, c?: unknown) => unknown;
 export class Cell extends Inbox implements Runnable {
   // What each message needs comes first, in as few cache lines as may be.
   state: unknown = undefined;
-  f: Handler;
+  f: MessageHandler;
   private ctx: CrashContext<unknown> | undefined = undefined;
   readonly kind: KindStats;
   nextRun: Runnable | undefined = undefined;
@@ -73,7 +73,7 @@ export class Cell extends Inbox implements Runnable {
     parent: Cell | undefined,
     label: string | number,
     kind: KindStats,
-    f: Handler,
+    f: MessageHandler,
     options: Behaviour,
     capacity: number,
     hooks: CellHooks<Cell> | undefined,
@@ -389,4 +389,4 @@ export class Cell extends Inbox implements Runnable {
 }
 
 const nothing: Behaviour = Object.freeze({});
-const ended: Handler = () => undefined;
+const ended: MessageHandler = () => undefined;

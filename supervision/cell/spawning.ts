@@ -1,6 +1,6 @@
 import { atLeast, SpawnError } from '../errors.ts';
 import type { Behaviour } from './behaviour.ts';
-import { Cell, type Handler } from './cell.ts';
+import { Cell, type MessageHandler } from './cell.ts';
 import { type CellHooks, Children } from './cell-parts.ts';
 import { CHILDREN_TOLD, ENDED, STATELESS, STOPPING } from './flags.ts';
 import { stopWhenIdle } from './idle.ts';
@@ -25,7 +25,7 @@ interface SpawnExtras {
 }
 
 /** Makes an actor under `parent` and begins to make its state. Throws ActorError `stopped`, or SpawnError. */
-export function spawnCell(parent: Cell, f: Handler, options: Behaviour, extras?: SpawnExtras): Cell {
+export function spawnCell(parent: Cell, f: MessageHandler, options: Behaviour, extras?: SpawnExtras): Cell {
   // CHILDREN_TOLD: a reset has told the children of the former life to end, and this one would not hear of it.
   if ((parent.flags & (STOPPING | ENDED | CHILDREN_TOLD)) !== 0) throw stoppedParent(parent);
   const { name } = options;

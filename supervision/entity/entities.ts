@@ -1,5 +1,5 @@
 import type { Behaviour } from '../cell/behaviour.ts';
-import type { Cell, Handler } from '../cell/cell.ts';
+import type { Cell, MessageHandler } from '../cell/cell.ts';
 import type { CellHooks } from '../cell/cell-parts.ts';
 import { CellContext, cellOf } from '../cell/context.ts';
 import { keepAwake, sleep } from '../cell/idle.ts';
@@ -58,13 +58,13 @@ class LocalEntityContext extends CellContext implements EntityContext<unknown> {
   }
 }
 
-function handlerOf(kind: AnyKind): Handler {
-  const handle: Erased['call'] = (state: unknown, msg: unknown, ctx: LocalEntityContext) =>
+function handlerOf(kind: AnyKind): MessageHandler {
+  const handle: ErasedEntity['call'] = (state: unknown, msg: unknown, ctx: LocalEntityContext) =>
     kind.handle(state, msg, ctx);
   return handle;
 }
 
-interface Erased {
+interface ErasedEntity {
   call(state: unknown, msg: unknown, ctx?: unknown): unknown;
 }
 
@@ -83,7 +83,7 @@ class LocalEntities<Msg> implements Entities<Msg> {
   private readonly host: Cell;
   private readonly kind: AnyKind;
   private readonly options: Behaviour;
-  private readonly handler: Handler;
+  private readonly handler: MessageHandler;
   private readonly hooks: CellHooks<Cell>;
   private readonly cells = new Map<string, Cell>();
   /** The ends of former activations. */

@@ -14,7 +14,7 @@ const SLACK = 10_000;
 /** A shorter list is not worth cleaning up. */
 const COMPACT = 1024;
 
-interface Entry {
+interface AskEntry {
   readonly key: string;
   readonly at: number;
   readonly answer: Promise<Uint8Array>;
@@ -26,12 +26,12 @@ interface Entry {
  * and it knows what it may have forgotten, so that nothing is handled twice because the table was too small.
  */
 export class AskDeduplicator {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, AskEntry>();
   /**
    * The entries in the order in which they came, from `#first` on, some that were dropped among them. (A map would look
    * for its first entry behind all that it has lost.)
    */
-  #order: Entry[] = [];
+  #order: AskEntry[] = [];
   #first = 0;
   readonly #limits: AskDeduplicatorLimits;
   readonly #now: () => number;
@@ -56,7 +56,7 @@ export class AskDeduplicator {
 
   /** Remembers an ask. Once the answer is there, `keep` says whether it is worth it: one without effect is not. */
   add(key: string, answer: Promise<Uint8Array>, keep: () => boolean): void {
-    const entry: Entry = { key, at: this.#now(), answer, bytes: 0 };
+    const entry: AskEntry = { key, at: this.#now(), answer, bytes: 0 };
     this.#entries.set(key, entry);
     this.#order.push(entry);
     this.#trim();

@@ -4,7 +4,7 @@ import { withTimeout } from '../../lib/timeout.ts';
 import type { NodeInfo, Shard, ShardLease } from '../../proto/ports/placement.ts';
 import { type NodeOptions, TIMINGS, type Timings } from './node-options.ts';
 import { DEFAULT_SHARDS } from './shards.ts';
-import { ClusterView, type Place } from './view.ts';
+import { ClusterView, type EntityPlace } from './view.ts';
 
 /** A shard of ours. While `leaving` its entities may still write, but get no messages. */
 interface Held extends ShardLease {
@@ -76,7 +76,7 @@ export class PlacementNode {
   }
 
   /** Who owns a shard, as far as is known here. */
-  ownerOf(service: string, shard: number): Place | undefined {
+  ownerOf(service: string, shard: number): EntityPlace | undefined {
     const epoch = this.epochOf(service, shard);
     if (epoch !== undefined) return { node: this.self.id, epoch };
     const place = this.view.placeOf(service, shard);

@@ -1,14 +1,14 @@
 import { BusError } from '../../proto/ports/bus.ts';
-import type { Place } from './view.ts';
+import type { EntityPlace } from './view.ts';
 
 /** An answer that was sent before its owner died, or lost its lease, arrives within this, ms. */
 const LAST_ANSWER_MS = 1000;
 /** An owner that handed the shard over and lives answers what reached it; on a busy machine that takes a while. */
 const LIVING_ANSWER_MS = 4000;
 
-interface Open {
+interface OpenAsk {
   readonly shard: number;
-  readonly place: Place;
+  readonly place: EntityPlace;
   /** The owner has changed. Called again when it is not only another, but gone. */
   giveUp(): void;
 }
@@ -18,11 +18,11 @@ interface Open {
  * shard.
  */
 export class OpenAsks {
-  readonly #ownerOf: (shard: number) => Place | undefined;
+  readonly #ownerOf: (shard: number) => EntityPlace | undefined;
   readonly #lives: (node: string) => boolean;
-  readonly #open = new Set<Open>();
+  readonly #open = new Set<OpenAsk>();
 
-  constructor(ownerOf: (shard: number) => Place | undefined, lives: (node: string) => boolean) {
+  constructor(ownerOf: (shard: number) => EntityPlace | undefined, lives: (node: string) => boolean) {
     this.#ownerOf = ownerOf;
     this.#lives = lives;
   }
@@ -39,11 +39,11 @@ export class OpenAsks {
    * What `answer` comes to; rejects BusError `timeout` a second after the owner has died, some seconds after it has
    * handed over.
    */
-  answer(shard: number, place: Place, answer: Promise<Uint8Array>): Promise<Uint8Array> {
+  answer(shard: number, place: EntityPlace, answer: Promise<Uint8Array>): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
       let last: NodeJS.Timeout | undefined;
       let until = Number.POSITIVE_INFINITY;
-      const open: Open = {
+      const open: OpenAsk = {
         shard,
         place,
         giveUp: () => {

@@ -11,7 +11,7 @@ import { OpenAsks } from './open-asks.ts';
 import { Incoming, Outgoing } from './question-refs.ts';
 import type { RefExchange } from './refs.ts';
 import { shardOf } from './shards.ts';
-import type { Place } from './view.ts';
+import type { EntityPlace } from './view.ts';
 import { type Answer, type AskEnvelope, packAsk, packTell, readAnswer, type TellEnvelope } from './wire.ts';
 
 /** A kind of entity that is placed on the nodes of a service. */
@@ -76,7 +76,7 @@ interface Journey {
   /** When it was first sent to another node. */
   sent: number | undefined;
   /** The owner that may have got it and did not answer. */
-  unanswered: Place | undefined;
+  unanswered: EntityPlace | undefined;
 }
 
 /**
@@ -322,7 +322,7 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
 
   /** Sends an ask to its owner. Undefined when it has to be sent again. */
   async #askThere<Reply>(
-    place: Place,
+    place: EntityPlace,
     id: string,
     make: (replyTo: Ref<Reply>) => Msg,
     journey: Journey,

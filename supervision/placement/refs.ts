@@ -14,7 +14,7 @@ interface Exported {
 }
 
 /** What came from one other node: a local actor stands for each of its refs. */
-interface Origin {
+interface RefOrigin {
   readonly since: number;
   readonly refs: Map<number, Ref<unknown>>;
 }
@@ -44,7 +44,7 @@ export class RefExchange implements RefsIn {
   readonly #exported = new Map<number, Exported>();
   readonly #numbers = new Map<Ref<unknown>, number>();
   readonly #asks: number[] = [];
-  readonly #origins = new Map<string, Origin>();
+  readonly #origins = new Map<string, RefOrigin>();
   /** Where refs that came from others are at home. */
   readonly #homes = new WeakMap<Ref<never>, { readonly node: string; readonly ref: number }>();
   #next = 1;

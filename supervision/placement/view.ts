@@ -2,7 +2,7 @@ import type { Known, NodeInfo, ShardState, View } from '../../proto/ports/placem
 import { assign } from './shards.ts';
 
 /** Where a shard is: the node that owns it, under an epoch. */
-export interface Place {
+export interface EntityPlace {
   readonly node: string;
   readonly epoch: number;
 }
@@ -61,7 +61,7 @@ export class ClusterView {
   }
 
   /** Who owns a shard, as far as is known; undefined when nobody who lives does. */
-  placeOf(service: string, shard: number): Place | undefined {
+  placeOf(service: string, shard: number): EntityPlace | undefined {
     const state = this.state(service, shard);
     if (state?.owner === undefined || !this.lives(state.owner)) return undefined;
     return { node: state.owner, epoch: state.epoch };

@@ -11,11 +11,11 @@ import { isFailure, type StopReason } from '../types.ts';
 import type { ChildSpec, SupervisorSpec } from './child-spec.ts';
 
 /** A child as it stands: `cell` while it is up. */
-interface Entry {
+interface ChildEntry {
   readonly spec: ChildSpec;
   cell: Cell | undefined;
   /** With which others it is to be started again: the latest failure has the say. */
-  due: readonly Entry[] | undefined;
+  due: readonly ChildEntry[] | undefined;
 }
 
 /** What `startChild` hears. */
@@ -23,8 +23,8 @@ export type Added = { readonly cell: Cell } | { readonly error: unknown };
 
 /** What a supervisor says to itself and is told by `startChild`. */
 export type SupervisorMessage =
-  | { readonly type: 'ended'; readonly entry: Entry; readonly cell: Cell; readonly reason: StopReason }
-  | { readonly type: 'start'; readonly entries: readonly Entry[] }
+  | { readonly type: 'ended'; readonly entry: ChildEntry; readonly cell: Cell; readonly reason: StopReason }
+  | { readonly type: 'start'; readonly entries: readonly ChildEntry[] }
   | { readonly type: 'add'; readonly spec: ChildSpec; readonly replyTo: Ref<Added> };
 
 const byStrategy: StopReason = Object.freeze({ kind: 'stopped', detail: 'restarted with a sibling' });
@@ -37,7 +37,7 @@ const LEAVING = STOPPING | RESETTING;
  */
 export class SupervisorState {
   private readonly spec: SupervisorSpec;
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries = new Map<string, ChildEntry>();
   private readonly restarts: number[] = [];
   private ending: Promise<void> | undefined;
   /** The supervisor itself. */
@@ -101,21 +101,21 @@ export class SupervisorState {
     }
   }
 
-  private enter(spec: ChildSpec): Entry {
+  private enter(spec: ChildSpec): ChildEntry {
     if (this.entries.has(spec.id)) throw new SpawnError('name_taken', `two children have the id ${spec.id}`);
-    const entry: Entry = { spec, cell: undefined, due: undefined };
+    const entry: ChildEntry = { spec, cell: undefined, due: undefined };
     this.entries.set(spec.id, entry);
     return entry;
   }
 
-  private async start(self: Cell, entry: Entry): Promise<Cell> {
+  private async start(self: Cell, entry: ChildEntry): Promise<Cell> {
     const cell = cellOf(await orStopped(self, entry.spec.start(self)));
     entry.cell = cell;
     watch(self, cell, (reason) => ({ type: 'ended', entry, cell, reason }) satisfies SupervisorMessage);
     return cell;
   }
 
-  private async ended(self: Cell, entry: Entry, reason: StopReason): Promise<void> {
+  private async ended(self: Cell, entry: ChildEntry, reason: StopReason): Promise<void> {
     entry.cell = undefined;
     const { restart, id } = entry.spec;
     if (restart === 'temporary') this.entries.delete(id);
@@ -125,7 +125,7 @@ export class SupervisorState {
   }
 
   /** Restarts what the strategy says, unless that was one restart too many. */
-  private async restart(self: Cell, failed: Entry, cause: unknown): Promise<void> {
+  private async restart(self: Cell, failed: ChildEntry, cause: unknown): Promise<void> {
     const { log } = self.kind.system;
     if (!countRestart(this.restarts, this.spec.intensity, performance.now())) {
       log.error({ actor: self.path, child: failed.spec.id, err: cause }, 'too many restarts: the supervisor stops');
@@ -148,13 +148,13 @@ export class SupervisorState {
     else await this.startAgain(self, again);
   }
 
-  private affected(failed: Entry): Entry[] {
+  private affected(failed: ChildEntry): ChildEntry[] {
     if (this.spec.strategy === 'one-for-one') return [failed];
     const all = [...this.entries.values()];
     return this.spec.strategy === 'one-for-all' ? all : all.slice(all.indexOf(failed));
   }
 
-  private async startAgain(self: Cell, entries: readonly Entry[]): Promise<void> {
+  private async startAgain(self: Cell, entries: readonly ChildEntry[]): Promise<void> {
     for (const entry of entries) {
       if ((self.flags & LEAVING) !== 0) return;
       // Another failure may have come meanwhile, and starts it in its own turn.
@@ -169,7 +169,7 @@ export class SupervisorState {
   }
 
   /** A restart failed halfway: it counts as another failure, and those after it wait for the next try. */
-  private restartRest(self: Cell, entries: readonly Entry[], failed: Entry, cause: unknown): void {
+  private restartRest(self: Cell, entries: readonly ChildEntry[], failed: ChildEntry, cause: unknown): void {
     const { log } = self.kind.system;
     if (!countRestart(this.restarts, this.spec.intensity, performance.now())) {
       log.error({ actor: self.path, child: failed.spec.id, err: cause }, 'too many restarts: the supervisor stops');
@@ -184,7 +184,7 @@ export class SupervisorState {
     if ((self.flags & STOPPING) === 0) after(self, delay, { type: 'start', entries: rest } satisfies SupervisorMessage);
   }
 
-  private async stopEach(entries: readonly Entry[], reason: StopReason): Promise<void> {
+  private async stopEach(entries: readonly ChildEntry[], reason: StopReason): Promise<void> {
     for (let i = entries.length - 1; i >= 0; i--) {
       const entry = entries[i];
       const cell = entry?.cell;

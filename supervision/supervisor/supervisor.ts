@@ -65,12 +65,12 @@ export function startSupervisor(parent: AnyRef | SystemRef, spec: SupervisorSpec
 }
 
 function handler(state: SupervisorState): (a: unknown, b: unknown) => unknown {
-  const handle: Erased['call'] = (_: unknown, msg: SupervisorMessage) =>
+  const handle: ErasedChild['call'] = (_: unknown, msg: SupervisorMessage) =>
     state.cell === undefined ? undefined : state.handle(state.cell, msg);
   return handle;
 }
 
-interface Erased {
+interface ErasedChild {
   call(state: unknown, msg: unknown): unknown;
 }
 

@@ -2,23 +2,33 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { accessFor, askedFor, type Identity, MAX_REPOSITORIES } from '../../actors/auth/registry/registry-rules.ts';
+import {
+  accessFor,
+  askedFor,
+  MAX_REPOSITORIES,
+  type RegistryIdentity,
+} from '../../actors/auth/registry/registry-rules.ts';
 import { REPOSITORY_ACTIONS, type RepositoryAction } from '../../proto/auth/registry.ts';
 import { isRepository } from '../../proto/repositories.ts';
 import type { Scopes } from '../../proto/scopes.ts';
 
 const UID = 'u1abcdefghij';
 const ALL = ['pull', 'push', 'delete'];
-const anybody: Identity = { kind: 'anonymous' };
-const ann: Identity = { kind: 'user', username: 'ann', isAdmin: false };
-const admin: Identity = { kind: 'user', username: 'root', isAdmin: true };
-const token = (scopes: Scopes, username = 'ann'): Identity => ({ kind: 'token', username, userId: UID, scopes });
+const anybody: RegistryIdentity = { kind: 'anonymous' };
+const ann: RegistryIdentity = { kind: 'user', username: 'ann', isAdmin: false };
+const admin: RegistryIdentity = { kind: 'user', username: 'root', isAdmin: true };
+const token = (scopes: Scopes, username = 'ann'): RegistryIdentity => ({
+  kind: 'token',
+  username,
+  userId: UID,
+  scopes,
+});
 
 const asked = (scope: string) =>
   Object.fromEntries([...askedFor(scope)].map(([name, actions]) => [name, [...actions]]));
 
 /** What `who` gets of everything that can be asked for on `name`. */
-function rights(who: Identity, name: string, isPublic = false): readonly string[] {
+function rights(who: RegistryIdentity, name: string, isPublic = false): readonly string[] {
   return accessFor(who, askedFor(`repository:${name}:*`), () => isPublic)[0]?.actions ?? [];
 }
 
@@ -135,7 +145,7 @@ describe('what is granted', () => {
   });
 
   test('to a user with the name library is no more than to others', () => {
-    const named: Identity = { kind: 'user', username: 'library', isAdmin: false };
+    const named: RegistryIdentity = { kind: 'user', username: 'library', isAdmin: false };
     assert.deepEqual(rights(named, 'library/debian'), ['pull']);
     assert.deepEqual(rights(token({ [`storage.${UID}.registry`]: ALL }, 'library'), 'library/debian'), ['pull']);
   });
@@ -238,16 +248,18 @@ test('nothing is ever granted that the table forbids', () => {
     name.map((repo) => `storage.${UID}.registry.${repo}`),
   );
   const username = fc.constantFrom('ann', 'bob', 'library', 'root', 'anna');
-  const who: fc.Arbitrary<Identity> = fc.oneof(
+  const who: fc.Arbitrary<RegistryIdentity> = fc.oneof(
     fc.constant(anybody),
-    username.map((username): Identity => ({ kind: 'user', username, isAdmin: username === 'root' })),
+    username.map((username): RegistryIdentity => ({ kind: 'user', username, isAdmin: username === 'root' })),
     fc
       .tuple(username, fc.dictionary(key, actions, { maxKeys: 4 }))
-      .map(([username, scopes]): Identity => token(scopes, username)),
-    fc.tuple(username, name).map(([username, repository]): Identity => ({ kind: 'pull', username, repository })),
+      .map(([username, scopes]): RegistryIdentity => token(scopes, username)),
+    fc
+      .tuple(username, name)
+      .map(([username, repository]): RegistryIdentity => ({ kind: 'pull', username, repository })),
   );
   /** The table again, written from the interface, in another way. */
-  const mayHave = (who: Identity, name: string, action: RepositoryAction, open: boolean): boolean => {
+  const mayHave = (who: RegistryIdentity, name: string, action: RepositoryAction, open: boolean): boolean => {
     const [owner = '', ...rest] = name.split('/');
     if (rest.length === 0) return false;
     if (who.kind === 'pull')

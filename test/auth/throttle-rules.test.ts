@@ -1,16 +1,23 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { BUDGETS, type Count, charged, type Kind, refunded, waitFor } from '../../actors/auth/login/throttle-rules.ts';
+import {
+  BUDGETS,
+  type BudgetKind,
+  type Count,
+  charged,
+  refunded,
+  waitFor,
+} from '../../actors/auth/login/throttle-rules.ts';
 
 const NOTHING: Count = { failures: 0, lastAt: 0, blockedUntil: 0 };
 const DAY = 86_400;
 /** Guesses a day that each budget allows at most, whether one stays below it or goes over it and then is silent. */
-const A_DAY: Readonly<Record<Kind, number>> = { pair: 300, network: 7300, site: 29_200, name: 9100 };
+const A_DAY: Readonly<Record<BudgetKind, number>> = { pair: 300, network: 7300, site: 29_200, name: 9100 };
 const KINDS = ['pair', 'network', 'site', 'name'] as const;
 
 /** Guesses that get through in a day when the next one comes `gap` seconds after the last, or as soon as it may. */
-function guesses(kind: Kind, gaps: Iterable<number>): number {
+function guesses(kind: BudgetKind, gaps: Iterable<number>): number {
   let [count, now, through] = [NOTHING, 1e9, 0];
   const end = now + DAY;
   for (const gap of gaps) {

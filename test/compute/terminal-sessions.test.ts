@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { Replay } from '../../actors/compute/terminal/replay.ts';
+import { TerminalReplay } from '../../actors/compute/terminal/replay.ts';
 import { MAX_TERMINAL_SESSIONS, stopContainer, terminal } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
@@ -411,7 +411,7 @@ test('output of one turn of the event loop leaves as one frame', async (t) => {
 });
 
 test('a replay keeps the newest bytes and begins with a whole character', () => {
-  const replay = new Replay(8);
+  const replay = new TerminalReplay(8);
   assert.equal(replay.contents().toString(), '');
   const text = 'aé€😀'.repeat(3);
   for (const byte of Buffer.from(text)) replay.push(Buffer.of(byte));

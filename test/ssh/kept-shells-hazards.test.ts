@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
 import type { Log } from '../../proto/ports/log.ts';
-import { FrameReader, frame } from '../../transports/ssh/shell-holder-frames.ts';
+import { frame, HolderFrameReader } from '../../transports/ssh/shell-holder-frames.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 import { tempDir } from '../kit/temp.ts';
@@ -135,7 +135,7 @@ test('frames are the same however their bytes are cut', () => {
   for (let size = 1; size <= bytes.length; size++) {
     const read: string[] = [];
     const output: string[] = [];
-    const reader = new FrameReader((letter, data) => {
+    const reader = new HolderFrameReader((letter, data) => {
       if (letter === 'O') output.push(data.toString());
       else read.push(letter + data.toString('hex'));
     });

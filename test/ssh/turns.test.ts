@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Turns } from '../../transports/ssh/read-fairness.ts';
+import { ReadTurns } from '../../transports/ssh/read-fairness.ts';
 import { failOnLeaks } from '../kit/leaks.ts';
 
 failOnLeaks();
@@ -23,14 +23,14 @@ class Fake {
 }
 
 test('turns: a socket that delivers little is never held up', () => {
-  const turns = new Turns<Fake>();
+  const turns = new ReadTurns<Fake>();
   const socket = new Fake();
   for (let i = 0; i < 15; i++) turns.heard(socket, 4096);
   assert.equal(socket.reads, true);
 });
 
 test('turns: one that floods waits after each slice, for one turn when it is alone', async () => {
-  const turns = new Turns<Fake>();
+  const turns = new ReadTurns<Fake>();
   const socket = new Fake();
   for (let slice = 1; slice <= 5; slice++) {
     turns.heard(socket, SLICE);
@@ -43,7 +43,7 @@ test('turns: one that floods waits after each slice, for one turn when it is alo
 test('turns: while somebody types floods go on one after the other, and each gets its part', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   t.mock.method(performance, 'now', () => 1000);
-  const turns = new Turns<Fake>();
+  const turns = new ReadTurns<Fake>();
   const typist = new Fake();
   const floods = Array.from({ length: 6 }, () => new Fake());
   turns.heard(typist, 1);
@@ -67,7 +67,7 @@ test('turns: once nobody types any more floods go on as fast as they can', async
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let now = 1000;
   t.mock.method(performance, 'now', () => now);
-  const turns = new Turns<Fake>();
+  const turns = new ReadTurns<Fake>();
   const flood = new Fake();
   turns.heard(new Fake(), 1);
   turns.heard(flood, SLICE);
@@ -79,7 +79,7 @@ test('turns: once nobody types any more floods go on as fast as they can', async
 });
 
 test('turns: floods among themselves wait for no pause, nor does the first slice of one count as a typist', async () => {
-  const turns = new Turns<Fake>();
+  const turns = new ReadTurns<Fake>();
   const floods = Array.from({ length: 3 }, () => new Fake());
   for (let slice = 1; slice <= 5; slice++) {
     for (const socket of floods) while (socket.reads) turns.heard(socket, SLICE / 4);
@@ -92,7 +92,7 @@ test('turns: floods among themselves wait for no pause, nor does the first slice
 test('turns: what a screen takes that is redrawn all the time is no flood', (t) => {
   let now = 0;
   t.mock.method(performance, 'now', () => now);
-  const turns = new Turns<Fake>();
+  const turns = new ReadTurns<Fake>();
   const socket = new Fake();
   for (; now < 60_000; now += 33) turns.heard(socket, 30_000);
   assert.equal(socket.reads, true);
@@ -101,7 +101,7 @@ test('turns: what a screen takes that is redrawn all the time is no flood', (t) 
 });
 
 test('turns: one that leaves reads at once, and is not touched again', async () => {
-  const turns = new Turns<Fake>();
+  const turns = new ReadTurns<Fake>();
   const socket = new Fake();
   turns.heard(socket, SLICE);
   turns.leave(socket);

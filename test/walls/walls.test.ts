@@ -269,6 +269,19 @@ test('every export of the product has a reader', () => {
   );
 });
 
+test('a type has a name of its own in the product', () => {
+  const places = new Map<string, string[]>();
+  for (const file of sourceFiles(projectRoot).filter((path) => !/^(test|bench)\//.test(path)))
+    for (const [, name = ''] of readFileSync(join(projectRoot, file), 'utf8').matchAll(
+      /^(?:export )?(?:declare )?(?:abstract )?(?:interface|type|class|enum) (\w+)/gm,
+    ))
+      places.set(name, [...(places.get(name) ?? []), file]);
+  assert.deepEqual(
+    [...places].filter(([, files]) => files.length > 1),
+    [],
+  );
+});
+
 test('an export without a reader is found, and one with a reader is not, however it is read', () => {
   const files = new Map([
     [

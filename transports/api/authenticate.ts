@@ -27,7 +27,7 @@ const USE_RESOLUTION = 5;
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 /** What is remembered of a token that proved somebody. */
-interface Known {
+interface KnownToken {
   readonly caller: Caller;
   /** Unix ms of the look into the directory. */
   readonly checkedAt: number;
@@ -58,13 +58,13 @@ interface Authenticator {
  */
 export function authenticator({ secret, clock, directory, onUse }: AuthenticatorOptions): Authenticator {
   const keyring = tokenKeyring(secret);
-  const known = new LRUCache<string, Known>({ max: CACHE_SIZE });
+  const known = new LRUCache<string, KnownToken>({ max: CACHE_SIZE });
   /** Rises with all news: an answer of the directory that was under way meanwhile may be old. */
   let generation = 0;
 
   const alive = ({ expiresAt }: Caller) => expiresAt === 0 || expiresAt > clock.now() / 1000;
 
-  const used = (entry: Known): Caller => {
+  const used = (entry: KnownToken): Caller => {
     if (entry.caller.kind === 'api_token' && onUse !== undefined) {
       const at = Math.floor(clock.now() / 1000);
       if (Math.abs(at - entry.reportedAt) >= USE_RESOLUTION) {
@@ -90,7 +90,7 @@ export function authenticator({ secret, clock, directory, onUse }: Authenticator
       const caller = await (isApiToken ? apiCaller(claims, directory) : userCaller(claims, directory));
       if (caller === undefined || !alive(caller)) return undefined;
       if (generation !== before) continue;
-      const entry: Known = { caller, checkedAt, reportedAt: 0 };
+      const entry: KnownToken = { caller, checkedAt, reportedAt: 0 };
       // A challenge counts once: remembering it is no use.
       if (caller.kind !== 'challenge') known.set(token, entry);
       return used(entry);

@@ -9,7 +9,7 @@ interface BatcherLimits {
   readonly waitingBytes: number;
 }
 
-interface Waiting<I, O> {
+interface WaitingPublish<I, O> {
   readonly item: I;
   readonly bytes: number;
   readonly resolve: (result: O) => void;
@@ -26,7 +26,7 @@ const OVERHEAD_BYTES = 128;
 export class Batcher<I, O> {
   readonly #flush: (items: readonly I[]) => Promise<readonly O[]>;
   readonly #limits: BatcherLimits;
-  #waiting: Waiting<I, O>[] = [];
+  #waiting: WaitingPublish<I, O>[] = [];
   #waitingBytes = 0;
   #running: Promise<void> | undefined;
 
@@ -71,7 +71,7 @@ export class Batcher<I, O> {
     this.#running = undefined;
   }
 
-  #takeBatch(): Waiting<I, O>[] {
+  #takeBatch(): WaitingPublish<I, O>[] {
     let count = 0;
     let bytes = 0;
     for (const waiting of this.#waiting) {

@@ -5,7 +5,7 @@ import { withTimeout } from '../../lib/timeout.ts';
 import type { StreamMessage } from '../../proto/ports/bus.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { type Answer, type AnswerPaths, DeliveredMessage } from './delivered-message.ts';
+import { type Acknowledgement, type AnswerPaths, DeliveredMessage } from './delivered-message.ts';
 
 /** Redelivery after a handler threw: 250 ms, doubling with each delivery, at most 30 s. */
 const BACKOFF = { minMs: 250, maxMs: 30_000 };
@@ -46,9 +46,9 @@ export class Consumer<D extends Delivery = Delivery> {
   readonly stream: string;
   readonly #options: ConsumerOptions<D>;
   readonly #log: Log;
-  readonly #acks: AckBatcher<Answer<D>>;
-  readonly #naks: AckBatcher<Answer<D> & { readonly delayMs: number }>;
-  readonly #terms: AckBatcher<Answer<D> & { readonly reason: string }>;
+  readonly #acks: AckBatcher<Acknowledgement<D>>;
+  readonly #naks: AckBatcher<Acknowledgement<D> & { readonly delayMs: number }>;
+  readonly #terms: AckBatcher<Acknowledgement<D> & { readonly reason: string }>;
   readonly #paths: AnswerPaths<D>;
   /** Batches in the handler's hands. */
   readonly #handling = new Map<Promise<void>, { readonly bytes: number; isLate: boolean }>();
@@ -158,7 +158,7 @@ export class Consumer<D extends Delivery = Delivery> {
     if (results.some(({ status }) => status === 'rejected')) this.#log.warn({}, 'could not give messages back');
   }
 
-  #answers<I extends Answer<D>>(send: (items: readonly I[]) => Promise<void>): AckBatcher<I> {
+  #answers<I extends Acknowledgement<D>>(send: (items: readonly I[]) => Promise<void>): AckBatcher<I> {
     return new AckBatcher(async (items) => {
       try {
         await send(items);

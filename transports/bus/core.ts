@@ -16,8 +16,8 @@ const SLICE = 256;
 /** Publish, subscribe and request within this process: at most once, each subscriber in the order of publishing. */
 export class Core {
   readonly #log: Log;
-  readonly #subscriptions = new SubjectTree<Subscription>();
-  readonly #all = new Set<Subscription>();
+  readonly #subscriptions = new SubjectTree<BusSubscription>();
+  readonly #all = new Set<BusSubscription>();
   readonly #requests = new Map<string, { answer: (data: Uint8Array) => void; reject: (error: BusError) => void }>();
   readonly #inbox = `_INBOX.${randomBytes(8).toString('hex')}`;
   #nextRequest = 0;
@@ -51,7 +51,7 @@ export class Core {
     { queue, drains = false }: { queue?: string; drains?: boolean },
   ): Ending {
     checkPattern(pattern);
-    const subscription = new Subscription(handler, queue, this.#log.child({ subject: pattern }));
+    const subscription = new BusSubscription(handler, queue, this.#log.child({ subject: pattern }));
     this.#subscriptions.add(pattern, subscription);
     this.#all.add(subscription);
     return {
@@ -103,11 +103,11 @@ export class Core {
   }
 
   /** All plain subscribers, and one of each queue, in turn. */
-  #receivers(subject: string): Subscription[] {
+  #receivers(subject: string): BusSubscription[] {
     const found = this.#subscriptions.find(subject).filter(({ ended }) => !ended);
     if (!found.some(({ queue }) => queue !== undefined)) return found;
-    const queues = new Map<string, Subscription[]>();
-    const receivers: Subscription[] = [];
+    const queues = new Map<string, BusSubscription[]>();
+    const receivers: BusSubscription[] = [];
     for (const subscription of found) {
       if (subscription.queue === undefined) receivers.push(subscription);
       else queues.set(subscription.queue, [...(queues.get(subscription.queue) ?? []), subscription]);
@@ -122,7 +122,7 @@ export class Core {
 }
 
 /** One subscriber and what waits for it. */
-class Subscription {
+class BusSubscription {
   readonly queue: string | undefined;
   ended = false;
   readonly #handler: (message: BusMessage) => unknown;

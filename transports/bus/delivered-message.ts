@@ -3,13 +3,13 @@ import type { Delivery } from '../../proto/ports/bus-store.ts';
 
 /** How a message's answers leave. */
 export interface AnswerPaths<D extends Delivery> {
-  ack(item: Answer<D>): Promise<void>;
-  nak(item: Answer<D> & { readonly delayMs: number }): Promise<void>;
-  term(item: Answer<D> & { readonly reason: string }): Promise<void>;
+  ack(item: Acknowledgement<D>): Promise<void>;
+  nak(item: Acknowledgement<D> & { readonly delayMs: number }): Promise<void>;
+  term(item: Acknowledgement<D> & { readonly reason: string }): Promise<void>;
 }
 
 /** An answer: to what, and where to take note that it could not be given. */
-export interface Answer<D extends Delivery> {
+export interface Acknowledgement<D extends Delivery> {
   readonly delivery: D;
   readonly settled: Set<number>;
 }

@@ -27,9 +27,9 @@ import { ReplayWindow } from './replay-window.ts';
 import { SodiumFrames } from './sodium-frames.ts';
 
 /** A message to whoever listens now; a message that a stream keeps, which may come late and again. */
-type Kind = 'core' | 'kept';
+type EnvelopeKind = 'core' | 'kept';
 /** Never used again: 1, core messages of format 2 (proto/ports/placement.ts). */
-const KINDS: Readonly<Record<Kind, number>> = { core: 3, kept: 2 };
+const KINDS: Readonly<Record<EnvelopeKind, number>> = { core: 3, kept: 2 };
 
 const SENDER_BYTES = 16;
 const SENDER_NAME_AT = 1;
@@ -65,10 +65,10 @@ interface Sender {
 export class Envelopes {
   readonly #keyring: Keyring;
   readonly #clock: Clock;
-  readonly #own: Readonly<Record<Kind, FrameCipher>>;
+  readonly #own: Readonly<Record<EnvelopeKind, FrameCipher>>;
   /** Kind, name of the secret and sender, for both kinds. */
-  readonly #heads: Readonly<Record<Kind, Buffer>>;
-  readonly #others: Readonly<Record<Kind, Map<string, Sender>>> = { core: new Map(), kept: new Map() };
+  readonly #heads: Readonly<Record<EnvelopeKind, Buffer>>;
+  readonly #others: Readonly<Record<EnvelopeKind, Map<string, Sender>>> = { core: new Map(), kept: new Map() };
   #number = 0;
 
   /** Seals with the first secret, opens what was sealed with any. */
@@ -78,12 +78,12 @@ export class Envelopes {
     const [{ id, key }] = this.#keyring;
     const sender = randomBytes(SENDER_BYTES);
     this.#own = { core: cipherOf('core', key, sender), kept: cipherOf('kept', key, sender) };
-    const head = (kind: Kind) => Buffer.concat([Buffer.of(KINDS[kind]), Buffer.from(id, 'base64url'), sender]);
+    const head = (kind: EnvelopeKind) => Buffer.concat([Buffer.of(KINDS[kind]), Buffer.from(id, 'base64url'), sender]);
     this.#heads = { core: head('core'), kept: head('kept') };
   }
 
   /** The message for `subject`, sealed. `reply`: where its answer goes. */
-  seal(kind: Kind, subject: string, data: Uint8Array, reply = ''): Uint8Array {
+  seal(kind: EnvelopeKind, subject: string, data: Uint8Array, reply = ''): Uint8Array {
     this.#number += 1;
     const sealed = Buffer.allocUnsafe(ENVELOPE_BYTES + data.byteLength);
     sealed.set(this.#heads[kind]);
@@ -113,7 +113,7 @@ export class Envelopes {
     return this.#open('kept', subject, viewOf(data), '').content;
   }
 
-  #open(kind: Kind, subject: string, sealed: Buffer, reply: string): { sender: Sender; content: Uint8Array } {
+  #open(kind: EnvelopeKind, subject: string, sealed: Buffer, reply: string): { sender: Sender; content: Uint8Array } {
     if (sealed.length < ENVELOPE_BYTES || sealed[0] !== KINDS[kind])
       throw new EnvelopeError('unsealed', 'a message is not sealed: it does not come from a process of this version');
     const others = this.#others[kind];
@@ -131,7 +131,7 @@ export class Envelopes {
     return { sender, content };
   }
 
-  #cipherOf(kind: Kind, sealed: Buffer): FrameCipher {
+  #cipherOf(kind: EnvelopeKind, sealed: Buffer): FrameCipher {
     const secret = sealed.toString('base64url', SENDER_NAME_AT, SENDER_AT);
     const named = this.#keyring.find(({ id }) => id === secret);
     if (named === undefined)
@@ -141,7 +141,7 @@ export class Envelopes {
 }
 
 /** Each kind has a key of its own: two ciphers must not share one. */
-function cipherOf(kind: Kind, secret: KeyObject, sender: Uint8Array): FrameCipher {
+function cipherOf(kind: EnvelopeKind, secret: KeyObject, sender: Uint8Array): FrameCipher {
   return kind === 'core'
     ? new SodiumFrames(derivedKey(secret, sender, 'sender of core messages'), LAYOUT)
     : new OpensslFrames('aes-256-gcm', derivedKey(secret, sender, 'sender'), LAYOUT);

@@ -36,7 +36,7 @@ interface PublisherOptions {
   readonly findStream: (subject: string) => Promise<boolean>;
 }
 
-interface Entry {
+interface PublishEntry {
   readonly subject: string;
   readonly data: Uint8Array;
   readonly msgId: string;
@@ -71,11 +71,11 @@ export class NatsPublisher {
     },
   });
   readonly #inbox = `_INBOX.${randomBytes(12).toString('hex')}`;
-  readonly #flying = new Map<number, Entry>();
+  readonly #flying = new Map<number, PublishEntry>();
   readonly #subscription: LinkSubscription;
   readonly #resend = () => this.#sendAgain();
   readonly #idle = new Set<() => void>();
-  #waiting: Entry[] = [];
+  #waiting: PublishEntry[] = [];
   /** Index of the first that waits: taking from the front of a long array costs. */
   #first = 0;
   #flyingBytes = 0;
@@ -174,7 +174,7 @@ export class NatsPublisher {
     }
   }
 
-  #send(number: number, entry: Entry): void {
+  #send(number: number, entry: PublishEntry): void {
     entry.attempts += 1;
     entry.due = performance.now() + ACK_MS;
     try {
@@ -215,7 +215,7 @@ export class NatsPublisher {
   }
 
   /** Nobody took it: is there no stream, or is it not there yet? */
-  #look(number: number, entry: Entry): void {
+  #look(number: number, entry: PublishEntry): void {
     entry.due = Number.POSITIVE_INFINITY;
     entry.problem = 'no stream takes it';
     this.#options.findStream(entry.subject).then(
@@ -260,7 +260,7 @@ export class NatsPublisher {
     this.#pump();
   }
 
-  #giveUp(number: number, entry: Entry): void {
+  #giveUp(number: number, entry: PublishEntry): void {
     const reason = this.#link.problem ?? entry.problem;
     this.#fail(
       number,
@@ -269,13 +269,13 @@ export class NatsPublisher {
     );
   }
 
-  #fail(number: number, entry: Entry, error: BusError): void {
+  #fail(number: number, entry: PublishEntry, error: BusError): void {
     if (this.#flying.get(number) !== entry) return;
     this.#land(number, entry);
     entry.reject(error);
   }
 
-  #land(number: number, entry: Entry): void {
+  #land(number: number, entry: PublishEntry): void {
     this.#flying.delete(number);
     this.#flyingBytes -= entry.bytes;
     if (this.#first < this.#waiting.length) this.#schedule();

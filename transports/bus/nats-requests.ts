@@ -6,7 +6,7 @@ import { asBusError } from './nats-errors.ts';
 import type { LinkSubscription, NatsLink } from './nats-link.ts';
 import type { Refusals } from './refusals.ts';
 
-interface Open {
+interface OpenRequest {
   readonly subject: string;
   resolve(data: Uint8Array): void;
   reject(error: Error): void;
@@ -21,7 +21,7 @@ export class NatsRequests {
   readonly #envelopes: Envelopes;
   readonly #refusals: Refusals;
   readonly #inbox = createInbox();
-  readonly #open = new Map<string, Open>();
+  readonly #open = new Map<string, OpenRequest>();
   #answers: LinkSubscription | undefined;
   #next = 0;
 

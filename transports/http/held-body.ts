@@ -14,7 +14,7 @@ export interface BodySource {
  * The body of one request, held as it comes. Before `read` at most about EARLY_BODY_BYTES are held and then the sender
  * waits; after `read` at most the reader's limit; after `discard` nothing.
  */
-export class HeldBody {
+export class HeldRequestBody {
   readonly #source: BodySource;
   readonly #declared: number;
   #held: Uint8Array = nothing;

@@ -22,7 +22,7 @@ import { dropStream, soundReply } from './reply-check.ts';
 import { badRequest, closingReply, internalError, isBodiless, refusalOf, unknownMethod } from './reply-head.ts';
 import { asksForWebSocket } from './upgrade.ts';
 
-type Phase = 'head' | 'idle' | 'exchange' | 'draining' | 'closing';
+type RequestPhase = 'head' | 'idle' | 'exchange' | 'draining' | 'closing';
 
 /** A connection. It reads its wire from the moment it is made. */
 export class OwnConnection extends Patience implements WireReader, RequestSource {
@@ -30,7 +30,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   readonly #address: string;
   readonly #reader = new RequestReader();
   readonly #inflow: Inflow;
-  #phase: Phase = 'head';
+  #phase: RequestPhase = 'head';
   #request: OwnRequest | undefined;
   #body: BodyReader | undefined;
   #long: LongReply | undefined;
@@ -371,7 +371,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     }
   }
 
-  #wait(phase: Phase, ms: number): void {
+  #wait(phase: RequestPhase, ms: number): void {
     this.#phase = phase;
     this.grant(ms);
   }

@@ -1,6 +1,6 @@
 import { BodyError, type HttpRequest } from '../../proto/ports/http.ts';
 import type { RequestHead } from '../gateway/h1/request-head.ts';
-import { type BodySource, HeldBody } from './held-body.ts';
+import { type BodySource, HeldRequestBody } from './held-body.ts';
 
 /** A body's end. */
 export const NO_BYTES = new Uint8Array(0);
@@ -16,7 +16,7 @@ export class OwnRequest implements HttpRequest {
   readonly head: RequestHead;
   readonly remoteAddress: string;
   /** Undefined when there is none. */
-  readonly content: HeldBody | undefined;
+  readonly content: HeldRequestBody | undefined;
   readonly #source: RequestSource;
   readonly #split: number;
   #aborter: AbortController | undefined;
@@ -31,8 +31,9 @@ export class OwnRequest implements HttpRequest {
     this.#source = source;
     this.#split = head.target.indexOf('?');
     const { framing } = head;
-    if (framing.kind === 'chunked') this.content = new HeldBody(source, 0);
-    else if (framing.kind === 'length' && framing.length > 0) this.content = new HeldBody(source, framing.length);
+    if (framing.kind === 'chunked') this.content = new HeldRequestBody(source, 0);
+    else if (framing.kind === 'length' && framing.length > 0)
+      this.content = new HeldRequestBody(source, framing.length);
   }
 
   get method(): string {
@@ -76,7 +77,7 @@ export class OwnRequest implements HttpRequest {
   }
 
   /** The body still arriving, if the request has one that is not over. */
-  get unread(): HeldBody | undefined {
+  get unread(): HeldRequestBody | undefined {
     return this.content?.ended === false ? this.content : undefined;
   }
 

@@ -2,7 +2,7 @@ import type { HttpResponse, HttpRequest as RawRequest } from 'uWebSockets.js';
 import { addressText } from '../../lib/ip-address.ts';
 import type { HttpRequest } from '../../proto/ports/http.ts';
 import { parseHost } from '../gateway/h1/syntax.ts';
-import { HeldBody } from './held-body.ts';
+import { HeldRequestBody } from './held-body.ts';
 import { MAX_HEAD_BYTES, MAX_HEADERS } from './limits.ts';
 
 const nothing = new Uint8Array(0);
@@ -26,7 +26,7 @@ export class UwsRequest implements HttpRequest {
   #queryText: string | undefined;
   #address: string | undefined;
   #aborter: AbortController | undefined;
-  #content: HeldBody | undefined;
+  #content: HeldRequestBody | undefined;
   #asked = false;
   #spent = false;
   /** The client left before the reply was sent. */
@@ -82,7 +82,7 @@ export class UwsRequest implements HttpRequest {
   }
 
   /** The body still arriving, if the request has one that is not over. */
-  get unread(): HeldBody | undefined {
+  get unread(): HeldRequestBody | undefined {
     return this.#content === undefined || this.#content.ended ? undefined : this.#content;
   }
 
@@ -165,7 +165,7 @@ export class UwsRequest implements HttpRequest {
     if (this.#content !== undefined) return;
     const length = this.header('content-length');
     if (length === undefined ? this.header('transfer-encoding') === undefined : Number(length) === 0) return;
-    const content = new HeldBody(this.#res, Number(length ?? 0));
+    const content = new HeldRequestBody(this.#res, Number(length ?? 0));
     this.#content = content;
     // The library takes the memory back when this returns.
     this.#res.onData((chunk, last) => content.take(new Uint8Array(chunk), last));

@@ -15,7 +15,7 @@ import { UwsRequest } from './uws-request.ts';
 import { RESIDENT_HEADER, Resident } from './uws-resident.ts';
 import { type UwsLink, UwsSocket } from './uws-socket.ts';
 
-type Context = Parameters<HttpResponse['upgrade']>[4];
+type UpgradeContext = Parameters<HttpResponse['upgrade']>[4];
 /**
  * The server on uWebSockets.js: everything that reaches the library's callbacks, each of which must neither throw nor
  * return unanswered.
@@ -185,7 +185,7 @@ class UwsServer implements HttpServer {
     return new UwsExchange(res, request, this);
   }
 
-  #upgrade(res: HttpResponse, raw: RawRequest, context: Context): void {
+  #upgrade(res: HttpResponse, raw: RawRequest, context: UpgradeContext): void {
     if (!asksForWebSocket(raw.getHeader('upgrade'))) {
       this.#get(res, raw);
       return;
@@ -225,7 +225,7 @@ class UwsServer implements HttpServer {
     request: UwsRequest,
     exchange: UwsExchange,
     answer: UpgradeAnswer,
-    context: Context,
+    context: UpgradeContext,
   ): Promise<void> | undefined {
     if ('refuse' in answer) {
       exchange.answer(answer.refuse);

@@ -8,8 +8,8 @@ import type { Client, ClientChannel } from 'ssh2';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { KeptShell, Shell, ShellEnd, ShellKeeping } from '../../proto/ports/shell.ts';
 import {
-  FrameReader,
   frame,
+  HolderFrameReader,
   INPUT_BYTES,
   lookFrame,
   OUTPUT_BYTES,
@@ -56,7 +56,7 @@ class KeptStream extends Duplex implements KeptShell {
   readonly #client: Client;
   readonly #socket: Duplex;
   readonly #channel: ClientChannel;
-  readonly #reader: FrameReader;
+  readonly #reader: HolderFrameReader;
   readonly #pulse: NodeJS.Timeout;
   #resolveEnded: (end: ShellEnd) => void = () => {};
   #end: ShellEnd | undefined;
@@ -77,7 +77,7 @@ class KeptStream extends Duplex implements KeptShell {
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
-    this.#reader = new FrameReader((letter, data) => this.#take(letter, data));
+    this.#reader = new HolderFrameReader((letter, data) => this.#take(letter, data));
     this.#pulse = setInterval(() => this.say(frame('P')), PULSE_MS);
     const over = () => this.#lost();
     channel.on('data', (chunk: Buffer) => this.#receive(chunk));

@@ -42,7 +42,7 @@ interface Heard {
  * that has delivered a slice more than is free waits for a turn of the loop; while others are there that do not flood,
  * those that do share one slice a pause. Floods alone go on as fast as the loop can.
  */
-export class Turns<S extends Pausable> {
+export class ReadTurns<S extends Pausable> {
   readonly #heard = new WeakMap<S, Heard>();
   readonly #waiting = new Set<S>();
   /** The two sockets heard last that do not flood: one of them may turn out to begin to. */

@@ -69,7 +69,7 @@ function inRange(ms: number): number {
 }
 
 /** Takes frames out of a stream of bytes. Output is handed on as it comes, in as many pieces as that is. */
-export class FrameReader {
+export class HolderFrameReader {
   readonly #onFrame: (letter: string, data: Buffer) => void;
   #rest: Buffer | undefined;
   /** Bytes of output that are still to come of the frame under way. */

@@ -9,7 +9,7 @@ import { Duplex } from 'node:stream';
 import type { Client, ClientChannel } from 'ssh2';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Shell, ShellEnd } from '../../proto/ports/shell.ts';
-import { Turns } from './read-fairness.ts';
+import { ReadTurns } from './read-fairness.ts';
 
 /** Past this many unread bytes the server has ignored the window it was given. */
 const MAX_UNREAD_BYTES = 6 * 1024 * 1024;
@@ -54,7 +54,7 @@ export function hangUp(client: Client, socket: Duplex): void {
 }
 
 /** Of all shells of this process: they share its event loop. */
-export const turns = new Turns<Duplex>();
+export const turns = new ReadTurns<Duplex>();
 
 class ShellStream extends Duplex {
   readonly ended: Promise<ShellEnd>;

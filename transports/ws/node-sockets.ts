@@ -6,7 +6,7 @@ import { Heartbeat } from './heartbeat.ts';
 import { NodeSocket } from './node-socket.ts';
 
 /** The bounds of a server's WebSockets, as in proto/ports/http.ts. */
-interface SocketLimits {
+interface NodeSocketLimits {
   readonly maxMessageBytes: number;
   readonly maxBufferedBytes: number;
   readonly pingMs: number;
@@ -14,12 +14,12 @@ interface SocketLimits {
 
 /** The WebSockets of one server on node:http, from the accepted upgrade to their end. */
 export class NodeSockets {
-  readonly #limits: SocketLimits;
+  readonly #limits: NodeSocketLimits;
   readonly #server: WebSocketServer;
   readonly #open: Heartbeat<NodeSocket>;
   #emptied: (() => void) | undefined;
 
-  constructor(limits: SocketLimits) {
+  constructor(limits: NodeSocketLimits) {
     this.#limits = limits;
     this.#server = new WebSocketServer({
       noServer: true,

@@ -43,7 +43,7 @@ export const BUDGETS = {
 } as const satisfies Record<string, Budget>;
 
 /** What an attempt is counted under. */
-export type Kind = keyof typeof BUDGETS;
+export type BudgetKind = keyof typeof BUDGETS;
 
 /** Failures counted under one key; all times in unix seconds. */
 export interface Count {
@@ -60,7 +60,7 @@ export function waitFor(count: Count, now: number): number {
 }
 
 /** The count after one more failure, and whether with it the free ones are used up for the first time. */
-export function charged(kind: Kind, count: Count, now: number): Count & { readonly crossed: boolean } {
+export function charged(kind: BudgetKind, count: Count, now: number): Count & { readonly crossed: boolean } {
   const budget = BUDGETS[kind];
   const before = forgiven(budget, count, now);
   const failures = before + 1;
@@ -71,7 +71,7 @@ export function charged(kind: Kind, count: Count, now: number): Count & { readon
 }
 
 /** The count when one that was charged turned out to be no failure. The block it brought is lifted with it. */
-export function refunded(kind: Kind, count: Count): Count {
+export function refunded(kind: BudgetKind, count: Count): Count {
   const failures = Math.max(0, count.failures - 1);
   return { ...count, failures, blockedUntil: usedUp(BUDGETS[kind], failures) ? count.blockedUntil : 0 };
 }
@@ -94,7 +94,7 @@ function forgiven(budget: Budget, count: Count, now: number): number {
  * The key a count is kept under. Names are hashed: people type passwords where the name belongs, and a table is no
  * place for them.
  */
-export function keyOf(kind: Kind, username: string, { network, site }: ClientNetwork): string {
+export function keyOf(kind: BudgetKind, username: string, { network, site }: ClientNetwork): string {
   if (kind === 'network') return `network:${network}`;
   if (kind === 'site') return `site:${site}`;
   const text = kind === 'pair' ? `${username}\0${network}` : username;

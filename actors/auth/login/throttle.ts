@@ -4,7 +4,7 @@ import type { ClientNetwork } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { type AttemptRow, clearAttempts, holdAttempts, writeAttempts } from '../../../storage/auth/attempts.ts';
 import type { AuthDeps } from '../deps.ts';
-import { charged, type Kind, keyOf, refunded, waitFor } from './throttle-rules.ts';
+import { type BudgetKind, charged, keyOf, refunded, waitFor } from './throttle-rules.ts';
 
 /**
  * A block found in the database is believed without asking again for this long: a flood does not reach the database.
@@ -13,7 +13,7 @@ const BELIEVED_MS = 1000;
 const MAX_BLOCKS = 10_000;
 
 /** Who tries to be whom, and from where. */
-interface Attempt {
+interface LoginAttempt {
   /** A name somebody can have, or empty for all others. */
   readonly username: string;
   readonly from: ClientNetwork;
@@ -26,7 +26,7 @@ interface Attempt {
 /** An attempt that was let through, counted as a failure until it is settled. */
 export interface Charge {
   /** The budgets that it used up. */
-  readonly crossed: readonly Kind[];
+  readonly crossed: readonly BudgetKind[];
   /**
    * When all that success changes is that the count under this key goes: the key, for who can do it with something
    * else.
@@ -58,14 +58,14 @@ export class Throttle {
    * Counts an attempt under all of its keys, or under none and refuses `too_many_attempts`. All nodes count in one
    * place and the counts are held meanwhile, so that many attempts at once cannot slip through.
    */
-  async charge(attempt: Attempt): Promise<Charge> {
+  async charge(attempt: LoginAttempt): Promise<Charge> {
     const kinds = kindsOf(attempt);
     const keys = new Map(kinds.map((kind) => [keyOf(kind, attempt.username, attempt.from), kind]));
     this.#believe([...keys.keys()]);
     const [only] = keys.keys();
     const forgets = keys.size === 1 ? only : undefined;
     const settled = { forgets, succeeded: () => this.#settle(keys, true), undone: () => this.#settle(keys, false) };
-    const crossed: Kind[] = [];
+    const crossed: BudgetKind[] = [];
     // The first failure is free under every budget.
     if (attempt.counted) return { crossed, ...settled };
     await this.#deps.db.tx(async (tx) => {
@@ -108,7 +108,7 @@ export class Throttle {
     if (wait > 0) throw tooMany(wait / 1000);
   }
 
-  async #settle(keys: ReadonlyMap<string, Kind>, succeeded: boolean): Promise<void> {
+  async #settle(keys: ReadonlyMap<string, BudgetKind>, succeeded: boolean): Promise<void> {
     const { db } = this.#deps;
     const [only] = keys.keys();
     if (succeeded && keys.size === 1 && only !== undefined) return clearAttempts(db, only);
@@ -124,7 +124,7 @@ export class Throttle {
   }
 }
 
-function kindsOf({ known, from }: Attempt): readonly Kind[] {
+function kindsOf({ known, from }: LoginAttempt): readonly BudgetKind[] {
   if (known) return ['pair'];
   return from.site === from.network ? ['network', 'name', 'pair'] : ['network', 'site', 'name', 'pair'];
 }

@@ -7,7 +7,7 @@ import { parseImage } from '../../../proto/repositories.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
 import { userById } from '../../../storage/auth/users.ts';
 import type { AuthDeps } from '../deps.ts';
-import { accessFor, type Identity } from './registry-rules.ts';
+import { accessFor, type RegistryIdentity } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
 /** The platform's side of the registry at one host. All reject with StorageError when the database is away. */
@@ -36,7 +36,7 @@ export function registryRights(
     signer: registry.signer,
   });
 
-  const accessOf = async (who: Identity, repositories: readonly string[]) => {
+  const accessOf = async (who: RegistryIdentity, repositories: readonly string[]) => {
     const open = await publicAmong(db, repositories);
     const asked = new Map(repositories.map((name) => [name, new Set(['pull'] as const)]));
     return accessFor(who, asked, (name) => open.has(name));
@@ -45,7 +45,7 @@ export function registryRights(
   return {
     auth: async ({ userId, image }) => {
       const user = await userById(db, userId);
-      const who: Identity =
+      const who: RegistryIdentity =
         user === undefined
           ? { kind: 'anonymous' }
           : { kind: 'user', username: user.username, isAdmin: user.username === adminUsername };
@@ -54,7 +54,7 @@ export function registryRights(
       return { registryToken: token };
     },
     mayPull: async (username, repositories) => {
-      const who: Identity = { kind: 'user', username, isAdmin: username === adminUsername };
+      const who: RegistryIdentity = { kind: 'user', username, isAdmin: username === adminUsername };
       return (await accessOf(who, repositories)).map(({ name }) => name);
     },
     ownToken: async (repositories) => {

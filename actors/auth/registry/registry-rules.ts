@@ -20,13 +20,13 @@ export const MAX_REPOSITORIES = 100;
 const LIBRARY = 'library';
 
 /** What is asked for: repository -> actions. */
-type Asked = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
+type AskedAccess = ReadonlyMap<string, ReadonlySet<RepositoryAction>>;
 
 /**
  * Who asks. `token`: an API token of the user, or of a service account of the user. `pull`: a node that pulls for the
  * user.
  */
-export type Identity =
+export type RegistryIdentity =
   | { readonly kind: 'anonymous' }
   | { readonly kind: 'user'; readonly username: string; readonly isAdmin: boolean }
   | { readonly kind: 'token'; readonly username: string; readonly userId: string; readonly scopes: Scopes }
@@ -37,7 +37,7 @@ export type Identity =
  * Scopes of other types or classes, of names that no repository can have, and unknown actions are passed over; what
  * comes twice counts once.
  */
-export function askedFor(scope: string): Asked {
+export function askedFor(scope: string): AskedAccess {
   const asked = new Map<string, Set<RepositoryAction>>();
   for (const one of scope.split(' ')) {
     const [type, name = '', list = '', ...more] = one.split(':');
@@ -55,7 +55,11 @@ function actionsOf(word: string): readonly RepositoryAction[] {
 }
 
 /** What is granted of what is asked. `isPublic` knows the repositories that were made public. */
-export function accessFor(who: Identity, asked: Asked, isPublic: (name: string) => boolean): RepositoryAccess[] {
+export function accessFor(
+  who: RegistryIdentity,
+  asked: AskedAccess,
+  isPublic: (name: string) => boolean,
+): RepositoryAccess[] {
   const access: RepositoryAccess[] = [];
   for (const [name, wanted] of asked) {
     const actions = REPOSITORY_ACTIONS.filter(
@@ -66,7 +70,7 @@ export function accessFor(who: Identity, asked: Asked, isPublic: (name: string) 
   return access;
 }
 
-function mayDo(who: Identity, name: string, action: RepositoryAction, isPublic: () => boolean): boolean {
+function mayDo(who: RegistryIdentity, name: string, action: RepositoryAction, isPublic: () => boolean): boolean {
   if (who.kind === 'pull' && (action !== 'pull' || name !== who.repository)) return false;
   const owner = ownerOf(name);
   if (owner === LIBRARY) return action === 'pull' || (who.kind === 'user' && who.isAdmin);

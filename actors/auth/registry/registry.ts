@@ -10,7 +10,7 @@ import { type Handler, handler } from '../../service/dispatch.ts';
 import type { AuthDeps } from '../deps.ts';
 import type { ProvePassword } from '../login/prove-password.ts';
 import { pullCredentials } from './pull-credential.ts';
-import { accessFor, askedFor, type Identity } from './registry-rules.ts';
+import { accessFor, askedFor, type RegistryIdentity } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
 
 /** The handlers. */
@@ -51,7 +51,7 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
 /** Makes the function that says who calls. It refuses as a login does. */
 function identifier(deps: AuthDeps, provePassword: ProvePassword) {
   const passes = pullCredentials(deps);
-  return async ({ basic, address, requestId }: CallOf<typeof registryToken>): Promise<Identity> => {
+  return async ({ basic, address, requestId }: CallOf<typeof registryToken>): Promise<RegistryIdentity> => {
     if (basic === undefined) return { kind: 'anonymous' };
     // Before anything is counted: nobody guesses a token, so others' failures need not stop who has one.
     const holder = (await holderOf(deps, basic)) ?? (await pullerOf(deps, passes, basic));
@@ -77,7 +77,7 @@ function identifier(deps: AuthDeps, provePassword: ProvePassword) {
 async function holderOf(
   { authenticate }: AuthDeps,
   { username, password }: { readonly username: string; readonly password: string },
-): Promise<Identity | undefined> {
+): Promise<RegistryIdentity | undefined> {
   // The name of a service account may hold the colon that ends a name in Basic credentials; a token holds none.
   const given = `${username}:${password}`;
   const end = given.lastIndexOf(`:${API_TOKEN_PREFIX}`);
@@ -95,7 +95,7 @@ async function pullerOf(
   { db }: AuthDeps,
   passes: ReturnType<typeof pullCredentials>,
   { username, password }: { readonly username: string; readonly password: string },
-): Promise<Identity | undefined> {
+): Promise<RegistryIdentity | undefined> {
   const pass = await passes.open(password);
   if (pass === undefined) return undefined;
   const user = await userById(db, pass.userId);

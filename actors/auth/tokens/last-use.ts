@@ -10,10 +10,12 @@ const FLUSH_MS = 5000;
 const MAX_TOKENS = 10_000;
 
 /** `at`: unix seconds. */
-type Message = { readonly type: 'used'; readonly tokenId: string; readonly at: number } | { readonly type: 'flush' };
+type LastUseMessage =
+  | { readonly type: 'used'; readonly tokenId: string; readonly at: number }
+  | { readonly type: 'flush' };
 
 /** Starts the actor; what it has not written when the database is away is written later, or lost with the process. */
-export function startLastUse(parent: AnyRef, { db, log }: { readonly db: Db; readonly log: Log }): Ref<Message> {
+export function startLastUse(parent: AnyRef, { db, log }: { readonly db: Db; readonly log: Log }): Ref<LastUseMessage> {
   const flush = async (uses: Map<string, number>): Promise<void> => {
     if (uses.size === 0) return;
     try {
@@ -23,7 +25,7 @@ export function startLastUse(parent: AnyRef, { db, log }: { readonly db: Db; rea
       log.warn({ err: error, tokens: uses.size }, 'last use of API tokens could not be recorded');
     }
   };
-  return spawn<Map<string, number>, Message>(
+  return spawn<Map<string, number>, LastUseMessage>(
     parent,
     (uses, message) => {
       if (message.type === 'flush') return flush(uses).then(() => uses);
@@ -43,6 +45,6 @@ export function startLastUse(parent: AnyRef, { db, log }: { readonly db: Db; rea
 }
 
 /** Notes a use. */
-export function noteUse(ref: Ref<Message>, tokenId: string, at: number): void {
+export function noteUse(ref: Ref<LastUseMessage>, tokenId: string, at: number): void {
   dispatch(ref, { type: 'used', tokenId, at });
 }

@@ -27,7 +27,7 @@ import { serviceAccountHandlers } from '../tokens/service-accounts.ts';
 import { securityKeyHandlers } from './security-keys.ts';
 
 /** What the actor keeps. */
-interface UserState {
+interface AuthUserState {
   /** From before the row was read: what it may write by. */
   readonly lease: ShardLease;
   row: UserRow;
@@ -36,12 +36,12 @@ interface UserState {
 }
 
 /** What it understands. */
-export type UserMessage = CallMessage | { readonly type: 'changed' };
+export type AuthUserMessage = CallMessage | { readonly type: 'changed' };
 
 const calls = callCodec(authEndpoints.filter(({ actor }) => actor.kind === 'auth/user'));
 
 /** Users, wherever they are awake. */
-export const AUTH_USER: PlacedKind<UserMessage> = {
+export const AUTH_USER: PlacedKind<AuthUserMessage> = {
   kind: 'auth/user',
   service: 'auth',
   codec: {
@@ -53,17 +53,17 @@ export const AUTH_USER: PlacedKind<UserMessage> = {
 const SLEEP_AFTER_MS = 60_000;
 
 /** The kind, for the service's tree. */
-export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKind<UserMessage, UserState> {
+export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKind<AuthUserMessage, AuthUserState> {
   const { db } = deps;
 
-  const table = handlers<UserState>(
-    handler(session, (state: UserState, call) => ({
+  const table = handlers<AuthUserState>(
+    handler(session, (state: AuthUserState, call) => ({
       username: state.row.username,
       display_name: state.row.displayName,
       user_id: state.row.id,
       is_admin: callerOf(call).isAdmin,
     })),
-    handler(updateProfile, async (state: UserState, call) => {
+    handler(updateProfile, async (state: AuthUserState, call) => {
       const { display_name } = call.body;
       state.row = await fenced(db, state.lease, async (tx) => {
         const row = await setDisplayName(tx, state.row.id, display_name);
@@ -74,7 +74,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       });
       return { username: state.row.username, display_name: state.row.displayName, user_id: state.row.id };
     }),
-    handler(changePassword, async (state: UserState, call) => {
+    handler(changePassword, async (state: AuthUserState, call) => {
       const { body, address, requestId } = call;
       const { id, username } = state.row;
       if (body.new_password.toLowerCase() === username)
@@ -103,7 +103,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       deps.log.info({ userId: state.row.id, address }, 'password changed');
       return undefined;
     }),
-    handler(listSessions, async (state: UserState, call) =>
+    handler(listSessions, async (state: AuthUserState, call) =>
       (await sessionsOf(db, state.row.id)).map((record) => ({
         id: record.id,
         ip_address: record.ipAddress,

@@ -37,14 +37,14 @@ type Logs = Pick<Engine, 'logs'>;
 
 interface House {
   readonly id: string;
-  readonly readers: Set<Reader>;
+  readonly readers: Set<LogReader>;
   follower: LogFollower | undefined;
   /** When the last one ended, ms. */
   endedAt: number;
 }
 
 /** One reader. */
-interface Reader {
+interface LogReader {
   cursor: LogCursor;
   /** The last lines it took, as the engine gave them; empty: none yet. `start`: the log had none. */
   run: string[] | 'start';
@@ -69,7 +69,7 @@ export class LogSharing {
    * what the engine does.
    */
   async *read(containerId: string, start: LogStart, signal: AbortSignal): AsyncGenerator<string[]> {
-    const reader: Reader = { cursor: new LogCursor(start.since), run: [], end: () => {}, wake: () => {} };
+    const reader: LogReader = { cursor: new LogCursor(start.since), run: [], end: () => {}, wake: () => {} };
     const house = this.#enter(containerId, reader);
     const onAbort = () => {
       reader.end();
@@ -97,7 +97,7 @@ export class LogSharing {
     }
   }
 
-  #enter(id: string, reader: Reader): House {
+  #enter(id: string, reader: LogReader): House {
     let house = this.#houses.get(id);
     if (house === undefined) {
       house = { id, readers: new Set(), follower: undefined, endedAt: Number.NEGATIVE_INFINITY };
@@ -108,7 +108,7 @@ export class LogSharing {
     return house;
   }
 
-  #leave(house: House, reader: Reader): void {
+  #leave(house: House, reader: LogReader): void {
     house.readers.delete(reader);
     if (house.readers.size > 0) return;
     house.follower?.close();
@@ -133,7 +133,7 @@ export class LogSharing {
   /** Reads a stream of its own, until the reader's place is found in the shared one, or it stops reading. */
   async *#own(
     house: House,
-    reader: Reader,
+    reader: LogReader,
     tail: number,
     signal: AbortSignal,
   ): AsyncGenerator<string[], 'over' | 'again' | { readonly follower: LogFollower; readonly at: number }> {
@@ -216,7 +216,7 @@ export class LogSharing {
   /** For a reader to whom nothing has come: the last line of the log tells its place, if that line is not for it. */
   async #findEnd(
     house: House,
-    reader: Reader,
+    reader: LogReader,
     tail: number,
     since: string | undefined,
     signal: AbortSignal,
@@ -239,7 +239,7 @@ export class LogSharing {
 async function* shared(
   follower: LogFollower,
   from: number,
-  reader: Reader,
+  reader: LogReader,
   signal: AbortSignal,
 ): AsyncGenerator<string[], 'over' | 'behind'> {
   let at = from;
@@ -266,13 +266,13 @@ async function* shared(
   }
 }
 
-function placeIn({ ring }: LogFollower, { run }: Reader): number | undefined {
+function placeIn({ ring }: LogFollower, { run }: LogReader): number | undefined {
   if (run === 'start') return ring.first === 0 ? 0 : undefined;
   return ring.behind(run);
 }
 
 /** The lines that the reader does not have, as they are sent. */
-function take({ cursor }: Reader, lines: readonly string[]): string[] {
+function take({ cursor }: LogReader, lines: readonly string[]): string[] {
   return lines.map((line) => cursor.take(line)).filter((line) => line !== undefined);
 }
 

@@ -1,5 +1,5 @@
 /** The newest bytes of a stream, for somebody who comes back. */
-export class Replay {
+export class TerminalReplay {
   readonly #size: number;
   #ring: Buffer | undefined;
   /** Bytes that went through so far. */

@@ -15,7 +15,7 @@ import type { Shell } from '../../../proto/ports/shell.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../../supervision/index.ts';
 import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ComputeDeps } from '../deps.ts';
-import { Replay } from './replay.ts';
+import { TerminalReplay } from './replay.ts';
 
 /** The size a PTY begins with. */
 const PTY = { term: 'xterm-256color', rows: 24, cols: 80 } as const;
@@ -72,7 +72,7 @@ interface SessionOptions {
 export class TerminalSession {
   readonly #deps: ComputeDeps;
   readonly #options: SessionOptions;
-  readonly #replay: Replay | undefined;
+  readonly #replay: TerminalReplay | undefined;
   #ctx: Context<SessionMessage> | undefined;
   #self: Ref<SessionMessage> | undefined;
   #viewer: Viewer | undefined;
@@ -99,7 +99,7 @@ export class TerminalSession {
   constructor(deps: ComputeDeps, options: SessionOptions) {
     this.#deps = deps;
     this.#options = options;
-    this.#replay = options.keptAs === undefined ? undefined : new Replay(REPLAY_BYTES);
+    this.#replay = options.keptAs === undefined ? undefined : new TerminalReplay(REPLAY_BYTES);
   }
 
   /** Spawns the actor, for its first client. Throws ActorError when the parent takes no more children. */

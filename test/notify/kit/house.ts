@@ -8,7 +8,7 @@ import { newId } from '../../../proto/ids.ts';
 import { type NotificationView, notificationSchema } from '../../../proto/notify/endpoints.ts';
 import { NOTIFICATIONS_STREAM, type Notification, notificationEvent } from '../../../proto/notify/notification.ts';
 import type { Bus } from '../../../proto/ports/bus.ts';
-import type { DeadLetter, StreamStore } from '../../../proto/ports/bus-store.ts';
+import type { StoredDeadLetter, StreamStore } from '../../../proto/ports/bus-store.ts';
 import type { Service } from '../../../proto/service.ts';
 import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
 import { insertUser } from '../../../storage/auth/users.ts';
@@ -69,7 +69,7 @@ export interface House {
   list(person: Person, query?: string): Promise<NotificationView[]>;
   /** Opens `/ws/notifications` with the token in the header. */
   socket(t: Cleanup, person: Person, query?: string, options?: TestSocketOptions): Promise<TestSocket>;
-  deadLetters(): Promise<DeadLetter[]>;
+  deadLetters(): Promise<StoredDeadLetter[]>;
   /** The user is gone. */
   forgetUser(person: Person): Promise<void>;
 }

@@ -15,10 +15,10 @@ const MAX_WAIT_MS = 7 * 86_400_000;
 const problemSchema = z.object({ type: z.string().optional(), detail: z.string().optional() });
 
 /** A problem document. */
-type Problem = z.output<typeof problemSchema>;
+type AcmeProblem = z.output<typeof problemSchema>;
 
 /** Reads one out of anything; undefined when it is none. */
-export function problemOf(value: unknown): Problem | undefined {
+export function problemOf(value: unknown): AcmeProblem | undefined {
   const parsed = problemSchema.safeParse(value);
   return parsed.success && (parsed.data.type ?? parsed.data.detail) !== undefined ? parsed.data : undefined;
 }

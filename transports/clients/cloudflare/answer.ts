@@ -25,7 +25,7 @@ const DENIED = new Set([1001, 6003, 6111, 9103, 9106, 9107, 9109, 10_000, 10_001
 /** A record stands in the way: another of the name, the same, an identical one. */
 const EXISTS = new Set([81_053, 81_054, 81_057, 81_058]);
 
-export interface Call {
+export interface ProviderCall {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Below the base URL, with its query. */
   readonly path: string;
@@ -34,7 +34,11 @@ export interface Call {
 }
 
 /** Makes one call. Rejects with ProviderError. */
-export async function call(base: string, { method, path, token, body }: Call, timeoutMs: number): Promise<Envelope> {
+export async function call(
+  base: string,
+  { method, path, token, body }: ProviderCall,
+  timeoutMs: number,
+): Promise<Envelope> {
   const url = `${base.replace(/\/+$/, '')}${path}`;
   let response: Response;
   let text: string | undefined;

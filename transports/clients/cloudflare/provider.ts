@@ -1,7 +1,7 @@
 /** Zones and records at Cloudflare, or at whatever speaks its v4 API. */
 import { z } from 'zod';
 import { type DnsProvider, ProviderError, type ProviderZone } from '../../../proto/ports/dns.ts';
-import { type Call, call } from './answer.ts';
+import { call, type ProviderCall } from './answer.ts';
 
 /** The provider's own address. */
 const DEFAULT_PROVIDER_URL = 'https://api.cloudflare.com/client/v4';
@@ -34,7 +34,7 @@ interface ProviderOptions {
 /** Makes the provider. */
 export function cloudflare(options: ProviderOptions = {}): DnsProvider {
   const { url = DEFAULT_PROVIDER_URL, timeoutMs = 8000, listingMs = 20_000 } = options;
-  const ask = (request: Call) => call(url, request, timeoutMs);
+  const ask = (request: ProviderCall) => call(url, request, timeoutMs);
 
   return {
     zones: async (token, name) => {

@@ -3,7 +3,7 @@ import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts'
 import { checkedMountPaths } from '../common/mount-paths.ts';
 import { isReply } from './api/errors.ts';
 import type { Calls } from './api/fenced-client.ts';
-import { type ContainerView, containerView } from './container-view.ts';
+import { containerView, type DockerContainerView } from './container-view.ts';
 import { tar } from './image/tar.ts';
 import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 
@@ -19,7 +19,7 @@ interface CarryOver {
   /** Makes no change once another node may look after the container (`fencedClient`); nor does `remove`. */
   readonly client: Calls;
   readonly naming: Naming;
-  readonly old: ContainerView;
+  readonly old: DockerContainerView;
   readonly spec: ContainerSpec;
   /** What the new one is created with; of the paths given, volumes begin empty. */
   readonly body: (bare: readonly string[]) => object;
@@ -93,7 +93,7 @@ export async function carryOver(work: CarryOver): Promise<void> {
 }
 
 /** Removes the old container and what only it needed, and gives its name to the new one. */
-async function finish({ client, naming, old, spec, remove }: CarryOver, made: ContainerView): Promise<void> {
+async function finish({ client, naming, old, spec, remove }: CarryOver, made: DockerContainerView): Promise<void> {
   // Copying takes long: another platform may have gone on with the old one meanwhile.
   const now = await viewOf(client, old.Id);
   const wasStarted = now !== undefined && (now.State.Running || now.State.StartedAt !== old.State.StartedAt);
@@ -114,7 +114,7 @@ async function finish({ client, naming, old, spec, remove }: CarryOver, made: Co
 }
 
 /** Gives a container that counts the name it should have, when a platform was killed before it could. */
-export async function takeName(client: Calls, naming: Naming, id: string, view: ContainerView): Promise<void> {
+export async function takeName(client: Calls, naming: Naming, id: string, view: DockerContainerView): Promise<void> {
   const { whole } = namesOf(naming, id);
   if (view.Name !== `/${whole}`) return;
   const name = naming.container(id);
@@ -139,11 +139,11 @@ async function present<T>(call: Promise<T>): Promise<T | undefined> {
   }
 }
 
-const viewOf = (client: Calls, name: string): Promise<ContainerView | undefined> =>
+const viewOf = (client: Calls, name: string): Promise<DockerContainerView | undefined> =>
   present(client.json('GET', `/containers/${name}/json`, containerView));
 
 /** Where a container's own volumes are mounted, and those that its image asked for. */
-function mountsOf(naming: Naming, id: string, view: ContainerView): { own: string[]; others: string[] } {
+function mountsOf(naming: Naming, id: string, view: DockerContainerView): { own: string[]; others: string[] } {
   const prefix = `${naming.container(id)}-`;
   const isOwn = (name: string | undefined): boolean => name?.startsWith(prefix) === true;
   const volumes = view.Mounts.filter(({ Type, Destination }) => Type === 'volume' && Destination !== KEYS_FOLDER);

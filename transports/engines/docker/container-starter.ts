@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { DockerClient } from './api/client.ts';
 import { isReply } from './api/errors.ts';
-import type { ContainerView } from './container-view.ts';
+import type { DockerContainerView } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
 import { writeAuthorizedKeys } from './keys.ts';
@@ -36,7 +36,7 @@ export class ContainerStarter {
   }
 
   /** Writes the keys, then starts. A paused container goes on, one that runs is left running. */
-  async start(id: string, view: ContainerView, authorizedKeys: readonly string[]): Promise<void> {
+  async start(id: string, view: DockerContainerView, authorizedKeys: readonly string[]): Promise<void> {
     await writeAuthorizedKeys(this.#client, this.#naming, view, authorizedKeys);
     if (view.State.Paused) {
       await this.#client.call('POST', `/containers/${view.Id}/unpause`);
@@ -64,7 +64,7 @@ export class ContainerStarter {
   }
 
   /** Starts a container whose lost task has just been ended; when that does not help, it is removed to be made anew. */
-  async #startLost(view: ContainerView, lost: unknown): Promise<void> {
+  async #startLost(view: DockerContainerView, lost: unknown): Promise<void> {
     for (let tries = 1; tries <= 10; tries += 1) {
       await delay(100);
       try {
@@ -81,7 +81,7 @@ export class ContainerStarter {
   }
 
   /** Why a container did not start, after what helps against it was done. */
-  async #explainStart(view: ContainerView, error: unknown): Promise<unknown> {
+  async #explainStart(view: DockerContainerView, error: unknown): Promise<unknown> {
     if (!isReply(error, 400, 409, 500)) return error;
     const { reason } = error;
     // What the image asks to run cannot be run: no retry helps.
@@ -129,6 +129,6 @@ function isLost(error: unknown): boolean {
 /**
  * Whether it never ran and yet is the only one that has files: those of the container it was made from (carry-over.ts).
  */
-function holdsFiles(view: ContainerView): boolean {
+function holdsFiles(view: DockerContainerView): boolean {
   return view.State.Status === 'created' && Boolean(view.Config.Labels?.[labels.filledFrom]);
 }

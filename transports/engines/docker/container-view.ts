@@ -50,7 +50,7 @@ export const containerView = z.object({
 });
 
 /** A container as Docker describes it. */
-export type ContainerView = z.infer<typeof containerView>;
+export type DockerContainerView = z.infer<typeof containerView>;
 
 /** What we read of each container in `GET /containers/json`, and of `GET /system/df`. */
 export const listedContainer = z.object({
@@ -70,12 +70,12 @@ export function foundIn(listed: z.infer<typeof listedContainer>): FoundContainer
 }
 
 /** What a description says of whose container it is. */
-export function foundAs(view: ContainerView): FoundContainer {
+export function foundAs(view: DockerContainerView): FoundContainer {
   return { labels: view.Config.Labels, names: [view.Name], mounts: view.Mounts };
 }
 
 /** Docker's description in the platform's words. `network` is ours: the address is the one there. */
-export function stateOf(id: string, view: ContainerView, network: string): ContainerState {
+export function stateOf(id: string, view: DockerContainerView, network: string): ContainerState {
   const { State } = view;
   const phase = State.Running ? 'running' : State.Status === 'created' ? 'created' : 'exited';
   const started = Date.parse(State.StartedAt);

@@ -9,7 +9,14 @@ import { fencedClient } from './api/fenced-client.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
 import { ContainerStarter } from './container-starter.ts';
-import { type ContainerView, containerView, foundAs, foundIn, listedContainer, stateOf } from './container-view.ts';
+import {
+  containerView,
+  type DockerContainerView,
+  foundAs,
+  foundIn,
+  listedContainer,
+  stateOf,
+} from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
 import { removeHelpers } from './keys.ts';
@@ -26,7 +33,7 @@ const machineInfo = z.object({ NCPU: z.number().positive() });
 const INSPECTIONS_AT_ONCE = 8;
 
 /** What `Containers` works with. */
-interface ContainersOptions {
+interface DockerContainersOptions {
   readonly client: DockerClient;
   readonly naming: Naming;
   readonly networks: ContainerNetworks;
@@ -50,14 +57,14 @@ export class Containers {
   readonly #firewall: HostFirewall | undefined;
   readonly #lost: LostTasks | undefined;
   readonly #starter: ContainerStarter;
-  readonly #looking = new Map<string, Promise<ContainerView | undefined>>();
+  readonly #looking = new Map<string, Promise<DockerContainerView | undefined>>();
   readonly #creating = new Set<string>();
   readonly #starting = new Set<string>();
   readonly #carrying = new Map<string, Promise<void>>();
   #clearing: Promise<void> | undefined;
   #machineCpus: number | undefined;
 
-  constructor(options: ContainersOptions) {
+  constructor(options: DockerContainersOptions) {
     this.#client = options.client;
     this.#naming = options.naming;
     this.#networks = options.networks;
@@ -134,7 +141,7 @@ export class Containers {
    * Removes what was begun to take a container's place, by a platform that was killed, when that is not wanted any
    * more.
    */
-  async #removeOthers(id: string, { Id }: ContainerView): Promise<void> {
+  async #removeOthers(id: string, { Id }: DockerContainerView): Promise<void> {
     const found = await this.#client.json('GET', '/containers/json', containerList, {
       query: { all: true, filters: this.#naming.filters(id) },
     });
@@ -258,7 +265,7 @@ export class Containers {
   }
 
   /** As `find`, but rejects `not_found` when there is none. */
-  async mustFind(id: string): Promise<ContainerView> {
+  async mustFind(id: string): Promise<DockerContainerView> {
     const view = await this.find(id);
     if (view === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
     return view;
@@ -268,7 +275,7 @@ export class Containers {
    * Docker's description, found by name or, when it was renamed, by its volume of keys. Questions at the same time
    * share one answer.
    */
-  find(id: string): Promise<ContainerView | undefined> {
+  find(id: string): Promise<DockerContainerView | undefined> {
     const running = this.#looking.get(id);
     if (running !== undefined) return running;
     const looking = this.#look(id).finally(() => this.#looking.delete(id));
@@ -276,7 +283,7 @@ export class Containers {
     return looking;
   }
 
-  async #look(id: string): Promise<ContainerView | undefined> {
+  async #look(id: string): Promise<DockerContainerView | undefined> {
     const named = await this.#view(this.#naming.container(id));
     if (named !== undefined && this.#naming.containerOf(foundAs(named)) === id) return named;
     const found = await this.#client.json('GET', '/containers/json', containerList, {
@@ -286,7 +293,7 @@ export class Containers {
     return renamed === undefined ? undefined : this.#view(renamed.Id);
   }
 
-  async #view(nameOrId: string): Promise<ContainerView | undefined> {
+  async #view(nameOrId: string): Promise<DockerContainerView | undefined> {
     try {
       return await this.#client.json('GET', `/containers/${nameOrId}/json`, containerView);
     } catch (error) {
@@ -307,7 +314,7 @@ export class Containers {
     if (missing.length > 0) throw dataGone(missing);
   }
 
-  async #updateLimits(view: ContainerView, spec: ContainerSpec, cpus: number): Promise<void> {
+  async #updateLimits(view: DockerContainerView, spec: ContainerSpec, cpus: number): Promise<void> {
     const limits = limitsOf(spec, cpus);
     const { NanoCpus, CpuShares, Memory, PidsLimit } = view.HostConfig;
     const same =

@@ -59,13 +59,13 @@ export async function execShell(
 }
 
 /** A process that runs: its name at Docker, its terminal, and its number in the container. */
-interface Opened {
+interface OpenedExec {
   readonly execId: string;
   readonly socket: Duplex;
   readonly pid: number;
 }
 
-async function begin(client: DockerClient, dockerId: string, options: ExecOptions): Promise<Opened> {
+async function begin(client: DockerClient, dockerId: string, options: ExecOptions): Promise<OpenedExec> {
   const execId = await createExec(client, dockerId, options);
   const socket = await client.hijack(`/exec/${execId}/start`, { Detach: false, Tty: true }).catch(explain);
   try {

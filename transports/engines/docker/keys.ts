@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { DockerClient } from './api/client.ts';
 import { isReply } from './api/errors.ts';
-import { type ContainerView, foundIn, listedContainer } from './container-view.ts';
+import { type DockerContainerView, foundIn, listedContainer } from './container-view.ts';
 import { createHelper } from './image/helper-image.ts';
 import { tar } from './image/tar.ts';
 import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
@@ -15,7 +15,7 @@ import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 export async function writeAuthorizedKeys(
   client: DockerClient,
   naming: Naming,
-  view: ContainerView,
+  view: DockerContainerView,
   authorizedKeys: readonly string[],
 ): Promise<void> {
   const archive = keysArchive(authorizedKeys);

@@ -5,14 +5,14 @@ import { parseImageReference } from '../common/image-reference.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
 import type { DockerClient } from './api/client.ts';
 import { isReply } from './api/errors.ts';
-import type { ContainerView } from './container-view.ts';
+import type { DockerContainerView } from './container-view.ts';
 import { isBuiltIn } from './image/base-image.ts';
 import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
 
 const imageView = z.object({ Id: z.string() });
 
 /** Whether a container has the volumes of `spec` at its mount paths, and no other ones of ours. */
-export function hasMounts(naming: Naming, view: ContainerView, spec: ContainerSpec): boolean {
+export function hasMounts(naming: Naming, view: DockerContainerView, spec: ContainerSpec): boolean {
   const wanted = checkedMountPaths(spec.mountPaths).map((path) => naming.volume(spec.id, path));
   const prefix = `${naming.container(spec.id)}-`;
   const mounted = view.Mounts.filter((mount) => mount.Destination !== KEYS_FOLDER)
@@ -24,7 +24,7 @@ export function hasMounts(naming: Naming, view: ContainerView, spec: ContainerSp
 /** Whether a container is of the image of `spec`; a base image of another build is the same. */
 export async function hasImage(
   { client, baseRepository }: { readonly client: DockerClient; readonly baseRepository: string },
-  view: ContainerView,
+  view: DockerContainerView,
   spec: ContainerSpec,
 ): Promise<boolean> {
   const image = parseImageReference(spec.image);

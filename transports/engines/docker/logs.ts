@@ -56,7 +56,7 @@ function checkedTail(tail: number): number | 'all' {
 async function* framedLines(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
   const demuxer = new FrameDemuxer();
   const outputs = { 1: new LineAssembler(), 2: new LineAssembler() };
-  const batch = new Batch();
+  const batch = new LogBatch();
   for await (const chunk of stream) {
     if (!Buffer.isBuffer(chunk)) continue;
     for (const piece of demuxer.push(chunk)) {
@@ -75,7 +75,7 @@ async function* framedLines(stream: AsyncIterable<unknown>): AsyncGenerator<stri
 /** Lines of a container with a terminal: one output, no frames. */
 async function* rawLines(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {
   const output = new LineAssembler();
-  const batch = new Batch();
+  const batch = new LogBatch();
   for await (const chunk of stream) {
     if (!Buffer.isBuffer(chunk)) continue;
     output.push(chunk, batch.add);
@@ -86,7 +86,7 @@ async function* rawLines(stream: AsyncIterable<unknown>): AsyncGenerator<string[
 }
 
 /** Lines on their way to the reader. */
-class Batch {
+class LogBatch {
   #lines: string[] = [];
   #characters = 0;
 

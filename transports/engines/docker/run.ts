@@ -25,7 +25,7 @@ export function isRoot(): boolean {
 }
 
 /** How a program ended. `tail` holds the last lines of what it wrote. */
-interface Outcome {
+interface RunOutcome {
   readonly code: number | null;
   readonly tail: readonly string[];
 }
@@ -70,7 +70,7 @@ export function runProgram(
   program: string,
   args: readonly string[],
   options: { env?: Record<string, string>; onLine?: (line: string) => void; signal?: AbortSignal } = {},
-): Promise<Outcome> {
+): Promise<RunOutcome> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
       env: { PATH: SYSTEM_PATH, LC_ALL: 'C.UTF-8', ...options.env },

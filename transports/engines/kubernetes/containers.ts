@@ -61,7 +61,7 @@ const MOST_WRITTEN = 12;
 const urgent = { isUrgent: true };
 
 /** What containers are made with. */
-export interface ContainersOptions {
+export interface KubeContainersOptions {
   readonly settings?: ClusterSettings;
   /** What a watch knows of the cluster, while one stands. */
   readonly cache?: () => ClusterCache | undefined;
@@ -75,11 +75,11 @@ export class KubeContainers {
   readonly #client: KubeClient;
   readonly #naming: KubeNaming;
   readonly #settings: ClusterSettings;
-  readonly #options: ContainersOptions;
+  readonly #options: KubeContainersOptions;
   readonly #namespaces: NamespaceFinder;
   readonly #writes = new Semaphore(MOST_WRITTEN);
 
-  constructor(client: KubeClient, naming: KubeNaming, options: ContainersOptions = {}) {
+  constructor(client: KubeClient, naming: KubeNaming, options: KubeContainersOptions = {}) {
     this.#client = client;
     this.#naming = naming;
     this.#options = options;

@@ -8,7 +8,7 @@ import { endSessionsScript } from '../common/ssh-sessions.ts';
 import type { KubeAccess } from './access.ts';
 import { ClusterCache } from './cache.ts';
 import { KubeClient } from './client.ts';
-import { type ContainersOptions, KubeContainers } from './containers.ts';
+import { KubeContainers, type KubeContainersOptions } from './containers.ts';
 import { isReply } from './errors.ts';
 import { execInPod, runCommand } from './exec.ts';
 import type { Found } from './found.ts';
@@ -29,7 +29,7 @@ export interface KubernetesEngineOptions {
   readonly log: Log;
   readonly settings?: ClusterSettings;
   /** What nodes pull images with that not everybody may have. */
-  readonly pullAuth?: ContainersOptions['pullAuth'];
+  readonly pullAuth?: KubeContainersOptions['pullAuth'];
   readonly watchTimes?: KubeWatchTimes;
   /** Pause between two samples of usage, ms. */
   readonly usageEveryMs?: number;

@@ -24,7 +24,7 @@ const endStatus = z.object({
 });
 
 /** The part of a WebSocket that is used. */
-interface Socket {
+interface ExecSocket {
   send(data: Buffer, done: (error?: Error) => void): void;
   pause(): void;
   resume(): void;
@@ -36,10 +36,10 @@ interface Socket {
 export class RemoteProcess extends Duplex {
   /** Exit code; undefined until it is known. */
   code: number | undefined;
-  #socket: Socket | undefined;
+  #socket: ExecSocket | undefined;
   #over = false;
 
-  attach(socket: Socket): void {
+  attach(socket: ExecSocket): void {
     this.#socket = socket;
     socket.on('error', () => undefined);
     socket.on('close', () => this.#end());

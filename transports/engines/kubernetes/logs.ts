@@ -29,7 +29,7 @@ export async function* readKubeLogs(
   const { namespace } = await containers.mustFind(id);
   const begun = workloadOf((await containers.pods.of(namespace)) ?? emptyPod);
   if (begun === undefined || (begun.state.running === undefined && begun.state.terminated === undefined)) return;
-  const place = new Place(options.since);
+  const place = new LogPlace(options.since);
   const path = `/api/v1/namespaces/${namespace}/pods/${names.pod}/log`;
   let tail = checkedTail(options.tail);
   for (let failures = 0; ; ) {
@@ -95,7 +95,7 @@ const emptyPod = {
 };
 
 /** The place of a reader: the API tells lines by whole seconds, and a line may share its stamp with others. */
-class Place {
+class LogPlace {
   /** Of the last line taken, or where to begin after. */
   stamp: string | undefined;
   #taken: number;

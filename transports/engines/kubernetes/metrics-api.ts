@@ -21,7 +21,7 @@ type MetricsAnswer = ReadonlyMap<string, Omit<Used, 'diskBytes'>>;
 
 const ROOT = '/apis/metrics.k8s.io/v1beta1';
 
-interface Asked {
+interface AskedMetrics {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
 }
@@ -33,7 +33,7 @@ interface Asked {
 export function podsOfMetricsApi(
   client: KubeClient,
   selector: string,
-  asked: Asked,
+  asked: AskedMetrics,
 ): Promise<MetricsAnswer | undefined> {
   return orAbsent(async () => {
     const query = { labelSelector: selector };
@@ -51,7 +51,7 @@ export function podsOfMetricsApi(
 }
 
 /** As `podsOfMetricsApi`, of all nodes. */
-export function nodesOfMetricsApi(client: KubeClient, asked: Asked): Promise<MetricsAnswer | undefined> {
+export function nodesOfMetricsApi(client: KubeClient, asked: AskedMetrics): Promise<MetricsAnswer | undefined> {
   return orAbsent(async () => {
     const { items } = await client.json('GET', `${ROOT}/nodes`, nodeMetrics, asked);
     return new Map(

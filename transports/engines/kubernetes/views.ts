@@ -178,7 +178,7 @@ export function stateOf(
 }
 
 /** What keeps a pod from running. `isVague`: the cluster said more before. */
-interface Problem {
+interface PodProblem {
   readonly error: EngineError;
   readonly isVague: boolean;
 }
@@ -186,9 +186,9 @@ interface Problem {
 const VAGUE = /^back-off pulling image "[^"]*"$/i;
 
 /** What keeps a pod from running, in words for its user; undefined while nothing is known to be wrong. */
-export function problemOf(pod: PodView, image: string): Problem | undefined {
+export function problemOf(pod: PodView, image: string): PodProblem | undefined {
   const all = [...pod.status.initContainerStatuses, ...pod.status.containerStatuses];
-  const plain = (error: EngineError): Problem => ({ error, isVague: false });
+  const plain = (error: EngineError): PodProblem => ({ error, isVague: false });
   for (const { state, name } of all) {
     const { reason = '', message = '' } = state.waiting ?? {};
     const said = cleanReason(message) || reason;

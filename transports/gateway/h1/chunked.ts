@@ -16,7 +16,7 @@ const LF = 0x0a;
 const SEMICOLON = 0x3b;
 const COLON = 0x3a;
 
-type State =
+type ChunkState =
   | 'size' // digits of a size
   | 'blank' // a blank after the digits, before an extension
   | 'extension' // up to the CR
@@ -41,7 +41,7 @@ export class ChunkError extends Error {
 
 /** One body's reader. */
 export class ChunkedReader {
-  #state: State = 'size';
+  #state: ChunkState = 'size';
   #size = 0;
   #digits = 0;
   #line = 0;

@@ -10,14 +10,14 @@ const MAX_LENGTH = 2048;
 /** Characters by which the place of a block is chosen. */
 const SAMPLES = 16;
 
-interface Entry<T> {
+interface FieldsEntry<T> {
   readonly block: string;
   readonly meaning: T;
 }
 
 /** Remembers what blocks mean, in bounded memory: another block may take the place of one. */
 export class KnownFields<T> {
-  readonly #entries: (Entry<T> | undefined)[] = Array.from({ length: SLOTS }, () => undefined);
+  readonly #entries: (FieldsEntry<T> | undefined)[] = Array.from({ length: SLOTS }, () => undefined);
   /** What was seen last at each place: one that comes only once pushes nobody out. */
   readonly #seen = new Int32Array(SLOTS);
 

@@ -30,7 +30,7 @@ export class Pipe implements WireReader {
   since = performance.now();
   readonly #wire: Wire;
   readonly #owner: PipeOwner;
-  readonly #places: Place[] = [];
+  readonly #places: PipePlace[] = [];
   /** Heads that leave at the end of this turn. */
   #text = '';
   #isCollecting = false;
@@ -59,7 +59,7 @@ export class Pipe implements WireReader {
       this.#isCollecting = true;
       setImmediate(this.#send);
     } else if (!this.#isCollecting) return undefined;
-    const place = new Place(this, length > 0);
+    const place = new PipePlace(this, length > 0);
     this.#places.push(place);
     return place;
   }
@@ -97,15 +97,15 @@ export class Pipe implements WireReader {
   };
 
   /** Only the first is being read, so only it can be too fast for its client. */
-  pause(place: Place): void {
+  pause(place: PipePlace): void {
     if (place === this.#places[0]) this.#wire.pause();
   }
 
-  resume(place: Place): void {
+  resume(place: PipePlace): void {
     if (place === this.#places[0]) this.#wire.resume();
   }
 
-  release(place: Place, keep: boolean): void {
+  release(place: PipePlace, keep: boolean): void {
     if (place !== this.#places[0]) return;
     this.#places.shift();
     this.#answers++;
@@ -119,7 +119,7 @@ export class Pipe implements WireReader {
   }
 
   /** False: nobody is behind it, nor will be. */
-  abandon(place: Place): boolean {
+  abandon(place: PipePlace): boolean {
     return !this.#isRetired || this.#places.length > 1 || place !== this.#places[0];
   }
 
@@ -151,7 +151,7 @@ export class Pipe implements WireReader {
   }
 
   /** The first may have been one that ends with its connection, and knows best. */
-  #lost(tell: (first: Place) => void): void {
+  #lost(tell: (first: PipePlace) => void): void {
     const [first] = this.#places;
     if (this.#places.length > 1) this.#owner.onFailure();
     this.#leave();
@@ -180,7 +180,7 @@ export class Pipe implements WireReader {
 }
 
 /** One request's place in a pipe. */
-class Place implements Lease {
+class PipePlace implements Lease {
   readonly own = undefined;
   /** Whoever is in it can be sent another way. */
   readonly isReused = true;

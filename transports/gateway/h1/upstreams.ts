@@ -85,7 +85,7 @@ interface Origin {
   /** Of those that live on their own; made when there is one. */
   long: Places | undefined;
   /** The newest last: it is the least likely to be closed. */
-  readonly idle: Connection[];
+  readonly idle: UpstreamConnection[];
   /** Undefined: it is asked one by one. */
   readonly pipes: Pipes | undefined;
 }
@@ -99,7 +99,7 @@ export class Upstreams {
   readonly #origins = new Map<string, Origin>();
   readonly #pipelined: ReadonlySet<string>;
   readonly #sweep: NodeJS.Timeout;
-  readonly #rested = (connection: Connection) => this.#rest(connection);
+  readonly #rested = (connection: UpstreamConnection) => this.#rest(connection);
   #closed = false;
 
   /** `pipelined`: origins that are asked for several things at a time on one connection. */
@@ -169,12 +169,12 @@ export class Upstreams {
         clearTimeout(timer);
         signal?.removeEventListener('abort', onAbort);
       };
-      let connection: Connection | undefined;
+      let connection: UpstreamConnection | undefined;
       const cancel = dial(address.host, address.port, {
         onOpen: (wire) => {
           done();
           origin.failures = 0;
-          connection = new Connection(origin, wire, this.#limits, this.#rested);
+          connection = new UpstreamConnection(origin, wire, this.#limits, this.#rested);
           place.holder = connection;
           resolve(connection.lend(client, place));
         },
@@ -211,7 +211,7 @@ export class Upstreams {
   }
 
   /** Takes a connection back whose exchange is over. */
-  #rest(connection: Connection): void {
+  #rest(connection: UpstreamConnection): void {
     const { origin, own } = connection;
     if (this.#closed || own.isDestroyed || origin.idle.length >= this.#limits.maxIdle) {
       own.destroy();
@@ -274,7 +274,7 @@ function limitsOf(total: number, perNetwork: number): PlaceLimits {
 }
 
 /** An open connection: lent to one exchange after the other, and hears the origin while it is idle. */
-class Connection implements OwnLease, WireReader, Holder {
+class UpstreamConnection implements OwnLease, WireReader, Holder {
   readonly origin: Origin;
   readonly own: Wire;
   /** When it became idle. */
@@ -286,9 +286,9 @@ class Connection implements OwnLease, WireReader, Holder {
   #place: Place | undefined;
   #isLong = false;
   readonly #limits: UpstreamLimits;
-  readonly #rest: (connection: Connection) => void;
+  readonly #rest: (connection: UpstreamConnection) => void;
 
-  constructor(origin: Origin, wire: Wire, limits: UpstreamLimits, rest: (connection: Connection) => void) {
+  constructor(origin: Origin, wire: Wire, limits: UpstreamLimits, rest: (connection: UpstreamConnection) => void) {
     this.origin = origin;
     this.own = wire;
     this.#limits = limits;

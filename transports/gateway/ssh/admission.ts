@@ -48,7 +48,7 @@ export interface Visitor {
   leave(): void;
 }
 
-interface Place {
+interface AdmittedPlace {
   readonly key: string;
   readonly site: string;
   readonly end: () => void;
@@ -60,7 +60,7 @@ export class SshAdmission {
   readonly #limits: SshAdmissionLimits;
   readonly #now: () => number;
   /** In the order of arrival. */
-  readonly #waiting = new Set<Place>();
+  readonly #waiting = new Set<AdmittedPlace>();
   readonly #waitingBy = new Map<string, number>();
   readonly #insideBy = new Map<string, number>();
   #inside = 0;
@@ -79,7 +79,7 @@ export class SshAdmission {
     if (this.#mistakes(key) >= mistakes) return 'punished';
     if (site !== key && this.#mistakes(site) >= SITE_SHARE * mistakes) return 'punished';
     if (!hasRoom(this.#waitingBy, key, site, waitingPerAddress)) return 'crowded';
-    const place: Place = { key, site, end, inside: false };
+    const place: AdmittedPlace = { key, site, end, inside: false };
     if (this.#waiting.size >= waiting) this.#evict();
     this.#waiting.add(place);
     addBoth(this.#waitingBy, place, 1);
@@ -112,18 +112,18 @@ export class SshAdmission {
 
   /** Ends the oldest of the site that has most: whoever comes alone is not pushed out by those who come in crowds. */
   #evict(): void {
-    let chosen: Place | undefined;
+    let chosen: AdmittedPlace | undefined;
     for (const place of this.#waiting) if (this.#weightOf(place) > this.#weightOf(chosen)) chosen = place;
     if (chosen === undefined) return;
     this.#stopWaiting(chosen);
     chosen.end();
   }
 
-  #weightOf(place: Place | undefined): number {
+  #weightOf(place: AdmittedPlace | undefined): number {
     return place === undefined ? 0 : (this.#waitingBy.get(place.site) ?? 0);
   }
 
-  #stopWaiting(place: Place): void {
+  #stopWaiting(place: AdmittedPlace): void {
     if (this.#waiting.delete(place)) addBoth(this.#waitingBy, place, -1);
   }
 
@@ -160,7 +160,7 @@ function hasRoom(counts: ReadonlyMap<string, number>, network: string, site: str
   return site === network || (counts.get(site) ?? 0) < SITE_SHARE * most;
 }
 
-function addBoth(counts: Map<string, number>, { key, site }: Place, by: number): void {
+function addBoth(counts: Map<string, number>, { key, site }: AdmittedPlace, by: number): void {
   add(counts, key, by);
   if (site !== key) add(counts, site, by);
 }

@@ -8,7 +8,7 @@ import type { Sides } from './relay.ts';
 import type { SshEnd } from './ssh-end.ts';
 
 /** Bounds, each with a default. */
-export interface ConnectionLimits {
+export interface SshConnectionLimits {
   /** Bytes that may wait for all connections together; past it those with the most are ended. */
   readonly waitingBytes: number;
   /** Bytes that may wait to be sent to one peer. */
@@ -21,7 +21,7 @@ export interface ConnectionLimits {
   readonly sweepMs: number;
 }
 
-const CONNECTION_LIMITS: ConnectionLimits = {
+const SSH_CONNECTION_LIMITS: SshConnectionLimits = {
   waitingBytes: 256 * 1024 * 1024,
   unsentBytes: 8 * 1024 * 1024,
   rekeyBytes: 1024 ** 3,
@@ -29,13 +29,13 @@ const CONNECTION_LIMITS: ConnectionLimits = {
   sweepMs: 1000,
 };
 
-interface Watched {
+interface WatchedConnection {
   readonly sides: Sides;
   readonly end: (text: string) => void;
-  readonly exchanges: readonly [Exchange, Exchange];
+  readonly exchanges: readonly [KeyExchange, KeyExchange];
 }
 
-interface Exchange {
+interface KeyExchange {
   readonly side: SshEnd;
   /** Bytes that had passed when keys were last exchanged. */
   passed: number;
@@ -45,18 +45,18 @@ interface Exchange {
 
 /** Looks now and then while there is a connection. */
 export class ConnectionLimiter {
-  readonly #limits: ConnectionLimits;
-  readonly #watched = new Set<Watched>();
+  readonly #limits: SshConnectionLimits;
+  readonly #watched = new Set<WatchedConnection>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(limits: Partial<ConnectionLimits> = {}) {
-    this.#limits = { ...CONNECTION_LIMITS, ...limits };
+  constructor(limits: Partial<SshConnectionLimits> = {}) {
+    this.#limits = { ...SSH_CONNECTION_LIMITS, ...limits };
   }
 
   /** Watches a login until the function that comes back is called; `end` ends it. */
   add(sides: Sides, end: (text: string) => void): () => void {
-    const exchange = (side: SshEnd): Exchange => ({ side, passed: 0, since: undefined });
-    const watched: Watched = { sides, end, exchanges: [exchange(sides.client), exchange(sides.container)] };
+    const exchange = (side: SshEnd): KeyExchange => ({ side, passed: 0, since: undefined });
+    const watched: WatchedConnection = { sides, end, exchanges: [exchange(sides.client), exchange(sides.container)] };
     this.#watched.add(watched);
     this.#timer ??= setInterval(() => this.#sweep(), this.#limits.sweepMs);
     return () => {
@@ -72,7 +72,7 @@ export class ConnectionLimiter {
 
   #sweep(): void {
     let total = 0;
-    const sizes: { watched: Watched; bytes: number }[] = [];
+    const sizes: { watched: WatchedConnection; bytes: number }[] = [];
     for (const watched of this.#watched) {
       const { client, container } = watched.sides;
       const unsent = Math.max(client.unsentBytes, container.unsentBytes);
@@ -95,7 +95,7 @@ export class ConnectionLimiter {
   }
 
   /** Exchanges keys when it is time; whether an exchange takes too long. */
-  #isOverdue(exchange: Exchange): boolean {
+  #isOverdue(exchange: KeyExchange): boolean {
     const { peer, socket } = exchange.side;
     if (isExchanging(peer)) {
       exchange.since ??= performance.now();

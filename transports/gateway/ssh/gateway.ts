@@ -15,7 +15,7 @@ import { signingKey } from '../../ssh/signing-key.ts';
 import { writeTogether } from '../../ssh/write-together.ts';
 import { SshAdmission, type SshAdmissionLimits, type Visitor } from './admission.ts';
 import { OFFERED, RSA_SIGNATURES, TOWARDS_CONTAINERS } from './algorithms.ts';
-import { ConnectionLimiter, type ConnectionLimits } from './connection-limits.ts';
+import { ConnectionLimiter, type SshConnectionLimits } from './connection-limits.ts';
 import { serveForwards } from './forwards.ts';
 import { Identification } from './identification.ts';
 import {
@@ -33,7 +33,7 @@ import { serveSession } from './session.ts';
 import { SshEnd } from './ssh-end.ts';
 
 /** Bounds, each with a default. */
-export interface SshGatewayLimits extends SshAdmissionLimits, ConnectionLimits {
+export interface SshGatewayLimits extends SshAdmissionLimits, SshConnectionLimits {
   /** From the connection to the login, ms. */
   readonly loginMs: number;
   /** Channels open at once on one connection: sessions, forwarded connections, agents. */

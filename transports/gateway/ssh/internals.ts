@@ -5,7 +5,7 @@
 import type { Channel, Client, Connection } from 'ssh2';
 import { CLIENT_SIGNATURES, OFFERED } from './algorithms.ts';
 
-type Handler = (...args: unknown[]) => void;
+type SshHandler = (...args: unknown[]) => void;
 type OnPayload = (payload: Buffer) => unknown;
 
 interface Protocol {
@@ -22,7 +22,7 @@ interface Protocol {
       finalize(packet: Buffer, force?: boolean): Buffer;
     };
   };
-  readonly _handlers: Record<string, Handler | undefined>;
+  readonly _handlers: Record<string, SshHandler | undefined>;
   readonly _decipher: { _onPayload: OnPayload };
   _onPayload: OnPayload;
   _onHandshakeComplete: (...args: unknown[]) => void;

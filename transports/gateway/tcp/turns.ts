@@ -37,14 +37,14 @@ export interface TurnsOptions {
 }
 
 /** Somebody whose turn has not come. */
-interface Waiting {
+interface WaitingTurn {
   readonly begin: () => void;
   /** There will be no turn: called by `close`. */
   readonly end: () => void;
 }
 
-interface Place {
-  readonly waiting: Waiting;
+interface TurnPlace {
+  readonly waiting: WaitingTurn;
   readonly of: ClientNetwork;
 }
 
@@ -69,7 +69,7 @@ export class Turns {
   readonly #options: TurnsOptions;
   readonly #clock: { now(): number; idle(): number };
   /** By site, then by network; the next one first. */
-  readonly #lanes = new Map<string, Map<string, Set<Place>>>();
+  readonly #lanes = new Map<string, Map<string, Set<TurnPlace>>>();
   #waiting = 0;
   /** When a network will have all its allowance again, ms; of those seen lately, and of those seen before. */
   #spent = new Map<string, number>();
@@ -105,7 +105,7 @@ export class Turns {
    * Has `waiting` begin, now or when its turn comes. What it returns gives the place up; undefined: there is none any
    * more.
    */
-  enter(address: string, waiting: Waiting): (() => void) | undefined {
+  enter(address: string, waiting: WaitingTurn): (() => void) | undefined {
     if (this.#isClosed) {
       waiting.end();
       return undefined;
@@ -187,12 +187,12 @@ export class Turns {
 
   // --------------------------------------------------------------------------------------------------------- the lanes
 
-  #firstOf({ network, site }: ClientNetwork): Place | undefined {
+  #firstOf({ network, site }: ClientNetwork): TurnPlace | undefined {
     const [first] = this.#lanes.get(site)?.get(network) ?? [];
     return first;
   }
 
-  #add(place: Place): void {
+  #add(place: TurnPlace): void {
     const { network, site } = place.of;
     let networks = this.#lanes.get(site);
     if (networks === undefined) {
@@ -205,7 +205,7 @@ export class Turns {
     this.#waiting++;
   }
 
-  #remove(place: Place): void {
+  #remove(place: TurnPlace): void {
     const { network, site } = place.of;
     const networks = this.#lanes.get(site);
     const lane = networks?.get(network);
@@ -216,11 +216,11 @@ export class Turns {
   }
 
   /** The next one, who waits no more; its network and its site go to the end. */
-  #next(): Place | undefined {
+  #next(): TurnPlace | undefined {
     const [bySite] = this.#lanes;
     if (bySite === undefined) return undefined;
     const [site, networks] = bySite;
-    const [[network, lane] = ['', new Set<Place>()]] = networks;
+    const [[network, lane] = ['', new Set<TurnPlace>()]] = networks;
     const [place] = lane;
     this.#lanes.delete(site);
     this.#lanes.set(site, networks);

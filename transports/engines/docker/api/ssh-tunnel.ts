@@ -35,7 +35,7 @@ exit $code`;
  */
 export class SshTunnel {
   readonly #target: SshTarget;
-  #opening: Promise<Opened> | undefined;
+  #opening: Promise<OpenedTunnel> | undefined;
   #closed = false;
 
   constructor(target: SshTarget) {
@@ -65,13 +65,13 @@ export class SshTunnel {
   }
 }
 
-interface Opened {
+interface OpenedTunnel {
   readonly path: string;
   hasEnded(): boolean;
   end(): void;
 }
 
-async function open(target: SshTarget): Promise<Opened> {
+async function open(target: SshTarget): Promise<OpenedTunnel> {
   const program = findProgram('ssh');
   if (program === undefined) {
     throw new EngineError('refused', 'ssh:// needs the ssh program: apt-get install openssh-client');

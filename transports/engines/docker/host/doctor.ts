@@ -3,7 +3,7 @@ import { type DockerEnvironment, searchDocker } from './find-docker.ts';
 import { neededPackages } from './install-docker.ts';
 
 /** One thing containers need on this machine. */
-export interface Finding {
+export interface DockerFinding {
   readonly name: string;
   readonly ok: boolean;
   /** What was found, or what is missing. */
@@ -16,11 +16,11 @@ export interface Finding {
 export async function doctorDocker(
   env: DockerEnvironment,
   find: (program: string) => string | undefined = findProgram,
-): Promise<Finding[]> {
+): Promise<DockerFinding[]> {
   const found = await searchDocker(env);
   const dockerd = find('dockerd');
   const mmdebstrap = find('mmdebstrap');
-  const findings: Finding[] = [];
+  const findings: DockerFinding[] = [];
   const install = `apt-get install ${neededPackages.join(' ')}`;
   const denied = found.tried.filter(({ problem }) => problem.includes('EACCES'));
   if (found.host !== undefined) {
