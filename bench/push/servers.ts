@@ -4,7 +4,7 @@ import type { WebSocket } from 'uWebSockets.js';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
-import { type UserSocketHouse, notificationConnection } from '../../actors/notify/connection.ts';
+import { notificationConnection, type UserSocketHouse } from '../../actors/notify/connection.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { PAGE } from '../../actors/notify/reader.ts';
 import { type NotifyUserMessage, userKind } from '../../actors/notify/user.ts';
