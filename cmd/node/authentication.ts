@@ -24,7 +24,7 @@ interface AuthenticationOptions {
   readonly onUse?: (tokenId: string, at: number) => void;
 }
 
-interface Authentication {
+export interface Authentication {
   readonly authenticate: Authenticate;
   readonly streams: OpenStreams;
   /** Counts what users change here. */

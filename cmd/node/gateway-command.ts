@@ -5,33 +5,31 @@ import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { type NewRoute, routesFileSchema } from '../../proto/gateway/routes.ts';
+import type { Engine } from '../../proto/ports/engine.ts';
+import type { Log } from '../../proto/ports/log.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
-import { databaseClock } from '../../storage/clock.ts';
-import { type Db, openDb } from '../../storage/db.ts';
+import type { Db } from '../../storage/db.ts';
 import { getSetting } from '../../storage/settings.ts';
-import { start, stop, stopped } from '../../supervision/index.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { findDocker, privateDockerHost } from '../../transports/engines/docker/host/dockerd.ts';
 import { useWires } from '../../transports/gateway/tcp/wires.ts';
 import { CliError } from '../config/cli-error.ts';
-import { DEFAULT_DOMAIN, readEnvironment } from '../config/config.ts';
+import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
 import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
 import { proxiesOf } from '../config/proxies.ts';
 import { plainLines } from '../observability/log.ts';
-import { processMetrics, servicePages } from '../observability/pages.ts';
+import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
-import { openAuthentication } from './authentication.ts';
-import { openBus } from './bus.ts';
 import { certificateOf } from './certificates.ts';
 import { databaseServer } from './database.ts';
-import { openGateway, serviceRoutes } from './gateway.ts';
+import { type GatewayPorts, openGateway, serviceRoutes } from './gateway.ts';
 import { openKubernetes } from './kubernetes.ts';
 import { keepCertificate } from './live-certificate.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
-import { bringUpToDate } from './schema.ts';
+import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { noteSshAddress } from './ssh-address.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
@@ -77,44 +75,30 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     const dataDir = environment.DATABASE_URL === undefined ? dataDirInUse(options.data) : openDataDir(options.data);
     const certificate = await keepCertificate(() => certificateOf(options, dataDir, domain), log);
     teardown.add('certificate', async () => certificate.close());
-    const database = await databaseServer(environment, dataDir, log, () => {});
-    teardown.add('database server', () => database.release());
-    const db = openDb(database.connection, { log, name: 'gateway', max: 4 });
-    teardown.add('database', () => db.close());
-    const sharedClock = databaseClock(db);
-    teardown.add('shared clock', async () => sharedClock.close());
-    await bringUpToDate(db, log);
+    const server = await databaseServer(environment, dataDir, log, () => {});
+    teardown.add('database server', () => server.release());
+    const database = await openDatabase(server.connection, { name: 'gateway', connections: 4, log, teardown });
+    const { db, sharedClock } = database;
     const installation = await getSetting(db, 'installation');
     const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);
-    // It connects while the gateway serves already; /readyz tells when it does not.
-    const { bus, problem: busProblem } = openBus({
+    const { busProblem, besides, system, callers, metrics } = await openRuntime({
+      database,
       environment,
-      db,
-      log,
-      name: `troupe gateway ${installation ?? ''}`.trim(),
       secret: jwtSecret,
-      clock: sharedClock,
+      name: 'gateway',
+      busName: `troupe gateway ${installation ?? ''}`.trim(),
+      // It connects while the gateway serves already; /readyz tells when it does not.
+      waitsForBus: false,
+      log,
+      teardown,
+      onProgress: () => {},
+      isLeaving: told.received,
     });
-    teardown.add('bus', () => bus.close());
-    const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
-    const dockerHost = isKubernetes
-      ? undefined
-      : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
-    if (installation === undefined || (dockerHost === undefined && !isKubernetes))
-      throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
+    if (installation === undefined) throw new CliError(NO_PLATFORM);
+    const engine = await engineOf(environment, dataDir, installation, log);
+    besides.add('engine', () => engine.close());
     if (encryptionKey === undefined) log.warn({}, WITHOUT_KEY);
     const sshKeys = encryptionKey === undefined ? undefined : await openSshKeys(db, encryptionKey);
-    const engine =
-      dockerHost === undefined
-        ? await openKubernetes(environment, { installation, log, onProgress: () => {} })
-        : await dockerEngine({ host: dockerHost, installation, log });
-    teardown.add('engine', () => engine.close());
-    const system = start({ name: 'gateway', log });
-    teardown.add('actors', async () => {
-      stop(system);
-      await stopped(system);
-    });
-    const metrics = processMetrics(system);
     const { registry: processRegistry, onReply } = metrics;
     shipped.metrics(processRegistry);
     const mapped = await openMappedHosts({
@@ -127,23 +111,10 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       dns: dnsOf(environment, domain),
     });
     teardown.add('mapped hosts', () => mapped.close());
-    const clock = { now: Date.now };
-    const callers = openAuthentication({
-      db,
-      secret: jwtSecret,
-      clock,
-      log,
-      teardown,
-      changesAMinute: environment.CHANGES_PER_MINUTE,
-    });
     const isVouched = gatewayTokenVerifier(jwtSecret, sharedClock);
+    const hosts = hostsOfOthers('net', domain);
     const network = await openNetworkApi({
-      clientAddress: clientAddress({
-        isVouched,
-        isTrusted: proxies?.isTrusted,
-        log,
-        hostsOfOthers: hostsOfOthers('net', domain),
-      }),
+      clientAddress: clientAddress({ isVouched, isTrusted: proxies?.isTrusted, log, hostsOfOthers: hosts }),
       system,
       db,
       log,
@@ -152,7 +123,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       installation,
       encryptionKey,
       ...callers,
-      clock,
+      clock: CLOCK,
       port: options.netPort,
       onReply: onReply('network'),
       pages: (service) => servicePages(service, processRegistry, environment),
@@ -185,14 +156,8 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       processRegistry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
-    const { http, https, ssh } = gateway.ports;
-    if (sshKeys !== undefined) await noteSshAddress(db, domain, options.listen, ssh);
-    process.stdout.write(
-      options.json
-        ? `${JSON.stringify({ ready: true, ports: gateway.ports, domain })}\n`
-        : `The gateway of ${domain} listens on ${options.listen}, HTTP ${http}, HTTPS ` +
-            `${https}${sshKeys === undefined ? `.\n${WITHOUT_KEY}` : `, SSH ${ssh}.`}\n`,
-    );
+    if (sshKeys !== undefined) await noteSshAddress(db, domain, options.listen, gateway.ports.ssh);
+    process.stdout.write(readyLine(options, domain, gateway.ports, sshKeys !== undefined));
     await told.signalled;
     gateway.gateway.drain();
     await told.promise;
@@ -204,10 +169,34 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
   }
 }
 
+/** What is printed once it serves. */
+function readyLine(
+  { json, listen }: GatewayCommandOptions,
+  domain: string,
+  ports: GatewayPorts,
+  hasSsh: boolean,
+): string {
+  if (json) return `${JSON.stringify({ ready: true, ports, domain })}\n`;
+  const where = `The gateway of ${domain} listens on ${listen}, HTTP ${ports.http}, HTTPS ${ports.https}`;
+  return hasSsh ? `${where}, SSH ${ports.ssh}.\n` : `${where}.\n${WITHOUT_KEY}\n`;
+}
+
+const NO_PLATFORM = 'There is no platform on this database and machine yet: start it with `troupe up`.';
+
 /** What is said where ENCRYPTION_KEY is not given. */
 const WITHOUT_KEY =
   'Without ENCRYPTION_KEY these are off here: SSH login to containers, the DNS provider, certificates of mapped ' +
   'hostnames.';
+
+/** The engine whose containers it leads to. Throws CliError where no platform has been yet. */
+async function engineOf(environment: Environment, dataDir: string, installation: string, log: Log): Promise<Engine> {
+  const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
+  const host = isKubernetes ? undefined : ((await privateDockerHost(dataDir)) ?? (await findDocker(environment)));
+  if (host === undefined && !isKubernetes) throw new CliError(NO_PLATFORM);
+  return host === undefined
+    ? openKubernetes(environment, { installation, log, onProgress: () => {} })
+    : dockerEngine({ host, installation, log });
+}
 
 async function openSshKeys(db: Db, encryptionKey: KeyObject) {
   const { keys } = await platformKeys(db, encryptionKey);

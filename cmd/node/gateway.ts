@@ -29,7 +29,7 @@ import type { LiveCertificate } from './live-certificate.ts';
 import type { MappedTls } from './mapped-tls.ts';
 
 /** A port for each of its listeners. */
-interface GatewayPorts {
+export interface GatewayPorts {
   readonly http: number;
   readonly https: number;
   readonly ssh: number;
@@ -81,6 +81,26 @@ export interface RunningGateway {
   stop(graceMs: number): Promise<void>;
 }
 
+/** Its SSH server; undefined without keys. What it asks before the control is there is not available. */
+function sshOf({ sshKeys, engine, log }: GatewayOptions, control: () => Gateway | undefined): SshGateway | undefined {
+  if (sshKeys === undefined) return undefined;
+  return new SshGateway({
+    hostKeys: sshKeys.host,
+    containers: {
+      dial: engine.dial.bind(engine),
+      privateKey: async () => sshKeys.platform,
+      username: 'root',
+      log,
+    },
+    door: {
+      ask: async (question) => control()?.ssh.ask(question) ?? { kind: 'unavailable' },
+      find: async (question) => control()?.ssh.find(question) ?? { kind: 'unavailable' },
+      adopt: (connection) => control()?.ssh.adopt(connection),
+    },
+    log,
+  });
+}
+
 /** Starts it. Rejects when a port is taken. */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
   const { system, db, engine, log, domain, host, certificate, fileRoutes, fallback, accessLog, proxies, vouch } =
@@ -92,24 +112,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   // Of its own: the services show theirs to whoever reaches them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, domain);
-  const { sshKeys } = options;
-  const ssh =
-    sshKeys &&
-    new SshGateway({
-      hostKeys: sshKeys.host,
-      containers: {
-        dial: engine.dial.bind(engine),
-        privateKey: async () => sshKeys.platform,
-        username: 'root',
-        log,
-      },
-      door: {
-        ask: async (question) => gateway?.ssh.ask(question) ?? { kind: 'unavailable' },
-        find: async (question) => gateway?.ssh.find(question) ?? { kind: 'unavailable' },
-        adopt: (connection) => gateway?.ssh.adopt(connection),
-      },
-      log,
-    });
+  const ssh = sshOf(options, () => gateway);
   /** The certificate of a name that TLS is ended for. */
   const certified = (decision: RoutedName, name: string | undefined, isChallenge: boolean) => {
     if (typeof decision === 'object') return decision;

@@ -1,26 +1,21 @@
 /** One service in a process of its own: a member of the cluster, beside others on the same database and broker. */
-import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { hostsOfOthers } from '../../proto/service-paths.ts';
-import { databaseClock } from '../../storage/clock.ts';
-import { openDb } from '../../storage/db.ts';
-import { start, stop, stopped } from '../../supervision/index.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { ListenError, listen } from '../../transports/http/index.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, readEnvironment } from '../config/config.ts';
 import { proxiesOf } from '../config/proxies.ts';
-import { processMetrics, servicePages } from '../observability/pages.ts';
+import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
 import { LINGER_MS, listenAddress, sharedWithPlatform, withGoodbye } from './alone.ts';
-import { openAuthentication } from './authentication.ts';
-import { openBus, withBusHealth } from './bus.ts';
+import { withBusHealth } from './bus.ts';
 import { withOperations } from './operations.ts';
 import type { AloneParts, Role } from './roles/role.ts';
-import { bringUpToDate } from './schema.ts';
+import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
 import { openShared } from './shared.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
@@ -47,36 +42,24 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
   const proxies = proxiesOf({ trustedProxies: undefined, proxyProtocol: false }, environment);
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, role.logName);
   const { log } = shipped;
-  const clock = { now: Date.now };
   const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
-    const db = openDb({ connectionString }, { log, name, max: role.connections });
-    teardown.add('database', () => db.close());
-    const sharedClock = databaseClock(db);
-    teardown.add('shared clock', async () => sharedClock.close());
-    await bringUpToDate(db, log);
-    const opened = openBus({ environment, db, log, name: `troupe ${name}`, secret: jwtSecret, clock: sharedClock });
-    const { bus, problem: busProblem } = opened;
-    teardown.add('bus', () => bus.close());
-    if (holds !== 'none') await opened.ready((line) => log.warn({}, line), told.received);
-    const besides = new Teardown(log);
-    teardown.add('what the service needs besides', () => besides.run());
-    const system = start({ name, log, onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter') });
-    teardown.add('actors', async () => {
-      stop(system);
-      await stopped(system);
-    });
-    const lastUse = startLastUse(system, { db, log });
-    const callers = openAuthentication({
-      db,
+    const database = await openDatabase({ connectionString }, { name, connections: role.connections, log, teardown });
+    const { db, sharedClock } = database;
+    const { bus, busProblem, besides, system, callers, metrics } = await openRuntime({
+      database,
+      environment,
       secret: jwtSecret,
-      clock,
+      name,
+      busName: `troupe ${name}`,
+      waitsForBus: holds !== 'none',
       log,
       teardown,
-      onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
-      changesAMinute: environment.CHANGES_PER_MINUTE,
+      onProgress: (line) => log.warn({}, line),
+      isLeaving: told.received,
     });
+    shipped.metrics(metrics.registry);
     const shared = await openShared({
       database: { connectionString },
       db,
@@ -90,9 +73,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       roles: holds === 'none' ? [] : [name],
       isLeaving: told.received,
     });
-    const metrics = processMetrics(system);
-    shipped.metrics(metrics.registry);
-    const parts = {
+    const parts: AloneParts = {
       environment,
       domain,
       db,
@@ -101,12 +82,13 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       system,
       home: shared.home,
       log,
-      clock,
+      clock: CLOCK,
       jwtSecret,
       metrics,
+      ...callers,
+      atEnd: (what, end) => besides.add(what, end),
     };
-    const atEnd: AloneParts['atEnd'] = (what, end) => besides.add(what, end);
-    const { service: bare, drain } = await role.open({ ...parts, ...callers, atEnd });
+    const { service: bare, drain } = await role.open(parts);
     const sound = holds === 'none' ? bare : withBusHealth(bare, busProblem);
     const service = withGoodbye(holds === 'entities' ? withOperations(sound, system) : sound, told.received);
     await shared.join();

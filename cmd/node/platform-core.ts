@@ -1,0 +1,119 @@
+/** What all services of `troupe up` are opened from: its options, and the parts that they share. */
+
+import type { Registry } from 'prom-client';
+import { type PullAuth, pullAuth } from '../../actors/auth/registry/pull-credential.ts';
+import { ensureAdmin } from '../../actors/auth/users/users.ts';
+import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
+import type { Engine } from '../../proto/ports/engine.ts';
+import type { Log } from '../../proto/ports/log.ts';
+import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
+import type { DbConnection } from '../../storage/db.ts';
+import type { FrontProxies } from '../../transports/gateway/listeners.ts';
+import type { Environment, Ports } from '../config/config.ts';
+import type { Secrets } from '../config/data-dir.ts';
+import { platformKeys } from '../config/platform-keys.ts';
+import type { LiveCertificate } from './live-certificate.ts';
+import { formerNode, openMembership } from './membership.ts';
+import { CLOCK, openDatabase, openRuntime, type ProcessDatabase, type Runtime } from './runtime.ts';
+import type { Teardown } from './teardown.ts';
+
+/** What the platform is built from. */
+export interface PlatformOptions {
+  readonly environment: Environment;
+  readonly secrets: Secrets;
+  readonly database: DbConnection;
+  /** Where the process keeps its name in the cluster for the next start: membership.ts. */
+  readonly nodeFile?: string | undefined;
+  /** Makes the engine; `installation` labels what belongs to this database. */
+  readonly engine: (installation: string, pullAuth: PullAuth | undefined) => Promise<Engine>;
+  /** Makes what measures its containers; without it only the machine is measured. */
+  readonly metrics?: (installation: string) => MetricsSource;
+  /** Adds numbers of who starts the platform to its own. */
+  readonly onMetrics?: (registry: Registry) => void;
+  /** Time between two measurements, ms. Default 5 s. */
+  readonly refreshMs?: number;
+  /** Folders on the disks that the monitor measures. Default `/`. */
+  readonly diskPaths?: readonly string[];
+  readonly domain: string;
+  readonly host: string;
+  readonly ports: Ports;
+  /** Of the platform's own host names. */
+  readonly certificate: Pick<LiveCertificate, 'context'>;
+  /** Proxies in front of the gateway and of the services. */
+  readonly proxies?: FrontProxies | undefined;
+  /** Takes lines of the gateway's access log; undefined: there is none. */
+  readonly accessLog: ((line: string) => void) | undefined;
+  /** Whether the gateway keeps responses. */
+  readonly isCaching: boolean;
+  readonly log: Log;
+  /** Whether the start was told to stop: waiting for other servers ends then. */
+  readonly isLeaving?: () => boolean;
+  /** Lines for the person who waits. */
+  readonly onProgress: (line: string) => void;
+}
+
+/** How long requests in flight may take at the end, ms. */
+export const DRAIN_MS = 5000;
+
+/** What all services of the platform are opened from. */
+export interface PlatformCore extends ProcessDatabase, Runtime {
+  readonly options: PlatformOptions;
+  readonly teardown: Teardown;
+  /** Labels what belongs to this database. */
+  readonly installation: string;
+  readonly keys: Awaited<ReturnType<typeof platformKeys>>['keys'];
+  readonly engine: Engine;
+  readonly membership: Awaited<ReturnType<typeof openMembership>>;
+  /**
+   * Makes the first administrator when there is none. `generated` is the password if it was generated now: show it at
+   * once, it is kept nowhere. Not part of the start: of one that fails nobody would read it, and the next start would
+   * find the user there.
+   */
+  readonly admin: () => Promise<{ readonly username: string; readonly generated: string | null }>;
+}
+
+/** What all services need: database, bus, actors, the engine, and this process as a member of the cluster. */
+export async function openCore(options: PlatformOptions, teardown: Teardown): Promise<PlatformCore> {
+  const { environment, secrets, log, onProgress } = options;
+  const former = options.nodeFile === undefined ? undefined : formerNode(options.nodeFile);
+  const database = await openDatabase(options.database, { name: 'platform', connections: 16, log, teardown, former });
+  const { db, applied } = database;
+  if (applied > 0) onProgress(`database brought up to date (${applied} migrations)`);
+  const { installation, keys } = await platformKeys(db, secrets.encryptionKey);
+  const admin = async () => {
+    const { generated } = await ensureAdmin(db, environment.ADMIN_USERNAME, environment.ADMIN_PASSWORD);
+    return { username: environment.ADMIN_USERNAME, generated };
+  };
+  if (environment.ADMIN_PASSWORD !== undefined) await admin();
+  const runtime = await openRuntime({
+    database,
+    environment,
+    secret: secrets.jwtSecret,
+    name: 'troupe',
+    busName: `troupe ${installation}`,
+    waitsForBus: true,
+    log,
+    teardown,
+    onProgress,
+    isLeaving: options.isLeaving ?? (() => false),
+  });
+  const { bus, besides, system, metrics } = runtime;
+  options.onMetrics?.(metrics.registry);
+  const pulls = pullAuth({ db, clock: CLOCK, jwtSecret: secrets.jwtSecret }, environment.REGISTRY_HOST);
+  const engine = await options.engine(installation, pulls);
+  besides.add('engine', () => engine.close());
+  const membership = await openMembership({
+    database: options.database,
+    nodeFile: options.nodeFile,
+    system,
+    bus,
+    log,
+    onProgress,
+    isShared: environment.NATS_URL !== undefined,
+    isLeaving: options.isLeaving,
+    secret: secrets.jwtSecret,
+  });
+  teardown.add('membership', () => membership.leave());
+  await bus.ensureStream(NOTIFICATIONS_STREAM);
+  return { ...database, ...runtime, options, teardown, installation, keys, engine, membership, admin };
+}

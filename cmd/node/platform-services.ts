@@ -1,0 +1,141 @@
+/** The services of `troupe up` with listeners of their own: authentication, compute, the monitor, notifications. */
+import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
+import type { Service } from '../../proto/service.ts';
+import { hostsOfOthers, type RoutedServiceName } from '../../proto/service-paths.ts';
+import { api } from '../../transports/api/api.ts';
+import { clientAddress } from '../../transports/api/client-address.ts';
+import { listen } from '../../transports/http/index.ts';
+import { auditMetrics } from '../observability/audit-metrics.ts';
+import { servicePages } from '../observability/pages.ts';
+import { withBusHealth } from './bus.ts';
+import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
+import { withOperations } from './operations.ts';
+import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
+import { relayOnce } from './relay.ts';
+import { openAuth } from './roles/auth.ts';
+import { openCompute } from './roles/compute.ts';
+import { openNotify } from './roles/notify.ts';
+import type { RoleParts } from './roles/role.ts';
+import { CLOCK } from './runtime.ts';
+import { reachable, type SshAddress } from './ssh-address.ts';
+
+/** A service that listens; `target`: its address from this machine, as the host and port of a URL. */
+interface Listening {
+  readonly service: Service;
+  /** What the gateway leads to it: not what is for operators on this machine. */
+  readonly endpoints: Service['endpoints'];
+  readonly target: string;
+}
+
+/** All of them, and how the address of a client is found for a service. */
+export interface PlatformServices extends Readonly<Record<Exclude<RoutedServiceName, 'net'>, Listening>> {
+  readonly addressOf: (name: RoutedServiceName) => ReturnType<typeof clientAddress>;
+}
+
+/** Opens the roles, joins the cluster, and lets them listen. `sshAddress`: of the gateway, once it listens. */
+export async function openServices(
+  core: PlatformCore,
+  sshAddress: () => SshAddress | undefined,
+): Promise<PlatformServices> {
+  const { options, teardown, db, bus, busProblem, system, membership, metrics } = core;
+  const { environment, secrets, log } = options;
+  const { home } = membership;
+  const partsOf = (service: string): RoleParts => ({
+    environment,
+    domain: options.domain,
+    db,
+    bus,
+    busProblem,
+    system,
+    log: log.child({ service }),
+    clock: CLOCK,
+    jwtSecret: secrets.jwtSecret,
+    metrics,
+    ...core.callers,
+  });
+  const auth = await openAuth(partsOf('auth'), home);
+  const takenPorts = Object.values(options.ports);
+  const { engine, keys } = core;
+  const compute = await openCompute(partsOf('compute'), home, { engine, keys, sshAddress, takenPorts });
+  const notify = await openNotify(partsOf('notify'), environment.NATS_URL === undefined ? undefined : home);
+  relayOnce(system, { db, bus, home, log });
+  await membership.join();
+  auditMetrics(metrics.registry, db);
+
+  const isVouched = gatewayTokenVerifier(secrets.jwtSecret, core.sharedClock);
+  const addressOf = (name: RoutedServiceName) =>
+    clientAddress({
+      isVouched,
+      isTrusted: options.proxies?.isTrusted,
+      log,
+      hostsOfOthers: hostsOfOthers(name, options.domain),
+    });
+  const running: Listening[] = [];
+  const monitor = await openPlatformMonitor(core, () => running);
+  const serve = async (name: Exclude<RoutedServiceName, 'net'>, bare: Service, endpoints = bare.endpoints) => {
+    // Metrics go on without the broker.
+    const service = bare === monitor.service ? bare : withBusHealth(bare, busProblem);
+    const handlers = api({
+      service,
+      authenticate: core.callers.authenticate,
+      streams: core.callers.streams,
+      changes: core.callers.changes,
+      pages: servicePages(service, metrics.registry, environment),
+      domain: options.domain,
+      log,
+      clientAddress: addressOf(name),
+      onReply: metrics.onReply(service.name),
+    });
+    const server = await listen(
+      { host: options.host, port: options.ports[name], ...handlers },
+      environment.HTTP_ADAPTER,
+      (line) => log.warn({}, line),
+    );
+    teardown.add(`${service.name} listener`, () => server.close(DRAIN_MS));
+    const listening = { service, endpoints, target: `${urlHost(options.host)}:${server.port}` };
+    running.push(listening);
+    return listening;
+  };
+  const listeners = {
+    auth: await serve('auth', withOperations(auth, system), auth.endpoints),
+    compute: await serve('compute', compute),
+    monitor: await serve('monitor', monitor.service),
+    notify: await serve('notify', notify),
+  };
+  teardown.add('streams of the monitor', async () => monitor.service.drain());
+  return { ...listeners, addressOf };
+}
+
+/** Starts the monitor of this process, which draws the services that listen. */
+async function openPlatformMonitor(core: PlatformCore, services: () => readonly Listening[]) {
+  const { options, teardown, db, bus, busProblem, system, metrics, engine } = core;
+  const { environment, log } = options;
+  const monitor = await openMonitor({
+    system,
+    db,
+    bus,
+    clock: CLOCK,
+    log: log.child({ service: 'monitor' }),
+    registry: metrics.registry,
+    containers: options.metrics?.(core.installation),
+    diskPaths: options.diskPaths ?? ['/'],
+    adminUsername: environment.ADMIN_USERNAME,
+    refreshMs: options.refreshMs ?? DEFAULT_REFRESH_MS,
+    processName: 'troupe',
+    graph: {
+      services,
+      hasGateway: true,
+      requests: metrics.requests,
+      bus: { kind: environment.NATS_URL === undefined ? 'embedded' : 'nats', problem: busProblem },
+      engineKind: engine.kind,
+    },
+  });
+  teardown.add('sources of metrics', () => monitor.close());
+  return monitor;
+}
+
+/** The address at which a listener on `host` is reached from this machine, as the host part of a URL. */
+function urlHost(host: string): string {
+  const address = reachable(host);
+  return address.includes(':') ? `[${address}]` : address;
+}

@@ -1,0 +1,110 @@
+/** What every process of the platform has, whatever its roles: the database, the bus, its actors, and who calls. */
+import { noteUse, startLastUse } from '../../actors/auth/tokens/last-use.ts';
+import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
+import type { Bus } from '../../proto/ports/bus.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { Log } from '../../proto/ports/log.ts';
+import { databaseClock } from '../../storage/clock.ts';
+import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
+import { type SystemRef, start, stop, stopped } from '../../supervision/index.ts';
+import type { Environment } from '../config/config.ts';
+import { processMetrics } from '../observability/pages.ts';
+import { type Authentication, openAuthentication } from './authentication.ts';
+import { openBus } from './bus.ts';
+import { bringUpToDate } from './schema.ts';
+import { Teardown } from './teardown.ts';
+
+// uWebSockets.js reads this while it loads: without it a request head of over 4 KiB in several packets is refused.
+process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384';
+
+/** The clock of this machine. */
+export const CLOCK: Clock = { now: Date.now };
+
+/** A database whose schema is this version's, and its clock, which all processes share. */
+export interface ProcessDatabase {
+  readonly db: Db;
+  readonly sharedClock: ReturnType<typeof databaseClock>;
+  /** How many migrations were applied now. */
+  readonly applied: number;
+}
+
+/**
+ * Opens the database with at most `connections`, and brings its schema up to date. `former`: the node that this process
+ * was before. Both end with `teardown`. Throws as `bringUpToDate`.
+ */
+export async function openDatabase(
+  database: DbConnection,
+  options: {
+    readonly name: string;
+    readonly connections: number;
+    readonly log: Log;
+    readonly teardown: Teardown;
+    readonly former?: Parameters<typeof bringUpToDate>[2];
+  },
+): Promise<ProcessDatabase> {
+  const { name, connections, log, teardown, former } = options;
+  const db = openDb(database, { log, name, max: connections });
+  teardown.add('database', () => db.close());
+  const sharedClock = databaseClock(db);
+  teardown.add('shared clock', async () => sharedClock.close());
+  const applied = await bringUpToDate(db, log, former);
+  return { db, sharedClock, applied: applied.length };
+}
+
+/** What the runtime of a process is opened from. */
+interface RuntimeOptions {
+  readonly database: ProcessDatabase;
+  readonly environment: Environment;
+  /** JWT_SECRET. */
+  readonly secret: SharedSecret;
+  /** Of its actors. */
+  readonly name: string;
+  /** Of its connection to the broker. */
+  readonly busName: string;
+  /** Whether it starts only once the bus is there. */
+  readonly waitsForBus: boolean;
+  readonly log: Log;
+  readonly teardown: Teardown;
+  /** Lines for the person who waits. */
+  readonly onProgress: (line: string) => void;
+  readonly isLeaving: () => boolean;
+}
+
+/** A process without a role yet. */
+export interface Runtime {
+  readonly bus: Bus;
+  /** What is wrong with the bus at the moment. */
+  readonly busProblem: () => string | undefined;
+  /** Ends what the actors use, once they have ended. */
+  readonly besides: Teardown;
+  readonly system: SystemRef;
+  readonly callers: Authentication;
+  readonly metrics: ReturnType<typeof processMetrics>;
+}
+
+/** Opens it; all of it ends with `teardown`. Throws BusError, and CliError where waiting for the bus was ended. */
+export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
+  const { environment, secret, name, log, teardown } = options;
+  const { db, sharedClock } = options.database;
+  const opened = openBus({ environment, db, log, name: options.busName, secret, clock: sharedClock });
+  teardown.add('bus', () => opened.bus.close());
+  if (options.waitsForBus) await opened.ready(options.onProgress, options.isLeaving);
+  const besides = new Teardown(log);
+  teardown.add('what the actors use', () => besides.run());
+  const system = start({ name, log, onDeadLetter: ({ to, reason }) => log.debug({ to, reason }, 'dead letter') });
+  teardown.add('actors', async () => {
+    stop(system);
+    await stopped(system);
+  });
+  const lastUse = startLastUse(system, { db, log });
+  const callers = openAuthentication({
+    db,
+    secret,
+    clock: CLOCK,
+    log,
+    teardown,
+    changesAMinute: environment.CHANGES_PER_MINUTE,
+    onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
+  });
+  return { bus: opened.bus, busProblem: opened.problem, besides, system, callers, metrics: processMetrics(system) };
+}
