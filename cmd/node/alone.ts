@@ -16,6 +16,9 @@ import { sharedSecret } from '../config/shared-secrets.ts';
  */
 export const LINGER_MS = UPSTREAM_LIMITS.idleMs + 1500;
 
+/** What a process that needs a platform beside it says where there has been none. */
+export const NO_PLATFORM = 'There is no platform on this database and machine yet: start it with `troupe up`.';
+
 /**
  * DATABASE_URL and JWT_SECRET, which `service` (as in "The cluster monitor") shares with the platform; `besides` is
  * only seen to be there. Throws CliError that names what is missing.

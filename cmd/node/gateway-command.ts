@@ -22,6 +22,7 @@ import { proxiesOf } from '../config/proxies.ts';
 import { plainLines } from '../observability/log.ts';
 import { servicePages } from '../observability/pages.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
+import { NO_PLATFORM } from './alone.ts';
 import { certificateOf } from './certificates.ts';
 import { databaseServer } from './database.ts';
 import { type GatewayPorts, openGateway, serviceRoutes } from './gateway.ts';
@@ -180,8 +181,6 @@ function readyLine(
   const where = `The gateway of ${domain} listens on ${listen}, HTTP ${ports.http}, HTTPS ${ports.https}`;
   return hasSsh ? `${where}, SSH ${ports.ssh}.\n` : `${where}.\n${WITHOUT_KEY}\n`;
 }
-
-const NO_PLATFORM = 'There is no platform on this database and machine yet: start it with `troupe up`.';
 
 /** What is said where ENCRYPTION_KEY is not given. */
 const WITHOUT_KEY =

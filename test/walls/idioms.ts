@@ -5,7 +5,7 @@ const MAX_COLUMNS = 120;
 interface Idiom {
   readonly pattern: RegExp;
   readonly message: string;
-  /** Folders where it is written otherwise: their classes are made by the million, and were measured so. */
+  /** Folders where it is written otherwise: in classes made by the million, whose change has to be measured first. */
   readonly except?: RegExp;
 }
 

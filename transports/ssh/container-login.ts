@@ -37,7 +37,7 @@ const NO_SERVER = 'The image of this container has no SSH server: nothing answer
 export class LoginLost extends EngineError {
   constructor(options?: { cause?: unknown }) {
     super('unavailable', 'The connection to the container was lost.', options);
-    // To everybody else it is as any other.
+    // A caller that does not try again treats it as any error of the engine.
     this.name = 'EngineError';
   }
 }

@@ -5,6 +5,7 @@ import { findDocker } from '../../../transports/engines/docker/host/dockerd.ts';
 import { dockerMetrics } from '../../../transports/engines/docker/stats/metrics.ts';
 import { CliError } from '../../config/cli-error.ts';
 import { diskPathsOf } from '../../config/disk-paths.ts';
+import { NO_PLATFORM } from '../alone.ts';
 import { openKubernetesMetrics } from '../kubernetes.ts';
 import { nodeName, openMonitor } from '../monitor.ts';
 import type { AloneParts, Role } from './role.ts';
@@ -30,8 +31,7 @@ async function open(parts: AloneParts, refreshMs: number): Promise<MonitorServic
   const installation = await getSetting(db, 'installation');
   const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
   const host = isKubernetes ? undefined : await findDocker(environment);
-  if (installation === undefined || (host === undefined && !isKubernetes))
-    throw new CliError('There is no platform on this database and machine yet: start it with `troupe up`.');
+  if (installation === undefined || (host === undefined && !isKubernetes)) throw new CliError(NO_PLATFORM);
   const monitor = await openMonitor({
     system,
     db,
