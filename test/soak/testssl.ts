@@ -1,6 +1,6 @@
 /**
  * What does testssl.sh find at the gateway's HTTPS port? `npm run soak -- testssl`: two to five minutes; every finding of medium or worse is printed,
- * and fails the run unless it is one that docs/reference/gateway.md gives a reason for.
+ * and fails the run unless it is one that docs/engineering/trials.md gives a reason for.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
