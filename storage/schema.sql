@@ -625,6 +625,13 @@ begin
 end $function$
 ;
 
+create view open_settings with (check_option=local) as
+ SELECT settings.key,
+    settings.value,
+    settings.updated_at
+   FROM settings
+  WHERE ((settings.key = ANY (ARRAY['installation'::text, 'ssh_address'::text])) OR starts_with(settings.key, 'registry_certificate:'::text));
+
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_append_only();
 
 CREATE TRIGGER audit_log_no_truncate BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_is_append_only();

@@ -35,8 +35,9 @@ export async function describeSchema(db: Db): Promise<string> {
       `'p') order by 1`,
   );
   const views = await lines(
-    `select format(E'create view %I as\\n%s', viewname, definition) as line from pg_views where schemaname = ` +
-      `'public' order by 1`,
+    `select format(E'create view %I%s as\\n%s', relname, ' with (' || array_to_string(reloptions, ', ') || ')',
+       pg_get_viewdef(oid)) as line
+     from pg_class where relkind = 'v' and relnamespace = ${OURS} order by 1`,
   );
   const triggers = await lines(
     `select pg_get_triggerdef(pg_trigger.oid) || ';' as line from pg_trigger join pg_class on pg_class.oid = tgrelid

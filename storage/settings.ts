@@ -3,15 +3,21 @@ import type { Queries } from './queries.ts';
 
 const valueRow = z.object({ value: z.string() });
 
+/** Those of the view `open_settings`, which hold no secret. */
+const OPEN = /^(installation|ssh_address|registry_certificate:.*)$/s;
+
+/** Where a setting stands: a service that may not read secrets is led to the view. */
+const placeOf = (key: string) => (OPEN.test(key) ? 'open_settings' : 'settings');
+
 /** The value of an installation-wide setting. */
 export async function getSetting(db: Queries, key: string): Promise<string | undefined> {
-  return (await db.one(valueRow, 'select value from settings where key = $1', [key]))?.value;
+  return (await db.one(valueRow, `select value from ${placeOf(key)} where key = $1`, [key]))?.value;
 }
 
 /** Writes a setting over what was there. */
 export async function setSetting(db: Queries, key: string, value: string): Promise<void> {
   await db.run(
-    `insert into settings (key, value) values ($1, $2)
+    `insert into ${placeOf(key)} (key, value) values ($1, $2)
      on conflict (key) do update set value = excluded.value, updated_at = now()`,
     [key, value],
   );
@@ -28,7 +34,7 @@ export async function getOrCreateSetting(
   const made = await make();
   const won = await db.one(
     valueRow,
-    'insert into settings (key, value) values ($1, $2) on conflict (key) do nothing returning value',
+    `insert into ${placeOf(key)} (key, value) values ($1, $2) on conflict (key) do nothing returning value`,
     [key, made],
   );
   return won?.value ?? (await getSetting(db, key)) ?? made;

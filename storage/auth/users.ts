@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { isConstraint, type Queries } from '../db.ts';
 
 const anyRow = z.object({});
+const nameRow = z.object({ username: z.string() });
 
 /** The columns of USER_COLUMNS. */
 export const userRow = z
@@ -44,6 +45,11 @@ export function userByName(db: Queries, username: string): Promise<UserRow | und
 /** The user with this id, or undefined. */
 export function userById(db: Queries, id: string): Promise<UserRow | undefined> {
   return db.one(userRow, `select ${USER_COLUMNS} from users where id = $1`, [id]);
+}
+
+/** The name of the user with this id, or undefined: for services that have no business with passwords. */
+export async function usernameById(db: Queries, id: string): Promise<string | undefined> {
+  return (await db.one(nameRow, 'select username from users where id = $1', [id]))?.username;
 }
 
 /**

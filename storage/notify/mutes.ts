@@ -29,7 +29,7 @@ export function addMute(
 ): Promise<boolean> {
   return db.tx(async (tx) => {
     // Two at once must not both find the last free place.
-    await tx.run('select from users where id = $1 for no key update', [userId]);
+    await tx.run(`select pg_advisory_xact_lock(hashtextextended('notification_mutes/' || $1, 0))`, [userId]);
     const row = await tx.one(
       mutesRow,
       `select count(*) as count, coalesce(bool_or(category = $2 and scope = $3), false) as present

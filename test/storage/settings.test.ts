@@ -6,11 +6,15 @@ import { testDatabase } from '../kit/database.ts';
 test('settings are kept, changed, and made once by those who race', async () => {
   const { db, close } = await testDatabase();
   try {
-    assert.equal(await getSetting(db, 'a'), undefined);
-    await setSetting(db, 'a', '1');
-    await setSetting(db, 'a', '2');
-    assert.equal(await getSetting(db, 'a'), '2');
-    assert.equal(await getOrCreateSetting(db, 'a', () => assert.fail('it exists')), '2');
+    for (const key of ['platform_ssh_key', 'installation', 'ssh_address', 'registry_certificate:A:B']) {
+      assert.equal(await getSetting(db, key), undefined);
+      await setSetting(db, key, '1');
+      await setSetting(db, key, '2');
+      assert.equal(await getSetting(db, key), '2');
+      assert.equal(await getOrCreateSetting(db, key, () => assert.fail('it exists')), '2');
+    }
+    assert.equal(await db.run('select from settings'), 4);
+    assert.equal(await db.run('select from open_settings'), 3);
     let made = 0;
     const make = async () => {
       made += 1;

@@ -13,7 +13,7 @@ import { idSchema } from '../../../proto/ids.ts';
 import type { Clock } from '../../../proto/ports/clock.ts';
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { isRepository, parseImage } from '../../../proto/repositories.ts';
-import { userById } from '../../../storage/auth/users.ts';
+import { usernameById } from '../../../storage/auth/users.ts';
 import type { Queries } from '../../../storage/db.ts';
 
 /**
@@ -70,8 +70,8 @@ export function pullAuth(
   const passes = pullCredentials(deps);
   return async ({ userId, image }) => {
     const repository = parseImage(image, host)?.repository;
-    const user = repository === undefined ? undefined : await userById(deps.db, userId);
-    if (user === undefined || repository === undefined) return undefined;
-    return { username: user.username, password: await passes.issue({ userId, repository }) };
+    const username = repository === undefined ? undefined : await usernameById(deps.db, userId);
+    if (username === undefined || repository === undefined) return undefined;
+    return { username, password: await passes.issue({ userId, repository }) };
   };
 }

@@ -5,7 +5,7 @@
 import type { RegistryAuth } from '../../../proto/ports/engine.ts';
 import { parseImage } from '../../../proto/repositories.ts';
 import { publicAmong } from '../../../storage/auth/repositories.ts';
-import { userById } from '../../../storage/auth/users.ts';
+import { usernameById } from '../../../storage/auth/users.ts';
 import type { AuthDeps } from '../deps.ts';
 import { accessFor, type RegistryIdentity } from './registry-rules.ts';
 import { DEFAULT_ISSUER, registryTokens } from './registry-tokens.ts';
@@ -44,13 +44,13 @@ export function registryRights(
 
   return {
     auth: async ({ userId, image }) => {
-      const user = await userById(db, userId);
+      const username = await usernameById(db, userId);
       const who: RegistryIdentity =
-        user === undefined
+        username === undefined
           ? { kind: 'anonymous' }
-          : { kind: 'user', username: user.username, isAdmin: user.username === adminUsername };
+          : { kind: 'user', username, isAdmin: username === adminUsername };
       const access = await accessOf(who, [parseImage(image, host)?.repository ?? '']);
-      const { token } = await issue({ subject: user?.username ?? '', service: host, access });
+      const { token } = await issue({ subject: username ?? '', service: host, access });
       return { registryToken: token };
     },
     mayPull: async (username, repositories) => {
