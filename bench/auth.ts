@@ -48,7 +48,7 @@ interface Contender {
 const contender = (name: string, run: Contender['run']): Contender => ({ name, run, rates: [], delays: [], cpu: [] });
 
 async function main(rounds: number, seconds: number): Promise<void> {
-  const { startTestServer, testDatabase } = await import('../test/kit/database.ts');
+  const { startTestServer, testDatabase } = await import('../test/support/database/database.ts');
   const server = await startTestServer();
   process.env.TROUPE_TEST_PG = server.socketDir;
   try {
@@ -193,8 +193,8 @@ async function addUsers(db: Db): Promise<string[]> {
 }
 
 async function loginContenders(db: Db): Promise<{ contenders: Contender[]; end: () => Promise<void> }> {
-  const { silentLog: log } = await import('../test/kit/database.ts');
-  const { testHome } = await import('../test/kit/home.ts');
+  const { silentLog: log } = await import('../test/support/database/database.ts');
+  const { testHome } = await import('../test/support/service/one-node.ts');
   const passwordHash = await hashPassword(PASSWORD);
   const bus = embeddedBus({ store: streamStore(db), log });
   const system = start();

@@ -11,8 +11,8 @@ import { cpus } from 'node:os';
 import { jetstream } from '@nats-io/jetstream';
 import { connect, headers } from '@nats-io/transport-node';
 import type { StreamMessage } from '../proto/ports/bus.ts';
-import { silentLog } from '../test/kit/database.ts';
-import { BUS_SECRET, startNats } from '../test/kit/nats.ts';
+import { BUS_SECRET, startNats } from '../test/support/bus/nats-server.ts';
+import { silentLog } from '../test/support/database/database.ts';
 import { natsBus } from '../transports/bus/nats.ts';
 
 const rounds = Math.min(Math.max(Number(process.argv[2] ?? 3) || 3, 1), 10);

@@ -9,10 +9,10 @@
  */
 import { cpus, loadavg } from 'node:os';
 import { z } from 'zod';
-import { percentile } from '../test/cluster/history.ts';
-import { startTestServer, testDatabase } from '../test/kit/database.ts';
-import { startNats } from '../test/kit/nats.ts';
-import { simulateMoves } from '../test/placement/simulation.ts';
+import { startNats } from '../test/support/bus/nats-server.ts';
+import { percentile } from '../test/support/cluster/history.ts';
+import { startTestServer, testDatabase } from '../test/support/database/database.ts';
+import { simulateMoves } from '../test/support/placement/simulation.ts';
 import { measureAsks, serveAsks, type Way } from './cluster/asks.ts';
 import { measurePushed, pushClients, SOCKETS_EACH } from './cluster/push.ts';
 import { measureRequests } from './cluster/requests.ts';

@@ -37,7 +37,7 @@ interface Server extends Serving {
 // ------------------------------------------------------------------------------------------------- the one that measures
 
 async function compare(rounds: number, seconds: number): Promise<void> {
-  const { startTestServer } = await import('../test/kit/database.ts');
+  const { startTestServer } = await import('../test/support/database/database.ts');
   const database = await startTestServer();
   const servers = new Map<string, Server>();
   const start = async (name: string, ...serverArgs: string[]) => {
@@ -147,7 +147,7 @@ async function startOurs(adapter: 'own' | 'uws' | 'node'): Promise<void> {
   const { readEnvironment } = await import('../cmd/config/config.ts');
   const { openSecrets } = await import('../cmd/config/data-dir.ts');
   const { startPlatform } = await import('../cmd/node/platform.ts');
-  const { silentLog, testDatabase } = await import('../test/kit/database.ts');
+  const { silentLog, testDatabase } = await import('../test/support/database/database.ts');
   const database = await testDatabase();
   const environment = readEnvironment({
     ADMIN_PASSWORD: PASSWORD,

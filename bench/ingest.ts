@@ -23,10 +23,10 @@ import { type Db, openDb } from '../storage/db.ts';
 import { startEmbedded } from '../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
-import { silentLog } from '../test/kit/database.ts';
-import { BUS_SECRET, startNats, type TestNats } from '../test/kit/nats.ts';
-import { findProgram } from '../test/kit/require.ts';
-import { until } from '../test/kit/until.ts';
+import { BUS_SECRET, startNats, type TestNats } from '../test/support/bus/nats-server.ts';
+import { silentLog } from '../test/support/database/database.ts';
+import { findProgram } from '../test/support/require.ts';
+import { until } from '../test/support/until.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';
 import { natsBus } from '../transports/bus/nats.ts';
 

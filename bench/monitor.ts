@@ -22,7 +22,7 @@ import { sessionTokens } from '../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../proto/ids.ts';
 import { insertUser } from '../storage/auth/users.ts';
 import { setSetting } from '../storage/settings.ts';
-import { startTestServer, testDatabase } from '../test/kit/database.ts';
+import { startTestServer, testDatabase } from '../test/support/database/database.ts';
 import { serveBare } from './monitor/bare.ts';
 import { clients } from './monitor/clients.ts';
 import { type CountingEngine, countingEngine } from './monitor/engine.ts';

@@ -17,7 +17,7 @@ import { cpus } from 'node:os';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { findProgram } from '../test/kit/require.ts';
+import { findProgram } from '../test/support/require.ts';
 import { clients } from './push/clients.ts';
 import { serveBare, serveOurs } from './push/servers.ts';
 import { publishAll, serveWhole, socketPath, timeOfDay } from './push/whole.ts';

@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { arch, cpus, release } from 'node:os';
 import { join } from 'node:path';
-import { CONTAINER, openSsh } from '../test/gateway/ssh-kit.ts';
+import { CONTAINER, openSsh } from '../test/support/ssh/gateway.ts';
 
 const megabytes = Number(process.argv[2] ?? 300);
 const rounds = Number(process.argv[3] ?? 5);

@@ -17,9 +17,9 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { z } from 'zod';
-import { startBox } from '../test/kit/containers.ts';
-import { docker, perlImage } from '../test/kit/docker.ts';
-import { deleteAll, logIn, startPlatform } from '../test/kit/platform.ts';
+import { startBox } from '../test/support/clients/container.ts';
+import { deleteAll, logIn, startPlatform } from '../test/support/cluster/platform.ts';
+import { docker, perlImage } from '../test/support/engine/docker-client.ts';
 
 /** A terminal, however it is reached. */
 interface Terminal {

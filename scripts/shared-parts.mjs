@@ -39,7 +39,7 @@ export async function startSharedParts(root) {
 }
 
 async function startPostgres(root) {
-  const { startTestServer } = await importBuilt(root, 'test/kit/database.js');
+  const { startTestServer } = await importBuilt(root, 'test/support/database/database.js');
   const server = await startTestServer();
   return {
     note: `a server in ${server.socketDir}`,

@@ -10,9 +10,9 @@ import { openDb } from '../../storage/db.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { dispatch, type EntityKind, entities, type Ref, start, stop, stopped } from '../../supervision/index.ts';
 import { Cluster, jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts';
-import { silentLog } from '../../test/kit/database.ts';
-import { BUS_SECRET } from '../../test/kit/nats.ts';
-import { until } from '../../test/kit/until.ts';
+import { BUS_SECRET } from '../../test/support/bus/nats-server.ts';
+import { silentLog } from '../../test/support/database/database.ts';
+import { until } from '../../test/support/until.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 
 /** What both need. */

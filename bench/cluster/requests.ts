@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { AUTH_USER } from '../../actors/auth/users/user.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { shardOf } from '../../supervision/placement/index.ts';
-import { startCluster } from '../../test/kit/cluster/cluster.ts';
-import type { Member } from '../../test/kit/cluster/member.ts';
-import { type Cleanup, tempDir } from '../../test/kit/temp.ts';
+import { startCluster } from '../../test/support/cluster/cluster.ts';
+import type { Member } from '../../test/support/cluster/member.ts';
+import { type Cleanup, tempDir } from '../../test/support/temp.ts';
 import { databaseSeconds, secondsOf } from './processor.ts';
 
 const PASSWORD = 'a long enough password';

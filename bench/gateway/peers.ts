@@ -6,7 +6,7 @@ import { connect } from 'node:net';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort } from '../../test/kit/temp.ts';
+import { freePort } from '../../test/support/temp.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 
 /** The parent domain of the containers, and the host that TLS is ended for (wrk sends the URL's host as the server name). */

@@ -13,7 +13,7 @@ import type { Service } from '../../proto/service.ts';
 import { api } from '../../transports/api/api.ts';
 import { changesPerMinute } from '../../transports/api/changes.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
-import { silentLog } from '../kit/database.ts';
+import { silentLog } from '../support/database/database.ts';
 
 function stillClock() {
   let now = 1_000_000;

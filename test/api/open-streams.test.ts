@@ -3,10 +3,10 @@ import { describe, type TestContext, test } from 'node:test';
 import type { NeededScope, TokenDirectory, TokenGrant } from '../../proto/auth/tokens.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
-import { FakeSocket } from '../compute/kit/fake-socket.ts';
-import { silentLog } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
+import { silentLog } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { FakeSocket } from '../support/service/fake-socket.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

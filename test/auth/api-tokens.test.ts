@@ -25,11 +25,11 @@ import { recordUses } from '../../storage/auth/api-tokens.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { stats, stop, stopped } from '../../supervision/index.ts';
 import { authenticator } from '../../transports/api/authenticate.ts';
-import { refused } from '../compute/kit/world.ts';
-import { silentLog } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { type House, openHouse, PASSWORD, SECRET } from './kit/house.ts';
+import { silentLog } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD, SECRET } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

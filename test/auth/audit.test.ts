@@ -7,10 +7,10 @@ import { createServiceAccount, setServiceAccountScopes } from '../../proto/auth/
 import { changePassword, updateProfile } from '../../proto/auth/endpoints.ts';
 import { type AuditRow, audit, auditGrowth, purgeAudit, readAudit } from '../../storage/audit.ts';
 import { StorageError } from '../../storage/errors.ts';
-import { refused } from '../compute/kit/world.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { exercise } from './kit/exercise.ts';
-import { type House, openHouse, PASSWORD } from './kit/house.ts';
+import { exercise } from '../support/auth/every-endpoint.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

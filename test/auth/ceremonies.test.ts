@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { KeyRejected, verifyNewKey, verifyUse } from '../../actors/auth/login/webauthn-verify.ts';
 import { newCredentialSchema, signedCredentialSchema } from '../../proto/auth/security-keys.ts';
-import { RP_ID, SoftKey } from './kit/authenticator.ts';
+import { RP_ID, SoftKey } from '../support/auth/authenticator.ts';
 
 const party = { id: RP_ID, origins: undefined, tenants: `compute.${RP_ID}` };
 const challenge = Buffer.alloc(32, 1).toString('base64url');

@@ -13,11 +13,7 @@ import type { HttpReply } from '../../proto/ports/http.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { api } from '../../transports/api/api.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
-import { refused } from '../compute/kit/world.ts';
-import { silentLog } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { SoftKey } from './kit/authenticator.ts';
-import { PASSWORD, SECRET } from './kit/house.ts';
+import { SoftKey } from '../support/auth/authenticator.ts';
 import {
   addKey,
   beginLogin,
@@ -28,7 +24,11 @@ import {
   finishAdd,
   finishLogin,
   houseWithKey,
-} from './kit/second-factor.ts';
+} from '../support/auth/second-factor.ts';
+import { silentLog } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { PASSWORD, SECRET } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

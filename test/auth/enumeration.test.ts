@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { changePassword, login } from '../../proto/auth/endpoints.ts';
-import { refused } from '../compute/kit/world.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { differs } from './kit/distributions.ts';
-import { type House, openHouse, PASSWORD } from './kit/house.ts';
+import { differs } from '../support/auth/distributions.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { HashRoom } from '../../actors/auth/login/hash-room.ts';
-import { turns as loop, refused } from '../compute/kit/world.ts';
+import { turns as loop, refused } from '../support/service/compute.ts';
 
 /** Work that ends when told to, in a room; notes what began. */
 function world(options: { seats: number; capacity: number; perLane: number }) {

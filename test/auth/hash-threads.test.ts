@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HashThreadError, HashThreads } from '../../actors/auth/login/hash-threads.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -7,10 +7,7 @@ import { beginKeyLogin, deleteKey, finishKeyLogin, listKeys } from '../../proto/
 import type { Caller } from '../../proto/endpoint.ts';
 import { advanceCounter, securityKey } from '../../storage/auth/security-keys.ts';
 import { StorageError } from '../../storage/errors.ts';
-import { refused } from '../compute/kit/world.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { FLAGS, SoftKey, type Wrong } from './kit/authenticator.ts';
-import { type House, PASSWORD } from './kit/house.ts';
+import { FLAGS, SoftKey, type Wrong } from '../support/auth/authenticator.ts';
 import {
   addKey,
   beginLogin,
@@ -20,7 +17,10 @@ import {
   finishLogin,
   houseWithKey,
   lastReason,
-} from './kit/second-factor.ts';
+} from '../support/auth/second-factor.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

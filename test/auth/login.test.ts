@@ -10,10 +10,10 @@ import { streamStore } from '../../storage/bus/store.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { start, stats, stop, stopped } from '../../supervision/index.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
-import { callFrom, refused } from '../compute/kit/world.ts';
-import { silentLog } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { type House, openHouse, PASSWORD, RELYING_PARTY, SECRET, unblock } from './kit/house.ts';
+import { silentLog } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD, RELYING_PARTY, SECRET, unblock } from '../support/service/auth.ts';
+import { callFrom, refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

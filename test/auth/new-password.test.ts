@@ -7,13 +7,13 @@ import { Teardown } from '../../cmd/node/teardown.ts';
 import { createToken } from '../../proto/auth/api-tokens.ts';
 import { changePassword, listSessions, passwordSchema } from '../../proto/auth/endpoints.ts';
 import { beginAddKey, beginKeyLogin, deleteKey, finishAddKey, listKeys } from '../../proto/auth/security-keys.ts';
-import { refused } from '../compute/kit/world.ts';
-import { silentLog } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { SoftKey } from './kit/authenticator.ts';
-import { type House, openHouse, PASSWORD, SECRET } from './kit/house.ts';
-import { beginLogin, challengedCaller, entries, finishLogin, houseWithKey } from './kit/second-factor.ts';
+import { SoftKey } from '../support/auth/authenticator.ts';
+import { beginLogin, challengedCaller, entries, finishLogin, houseWithKey } from '../support/auth/second-factor.ts';
+import { silentLog } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD, SECRET } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -16,12 +16,12 @@ import { type SystemRef, start, stats, stop, stopped } from '../../supervision/i
 import type { Cluster } from '../../supervision/placement/index.ts';
 import { authenticator } from '../../transports/api/authenticate.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
-import { call, failingDb, type Input, movableClock } from '../compute/kit/world.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { testHome } from '../kit/home.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
-import { until } from '../kit/until.ts';
-import { PASSWORD, RELYING_PARTY, SECRET } from './kit/house.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { PASSWORD, RELYING_PARTY, SECRET } from '../support/service/auth.ts';
+import { call, failingDb, type Input, movableClock } from '../support/service/compute.ts';
+import { testHome } from '../support/service/one-node.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();
 /** Short leases; long enough for a busy machine. */

@@ -9,8 +9,8 @@ import {
   RegistryKeyError,
   registrySigner,
 } from '../../actors/auth/registry/registry-key.ts';
-import { testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

@@ -25,10 +25,10 @@ import { StorageError } from '../../storage/errors.ts';
 import { api } from '../../transports/api/api.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { listen } from '../../transports/http/index.ts';
-import { refused } from '../compute/kit/world.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { type House, openHouse, PASSWORD, SECRET } from './kit/house.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD, SECRET } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

@@ -6,9 +6,9 @@ import { addUser } from '../../actors/auth/users/users.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { publicAmong, publicRepositories } from '../../storage/auth/repositories.ts';
 import type { Db } from '../../storage/db.ts';
-import { refused } from '../compute/kit/world.ts';
-import { testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

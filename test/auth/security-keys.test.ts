@@ -11,11 +11,11 @@ import {
   renameKey,
 } from '../../proto/auth/security-keys.ts';
 import { CHALLENGE_SECONDS } from '../../proto/auth/tokens.ts';
-import { refused } from '../compute/kit/world.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { cbor, FLAGS, SoftKey, type Wrong } from './kit/authenticator.ts';
-import { openHouse } from './kit/house.ts';
-import { addKey, beginLogin, enterWithKey, entries, finishAdd, lastReason } from './kit/second-factor.ts';
+import { cbor, FLAGS, SoftKey, type Wrong } from '../support/auth/authenticator.ts';
+import { addKey, beginLogin, enterWithKey, entries, finishAdd, lastReason } from '../support/auth/second-factor.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { openHouse } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

@@ -6,10 +6,10 @@ import { keyOf } from '../../actors/auth/login/throttle-rules.ts';
 import { addUser, setPassword } from '../../actors/auth/users/users.ts';
 import { changePassword } from '../../proto/auth/endpoints.ts';
 import { clientNetworkOf, networkOf } from '../../proto/client-network.ts';
-import { refused } from '../compute/kit/world.ts';
-import { silentLog } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { type House, openHouse, PASSWORD, unblock } from './kit/house.ts';
+import { silentLog } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD, unblock } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
 
 failOnLeaks();
 

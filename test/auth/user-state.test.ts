@@ -13,12 +13,12 @@ import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { leavers, untilSessions } from '../../storage/offboarding.ts';
-import { refused } from '../compute/kit/world.ts';
-import { silentLog } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { type House, openHouse, PASSWORD, SECRET } from './kit/house.ts';
-import { beginLogin, challengedCaller, finishLogin, houseWithKey } from './kit/second-factor.ts';
+import { beginLogin, challengedCaller, finishLogin, houseWithKey } from '../support/auth/second-factor.ts';
+import { silentLog } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD, SECRET } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -6,10 +6,10 @@ import { changePassword, listSessions, session, updateProfile, userChanged } fro
 import { recordLogin } from '../../storage/auth/sessions.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { append } from '../../storage/outbox.ts';
-import { refused } from '../compute/kit/world.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { type House, openHouse, PASSWORD } from './kit/house.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

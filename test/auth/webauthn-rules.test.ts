@@ -8,7 +8,7 @@ import {
   counterAdvances,
   knownTransports,
 } from '../../actors/auth/login/webauthn-rules.ts';
-import { cbor } from './kit/authenticator.ts';
+import { cbor } from '../support/auth/authenticator.ts';
 
 describe('the origin of a page', () => {
   const accepts = (id: string, origin: string) =>

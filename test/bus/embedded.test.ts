@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { extname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, suite, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import type { Bus, StreamMessage } from '../../proto/ports/bus.ts';
 import { streamStore } from '../../storage/bus/store.ts';
 import { openDb } from '../../storage/db.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
-import { silentLog, type TestDatabase, testDatabase } from '../kit/database.ts';
-import { until } from '../kit/until.ts';
-import { type BusBench, busContract } from './contract.ts';
+import { type BusBench, busContract } from '../support/bus/conformance.ts';
+import { silentLog, type TestDatabase, testDatabase } from '../support/database/database.ts';
+import { supportFile } from '../support/project.ts';
+import { until } from '../support/until.ts';
 
 /** Buses that each have a pool of their own, as processes would. */
 async function embeddedBench(): Promise<BusBench> {
@@ -64,7 +63,7 @@ suite('embedded bus and its store', () => {
   });
 
   const startChild = (name: string, mode: string) => {
-    const path = fileURLToPath(new URL(`./consumer-child${extname(import.meta.url)}`, import.meta.url));
+    const path = supportFile('bus/consumer-process');
     const child = spawn(process.execPath, ['--import', 'tsx', path, database.url, name, mode], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

@@ -13,9 +13,9 @@ import { deadLetterSink, listDeadLetters } from '../../storage/bus/dead-letters.
 import { append, outboxStore } from '../../storage/outbox.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { BUS_SECRET, type NatsServerOptions, skipWithoutNats, startNats } from '../kit/nats.ts';
-import { until } from '../kit/until.ts';
+import { BUS_SECRET, type NatsServerOptions, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();
 

@@ -5,10 +5,10 @@ import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import type { ConsumerConfig, StreamConfig } from '../../proto/ports/bus.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
-import { silentLog } from '../kit/database.ts';
-import { BUS_SECRET, skipWithoutNats, startNats, type TestNats } from '../kit/nats.ts';
-import { freePort } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { BUS_SECRET, skipWithoutNats, startNats, type TestNats } from '../support/bus/nats-server.ts';
+import { silentLog } from '../support/database/database.ts';
+import { freePort } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const stream: StreamConfig = {
   name: 'S',

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type NatsAddress, natsBus } from '../../transports/bus/nats.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
-import { silentLog } from '../kit/database.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { silentLog } from '../support/database/database.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();
 

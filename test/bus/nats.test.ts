@@ -1,9 +1,9 @@
 import { test } from 'node:test';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
-import { type BusBench, busContract } from './contract.ts';
+import { type BusBench, busContract } from '../support/bus/conformance.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
 
 /** Buses that each have a connection of their own, as processes would. */
 async function natsBench(): Promise<BusBench> {

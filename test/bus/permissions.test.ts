@@ -7,10 +7,10 @@ import { connect } from '@nats-io/transport-node';
 import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import { AUTH_STREAM, NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
-import { silentLog } from '../kit/database.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
-import { projectRoot } from '../kit/project.ts';
-import { until } from '../kit/until.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { silentLog } from '../support/database/database.ts';
+import { projectRoot } from '../support/project.ts';
+import { until } from '../support/until.ts';
 
 test('with the users of docs/reference/messaging.md the platform works, and another program can only notify', {
   skip: skipWithoutNats(),

@@ -9,9 +9,9 @@ import { deadLetterSink, listDeadLetters } from '../../storage/bus/dead-letters.
 import { ENVELOPE_BYTES, Envelopes, FRESH_MS, SeenMessages } from '../../transports/bus/envelopes.ts';
 import { type NatsBus, natsBus } from '../../transports/bus/nats.ts';
 import { REPLAY_WINDOW, ReplayWindow } from '../../transports/bus/replay-window.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
-import { until } from '../kit/until.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();
 const OTHER = 'another secret of another platform, 32 bytes';

@@ -1,9 +1,9 @@
 /** The short form of the chaos test; `npm run soak -- chaos` is the long one. */
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
-import { tinyImageMissing } from '../engine/tiny-image.ts';
-import { skipUnless, skipWithout } from '../kit/require.ts';
-import { runChaos } from './chaos.ts';
+import { runChaos } from '../support/chaos/chaos.ts';
+import { tinyImageMissing } from '../support/engine/tiny-image.ts';
+import { skipUnless, skipWithout } from '../support/require.ts';
 
 const skip =
   skipWithout('dockerd', 'iptables') ||

@@ -1,9 +1,9 @@
 /** All processes end at once, and nobody is left to hand over to. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutCluster } from '../kit/cluster/cluster.ts';
-import { until } from '../kit/until.ts';
-import { setting } from './setting.ts';
+import { skipWithoutCluster } from '../support/cluster/cluster.ts';
+import { setting } from '../support/cluster/setup.ts';
+import { until } from '../support/until.ts';
 
 test('X04: all processes die at once and come back: what was acknowledged is there', {
   skip: skipWithoutCluster(),

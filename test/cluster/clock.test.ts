@@ -2,14 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { skipWithoutCluster } from '../kit/cluster/cluster.ts';
-import { until } from '../kit/until.ts';
-import { planted, setting } from './setting.ts';
+import { skipWithoutCluster } from '../support/cluster/cluster.ts';
+import { setting } from '../support/cluster/setup.ts';
+import { preloaded } from '../support/project.ts';
+import { until } from '../support/until.ts';
 
 test('X06: the clock of a process jumps by an hour, ahead and back, and over a leap second: it keeps its shards, and answers', {
   skip: skipWithoutCluster(),
 }, async (t) => {
-  const { cluster, clients, load } = await setting(t, 2, { nodeArgs: planted('other-clock') });
+  const { cluster, clients, load } = await setting(t, 2, { nodeArgs: preloaded('other-clock') });
   const [one, two] = cluster.members;
   assert.ok(one !== undefined && two?.pid !== undefined);
   const { pid } = two;

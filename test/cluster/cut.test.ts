@@ -1,9 +1,9 @@
 /** Processes that are cut off, each from something else. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutCluster } from '../kit/cluster/cluster.ts';
-import { until } from '../kit/until.ts';
-import { setting } from './setting.ts';
+import { skipWithoutCluster } from '../support/cluster/cluster.ts';
+import { setting } from '../support/cluster/setup.ts';
+import { until } from '../support/until.ts';
 
 test('X03: one process hears nothing of NATS, one nothing of PostgreSQL, one of neither: the fourth has everything; then all share again', {
   skip: skipWithoutCluster(),

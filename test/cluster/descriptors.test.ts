@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { skipWithoutCluster } from '../kit/cluster/cluster.ts';
-import { findProgram, skipWithout } from '../kit/require.ts';
-import { until } from '../kit/until.ts';
-import { setting } from './setting.ts';
+import { skipWithoutCluster } from '../support/cluster/cluster.ts';
+import { setting } from '../support/cluster/setup.ts';
+import { findProgram, skipWithout } from '../support/require.ts';
+import { until } from '../support/until.ts';
 
 test('X15: a process without a file descriptor left goes on, and serves again once it has some', {
   skip: skipWithoutCluster() || skipWithout('prlimit'),

@@ -1,15 +1,14 @@
 /** The fence, from outside: a process that stood still in the middle of a write. And whether the judge would notice if there were none. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
-import { until } from '../kit/until.ts';
-import { startChronicle } from './chronicle.ts';
-import type { Verdict } from './history.ts';
-import { addClients, Load } from './load.ts';
+import { startChronicle } from '../support/cluster/chronicle.ts';
+import { skipWithoutCluster, startCluster } from '../support/cluster/cluster.ts';
+import type { Verdict } from '../support/cluster/history.ts';
+import { addClients, Load } from '../support/cluster/load.ts';
+import { preloaded } from '../support/project.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipWithoutCluster();
-const extension = import.meta.url.endsWith('.js') ? 'js' : 'ts';
-const NO_FENCE = new URL(`./no-fence.${extension}`, import.meta.url).href;
 
 /** A process freezes between the statements of a write and its commit, others take over, and it wakes. */
 async function zombie(t: TestContext, nodeArgs: readonly string[]): Promise<{ verdict: Verdict; outcomes: string[] }> {
@@ -56,7 +55,7 @@ test('X02: a process that stood still in the middle of a write is fenced when it
 });
 
 test('a planted bug is caught: without the fence, that write is taken and the judge says so', { skip }, async (t) => {
-  const { verdict } = await zombie(t, ['--import', NO_FENCE]);
+  const { verdict } = await zombie(t, preloaded('no-fence'));
   const faults = verdict.findings.map(({ fault }) => fault);
   assert.ok(faults.includes('fenced'), `found: ${JSON.stringify(verdict)}`);
 });

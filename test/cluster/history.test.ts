@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Effect, type Fault, type History, judge, type Operation, percentile } from './history.ts';
+import {
+  type Effect,
+  type Fault,
+  type History,
+  judge,
+  type Operation,
+  percentile,
+} from '../support/cluster/history.ts';
 
 /** One call: when it began, how much later it had its effect, and how much later its client heard. */
 const step = fc.record({

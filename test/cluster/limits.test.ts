@@ -6,12 +6,12 @@ import { newId } from '../../proto/ids.ts';
 import { MAX_MAPPINGS } from '../../proto/network/endpoints.ts';
 import { MAX_SOCKETS } from '../../proto/notify/endpoints.ts';
 import { insertContainer } from '../../storage/compute/containers.ts';
-import { publicKey } from '../compute/kit/world.ts';
-import { race, startFront } from '../kit/cluster/front.ts';
-import { layGround, type Person, skipWithoutServices } from '../kit/cluster/services.ts';
-import { deleteAll } from '../kit/platform.ts';
-import { until } from '../kit/until.ts';
-import { type SocketEnd, type TestSocket, websocket } from '../kit/websocket.ts';
+import { type SocketEnd, type TestSocket, websocket } from '../support/clients/websocket.ts';
+import { race, startFront } from '../support/cluster/balancing-client.ts';
+import { deleteAll } from '../support/cluster/platform.ts';
+import { layGround, type Person, skipWithoutServices } from '../support/cluster/services.ts';
+import { publicKey } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipWithoutServices();
 

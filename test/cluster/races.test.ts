@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { MAX_TOKENS } from '../../proto/auth/api-tokens.ts';
-import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
-import { race } from '../kit/cluster/front.ts';
+import { race } from '../support/cluster/balancing-client.ts';
+import { skipWithoutCluster, startCluster } from '../support/cluster/cluster.ts';
 
 const PASSWORD = 'a long enough password';
 

@@ -1,8 +1,8 @@
 /** A new version comes: every process is told to end and started again, one after the other, while clients go on. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutCluster } from '../kit/cluster/cluster.ts';
-import { setting } from './setting.ts';
+import { skipWithoutCluster } from '../support/cluster/cluster.ts';
+import { setting } from '../support/cluster/setup.ts';
 
 test('X04, X16: all processes are restarted one after the other under load: no request fails', {
   skip: skipWithoutCluster(),

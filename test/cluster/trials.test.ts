@@ -1,9 +1,9 @@
 /** The short form of `npm run soak -- cluster`: three processes under load, one killed, one frozen, one cut off. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutCluster } from '../kit/cluster/cluster.ts';
-import { setting } from './setting.ts';
-import { runTrials } from './trials.ts';
+import { skipWithoutCluster } from '../support/cluster/cluster.ts';
+import { setting } from '../support/cluster/setup.ts';
+import { runTrials } from '../support/cluster/trials.ts';
 
 test('X01, X02, X03: a process is killed, frozen, cut off: its entities answer elsewhere, and nothing is lost, doubled or written by who may not', {
   skip: skipWithoutCluster(),

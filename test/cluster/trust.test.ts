@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { connect, type Msg } from '@nats-io/transport-node';
 import { z } from 'zod';
 import { keyIds } from '../../proto/auth/shared-secret.ts';
-import { startFront } from '../kit/cluster/front.ts';
-import { GROUND_PASSWORD, GROUND_SECRET, layGround, skipWithoutServices } from '../kit/cluster/services.ts';
-import { logIn, request, troupe } from '../kit/platform.ts';
-import { until } from '../kit/until.ts';
+import { startFront } from '../support/cluster/balancing-client.ts';
+import { logIn, request, troupe } from '../support/cluster/platform.ts';
+import { GROUND_PASSWORD, GROUND_SECRET, layGround, skipWithoutServices } from '../support/cluster/services.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipWithoutServices();
 

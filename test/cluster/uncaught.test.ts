@@ -1,12 +1,12 @@
 /** What nobody catches, in real processes under load. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
-import { until } from '../kit/until.ts';
-import { startChronicle } from './chronicle.ts';
-import { addClients, Load } from './load.ts';
+import { startChronicle } from '../support/cluster/chronicle.ts';
+import { skipWithoutCluster, startCluster } from '../support/cluster/cluster.ts';
+import { addClients, Load } from '../support/cluster/load.ts';
+import { preloaded } from '../support/project.ts';
+import { until } from '../support/until.ts';
 
-const PLANTED = `./uncaught.${import.meta.url.endsWith('.js') ? 'js' : 'ts'}`;
 /** Signals at which the file raises it, and what is said then. */
 const FAULTS = [
   { signal: 'SIGUSR2', says: /nobody waits for it/ },
@@ -17,7 +17,7 @@ const FAULTS = [
 test('X11: what nobody catches in a process ends it: another has its entities, nothing acknowledged is lost, and it comes back', {
   skip: skipWithoutCluster(),
 }, async (t) => {
-  const nodeArgs = ['--import', new URL(PLANTED, import.meta.url).href];
+  const nodeArgs = preloaded('uncaught');
   const { db, front, members, settled } = await startCluster(t, { size: FAULTS.length + 1, started: 0, nodeArgs });
   const chronicle = await startChronicle(db);
   await Promise.all(members.map((member) => member.start()));

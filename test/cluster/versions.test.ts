@@ -2,14 +2,12 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
-import { skipWithoutCluster, startCluster } from '../kit/cluster/cluster.ts';
-import { startChronicle } from './chronicle.ts';
-import { addClients, Load } from './load.ts';
+import { startChronicle } from '../support/cluster/chronicle.ts';
+import { skipWithoutCluster, startCluster } from '../support/cluster/cluster.ts';
+import { addClients, Load } from '../support/cluster/load.ts';
+import { preloaded } from '../support/project.ts';
 
 const skip = skipWithoutCluster();
-const EXTENSION = import.meta.url.endsWith('.js') ? 'js' : 'ts';
-/** Arguments of node that plant a file of this folder. */
-const planted = (name: string) => ['--import', new URL(`./${name}.${EXTENSION}`, import.meta.url).href];
 
 async function setting(t: TestContext, size: number, started: number) {
   const cluster = await startCluster(t, { size, started: 0 });
@@ -34,7 +32,7 @@ test('X05: a rolling restart to a version whose messages and rows have more fiel
     await db.run(`alter table ${table} add column of_a_version_to_come text not null default 'as before'`);
   for (const member of [one, two]) {
     assert.equal(await member.stop(), 0, member.log.slice(-2000));
-    await member.start(...planted('later-version'));
+    await member.start(...preloaded('later-version'));
     await settled();
     // Both ways: an entity at the one version, asked for at the other.
     const held = new Set((await shards()).get(three));
@@ -52,7 +50,7 @@ test('X05: a rolling restart to a version whose messages and rows have more fiel
       }
   }
   assert.equal(await three.stop(), 0);
-  await three.start(...planted('later-version'));
+  await three.start(...preloaded('later-version'));
   await settled();
   await load.stop();
   assert.deepEqual(load.failures, []);
@@ -69,7 +67,7 @@ test('X05: a process that speaks another format does not join those that run: it
   const [one, two, other] = members;
   assert.ok(one && two && other);
   const next = NODE_FORMAT + 1;
-  await assert.rejects(other.start(...planted('other-format')), (error) => {
+  await assert.rejects(other.start(...preloaded('other-format')), (error) => {
     assert.match(
       String(error),
       new RegExp(`speaks format ${NODE_FORMAT} with other nodes, this version .+ only ${next}`),
@@ -84,7 +82,7 @@ test('X05: a process that speaks another format does not join those that run: it
     }
   // Nor does ours join theirs.
   await Promise.all([one.stop(), two.stop()]);
-  await other.start(...planted('other-format'));
+  await other.start(...preloaded('other-format'));
   await settled([other]);
   await assert.rejects(
     one.start(),

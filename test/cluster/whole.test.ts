@@ -1,8 +1,8 @@
 /** A whole platform of processes gets a new version: whoever uses it, through the gateways, notices nothing that they must not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutServices } from '../kit/cluster/services.ts';
-import { runRolling } from './whole/rolling.ts';
+import { runRolling } from '../support/cluster/rolling/rolling.ts';
+import { skipWithoutServices } from '../support/cluster/services.ts';
 
 test('X04, X16: one of two machines with a process of each service restarts under load: no request fails, and sockets and terminals that come back have missed nothing', {
   skip: skipWithoutServices(),

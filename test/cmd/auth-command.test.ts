@@ -1,8 +1,8 @@
 /** `troupe auth` before it serves; how several serve is in test/cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { testDatabase } from '../kit/database.ts';
-import { troupe } from '../kit/platform.ts';
+import { troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
 
 const JWT_SECRET = 'not a secret, but long enough for one';
 const EMPTY = { DATABASE_URL: '', JWT_SECRET: '', NATS_URL: '' };

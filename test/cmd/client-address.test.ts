@@ -13,10 +13,10 @@ import { hostsOfOthers } from '../../proto/service-paths.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';
-import { memoryEngine } from '../engine/memory-engine.ts';
-import { certificates } from '../gateway/listeners-kit.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { memoryEngine } from '../support/engine/memory-engine.ts';
+import { certificates } from '../support/gateway/listeners.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { CliError } from '../../cmd/config/cli-error.ts';
 import { portsWith, readEnvironment } from '../../cmd/config/config.ts';
-import { tempDir } from '../kit/temp.ts';
+import { tempDir } from '../support/temp.ts';
 
 test('an empty environment gives the defaults', () => {
   const environment = readEnvironment({ JWT_SECRET: '', UNRELATED: 'x' });

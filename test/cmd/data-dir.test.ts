@@ -7,7 +7,7 @@ import { readEnvironment } from '../../cmd/config/config.ts';
 import { dataDirInUse, openDataDir, openSecrets } from '../../cmd/config/data-dir.ts';
 import { defaultDataDir } from '../../cmd/config/default-data-dir.ts';
 import { lockDataDir } from '../../cmd/config/up-lock.ts';
-import { tempDir } from '../kit/temp.ts';
+import { tempDir } from '../support/temp.ts';
 
 const mode = async (path: string) => (await stat(path)).mode & 0o777;
 

@@ -7,9 +7,9 @@ import { streamStore } from '../../storage/bus/store.ts';
 import { listNodes } from '../../storage/placement/nodes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { troupe } from '../kit/platform.ts';
-import { until } from '../kit/until.ts';
+import { troupe } from '../support/cluster/platform.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { until } from '../support/until.ts';
 
 test('troupe nodes drain empties a node, once and for all, until it is taken back; what cannot be is said', async (t) => {
   const database = await testDatabase();

@@ -5,10 +5,10 @@ import { closeSync, openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithoutNats, startNats } from '../kit/nats.ts';
-import { request, troupeCommand } from '../kit/platform.ts';
+import { skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { request, troupeCommand } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

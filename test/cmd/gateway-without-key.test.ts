@@ -11,11 +11,11 @@ import { sessionTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { platformKeys, sshHostKeys } from '../../cmd/config/platform-keys.ts';
 import { newId } from '../../proto/ids.ts';
 import { insertUser } from '../../storage/auth/users.ts';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker } from '../kit/docker.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { spawnTroupe } from '../kit/platform.ts';
-import { tempDir } from '../kit/temp.ts';
+import { spawnTroupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { tempDir } from '../support/temp.ts';
 
 failOnLeaks();
 

@@ -5,20 +5,18 @@ import { closeSync, openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
-import { type TestDatabase, testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { request, troupeCommand } from '../kit/platform.ts';
+import { request, troupeCommand } from '../support/cluster/platform.ts';
+import { type TestDatabase, testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { preloaded } from '../support/project.ts';
 
 failOnLeaks();
-
-const SOURCE = import.meta.url.endsWith('.ts');
-const PLANTED = new URL(`./planted-faults.${SOURCE ? 'ts' : 'js'}`, import.meta.url).href;
 
 /** The notification service alone, loaded with faults, as a child process that serves. */
 async function start(t: TestContext, { url }: TestDatabase, args: readonly string[] = [], stderr?: number) {
   const [program = '', ...command] = troupeCommand(['notify', '--addr', '127.0.0.1:0', '--json', ...args]);
   const main = command.findIndex((argument) => /main\.[jt]s$/.test(argument));
-  command.splice(main, 0, '--import', PLANTED);
+  command.splice(main, 0, ...preloaded('uncaught-secrets'));
   const child = spawn(program, command, {
     env: {
       ...process.env,

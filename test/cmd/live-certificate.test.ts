@@ -17,10 +17,10 @@ import {
   makeAuthority,
   type Pem,
 } from '../../transports/gateway/tls/local-ca.ts';
-import { keptLog } from '../compute/kit/world.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { keptLog } from '../support/service/compute.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

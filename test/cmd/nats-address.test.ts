@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { CliError } from '../../cmd/config/cli-error.ts';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { natsAddress } from '../../cmd/config/nats-address.ts';
-import { tempDir } from '../kit/temp.ts';
+import { tempDir } from '../support/temp.ts';
 
 const address = (env: Record<string, string>) => natsAddress(readEnvironment({ NATS_INSECURE: 'allow', ...env }));
 

@@ -16,11 +16,11 @@ import { servedCertificate, storeCertificate } from '../../storage/network/certi
 import { SEALED_COLUMNS } from '../../storage/network/reseal.ts';
 import { insertOwned, ownedDomains } from '../../storage/network/zones.ts';
 import { parseSealKey } from '../../storage/seal.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { troupe } from '../kit/platform.ts';
-import { projectRoot } from '../kit/project.ts';
-import { type Cleanup, tempDir } from '../kit/temp.ts';
-import { addContainer, mapHostname } from '../network/kit/mapped.ts';
+import { troupe } from '../support/cluster/platform.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { addContainer, mapHostname } from '../support/network/mapped-hosts.ts';
+import { projectRoot } from '../support/project.ts';
+import { type Cleanup, tempDir } from '../support/temp.ts';
 
 const OLD = '44'.repeat(32);
 const NEW = '55'.repeat(32);

@@ -8,9 +8,9 @@ import { CliError } from '../../cmd/config/cli-error.ts';
 import { bringUpToDate } from '../../cmd/node/schema.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import { migrate, migrationsDir, readMigrations, schemaVersion } from '../../storage/migrate.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { troupe } from '../kit/platform.ts';
-import { tempDir } from '../kit/temp.ts';
+import { troupe } from '../support/cluster/platform.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { tempDir } from '../support/temp.ts';
 
 /** A database as a version left it that knew the first `count` migrations. */
 async function ofVersion(t: TestContext, count: number) {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { openSecrets } from '../../cmd/config/data-dir.ts';
 import { finishRotation, prepareRotation, rotate } from '../../cmd/config/shared-secrets.ts';
-import { tempDir } from '../kit/temp.ts';
+import { tempDir } from '../support/temp.ts';
 
 test('the secret of a data folder is rotated in steps, each of which accepts what the one before signs', async (t) => {
   const dir = await tempDir(t);

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { notedSshAddress, noteSshAddress } from '../../cmd/node/ssh-address.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { until } from '../kit/until.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { until } from '../support/until.ts';
 
 test('is what the gateway that started last wrote down, and is known soon after it moved', async (t) => {
   const database = await testDatabase();

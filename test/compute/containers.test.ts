@@ -14,9 +14,18 @@ import {
 import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { StorageError } from '../../storage/errors.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { callFrom, DOMAIN, openWorld, PLATFORM_KEY, publicKey, REGISTRY, refused, someone } from './kit/world.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import {
+  callFrom,
+  DOMAIN,
+  openWorld,
+  PLATFORM_KEY,
+  publicKey,
+  REGISTRY,
+  refused,
+  someone,
+} from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

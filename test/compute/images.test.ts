@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { RegistryAuth } from '../../proto/ports/engine.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { openWorld, REGISTRY, refused, someone } from './kit/world.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { openWorld, REGISTRY, refused, someone } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

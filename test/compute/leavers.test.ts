@@ -7,10 +7,10 @@ import type { Caller } from '../../proto/endpoint.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import { leavers, mayBegin } from '../../storage/offboarding.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import type { Cleanup } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { openWorld, refused, someone, type World } from './kit/world.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { openWorld, refused, someone, type World } from '../support/service/compute.ts';
+import type { Cleanup } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

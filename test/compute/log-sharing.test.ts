@@ -4,9 +4,9 @@ import { describe, test } from 'node:test';
 import { LogRing } from '../../actors/compute/logs/ring.ts';
 import { LogSharing, type LogStart } from '../../actors/compute/logs/sharing.ts';
 import { EngineError, type LogOptions } from '../../proto/ports/engine.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import type { Cleanup } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import type { Cleanup } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -30,13 +30,10 @@ import { leaseStore } from '../../storage/placement/leases.ts';
 import { type SystemRef, start, stats, stop, stopped } from '../../supervision/index.ts';
 import type { Cluster } from '../../supervision/placement/index.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
-import { memoryEngine } from '../engine/memory-engine.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { SHARDS, testHome } from '../kit/home.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
-import { until } from '../kit/until.ts';
-import { type FakeShells, fakeShells } from './kit/fake-shells.ts';
-import { FakeSocket } from './kit/fake-socket.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { type FakeShells, fakeShells } from '../support/engine/fake-shells.ts';
+import { memoryEngine } from '../support/engine/memory-engine.ts';
 import {
   call,
   callFrom,
@@ -50,7 +47,10 @@ import {
   REGISTRY,
   refused,
   someone,
-} from './kit/world.ts';
+} from '../support/service/compute.ts';
+import { FakeSocket } from '../support/service/fake-socket.ts';
+import { SHARDS, testHome } from '../support/service/one-node.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();
 /** Short leases; long enough for a busy machine. */

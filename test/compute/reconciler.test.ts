@@ -5,9 +5,9 @@ import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { StorageError } from '../../storage/errors.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { openWorld, REGISTRY, refused, someone, turns, type World } from './kit/world.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { openWorld, REGISTRY, refused, someone, turns, type World } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -22,8 +22,7 @@ import { EngineError } from '../../proto/ports/engine.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import { StorageError } from '../../storage/errors.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 import {
   callFrom,
   openWorld,
@@ -34,7 +33,8 @@ import {
   someone,
   turns,
   type World,
-} from './kit/world.ts';
+} from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

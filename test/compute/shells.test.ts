@@ -4,11 +4,11 @@ import { describe, type TestContext, test } from 'node:test';
 import { sshElseEngine } from '../../actors/compute/terminal/shells.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import type { Shells } from '../../proto/ports/shell.ts';
-import { silentLog } from '../engine/docker-under-test.ts';
-import { type MemoryEngine, type MemoryEngineOptions, memoryEngine } from '../engine/memory-engine.ts';
-import { memoryShell } from '../engine/memory-shell.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { type FakeShells, fakeShells } from './kit/fake-shells.ts';
+import { silentLog } from '../support/engine/docker-under-test.ts';
+import { type FakeShells, fakeShells } from '../support/engine/fake-shells.ts';
+import { type MemoryEngine, type MemoryEngineOptions, memoryEngine } from '../support/engine/memory-engine.ts';
+import { memoryShell } from '../support/engine/memory-shell.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

@@ -10,9 +10,9 @@ import {
 import { insertContainer } from '../../storage/compute/containers.ts';
 import { insertKey, keysOfContainer } from '../../storage/compute/ssh-keys.ts';
 import { StorageError } from '../../storage/errors.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { callFrom, openWorld, PLATFORM_KEY, publicKey, refused, someone } from './kit/world.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { callFrom, openWorld, PLATFORM_KEY, publicKey, refused, someone } from '../support/service/compute.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -13,11 +13,11 @@ import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { StorageError } from '../../storage/errors.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import type { FakeShell } from './kit/fake-shells.ts';
-import { FakeSocket } from './kit/fake-socket.ts';
-import { callFrom, openWorld, refused, someone, turns, type World } from './kit/world.ts';
+import type { FakeShell } from '../support/engine/fake-shells.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { callFrom, openWorld, refused, someone, turns, type World } from '../support/service/compute.ts';
+import { FakeSocket } from '../support/service/fake-socket.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

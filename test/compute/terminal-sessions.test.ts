@@ -4,10 +4,18 @@ import { TerminalReplay } from '../../actors/compute/terminal/replay.ts';
 import { MAX_TERMINAL_SESSIONS, stopContainer, terminal } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { FakeSocket } from './kit/fake-socket.ts';
-import { callFrom, openWorld, refused, someone, turns, type World, type WorldOptions } from './kit/world.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import {
+  callFrom,
+  openWorld,
+  refused,
+  someone,
+  turns,
+  type World,
+  type WorldOptions,
+} from '../support/service/compute.ts';
+import { FakeSocket } from '../support/service/fake-socket.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

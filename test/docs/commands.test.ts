@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { troupe } from '../kit/platform.ts';
-import { projectRoot } from '../kit/project.ts';
-import { commandsIn, subcommandsOf } from './commands.ts';
+import { troupe } from '../support/cluster/platform.ts';
+import { commandsIn, subcommandsOf } from '../support/docs/commands.ts';
+import { projectRoot } from '../support/project.ts';
 
 const helps = new Map<string, Promise<string>>();
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { test } from 'node:test';
-import { projectRoot } from '../kit/project.ts';
-import { anchorsOf, linksOf } from './markdown.ts';
+import { anchorsOf, linksOf } from '../support/docs/markdown.ts';
+import { projectRoot } from '../support/project.ts';
 
 const SKIPPED = /^(node_modules|dist|coverage|\.git|\.troupe)(\/|$)/;
 /** Applied migrations are never edited: what they name may have moved since. */

@@ -14,12 +14,12 @@ import { wordsFor } from '../../cmd/config/cli-error.ts';
 import { readEnvironment } from '../../cmd/config/config.ts';
 import { dataDirInUse, openDataDir } from '../../cmd/config/data-dir.ts';
 import { findRunning } from '../../cmd/config/running.ts';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { startPlatform, troupe, troupeCommand } from '../kit/platform.ts';
-import { skipUnless } from '../kit/require.ts';
-import { type Cleanup, freePort, tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { startPlatform, troupe, troupeCommand } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { skipUnless } from '../support/require.ts';
+import { type Cleanup, freePort, tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 async function database(t: Cleanup): Promise<{ DATABASE_URL: string }> {
   const made = await testDatabase();

@@ -7,11 +7,11 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { logIn, request, startPlatform, troupe } from '../kit/platform.ts';
-import { type Cleanup, tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { type Cleanup, tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 async function setting(t: Cleanup) {
   const database = await testDatabase();

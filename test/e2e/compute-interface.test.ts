@@ -7,14 +7,22 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { publicKey } from '../compute/kit/world.ts';
-import { testDatabase } from '../kit/database.ts';
-import { docker, inDocker, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { deleteAll, logIn, type Reply, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
-import { findProgram, skipWithout } from '../kit/require.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { type TestSocket, UpgradeRefused, websocket } from '../kit/websocket.ts';
+import { type TestSocket, UpgradeRefused, websocket } from '../support/clients/websocket.ts';
+import {
+  deleteAll,
+  logIn,
+  type Reply,
+  type RunningPlatform,
+  request,
+  startPlatform,
+  troupe,
+} from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { docker, inDocker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { findProgram, skipWithout } from '../support/require.ts';
+import { publicKey } from '../support/service/compute.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 const text = z.string();

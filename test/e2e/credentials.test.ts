@@ -9,12 +9,20 @@ import { computeEndpoints } from '../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { newId } from '../../proto/ids.ts';
 import { listActors } from '../../proto/operations.ts';
-import { publicKey } from '../compute/kit/world.ts';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { deleteAll, logIn, type Reply, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
-import { tempDir } from '../kit/temp.ts';
-import { UpgradeRefused, websocket } from '../kit/websocket.ts';
+import { UpgradeRefused, websocket } from '../support/clients/websocket.ts';
+import {
+  deleteAll,
+  logIn,
+  type Reply,
+  type RunningPlatform,
+  request,
+  startPlatform,
+  troupe,
+} from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { publicKey } from '../support/service/compute.ts';
+import { tempDir } from '../support/temp.ts';
 
 const JWT_SECRET = 'the shared secret of this test, over 32 bytes';
 const NOBODYS_ID = 'aaaaaaaaaaaa';

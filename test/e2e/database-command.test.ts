@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { postgresProgram } from '../../cmd/cli/postgres-programs.ts';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { logIn, request, startPlatform, troupe } from '../kit/platform.ts';
-import { skipWithout } from '../kit/require.ts';
-import { tempDir } from '../kit/temp.ts';
+import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { skipWithout } from '../support/require.ts';
+import { tempDir } from '../support/temp.ts';
 
 const run = promisify(execFile);
 

@@ -4,12 +4,12 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { startBox } from '../kit/containers.ts';
-import { inDocker, leftInDocker, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { logIn, request, startPlatform, troupe } from '../kit/platform.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { websocket } from '../kit/websocket.ts';
+import { startBox } from '../support/clients/container.ts';
+import { websocket } from '../support/clients/websocket.ts';
+import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { inDocker, leftInDocker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const PASSWORD = 'the password of ann';
 

@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { inDocker, leftInDocker, skipWithoutDocker } from '../kit/docker.ts';
-import { logIn, request, startPlatform } from '../kit/platform.ts';
-import { findProgram } from '../kit/require.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { type TestSocket, websocket } from '../kit/websocket.ts';
+import { type TestSocket, websocket } from '../support/clients/websocket.ts';
+import { logIn, request, startPlatform } from '../support/cluster/platform.ts';
+import { inDocker, leftInDocker, skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { findProgram } from '../support/require.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 const containerSchema = z.object({ id: z.string(), status: z.string(), hostname: z.string() });

@@ -1,11 +1,11 @@
 /** A tenant and a stranger take all they can get of a running platform: others are served all the same. Figures are the soak's. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { neighbourhood } from '../gateway/neighbourhood.ts';
-import { attackers, measure } from '../gateway/neighbours.ts';
-import { skipWithoutDocker } from '../kit/docker.ts';
-import { type Cleanup, tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { attackers, measure } from '../support/noisy-neighbours/neighbours.ts';
+import { neighbourhood } from '../support/noisy-neighbours/platform.ts';
+import { type Cleanup, tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 test('two bad neighbours with two addresses each keep nobody out', {
   skip: skipWithoutDocker(),

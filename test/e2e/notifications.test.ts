@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { type NotificationView, notificationSchema } from '../../proto/notify/endpoints.ts';
-import { publicKey } from '../compute/kit/world.ts';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { type TestSocket, UpgradeRefused, websocket } from '../kit/websocket.ts';
+import { type TestSocket, UpgradeRefused, websocket } from '../support/clients/websocket.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { publicKey } from '../support/service/compute.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const PASSWORD = 'the password of this test';
 

@@ -6,11 +6,11 @@ import { z } from 'zod';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { privateDockerHost } from '../../transports/engines/docker/host/dockerd.ts';
 import { dockerdFiles, isAlive } from '../../transports/engines/docker/host/dockerd-files.ts';
-import { buildTinyImage } from '../engine/tiny-image.ts';
-import { logIn, request, startPlatform, troupe } from '../kit/platform.ts';
-import { skipUnless, skipWithout } from '../kit/require.ts';
-import { type Cleanup, tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { buildTinyImage } from '../support/engine/tiny-image.ts';
+import { skipUnless, skipWithout } from '../support/require.ts';
+import { type Cleanup, tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const skip =
   skipWithout('dockerd', 'iptables') ||

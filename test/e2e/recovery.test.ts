@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { docker, inDocker, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from '../kit/platform.ts';
-import { type Cleanup, tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from '../support/cluster/platform.ts';
+import { docker, inDocker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { type Cleanup, tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 const view = z.object({ id: z.string(), status: z.string() });

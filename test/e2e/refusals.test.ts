@@ -13,11 +13,11 @@ import type { AnyEndpoint } from '../../proto/endpoint.ts';
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
 import { notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import { actorSchema, listActors } from '../../proto/operations.ts';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
-import { tempDir } from '../kit/temp.ts';
-import { UpgradeRefused, websocket } from '../kit/websocket.ts';
+import { UpgradeRefused, websocket } from '../support/clients/websocket.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { tempDir } from '../support/temp.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
 const NOBODYS_ID = 'aaaaaaaaaaaa';

@@ -11,11 +11,11 @@ import {
   registrySigner,
 } from '../../actors/auth/registry/registry-key.ts';
 import { registryTokens } from '../../actors/auth/registry/registry-tokens.ts';
-import { testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { type RunningRegistry, startRegistry } from '../kit/registry.ts';
-import { skipWithout } from '../kit/require.ts';
-import { type Cleanup, freePort } from '../kit/temp.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { type RunningRegistry, startRegistry } from '../support/engine/troupe-registry.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipWithout } from '../support/require.ts';
+import { type Cleanup, freePort } from '../support/temp.ts';
 
 failOnLeaks();
 

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { type BrowserPage, openBrowser, visit } from '../kit/browser.ts';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { type RunningPlatform, request, startPlatform, troupe } from '../kit/platform.ts';
-import { skipWithout } from '../kit/require.ts';
-import { tempDir } from '../kit/temp.ts';
+import { type BrowserPage, openBrowser, visit } from '../support/clients/browser.ts';
+import { type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { skipWithout } from '../support/require.ts';
+import { tempDir } from '../support/temp.ts';
 
 const PASSWORD = 'the password of ann';
 

@@ -7,13 +7,13 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
-import { type Ended, finish, run } from '../gateway/ssh-kit.ts';
-import { testDatabase } from '../kit/database.ts';
-import { skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from '../kit/platform.ts';
-import { skipWithout } from '../kit/require.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { skipWithout } from '../support/require.ts';
+import { type Ended, finish, run } from '../support/ssh/gateway.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const PASSWORD = 'the admin of this test';
 

@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { type Box, startBox } from '../kit/containers.ts';
-import { docker, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
-import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from '../kit/platform.ts';
-import type { Cleanup } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { type TestSocket, UpgradeRefused, websocket } from '../kit/websocket.ts';
-import { endlessLine } from '../streams/endless-line.ts';
-import { logResume } from '../streams/log-resume.ts';
+import { type Box, startBox } from '../support/clients/container.ts';
+import { type TestSocket, UpgradeRefused, websocket } from '../support/clients/websocket.ts';
+import { deleteAll, logIn, type RunningPlatform, request, startPlatform } from '../support/cluster/platform.ts';
+import { docker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { endlessLine } from '../support/streams/endless-line.ts';
+import { logResume } from '../support/streams/log-resume.ts';
+import type { Cleanup } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const SESSION = 'chosen-by-the-client-at-random';
 

@@ -14,9 +14,9 @@ import { type BaseImage, debianBaseImage } from '../../transports/engines/docker
 import { imagePresent } from '../../transports/engines/docker/image/images.ts';
 import { removeInstallation } from '../../transports/engines/docker/remove-installation.ts';
 import { findProgram } from '../../transports/engines/docker/run.ts';
-import { rejectsWith } from './conformance-kit.ts';
-import { dockerSkip, realRequired, silentLog, testDocker } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
+import { rejectsWith } from '../support/engine/conformance-suite.ts';
+import { dockerSkip, realRequired, silentLog, testDocker } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
 
 const run = promisify(execFile);
 

@@ -6,7 +6,7 @@ import type { ContainerSpec } from '../../proto/ports/engine.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { isBuiltIn } from '../../transports/engines/docker/image/base-image.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
-import { dockerSkip, dockerUnderTest, silentLog } from './docker-under-test.ts';
+import { dockerSkip, dockerUnderTest, silentLog } from '../support/engine/docker-under-test.ts';
 
 it('is known by any of its names, and no other image is taken for it', () => {
   const hash = '0123456789abcdef';

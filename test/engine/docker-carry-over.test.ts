@@ -10,8 +10,8 @@ import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts'
 import { Containers } from '../../transports/engines/docker/containers.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { ContainerNetworks } from '../../transports/engines/docker/network.ts';
-import { rejectsWith } from './conformance-kit.ts';
-import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
+import { rejectsWith } from '../support/engine/conformance-suite.ts';
+import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';
 
 const inspected = z.object({
   Id: z.string(),

@@ -10,9 +10,9 @@ import { connectTcp } from '../../transports/engines/common/dial-tcp.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
-import { collect, rejectsWith } from './conformance-kit.ts';
-import { silentLog } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
+import { collect, rejectsWith } from '../support/engine/conformance-suite.ts';
+import { silentLog } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse, path: string) => void;
 

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { egressBlocks, parseEgress } from '../../transports/engines/common/egress.ts';
 import { firewallScript } from '../../transports/engines/docker/host/firewall.ts';
 import { findProgram, isRoot } from '../../transports/engines/docker/run.ts';
-import { realRequired } from './docker-under-test.ts';
+import { realRequired } from '../support/engine/docker-under-test.ts';
 
 const run = promisify(execFile);
 

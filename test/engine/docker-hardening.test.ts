@@ -7,9 +7,9 @@ import { z } from 'zod';
 import type { ContainerSpec } from '../../proto/ports/engine.ts';
 import { keptCapabilities } from '../../transports/engines/common/capabilities.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
-import { rejectsWith } from './conformance-kit.ts';
-import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
+import { rejectsWith } from '../support/engine/conformance-suite.ts';
+import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
 
 const docker = z.object({
   Config: z.object({ Labels: z.record(z.string(), z.string()) }),

@@ -5,8 +5,8 @@ import type { ContainerSpec } from '../../proto/ports/engine.ts';
 import { jsonLines } from '../../transports/engines/common/json-lines.ts';
 import { removeHelpers } from '../../transports/engines/docker/keys.ts';
 import { type Naming, namingOf } from '../../transports/engines/docker/naming.ts';
-import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
+import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
 
 const created = z.object({ Id: z.string() });
 const event = z.object({

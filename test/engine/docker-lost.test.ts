@@ -5,8 +5,8 @@ import { LostTasks } from '../../transports/engines/docker/host/lost-tasks.ts';
 import { machineScript } from '../../transports/engines/docker/host/machine-script.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { isRoot, rootScript } from '../../transports/engines/docker/run.ts';
-import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
+import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
 
 describe('what a killed dockerd lost track of', { skip: dockerSkip() }, () => {
   let under: Awaited<ReturnType<typeof dockerUnderTest>>;

@@ -15,9 +15,9 @@ import { removeHelpers } from '../../transports/engines/docker/keys.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
 import { ContainerNetworks } from '../../transports/engines/docker/network.ts';
 import { runProgram } from '../../transports/engines/docker/run.ts';
-import { rejectsWith } from './conformance-kit.ts';
-import { dockerSkip, silentLog, testDocker } from './docker-under-test.ts';
-import { buildTinyImage } from './tiny-image.ts';
+import { rejectsWith } from '../support/engine/conformance-suite.ts';
+import { dockerSkip, silentLog, testDocker } from '../support/engine/docker-under-test.ts';
+import { buildTinyImage } from '../support/engine/tiny-image.ts';
 
 const networkList = z.array(
   z.object({ Name: z.string(), IPAM: z.object({ Config: z.array(z.object({ Subnet: z.string() })) }) }),

@@ -3,8 +3,8 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { findProgram, isRoot } from '../../transports/engines/docker/run.ts';
-import { dockerSkip, dockerUnderTest, realRequired } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
+import { dockerSkip, dockerUnderTest, realRequired } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
 
 /** A network namespace stands for the world: 198.51.100.0/24 is set aside for documentation (RFC 5737). */
 const world = `troupe-${process.pid}`;

@@ -6,12 +6,12 @@ import { dockerAddress } from '../../transports/engines/docker/api/address.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { dockerdInstalled, findDocker } from '../../transports/engines/docker/host/dockerd.ts';
 import { isRoot } from '../../transports/engines/docker/run.ts';
-import { execConformance } from './conformance-exec.ts';
-import { collect, Suite, textOfLine } from './conformance-kit.ts';
-import { dockerUnderTest, realRequired } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
-import { type RemoteDocker, startRemoteDocker } from './remote-docker.ts';
-import { tinyImageMissing } from './tiny-image.ts';
+import { execConformance } from '../support/engine/conformance-exec.ts';
+import { collect, Suite, textOfLine } from '../support/engine/conformance-suite.ts';
+import { dockerUnderTest, realRequired } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
+import { type RemoteDocker, startRemoteDocker } from '../support/engine/remote-docker.ts';
+import { tinyImageMissing } from '../support/engine/tiny-image.ts';
 
 function skip(): string | false {
   if (realRequired) return false;

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { endSessionsScript } from '../../transports/engines/common/ssh-sessions.ts';
-import { perlImage, skipWithoutDocker } from '../kit/docker.ts';
-import { until } from '../kit/until.ts';
-import { dockerUnderTest } from './docker-under-test.ts';
+import { perlImage, skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { dockerUnderTest } from '../support/engine/docker-under-test.ts';
+import { until } from '../support/until.ts';
 
 const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeptKeptKeptKeptKeptKeptKeptKeptKeptKeptKep kept';
 

@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { EngineError } from '../../proto/ports/engine.ts';
-import { freePort } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { dockerSkip, dockerUnderTest } from './docker-under-test.ts';
+import { dockerSkip, dockerUnderTest } from '../support/engine/docker-under-test.ts';
+import { freePort } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 describe('a start on docker', { skip: dockerSkip() }, () => {
   let under: Awaited<ReturnType<typeof dockerUnderTest>>;

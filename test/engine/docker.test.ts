@@ -6,10 +6,10 @@ import { z } from 'zod';
 import { type ContainerSpec, EngineError } from '../../proto/ports/engine.ts';
 import { tar } from '../../transports/engines/docker/image/tar.ts';
 import { namingOf } from '../../transports/engines/docker/naming.ts';
-import { engineConformance } from './conformance.ts';
-import { collect, rejectsWith, textOfLine } from './conformance-kit.ts';
-import { dockerSkip, dockerUnderTest, withRegistry } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
+import { engineConformance } from '../support/engine/conformance.ts';
+import { collect, rejectsWith, textOfLine } from '../support/engine/conformance-suite.ts';
+import { dockerSkip, dockerUnderTest, withRegistry } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
 
 const docker = z.object({
   Id: z.string(),

@@ -26,11 +26,11 @@ import {
   sharedSettings,
 } from '../../transports/engines/docker/host/dockerd-files.ts';
 import { removeInstallation } from '../../transports/engines/docker/remove-installation.ts';
-import { projectRoot } from '../kit/project.ts';
-import { rejectsWith } from './conformance-kit.ts';
-import { realRequired, removeDockerFolder, silentLog } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
-import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';
+import { rejectsWith } from '../support/engine/conformance-suite.ts';
+import { realRequired, removeDockerFolder, silentLog } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
+import { buildTinyImage, tinyImageMissing } from '../support/engine/tiny-image.ts';
+import { projectRoot } from '../support/project.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'troupe-dockerd-'));
 after(() => removeDockerFolder(folder));
@@ -147,7 +147,7 @@ describe('private dockerd', { skip }, () => {
     const files = join(dockerdFiles(dataDir).dataRoot, 'network', 'files');
     mkdirSync(files, { recursive: true });
     // What Docker 20.10 had written when chaos killed it: a network with a subnet, and nothing of its addresses.
-    const half = readFileSync(join(projectRoot, 'test/engine/fixtures/half-made-network.db.gz'));
+    const half = readFileSync(join(projectRoot, 'test/support/engine/half-made-network.db.gz'));
     writeFileSync(join(files, 'local-kv.db'), gunzipSync(half));
     const { host } = await startPrivateDockerd({ dataDir, log: silentLog });
     try {

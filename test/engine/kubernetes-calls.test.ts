@@ -9,8 +9,8 @@ import { NamespaceFinder } from '../../transports/engines/kubernetes/find.ts';
 import { PodFollower } from '../../transports/engines/kubernetes/follow-pod.ts';
 import { kubeNaming } from '../../transports/engines/kubernetes/naming.ts';
 import { podView } from '../../transports/engines/kubernetes/views.ts';
-import { fakeApiServer } from '../kit/kubernetes/fake-api.ts';
-import { until } from '../kit/until.ts';
+import { fakeApiServer } from '../support/kubernetes/fake-api.ts';
+import { until } from '../support/until.ts';
 
 test('what an API server says of the end of a process may be anything: it ends, and nothing is thrown', async () => {
   for (const said of ['', 'no JSON', '{"status":', '[]', 'null', '{"status":"Failure"}']) {

@@ -4,10 +4,10 @@ import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
-import { fakeApiServer as fake, status } from '../kit/kubernetes/fake-api.ts';
-import { rejectsWith } from './conformance-kit.ts';
-import { silentLog } from './docker-under-test.ts';
-import { eventually } from './eventually.ts';
+import { rejectsWith } from '../support/engine/conformance-suite.ts';
+import { silentLog } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
+import { fakeApiServer as fake, status } from '../support/kubernetes/fake-api.ts';
 
 test('C13: a call that is told 429 comes again after Retry-After', async (t) => {
   const at: number[] = [];

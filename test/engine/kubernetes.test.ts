@@ -1,7 +1,7 @@
-import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
-import { engineConformance } from './conformance.ts';
-import { kubernetesUnderTest } from './kubernetes-under-test.ts';
-import { tinyImageMissing } from './tiny-image.ts';
+import { engineConformance } from '../support/engine/conformance.ts';
+import { kubernetesUnderTest } from '../support/engine/kubernetes-under-test.ts';
+import { tinyImageMissing } from '../support/engine/tiny-image.ts';
+import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
 
 engineConformance('kubernetes, the first half', kubernetesUnderTest, {
   skip: tinyImageMissing() ?? skipWithoutKubernetes(),

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
 import { EngineError } from '../../proto/ports/engine.ts';
-import { engineConformance } from './conformance.ts';
-import { rejectsWith } from './conformance-kit.ts';
-import { duplexPair, memoryEngine } from './memory-engine.ts';
-import { memoryShell } from './memory-shell.ts';
+import { engineConformance } from '../support/engine/conformance.ts';
+import { rejectsWith } from '../support/engine/conformance-suite.ts';
+import { duplexPair, memoryEngine } from '../support/engine/memory-engine.ts';
+import { memoryShell } from '../support/engine/memory-shell.ts';
 
 const registryImage = 'registry.test/alice/app:1';
 const alice = { username: 'alice', password: 'correct horse' };

@@ -10,9 +10,9 @@ import { UsageSampler } from '../../transports/engines/docker/stats/usage.ts';
 import { KubeClient } from '../../transports/engines/kubernetes/client.ts';
 import { kubeNaming } from '../../transports/engines/kubernetes/naming.ts';
 import { KubeUsage } from '../../transports/engines/kubernetes/usage.ts';
-import { silentLog } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
+import { silentLog } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -6,11 +6,11 @@ import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { WebSocketServer } from 'ws';
 import { z } from 'zod';
-import { openBrowser, visit } from '../kit/browser.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithout } from '../kit/require.ts';
-import { until } from '../kit/until.ts';
-import { certificates, openListeners } from './listeners-kit.ts';
+import { openBrowser, visit } from '../support/clients/browser.ts';
+import { certificates, openListeners } from '../support/gateway/listeners.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipWithout } from '../support/require.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { MAX_BODY } from '../../transports/gateway/cache/rules.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { type CachedProxy, ok, openCached } from './cache-kit.ts';
-import { rawClient } from './kit.ts';
+import { type CachedProxy, ok, openCached } from '../support/gateway/cache.ts';
+import { rawClient } from '../support/gateway/proxy.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -1,7 +1,7 @@
 /** Chunked bodies (RFC 9112, section 7.1; hazard H07). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readChunks } from './readers.ts';
+import { readChunks } from '../support/gateway/incremental-readers.ts';
 
 const read = (text: string) => readChunks([Buffer.from(text, 'latin1')]);
 

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { describe, test } from 'node:test';
 import { connect } from 'node:tls';
 import { MAX_CLIENT_HELLO, readClientHello } from '../../transports/gateway/tls/client-hello.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { openProxy, rawClient, rawOrigin } from './kit.ts';
-import { exchange } from './raw-exchange.ts';
-import { recorder } from './recorder.ts';
+import { openProxy, rawClient, rawOrigin } from '../support/gateway/proxy.ts';
+import { exchange } from '../support/gateway/raw-exchange.ts';
+import { recorder } from '../support/gateway/recording-origin.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 import { copyListener } from '../../cmd/node/listener-copies.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { listenRaw, listenWires, type RawListener } from '../../transports/gateway/tcp/listen.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

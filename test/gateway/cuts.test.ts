@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { cut, MAX_HEAD, readChunks, readHeads, readHello, readProtocol } from './readers.ts';
+import {
+  cut,
+  MAX_HEAD,
+  readChunks,
+  readHeads,
+  readHello,
+  readProtocol,
+} from '../support/gateway/incremental-readers.ts';
 
 const RUNS = 2000;
 const places = fc.array(fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }), { maxLength: 8 });

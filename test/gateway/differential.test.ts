@@ -1,10 +1,10 @@
 /** No origin ever sees a request that the gateway did not, nor another one than it passed on (hazards H01 to H13, in real servers). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithout } from '../kit/require.ts';
-import { differential } from './differential.ts';
-import { ORIGINS } from './origins.ts';
+import { differential } from '../support/gateway/differential.ts';
+import { ORIGINS } from '../support/gateway/origins.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipWithout } from '../support/require.ts';
 
 failOnLeaks();
 

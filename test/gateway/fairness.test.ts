@@ -9,10 +9,10 @@ import { GatewayListeners } from '../../transports/gateway/listeners.ts';
 import { SshAdmission } from '../../transports/gateway/ssh/admission.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { type Place, type PlaceLimits, Places } from '../../transports/gateway/tcp/places.ts';
-import { freePort } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { openProxy, rawClient, rawOrigin } from './kit.ts';
-import { quiet } from './listeners-kit.ts';
+import { quiet } from '../support/gateway/listeners.ts';
+import { openProxy, rawClient, rawOrigin } from '../support/gateway/proxy.ts';
+import { freePort } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 /** Takes places, and remembers who lost one. */
 function house(limits: PlaceLimits) {

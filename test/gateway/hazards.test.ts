@@ -1,10 +1,10 @@
 /** Ambiguous requests from outside: each hazard's are refused in words, or reach the origin as exactly what they say (H01 to H10, H13). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { AMBIGUOUS, numbered, type Seen } from './ambiguous.ts';
-import { httpOrigin, openProxy } from './kit.ts';
-import { exchange } from './raw-exchange.ts';
+import { AMBIGUOUS, numbered, type Seen } from '../support/gateway/ambiguous-requests.ts';
+import { httpOrigin, openProxy } from '../support/gateway/proxy.ts';
+import { exchange } from '../support/gateway/raw-exchange.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

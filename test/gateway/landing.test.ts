@@ -7,8 +7,8 @@ import { landingPage } from '../../actors/gateway/landing.ts';
 import { Routing } from '../../actors/gateway/routing.ts';
 import { RouteTable } from '../../proto/gateway/routes.ts';
 import type { ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
-import { findProgram } from '../kit/require.ts';
-import { openProxy } from './kit.ts';
+import { openProxy } from '../support/gateway/proxy.ts';
+import { findProgram } from '../support/require.ts';
 
 const PORTS = { http: 18_080, https: 8443, ssh: 2022 };
 const DOMAIN = 'cloud.test';

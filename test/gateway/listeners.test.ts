@@ -5,12 +5,12 @@ import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { createServer } from 'node:tls';
 import { clientBehind, parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { httpOrigin, rawClient, rawOrigin } from './kit.ts';
-import { certificates, openListeners, says } from './listeners-kit.ts';
-import { exchange } from './raw-exchange.ts';
-import { recorder } from './recorder.ts';
+import { certificates, openListeners, says } from '../support/gateway/listeners.ts';
+import { httpOrigin, rawClient, rawOrigin } from '../support/gateway/proxy.ts';
+import { exchange } from '../support/gateway/raw-exchange.ts';
+import { recorder } from '../support/gateway/recording-origin.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { describe, test } from 'node:test';
 import { LoopGuard, MOST_PASSES } from '../../transports/gateway/h1/loop-detection.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { httpOrigin, openProxy, rawClient } from './kit.ts';
-import { exchange } from './raw-exchange.ts';
+import { httpOrigin, openProxy, rawClient } from '../support/gateway/proxy.ts';
+import { exchange } from '../support/gateway/raw-exchange.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

@@ -14,8 +14,8 @@ import {
   setNodeRoutes,
 } from '../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { until } from '../kit/until.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { until } from '../support/until.ts';
 
 const route = (path_prefix: string, target: string) => ({
   ...{ host: 'x.test', path_prefix, target, strip_prefix: false, priority: 0 },

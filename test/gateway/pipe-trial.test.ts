@@ -1,8 +1,8 @@
 /** A short form of `npm run soak -- pipes`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { runPipeTrial } from './pipe-trial.ts';
+import { runPipeTrial } from '../support/gateway/pipe-trial.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

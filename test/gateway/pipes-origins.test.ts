@@ -1,10 +1,10 @@
 /** Web servers as Debian has them take several requests at a time on a connection, and everybody gets their own answer. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithout } from '../kit/require.ts';
-import { openProxy, rawClient } from './kit.ts';
-import { ORIGINS, startOrigin } from './origins.ts';
+import { ORIGINS, startOrigin } from '../support/gateway/origins.ts';
+import { openProxy, rawClient } from '../support/gateway/proxy.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipWithout } from '../support/require.ts';
 
 failOnLeaks();
 

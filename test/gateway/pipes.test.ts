@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { openProxy, type RawClient, rawClient, rawOrigin, type TestProxy } from './kit.ts';
-import { type Below, belowOf } from './pipe-trial.ts';
+import { type Below, belowOf } from '../support/gateway/pipe-trial.ts';
+import { openProxy, type RawClient, rawClient, rawOrigin, type TestProxy } from '../support/gateway/proxy.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

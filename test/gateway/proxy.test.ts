@@ -8,9 +8,9 @@ import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProxyDecision, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { httpOrigin, openProxy, rawClient, rawOrigin } from './kit.ts';
+import { httpOrigin, openProxy, rawClient, rawOrigin } from '../support/gateway/proxy.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -1,9 +1,9 @@
 /** Changes of routes and containers drop no session and fail no request; `npm run soak -- routes` makes a thousand under 500 sessions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithoutSshd } from '../ssh/sshd.ts';
-import { routeChanges } from './route-changes.ts';
+import { routeChanges } from '../support/gateway/route-changes.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipWithoutSshd } from '../support/ssh/sshd.ts';
 
 failOnLeaks();
 

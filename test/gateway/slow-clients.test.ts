@@ -1,9 +1,9 @@
 /** Slow clients of slowhttptest in short: the others are served, and memory is bounded. `npm run soak -- slow` is the long form, with times. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithout } from '../kit/require.ts';
-import { type SlowKind, slowClients } from './slow-clients.ts';
+import { type SlowKind, slowClients } from '../support/gateway/slow-clients.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipWithout } from '../support/require.ts';
 
 failOnLeaks();
 

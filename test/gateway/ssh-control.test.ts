@@ -9,8 +9,8 @@ import { computeNews, tellCompute } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
 import { disable, enable } from '../../storage/offboarding.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { until } from '../kit/until.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { until } from '../support/until.ts';
 
 const OWN = 'aaaaaaaaaaa1';
 

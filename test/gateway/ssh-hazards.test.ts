@@ -6,9 +6,9 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import ssh2, { type ClientChannel } from 'ssh2';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { CONTAINER, FOREIGN, finish, openSsh, run, type SshWorld, skipWithoutSsh } from './ssh-kit.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { CONTAINER, FOREIGN, finish, openSsh, run, type SshWorld, skipWithoutSsh } from '../support/ssh/gateway.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 const real = { skip: skipWithoutSsh, timeout: 60_000 };

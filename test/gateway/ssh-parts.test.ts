@@ -7,8 +7,8 @@ import { SshAdmission } from '../../transports/gateway/ssh/admission.ts';
 import { Identification } from '../../transports/gateway/ssh/identification.ts';
 import { isRightGuess, readRequest } from '../../transports/gateway/ssh/internals.ts';
 import { writeTogether } from '../../transports/ssh/write-together.ts';
-import { until } from '../kit/until.ts';
-import { cut } from './readers.ts';
+import { cut } from '../support/gateway/incremental-readers.ts';
+import { until } from '../support/until.ts';
 
 const string = (text: string | Buffer): Buffer => {
   const bytes = Buffer.from(text);

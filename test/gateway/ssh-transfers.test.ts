@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { openSsh, skipWithoutSsh } from './ssh-kit.ts';
-import { transfers } from './ssh-transfers.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { openSsh, skipWithoutSsh } from '../support/ssh/gateway.ts';
+import { transfers } from '../support/ssh/transfers.ts';
 
 failOnLeaks();
 

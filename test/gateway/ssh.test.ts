@@ -9,12 +9,12 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import ssh2, { type ClientChannel } from 'ssh2';
 import { fingerprintOf } from '../../transports/gateway/ssh/login.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithout } from '../kit/require.ts';
-import { freePort } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { dialLoopback } from '../ssh/sshd.ts';
-import { CONTAINER, finish, openSsh, run, type SshWorld, skipWithoutSsh } from './ssh-kit.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipWithout } from '../support/require.ts';
+import { CONTAINER, finish, openSsh, run, type SshWorld, skipWithoutSsh } from '../support/ssh/gateway.ts';
+import { dialLoopback } from '../support/ssh/sshd.ts';
+import { freePort } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 const real = { skip: skipWithoutSsh, timeout: 60_000 };

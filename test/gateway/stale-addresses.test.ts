@@ -13,12 +13,12 @@ import { tellCompute } from '../../storage/compute/news.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { httpOrigin } from './kit.ts';
-import { certificates } from './listeners-kit.ts';
-import { exchange } from './raw-exchange.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { certificates } from '../support/gateway/listeners.ts';
+import { httpOrigin } from '../support/gateway/proxy.ts';
+import { exchange } from '../support/gateway/raw-exchange.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -19,10 +19,10 @@ import {
   makeAuthority,
   type Pem,
 } from '../../transports/gateway/tls/local-ca.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { rawClient } from './kit.ts';
+import { rawClient } from '../support/gateway/proxy.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -14,9 +14,9 @@ import { splice } from '../../transports/gateway/tcp/splice.ts';
 import { useWires } from '../../transports/gateway/tcp/wires.ts';
 import { certificateContext, TlsFront } from '../../transports/gateway/tls/front.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { httpOrigin, rawOrigin } from './kit.ts';
+import { httpOrigin, rawOrigin } from '../support/gateway/proxy.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -8,9 +8,9 @@ import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { listenWires } from '../../transports/gateway/tcp/listen.ts';
 import { Turns, type TurnsOptions } from '../../transports/gateway/tcp/turns.ts';
 import { certificateContext, TlsFront } from '../../transports/gateway/tls/front.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { certificates } from './listeners-kit.ts';
+import { certificates } from '../support/gateway/listeners.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -11,9 +11,9 @@ import { listenWires } from '../../transports/gateway/tcp/listen.ts';
 import { splice } from '../../transports/gateway/tcp/splice.ts';
 import type { Wire } from '../../transports/gateway/tcp/wire.ts';
 import { usesHandles, useWires } from '../../transports/gateway/tcp/wires.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { rawOrigin } from './kit.ts';
+import { rawOrigin } from '../support/gateway/proxy.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

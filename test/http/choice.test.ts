@@ -6,9 +6,9 @@ import { test } from 'node:test';
 import { listen, planAdapter } from '../../transports/http/index.ts';
 import { KNOWN_BUILDS } from '../../transports/http/uws-builds.ts';
 import { loadUws, readBuild, uwsBuild } from '../../transports/http/uws-library.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipUnless } from '../kit/require.ts';
-import { tempDir } from '../kit/temp.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipUnless } from '../support/require.ts';
+import { tempDir } from '../support/temp.ts';
 
 failOnLeaks();
 

@@ -8,8 +8,8 @@ import { StreamWire } from '../../transports/gateway/tcp/stream-wire.ts';
 import { BODY_TIMEOUT_MS, EARLY_BODY_BYTES } from '../../transports/http/limits.ts';
 import { OwnConnection } from '../../transports/http/own-connection.ts';
 import { OwnPush, type ReplyOwner } from '../../transports/http/own-reply.ts';
-import { until } from '../kit/until.ts';
-import { wire as connectTo, head } from './client.ts';
+import { wire as connectTo, head } from '../support/http/client.ts';
+import { until } from '../support/until.ts';
 
 /** Time that passes when the test says so. */
 class Clock {

@@ -1,7 +1,7 @@
 /** Troupe's own server on public streams, as where the version of Node is not known. */
 import { useWires } from '../../transports/gateway/tcp/wires.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { conformance } from './conformance.ts';
+import { conformance } from '../support/http/conformance.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 useWires('stream');

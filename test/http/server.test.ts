@@ -1,7 +1,7 @@
 import { loadUws } from '../../transports/http/uws-library.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipUnless } from '../kit/require.ts';
-import { conformance } from './conformance.ts';
+import { conformance } from '../support/http/conformance.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { skipUnless } from '../support/require.ts';
 
 failOnLeaks();
 // Read by the library when it loads: the bytes of a request head that comes in pieces (transports/http/limits.ts).

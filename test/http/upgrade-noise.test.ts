@@ -4,18 +4,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { loadUws } from '../../transports/http/uws-library.ts';
-import { websocket } from '../kit/websocket.ts';
+import { websocket } from '../support/clients/websocket.ts';
+import { supportFile } from '../support/project.ts';
 
 const COUNT = 200;
 
 test('upgrades that are decided later are no lines on standard error', {
   skip: loadUws() === undefined && 'uWebSockets.js is not here',
 }, async (t) => {
-  const file = fileURLToPath(
-    new URL(import.meta.url.endsWith('.ts') ? 'upgrade-child.ts' : 'upgrade-child.js', import.meta.url),
-  );
+  const file = supportFile('http/upgrade-process');
   const child = spawn(process.execPath, [...process.execArgv, file], { stdio: 'pipe' });
   t.after(() => child.kill('SIGKILL'));
   let written = '';

@@ -4,20 +4,20 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
-import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';
-import { serveMetrics } from '../kit/kubernetes/fake-metrics.ts';
-import { type FakeNode, startFakeNode } from '../kit/kubernetes/fake-node.ts';
-import { applyAll, asServed, kubeconfigOf, type Manifest, manifestsOf } from '../kit/kubernetes/manifests.ts';
-import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
-import { projectRoot } from '../kit/project.ts';
-import { until } from '../kit/until.ts';
+import { type Cluster, startCluster } from '../support/kubernetes/cluster.ts';
+import { serveMetrics } from '../support/kubernetes/fake-metrics.ts';
+import { type FakeNode, startFakeNode } from '../support/kubernetes/fake-node.ts';
+import { applyAll, asServed, kubeconfigOf, type Manifest, manifestsOf } from '../support/kubernetes/manifests.ts';
+import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
 import {
   connectionsScenario,
   containersScenario,
   kubeletScenario,
   measurementsScenario,
   type Scenario,
-} from './scenarios.ts';
+} from '../support/kubernetes/scenarios.ts';
+import { projectRoot } from '../support/project.ts';
+import { until } from '../support/until.ts';
 
 const patience = { timeoutMs: 60_000, everyMs: 50 };
 const skip = skipWithoutKubernetes();

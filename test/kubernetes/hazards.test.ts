@@ -8,13 +8,13 @@ import { z } from 'zod';
 import { type ContainerSpec, type Engine, EngineError } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { kubernetesEngine } from '../../transports/engines/kubernetes/engine.ts';
-import { rejectsWith } from '../engine/conformance-kit.ts';
-import { eventually } from '../engine/eventually.ts';
-import { type Cluster, startCluster } from '../kit/kubernetes/cluster.ts';
-import { type Cutter, startCutter } from '../kit/kubernetes/cutter.ts';
-import { type FakeNode, startFakeNode } from '../kit/kubernetes/fake-node.ts';
-import { applyAll, kubeconfigOf } from '../kit/kubernetes/manifests.ts';
-import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
+import { rejectsWith } from '../support/engine/conformance-suite.ts';
+import { eventually } from '../support/engine/eventually.ts';
+import { type Cutter, startCutter } from '../support/kubernetes/breaking-proxy.ts';
+import { type Cluster, startCluster } from '../support/kubernetes/cluster.ts';
+import { type FakeNode, startFakeNode } from '../support/kubernetes/fake-node.ts';
+import { applyAll, kubeconfigOf } from '../support/kubernetes/manifests.ts';
+import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
 
 const specOf = (id: string, change: Partial<ContainerSpec> = {}): ContainerSpec => ({
   ...{ id, userId: 'u1', hostname: 'box.example.com', image: 'x/y:1', cpus: 0.5, memoryMb: 128, storageGb: 1 },

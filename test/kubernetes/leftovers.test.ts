@@ -5,9 +5,9 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
-import { projectRoot } from '../kit/project.ts';
-import { until } from '../kit/until.ts';
+import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
+import { projectRoot } from '../support/project.ts';
+import { until } from '../support/until.ts';
 
 const linesOf = (path: string, word: string): string[] =>
   readFileSync(path, 'utf8')
@@ -32,10 +32,14 @@ test('a test process that is killed leaves no program, mount, network link, cont
   skip: skipWithoutKubernetes(),
   timeout: 300_000,
 }, async () => {
-  const child = spawn(process.execPath, ['--import', 'tsx', join(projectRoot, 'test/kit/kubernetes/abandoned.ts')], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    cwd: projectRoot,
-  });
+  const child = spawn(
+    process.execPath,
+    ['--import', 'tsx', join(projectRoot, 'test/support/kubernetes/abandoned.ts')],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      cwd: projectRoot,
+    },
+  );
   try {
     const [said] = await once(child.stdout, 'data');
     const folder = String(said).trim();

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import { kubernetesMetrics } from '../../transports/engines/kubernetes/metrics.ts';
-import { silentLog } from '../engine/docker-under-test.ts';
-import { eventually } from '../engine/eventually.ts';
-import { tempDir } from '../kit/temp.ts';
+import { silentLog } from '../support/engine/docker-under-test.ts';
+import { eventually } from '../support/engine/eventually.ts';
+import { tempDir } from '../support/temp.ts';
 
 const labels = (id: string) => ({
   ...{ 'troupe.dev/installation': 'test', 'troupe.dev/container': id, 'troupe.dev/user': 'u1' },

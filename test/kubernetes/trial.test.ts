@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutKubernetes } from '../kit/kubernetes/programs.ts';
-import { runTrial } from './trial.ts';
+import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
+import { runTrial } from '../support/kubernetes/trial.ts';
 
 // The long form, with 50 kills and 200 operations: npm run soak -- kubernetes
 test('rows and cluster agree after the API server and etcd were killed while containers were created, started, stopped and deleted', {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts';
-import { until } from '../kit/until.ts';
+import { until } from '../support/until.ts';
 
 test('a semaphore runs so many at a time, the urgent first, in their order, and forgets who gives up', async () => {
   const semaphore = new Semaphore(2);

@@ -18,15 +18,15 @@ import {
   startPrivateDockerd,
   stopPrivateDockerd,
 } from '../../transports/engines/docker/host/dockerd.ts';
-import { buildTinyImage, tinyImageMissing } from '../engine/tiny-image.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { request, spawnTroupe } from '../kit/platform.ts';
-import { skipUnless } from '../kit/require.ts';
-import { type Cleanup, tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { websocket } from '../kit/websocket.ts';
-import { sse } from './kit.ts';
-import { receiver } from './otlp-receiver.ts';
+import { websocket } from '../support/clients/websocket.ts';
+import { request, spawnTroupe } from '../support/cluster/platform.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { buildTinyImage, tinyImageMissing } from '../support/engine/tiny-image.ts';
+import { sse } from '../support/monitor/event-streams.ts';
+import { receiver } from '../support/monitor/otlp-receiver.ts';
+import { skipUnless } from '../support/require.ts';
+import { type Cleanup, tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const SECRET = 'a secret of the tests, 32 bytes or more';
 const INSTALLATION = 'alone';

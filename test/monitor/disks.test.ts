@@ -6,9 +6,9 @@ import { test } from 'node:test';
 import { diskPathsOf } from '../../cmd/config/disk-paths.ts';
 import type { NodeSample } from '../../proto/ports/metrics-source.ts';
 import { hostMetrics } from '../../transports/clients/host/metrics.ts';
-import { skipUnless } from '../kit/require.ts';
-import { tempDir } from '../kit/temp.ts';
-import { mountSkip, mountSmall } from './small-disk.ts';
+import { mountSkip, mountSmall } from '../support/monitor/small-disk.ts';
+import { skipUnless } from '../support/require.ts';
+import { tempDir } from '../support/temp.ts';
 
 async function measured(...paths: string[]): Promise<NodeSample> {
   const source = hostMetrics({ name: 'box', paths });

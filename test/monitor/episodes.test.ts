@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { request } from '../kit/platform.ts';
-import { until } from '../kit/until.ts';
-import { ADMIN, type MonitorHouse, openMonitorHouse } from './house.ts';
-import { nodeSample, podSample } from './samples.ts';
+import { request } from '../support/cluster/platform.ts';
+import { nodeSample, podSample } from '../support/monitor/samples.ts';
+import { ADMIN, type MonitorHouse, openMonitorHouse } from '../support/service/monitor.ts';
+import { until } from '../support/until.ts';
 
 const MINUTE = 60_000;
 

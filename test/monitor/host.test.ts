@@ -6,8 +6,8 @@ import { cpus } from 'node:os';
 import { test } from 'node:test';
 import { processorLoad } from '../../transports/clients/host/load.ts';
 import { hostMetrics } from '../../transports/clients/host/metrics.ts';
-import { skipUnless } from '../kit/require.ts';
-import { until } from '../kit/until.ts';
+import { skipUnless } from '../support/require.ts';
+import { until } from '../support/until.ts';
 
 const skip = skipUnless(process.platform === 'linux', 'needs /proc');
 

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openLog } from '../../cmd/observability/log.ts';
 import { logShipper } from '../../transports/clients/otlp/logs.ts';
-import { freePort } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { receiver } from './otlp-receiver.ts';
+import { receiver } from '../support/monitor/otlp-receiver.ts';
+import { freePort } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 test('log lines arrive with their level, fields and source, and without secrets', async (t) => {
   const { got, port } = await receiver(t);

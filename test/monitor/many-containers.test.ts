@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { countingEngine } from '../../bench/monitor/engine.ts';
 import { newId } from '../../proto/ids.ts';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
-import { silentLog } from '../kit/database.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { silentLog } from '../support/database/database.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 test('many containers that appear at once are measured, and no warning is written about it', async (t) => {
   const warnings: string[] = [];

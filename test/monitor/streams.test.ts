@@ -8,7 +8,7 @@ import { Readings } from '../../actors/monitor/readings.ts';
 import { type Audience, Snapshots } from '../../actors/monitor/snapshots.ts';
 import { cpuQuantity, memoryQuantity, percentOf } from '../../actors/monitor/views.ts';
 import type { MetricsSource, PodSample } from '../../proto/ports/metrics-source.ts';
-import { until } from '../kit/until.ts';
+import { until } from '../support/until.ts';
 
 function pod(userId: string, more: Partial<PodSample> = {}): PodSample {
   return {

@@ -8,9 +8,8 @@ import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { nodesSchema } from '../../proto/monitor/endpoints.ts';
 import { notificationSchema } from '../../proto/notify/endpoints.ts';
-import { startBox } from '../kit/containers.ts';
-import { testDatabase } from '../kit/database.ts';
-import { inDocker, skipWithoutDocker, tinyImage } from '../kit/docker.ts';
+import { startBox } from '../support/clients/container.ts';
+import { websocket } from '../support/clients/websocket.ts';
 import {
   deleteAll,
   logIn,
@@ -19,11 +18,12 @@ import {
   spawnTroupe,
   startPlatform,
   troupe,
-} from '../kit/platform.ts';
-import { until } from '../kit/until.ts';
-import { websocket } from '../kit/websocket.ts';
-import { runIn, sse } from './kit.ts';
-import { mountSkip, mountSmall } from './small-disk.ts';
+} from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { inDocker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { runIn, sse } from '../support/monitor/event-streams.ts';
+import { mountSkip, mountSmall } from '../support/monitor/small-disk.ts';
+import { until } from '../support/until.ts';
 
 const ADMIN_PASSWORD = 'the admin of this test';
 const JWT_SECRET = 'a secret of the tests, 32 bytes or more';

@@ -5,9 +5,9 @@ import { createServer, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
-import { silentLog } from '../engine/docker-under-test.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { silentLog } from '../support/engine/docker-under-test.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 /** A line as Docker writes it: its first has no moment before it. */
 function line(second: number): string {

@@ -9,10 +9,10 @@ import { CaError, type CertificatePem } from '../../proto/ports/acme.ts';
 import { acmeAuthority, checkChain } from '../../transports/clients/acme/authority.ts';
 import { retryAfter } from '../../transports/clients/acme/problems.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { freePort } from '../kit/temp.ts';
-import { openChallengeDoor } from './kit/door.ts';
-import { type PebbleOptions, skipWithoutPebble, startPebble } from './kit/pebble.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { openChallengeDoor } from '../support/network/challenge-responder.ts';
+import { type PebbleOptions, skipWithoutPebble, startPebble } from '../support/network/pebble.ts';
+import { freePort } from '../support/temp.ts';
 
 failOnLeaks();
 

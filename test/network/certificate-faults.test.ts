@@ -6,13 +6,13 @@ import { PAUSE_BEFORE_HASTE_MS } from '../../actors/network/certificate-rules.ts
 import { hastenOrder } from '../../storage/network/certificate-orders.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { findAddresses } from '../../transports/clients/dns/addresses.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithout } from '../kit/require.ts';
-import { until } from '../kit/until.ts';
-import { openCaFront } from './kit/ca-front.ts';
-import { dnsServer } from './kit/dns.ts';
-import { issuingWorld, PATIENT } from './kit/issuing.ts';
-import { skipWithoutPebble } from './kit/pebble.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { dnsServer } from '../support/network/dns-server.ts';
+import { openCaFront } from '../support/network/faulty-authority.ts';
+import { issuingWorld, PATIENT } from '../support/network/issuing.ts';
+import { skipWithoutPebble } from '../support/network/pebble.ts';
+import { skipWithout } from '../support/require.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

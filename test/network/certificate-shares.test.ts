@@ -7,8 +7,8 @@ import { newId } from '../../proto/ids.ts';
 import type { Db } from '../../storage/db.ts';
 import { accountBudget, addAcmeAccount, DAILY_SHARE, KEPT_FOR_RENEWALS } from '../../storage/network/acme.ts';
 import { dueHostnames, hastenOrder, postponeOrder, startOrder } from '../../storage/network/certificate-orders.ts';
-import { testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

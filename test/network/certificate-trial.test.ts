@@ -1,10 +1,10 @@
 /** The short form of `npm run soak -- certificates`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { skipWithoutDocker } from '../kit/docker.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { runCertificateTrial } from './certificate-trial.ts';
-import { skipWithoutPebble } from './kit/pebble.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { runCertificateTrial } from '../support/network/certificate-trial.ts';
+import { skipWithoutPebble } from '../support/network/pebble.ts';
 
 failOnLeaks();
 

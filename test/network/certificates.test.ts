@@ -9,13 +9,13 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { CaError, type CaOrder, type CertificateAuthority } from '../../proto/ports/acme.ts';
 import { issueCertificate, makeAuthority, type Pem } from '../../transports/gateway/tls/local-ca.ts';
-import { httpOrigin } from '../gateway/kit.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { issuingWorld } from './kit/issuing.ts';
-import { openHouse } from './kit/mapped.ts';
-import { skipWithoutPebble } from './kit/pebble.ts';
+import { httpOrigin } from '../support/gateway/proxy.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { issuingWorld } from '../support/network/issuing.ts';
+import { openHouse } from '../support/network/mapped-hosts.ts';
+import { skipWithoutPebble } from '../support/network/pebble.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { verifiedMapping } from '../../storage/network/mappings.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { openWorld, type Person, type World } from './kit/world.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { openWorld, type Person, type World } from '../support/service/network.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

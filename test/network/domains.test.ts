@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { until } from '../kit/until.ts';
-import { no } from './kit/provider.ts';
-import { INGRESS, openWorld, type World } from './kit/world.ts';
+import { no } from '../support/network/dns-provider.ts';
+import { INGRESS, openWorld, type World } from '../support/service/network.ts';
+import { until } from '../support/until.ts';
 
 /** Nothing that the API says or logs holds the token. */
 function holdsNoToken(world: World, token: string, ...texts: readonly string[]): void {

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
 import { connect } from 'node:tls';
-import { skipWithoutDocker } from '../kit/docker.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { openTown } from './kit/gateways.ts';
-import { PATIENT } from './kit/issuing.ts';
-import { skipWithoutPebble } from './kit/pebble.ts';
+import { skipWithoutDocker } from '../support/engine/docker-client.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { openTown } from '../support/network/gateways.ts';
+import { PATIENT } from '../support/network/issuing.ts';
+import { skipWithoutPebble } from '../support/network/pebble.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

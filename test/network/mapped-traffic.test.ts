@@ -5,13 +5,13 @@ import { createServer } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { describe, test } from 'node:test';
 import type { HostAddresses } from '../../proto/ports/dns.ts';
-import { httpOrigin } from '../gateway/kit.ts';
-import { says } from '../gateway/listeners-kit.ts';
-import { exchange } from '../gateway/raw-exchange.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { issuingWorld, PATIENT } from './kit/issuing.ts';
-import { skipWithoutPebble } from './kit/pebble.ts';
+import { says } from '../support/gateway/listeners.ts';
+import { httpOrigin } from '../support/gateway/proxy.ts';
+import { exchange } from '../support/gateway/raw-exchange.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { issuingWorld, PATIENT } from '../support/network/issuing.ts';
+import { skipWithoutPebble } from '../support/network/pebble.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

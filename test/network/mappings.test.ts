@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setCertificateDetail, verifiedHostnames, verifiedMapping } from '../../storage/network/mappings.ts';
-import { until } from '../kit/until.ts';
-import { BROKEN_ZONE } from './kit/dns.ts';
-import { DOMAIN, INGRESS, openWorld } from './kit/world.ts';
+import { BROKEN_ZONE } from '../support/network/dns-server.ts';
+import { DOMAIN, INGRESS, openWorld } from '../support/service/network.ts';
+import { until } from '../support/until.ts';
 
 const HOUR = 3_600_000;
 const MAPPING_KEYS = ['container_id', 'domain', 'id', 'status', 'target_port', 'verify_name', 'verify_token'];

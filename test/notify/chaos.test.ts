@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithoutNats } from '../kit/nats.ts';
-import { runNotifyChaos } from './chaos.ts';
+import { skipWithoutNats } from '../support/bus/nats-server.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { runNotifyChaos } from '../support/notify/chaos.ts';
 
 failOnLeaks();
 

@@ -10,9 +10,9 @@ import type { Bus, StreamMessage } from '../../proto/ports/bus.ts';
 import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { StorageError } from '../../storage/db.ts';
 import { MAX_PAYLOAD_BYTES } from '../../transports/bus/checks.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { type House, nextOf, openHouse, type Person, sample } from './kit/house.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, nextOf, openHouse, type Person, sample } from '../support/service/notify.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

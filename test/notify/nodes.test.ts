@@ -13,11 +13,11 @@ import { openDb } from '../../storage/db.ts';
 import { type SystemRef, start, stats, stop, stopped } from '../../supervision/index.ts';
 import type { Cluster } from '../../supervision/placement/index.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
-import { FakeSocket } from '../compute/kit/fake-socket.ts';
-import { call, callFrom, someone } from '../compute/kit/world.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { SHARDS, testHome } from '../kit/home.ts';
-import { until } from '../kit/until.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { call, callFrom, someone } from '../support/service/compute.ts';
+import { FakeSocket } from '../support/service/fake-socket.ts';
+import { SHARDS, testHome } from '../support/service/one-node.ts';
+import { until } from '../support/until.ts';
 
 /** Short leases; long enough for a busy machine. */
 const TIMINGS = { beatMs: 200, ttlMs: 2000, marginMs: 500, answerMs: 1000, lookMs: 20 };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { nextOf, openHouse } from './kit/house.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { nextOf, openHouse } from '../support/service/notify.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -4,10 +4,10 @@ import { after, before, describe, test } from 'node:test';
 import { z } from 'zod';
 import { challengeTokens } from '../../actors/auth/tokens/issue-tokens.ts';
 import { muteSchema } from '../../proto/notify/endpoints.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { request } from '../kit/platform.ts';
-import { until } from '../kit/until.ts';
-import { type House, openHouse, type Person, SECRET } from './kit/house.ts';
+import { request } from '../support/cluster/platform.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { type House, openHouse, type Person, SECRET } from '../support/service/notify.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -10,13 +10,13 @@ import { sendNotice } from '../../actors/notify/send.ts';
 import { notificationSchema } from '../../proto/notify/endpoints.ts';
 import { decodeNotification } from '../../proto/notify/notification.ts';
 import { outboxStore } from '../../storage/outbox.ts';
-import { refused } from '../compute/kit/world.ts';
-import { testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { request, spawnTroupe, troupe } from '../kit/platform.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { websocket } from '../kit/websocket.ts';
+import { websocket } from '../support/clients/websocket.ts';
+import { request, spawnTroupe, troupe } from '../support/cluster/platform.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { refused } from '../support/service/compute.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

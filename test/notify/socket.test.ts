@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { StorageError } from '../../storage/db.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { type TestSocket, UpgradeRefused, websocket } from '../kit/websocket.ts';
-import { DOMAIN, type House, nextOf, openHouse, type Person } from './kit/house.ts';
+import { type TestSocket, UpgradeRefused, websocket } from '../support/clients/websocket.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { DOMAIN, type House, nextOf, openHouse, type Person } from '../support/service/notify.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -11,8 +11,8 @@ import {
   notificationsAfter,
   purgeNotifications,
 } from '../../storage/notify/notifications.ts';
-import { testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

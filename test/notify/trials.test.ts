@@ -1,11 +1,11 @@
 /** Short forms of the trials that `npm run soak` runs longer. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { skipWithoutNats } from '../kit/nats.ts';
-import { runAway } from './away.ts';
-import { runReconnect } from './reconnect.ts';
-import { tidily } from './trial.ts';
+import { skipWithoutNats } from '../support/bus/nats-server.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { runAway } from '../support/notify/database-outage.ts';
+import { runReconnect } from '../support/notify/mass-reconnect.ts';
+import { tidily } from '../support/notify/trial.ts';
 
 failOnLeaks();
 

@@ -9,12 +9,12 @@ import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/noti
 import { insertUser } from '../../storage/auth/users.ts';
 import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../kit/nats.ts';
-import { spawnTroupe } from '../kit/platform.ts';
-import { type TestSocket, websocket } from '../kit/websocket.ts';
-import { nextOf } from './kit/house.ts';
+import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { type TestSocket, websocket } from '../support/clients/websocket.ts';
+import { spawnTroupe } from '../support/cluster/platform.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { nextOf } from '../support/service/notify.ts';
 
 failOnLeaks();
 

@@ -19,8 +19,8 @@ import { leaseStore } from '../../storage/placement/leases.ts';
 import { ActorError, spawn, start, stop, stopped } from '../../supervision/index.ts';
 import { jsonCodec, type RefsIn, type RefsOut, RemoteError, toWire } from '../../supervision/placement/index.ts';
 import { packAnswer, readAnswer } from '../../supervision/placement/wire.ts';
-import { callFrom, someone } from '../compute/kit/world.ts';
-import { testDatabase } from '../kit/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { callFrom, someone } from '../support/service/compute.ts';
 
 const refsOut: RefsOut = { out: () => ({ $reply: true }) };
 const codec = callCodec(computeEndpoints);

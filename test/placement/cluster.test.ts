@@ -6,10 +6,18 @@ import type { ShardLease } from '../../proto/ports/placement.ts';
 import { fence } from '../../storage/placement/fence.ts';
 import { ActorError, type Ref, spawn, stop } from '../../supervision/index.ts';
 import { shardOf } from '../../supervision/placement/index.ts';
-import { until } from '../kit/until.ts';
-import { ACCOUNT, type AccountMessage, type News } from './kit/bank.ts';
-import { accountsOf, CALM_MS, type Member, SHARDS, type Town, TTL_MS, town } from './kit/town.ts';
-import { fenced } from './lease-store-suite.ts';
+import {
+  accountsOf,
+  CALM_MS,
+  type Member,
+  SHARDS,
+  type Town,
+  TTL_MS,
+  town,
+} from '../support/placement/account-nodes.ts';
+import { ACCOUNT, type AccountMessage, type News } from '../support/placement/account-service.ts';
+import { fenced } from '../support/placement/lease-store-conformance.ts';
+import { until } from '../support/until.ts';
 
 const ASK_MS = 15_000;
 

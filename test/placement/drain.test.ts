@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import { startSingleton } from '../../actors/service/singleton.ts';
 import { askDrain, listNodes } from '../../storage/placement/nodes.ts';
 import { type Ref, stop, stopped } from '../../supervision/index.ts';
-import { silentLog } from '../kit/database.ts';
-import { until } from '../kit/until.ts';
-import type { AccountMessage } from './kit/bank.ts';
-import { CALM_MS, type Member, SHARDS, town } from './kit/town.ts';
+import { silentLog } from '../support/database/database.ts';
+import { CALM_MS, type Member, SHARDS, town } from '../support/placement/account-nodes.ts';
+import type { AccountMessage } from '../support/placement/account-service.ts';
+import { until } from '../support/until.ts';
 
 const holding = ({ cluster }: Member) => cluster.node.holding;
 

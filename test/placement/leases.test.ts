@@ -7,10 +7,10 @@ import { type Db, openDb } from '../../storage/db.ts';
 import { fence } from '../../storage/placement/fence.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards } from '../../storage/placement/nodes.ts';
-import { silentLog, type TestDatabase, testDatabase } from '../kit/database.ts';
-import { until } from '../kit/until.ts';
-import { fenced, leaseStoreSuite, nobody, nodeNamed, shardsOf } from './lease-store-suite.ts';
-import { MemoryLeases } from './memory-leases.ts';
+import { silentLog, type TestDatabase, testDatabase } from '../support/database/database.ts';
+import { fenced, leaseStoreSuite, nobody, nodeNamed, shardsOf } from '../support/placement/lease-store-conformance.ts';
+import { MemoryLeases } from '../support/placement/memory-leases.ts';
+import { until } from '../support/until.ts';
 
 const LONG = 60_000;
 const COUNT = 8;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import protobuf from 'protobufjs';
 import { CLUSTER_LAYOUT } from '../../proto/monitor/cluster.ts';
-import { projectRoot } from '../kit/project.ts';
+import { projectRoot } from '../support/project.ts';
 
 test('the layouts of cluster.proto and of the code are the same', async () => {
   const documented = await protobuf.load(join(projectRoot, 'proto/monitor/cluster.proto'));

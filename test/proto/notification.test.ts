@@ -10,7 +10,7 @@ import {
   type Notification,
   notificationEvent,
 } from '../../proto/notify/notification.ts';
-import { projectRoot } from '../kit/project.ts';
+import { projectRoot } from '../support/project.ts';
 
 const notification: Notification = {
   userId: 'abcdefghijk1',

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { projectRoot } from '../kit/project.ts';
-import { tempDir } from '../kit/temp.ts';
+import { projectRoot } from '../support/project.ts';
+import { tempDir } from '../support/temp.ts';
 import { sortTests } from './rule.ts';
 
 /** A project with these files. Returns its root. */
@@ -20,25 +20,25 @@ test('a test is quick when nothing it loads starts a program or asks for a part 
   const root = await project(t, {
     'lib/pure.ts': "import { join } from 'node:path';\nexport const a = join('x');\n",
     'test/pure.test.ts': "import { a } from '../lib/pure.ts';\n",
-    'test/kit/require.ts': 'export const skipWithout = () => false;\n',
-    'test/kit/server.ts': "import { spawn } from 'node:child_process';\nexport const start = () => spawn('x');\n",
-    'test/kit/index.ts': "export * from './server.ts';\n",
-    'test/far/server.test.ts': "import { start } from '../kit/index.ts';\n",
-    'test/lazy.test.ts': "const { start } = await import('./kit/server.ts');\n",
-    'test/docker.test.ts': "import { skipWithout } from './kit/require.ts';\n",
+    'test/support/require.ts': 'export const skipWithout = () => false;\n',
+    'test/support/server.ts': "import { spawn } from 'node:child_process';\nexport const start = () => spawn('x');\n",
+    'test/support/index.ts': "export * from './server.ts';\n",
+    'test/far/server.test.ts': "import { start } from '../support/index.ts';\n",
+    'test/lazy.test.ts': "const { start } = await import('./support/server.ts');\n",
+    'test/docker.test.ts': "import { skipWithout } from './support/require.ts';\n",
     'test/page.test.ts': "import {\n  chromium,\n} from 'playwright-core';\n",
   });
   const { quick, others } = sortTests(root);
   assert.deepEqual(quick, ['test/pure.test.ts']);
   assert.deepEqual(Object.fromEntries(others), {
-    'test/docker.test.ts': ['test/docker.test.ts', 'test/kit/require.ts'],
+    'test/docker.test.ts': ['test/docker.test.ts', 'test/support/require.ts'],
     'test/far/server.test.ts': [
       'test/far/server.test.ts',
-      'test/kit/index.ts',
-      'test/kit/server.ts',
+      'test/support/index.ts',
+      'test/support/server.ts',
       'node:child_process',
     ],
-    'test/lazy.test.ts': ['test/lazy.test.ts', 'test/kit/server.ts', 'node:child_process'],
+    'test/lazy.test.ts': ['test/lazy.test.ts', 'test/support/server.ts', 'node:child_process'],
     'test/page.test.ts': ['test/page.test.ts', 'playwright-core'],
   });
 });
@@ -46,11 +46,11 @@ test('a test is quick when nothing it loads starts a program or asks for a part 
 test('types load nothing, and files that import each other are no way round the rule', async (t) => {
   const root = await project(t, {
     'test/types.test.ts':
-      "import type {\n  ChildProcess,\n} from 'node:child_process';\nexport type { X } from './kit.ts';\n",
+      "import type {\n  ChildProcess,\n} from 'node:child_process';\nexport type { X } from './support.ts';\n",
     'test/circle.test.ts': "import './a.ts';\n",
     'test/a.ts': "import './b.ts';\n",
     'test/b.ts': "import './a.ts';\nimport { type ChildProcess, spawn } from 'node:child_process';\n",
-    'test/kit.ts': "import 'node:child_process';\n",
+    'test/support.ts': "import 'node:child_process';\n",
   });
   const { quick, others } = sortTests(root);
   assert.deepEqual(quick, ['test/types.test.ts']);
@@ -66,10 +66,11 @@ test('of this project, those that use the shared database, Docker or NATS are no
   const { quick, others } = sortTests(projectRoot);
   assert.ok(quick.includes('test/quick/rule.test.ts'));
   assert.ok(quick.length > 50, `${quick.length} files`);
-  const kits = ['test/kit/database.ts', 'test/kit/docker.ts', 'test/kit/nats.ts', 'test/kit/platform.ts'];
-  for (const kit of kits)
+  for (const part of ['database/database', 'engine/docker-client', 'bus/nats-server', 'cluster/platform']) {
+    const file = `test/support/${part}.ts`;
     assert.ok(
-      [...others.values()].some((way) => way.includes(kit)),
-      kit,
+      [...others.values()].some((way) => way.includes(file)),
+      file,
     );
+  }
 });

@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
-import { projectRoot } from '../kit/project.ts';
+import { projectRoot } from '../support/project.ts';
 import { sortTests } from './rule.ts';
 
 const FILE_TIMEOUT_MS = 120_000;

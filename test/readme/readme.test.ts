@@ -5,11 +5,11 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { projectRoot } from '../kit/project.ts';
-import { skipUnless, skipWithout } from '../kit/require.ts';
-import { until } from '../kit/until.ts';
-import { placeholders, shellBlocks } from './blocks.ts';
-import { freshMachine, NEEDED } from './machine.ts';
+import { projectRoot } from '../support/project.ts';
+import { placeholders, shellBlocks } from '../support/readme/blocks.ts';
+import { freshMachine, NEEDED } from '../support/readme/machine.ts';
+import { skipUnless, skipWithout } from '../support/require.ts';
+import { until } from '../support/until.ts';
 
 const blocks = shellBlocks(readFileSync(join(projectRoot, 'README.md'), 'utf8'));
 const [starts, ...others] = [

@@ -5,7 +5,7 @@
  * mapped at once while KILLS (6) gateways get SIGKILL, then STRANGERS (100,000) hellos with names that nobody mapped, AT_ONCE (64) at a time,
  * a third of them as an authority asks. Needs pebble and a Docker Engine (DOCKER_HOST).
  */
-import { runCertificateTrial } from '../network/certificate-trial.ts';
+import { runCertificateTrial } from '../support/network/certificate-trial.ts';
 
 const [strangers = 100_000, atOnce = 64, names = 60, kills = 6, seed = Date.now() % 1000] = process.argv
   .slice(2)

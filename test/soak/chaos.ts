@@ -2,7 +2,7 @@
  * Do rows, API and Docker agree after chaos? `npm run soak -- chaos [SEED] [OPERATIONS] [KILLS]`: clients of three users do random things
  * (200 by default) while dockerd is killed (5 times) and containers are changed behind the platform's back.
  */
-import { runChaos } from '../chaos/chaos.ts';
+import { runChaos } from '../support/chaos/chaos.ts';
 
 const [seed = Date.now() % 1_000_000, operations = 200, kills = 5] = process.argv.slice(2).map(Number);
 

@@ -7,12 +7,12 @@
  * storage took is judged at the end. Fails when a finding is left, or p99 of an entity's recovery is above 10 s after a kill, 15 s else.
  */
 import { cpus, loadavg } from 'node:os';
-import { seeded } from '../chaos/chaos.ts';
-import { startChronicle } from '../cluster/chronicle.ts';
-import { percentile, type Verdict } from '../cluster/history.ts';
-import { addClients, Load } from '../cluster/load.ts';
-import { type Kind, runTrials, type Trial } from '../cluster/trials.ts';
-import { startCluster } from '../kit/cluster/cluster.ts';
+import { seeded } from '../support/chaos/chaos.ts';
+import { startChronicle } from '../support/cluster/chronicle.ts';
+import { startCluster } from '../support/cluster/cluster.ts';
+import { percentile, type Verdict } from '../support/cluster/history.ts';
+import { addClients, Load } from '../support/cluster/load.ts';
+import { type Kind, runTrials, type Trial } from '../support/cluster/trials.ts';
 
 const [count, size, stopSeconds, seed] = [
   Number(process.argv[2] ?? 200),

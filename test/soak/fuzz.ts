@@ -4,7 +4,7 @@
  *
  * `npm run soak -- fuzz [RUNS [SEED]]`: default 10,000,000 runs each.
  */
-import { cut, readChunks, readHeads, readHello, readProtocol } from '../gateway/readers.ts';
+import { cut, readChunks, readHeads, readHello, readProtocol } from '../support/gateway/incremental-readers.ts';
 
 const runs = Number(process.argv[2] ?? 10_000_000);
 const seed = Number(process.argv[3] ?? Date.now() % 2 ** 31);

@@ -15,7 +15,7 @@ import { z } from 'zod';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import { HttpProxy } from '../../transports/gateway/h1/server.ts';
 import { Upstreams } from '../../transports/gateway/h1/upstreams.ts';
-import { INVALID_AGE, reasonOf } from '../gateway/http-cache-deviations.ts';
+import { INVALID_AGE, reasonOf } from '../support/gateway/http-cache-deviations.ts';
 
 const SUITE = 'http-cache-tests@0.4.5';
 /** Where the origin says what it sent in a field that the gateway replaces. */

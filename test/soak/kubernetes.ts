@@ -2,7 +2,7 @@
  * Do rows and cluster agree after trouble? `npm run soak -- kubernetes [SEED] [OPERATIONS] [KILLS]`: users do random things with their
  * containers (200 by default) while the API server and etcd of a real cluster are killed and started again (50 times, by turns).
  */
-import { runTrial } from '../kubernetes/trial.ts';
+import { runTrial } from '../support/kubernetes/trial.ts';
 
 const [seed = Date.now() % 1_000_000, operations = 200, kills = 50] = process.argv.slice(2).map(Number);
 const ends: (() => Promise<void> | void)[] = [];

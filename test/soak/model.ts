@@ -5,7 +5,7 @@
  * prints its seed and the shortest program that shows it.
  */
 import fc from 'fast-check';
-import { models } from '../supervision/models/index.ts';
+import { models } from '../support/supervision/models/index.ts';
 
 const PROGRAMS = 200_000;
 const MINUTES = 10;

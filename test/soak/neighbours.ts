@@ -8,8 +8,8 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { neighbourhood } from '../gateway/neighbourhood.ts';
-import { attackers, idlers, type Met, measure, processorTime } from '../gateway/neighbours.ts';
+import { attackers, idlers, type Met, measure, processorTime } from '../support/noisy-neighbours/neighbours.ts';
+import { neighbourhood } from '../support/noisy-neighbours/platform.ts';
 
 const seconds = Number(process.argv[2] ?? 300);
 const other = process.argv[3];

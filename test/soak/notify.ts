@@ -4,8 +4,9 @@
  * `npm run soak -- notify [MESSAGES] [USERS] [KILLS] [SEED]`: MESSAGES (20,000) to USERS (200), each with a client, while the service's
  * process, PostgreSQL and NATS get SIGKILL, KILLS (10) in all. Without nats-server the bus is the embedded one.
  */
-import { findProgram } from '../kit/require.ts';
-import { runNotifyChaos } from '../notify/chaos.ts';
+
+import { runNotifyChaos } from '../support/notify/chaos.ts';
+import { findProgram } from '../support/require.ts';
 
 const [messages = 20_000, users = 200, kills = 10, seed = Date.now() % 1000] = process.argv.slice(2).map(Number);
 const nats = findProgram('nats-server') !== undefined;

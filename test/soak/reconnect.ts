@@ -4,8 +4,8 @@
  * mixes up one, or is not back after two minutes.
  */
 import { execFileSync } from 'node:child_process';
-import { runReconnect } from '../notify/reconnect.ts';
-import { tidily } from '../notify/trial.ts';
+import { runReconnect } from '../support/notify/mass-reconnect.ts';
+import { tidily } from '../support/notify/trial.ts';
 
 const [clients = 10_000, rounds = 3] = process.argv.slice(2).map(Number);
 const files = execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim();

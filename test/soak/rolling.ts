@@ -7,8 +7,8 @@
  * something, or was told twice.
  */
 import { cpus, loadavg } from 'node:os';
-import { runRolling } from '../cluster/whole/rolling.ts';
-import { startTestServer } from '../kit/database.ts';
+import { runRolling } from '../support/cluster/rolling/rolling.ts';
+import { startTestServer } from '../support/database/database.ts';
 
 const [each, people, rounds] = [process.argv[2], process.argv[3], process.argv[4]].map(Number);
 const out = (line: string) => process.stdout.write(`${line}\n`);

@@ -4,7 +4,7 @@
  * `npm run soak -- runtime`: the heap after each tenth; fails when it ends more than 2 MB above where it was.
  */
 import { start, stop, stopped } from '../../supervision/index.ts';
-import { heapInUse, manyLives, manyMessages } from '../supervision/churn.ts';
+import { heapInUse, manyLives, manyMessages } from '../support/supervision/churn.ts';
 
 const MB = 2 ** 20;
 const system = start();

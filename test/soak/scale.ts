@@ -17,9 +17,9 @@ import { type EntityKind, entities as entitiesOf, start, stop, stopped } from '.
 import { TIMINGS } from '../../supervision/placement/index.ts';
 import { assign, shardOf } from '../../supervision/placement/shards.ts';
 import { ClusterView } from '../../supervision/placement/view.ts';
-import { percentile } from '../cluster/history.ts';
-import { silentLog, startTestServer, testDatabase } from '../kit/database.ts';
-import { startNats } from '../kit/nats.ts';
+import { startNats } from '../support/bus/nats-server.ts';
+import { percentile } from '../support/cluster/history.ts';
+import { silentLog, startTestServer, testDatabase } from '../support/database/database.ts';
 
 const entityCount = Number(process.argv[2] ?? 10_000_000);
 const askUs = Number(process.argv[3] ?? 84);

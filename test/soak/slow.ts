@@ -4,7 +4,7 @@
  * theirs fails, or when memory grows by more than 200 KiB for each slow client.
  */
 import { execFileSync } from 'node:child_process';
-import { type SlowKind, slowClients } from '../gateway/slow-clients.ts';
+import { type SlowKind, slowClients } from '../support/gateway/slow-clients.ts';
 
 const [connections = 2000, seconds = 120] = process.argv.slice(2).map(Number);
 const files = execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim();

@@ -5,8 +5,8 @@
  * `npm run soak -- ssh [TRANSFERS]`: default 1,000. Needs root and OpenSSH.
  */
 
-import { openSsh } from '../gateway/ssh-kit.ts';
-import { transfers } from '../gateway/ssh-transfers.ts';
+import { openSsh } from '../support/ssh/gateway.ts';
+import { transfers } from '../support/ssh/transfers.ts';
 
 const count = Number(process.argv[2] ?? 1000);
 const ends: (() => Promise<void> | void)[] = [];

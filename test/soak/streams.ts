@@ -9,12 +9,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startBox } from '../kit/containers.ts';
-import { tinyImage } from '../kit/docker.ts';
-import { deleteAll, logIn, startPlatform } from '../kit/platform.ts';
-import { crowd } from '../streams/crowd.ts';
-import { endlessLine } from '../streams/endless-line.ts';
-import { logResume } from '../streams/log-resume.ts';
+import { startBox } from '../support/clients/container.ts';
+import { deleteAll, logIn, startPlatform } from '../support/cluster/platform.ts';
+import { tinyImage } from '../support/engine/docker-client.ts';
+import { crowd } from '../support/streams/crowd.ts';
+import { endlessLine } from '../support/streams/endless-line.ts';
+import { logResume } from '../support/streams/log-resume.ts';
 
 const [which = 'all', count = '1000'] = process.argv.slice(2);
 const disconnects = Number(count);

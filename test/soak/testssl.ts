@@ -8,8 +8,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { httpOrigin } from '../gateway/kit.ts';
-import { openListeners } from '../gateway/listeners-kit.ts';
+import { openListeners } from '../support/gateway/listeners.ts';
+import { httpOrigin } from '../support/gateway/proxy.ts';
 
 /** A run that takes longer than this is ended, ms. */
 const MOST_MS = 600_000;

@@ -10,11 +10,11 @@ import { inspect } from 'node:util';
 import type { Log } from '../../proto/ports/log.ts';
 import { frame, HolderFrameReader } from '../../transports/ssh/shell-holder-frames.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
-import { has, place, SIZE, silent, skip, TIMES } from './keeping.ts';
-import { startSshd } from './sshd.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { has, place, SIZE, silent, skip, TIMES } from '../support/ssh/kept-shells.ts';
+import { startSshd } from '../support/ssh/sshd.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { gone, has, place, SIZE, skip, TIMES } from './keeping.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { gone, has, place, SIZE, skip, TIMES } from '../support/ssh/kept-shells.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

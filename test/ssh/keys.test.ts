@@ -8,8 +8,8 @@ import fc from 'fast-check';
 import ssh2 from 'ssh2';
 import { MAX_PUBLIC_KEY_LENGTH, PUBLIC_KEY_TYPES, parsePublicKey } from '../../proto/compute/ssh-key.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
-import { skipWithout } from '../kit/require.ts';
-import { type Cleanup, tempDir } from '../kit/temp.ts';
+import { skipWithout } from '../support/require.ts';
+import { type Cleanup, tempDir } from '../support/temp.ts';
 
 const run = promisify(execFile);
 const withKeygen = { skip: skipWithout('ssh-keygen') };

@@ -6,9 +6,9 @@ import ssh2, { type Connection, type ServerChannel, type Session } from 'ssh2';
 import type { Log } from '../../proto/ports/log.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
 import { sshShells } from '../../transports/ssh/shells.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { dialLoopback } from './sshd.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { dialLoopback } from '../support/ssh/sshd.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -8,9 +8,9 @@ import type { Log } from '../../proto/ports/log.ts';
 import type { Shell, Shells } from '../../proto/ports/shell.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
 import { type SshShellsOptions, sshShells } from '../../transports/ssh/shells.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
-import { until } from '../kit/until.ts';
-import { dialLoopback, type Sshd, skipWithoutSshd, startSshd } from './sshd.ts';
+import { failOnLeaks } from '../support/leaks.ts';
+import { dialLoopback, type Sshd, skipWithoutSshd, startSshd } from '../support/ssh/sshd.ts';
+import { until } from '../support/until.ts';
 
 failOnLeaks();
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { ReadTurns } from '../../transports/ssh/read-fairness.ts';
-import { failOnLeaks } from '../kit/leaks.ts';
+import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 

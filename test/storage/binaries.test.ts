@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { findBinaries } from '../../storage/embedded/binaries.ts';
 import { EmbeddedError } from '../../storage/embedded/error.ts';
 import { serverUser } from '../../storage/embedded/user.ts';
-import { tempDir } from '../kit/temp.ts';
+import { tempDir } from '../support/temp.ts';
 
 const links = (names: string[]) => names.filter((name) => /\.so\.\d+$/.test(name)).length;
 

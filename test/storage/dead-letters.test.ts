@@ -12,8 +12,8 @@ import { streamStore } from '../../storage/bus/store.ts';
 import { outboxStore } from '../../storage/outbox.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { until } from '../kit/until.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { until } from '../support/until.ts';
 
 test('a message of the embedded bus that was given up is sent again, once, and handled', async (t) => {
   const { db, close } = await testDatabase();

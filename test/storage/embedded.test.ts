@@ -2,17 +2,17 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
-import { dirname, extname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, type TestContext, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { type Db, openDb, StorageError } from '../../storage/db.ts';
 import { isRunning, runsIn } from '../../storage/embedded/processes.ts';
 import { EmbeddedError, type EmbeddedServer, startEmbedded } from '../../storage/embedded/server.ts';
-import { silentLog } from '../kit/database.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { silentLog } from '../support/database/database.ts';
+import { supportFile } from '../support/project.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 const n = z.object({ n: z.number() });
 
@@ -53,7 +53,7 @@ function refused(code: EmbeddedError['code'], text: RegExp): (error: unknown) =>
 }
 
 async function startChild(t: TestContext, dataDir: string): Promise<{ child: ChildProcess; owner: boolean }> {
-  const path = fileURLToPath(new URL(`./embedded-child${extname(import.meta.url)}`, import.meta.url));
+  const path = supportFile('database/embedded-process');
   const child = spawn(process.execPath, ['--import', 'tsx', path, dataDir], { stdio: ['pipe', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
   assert.ok(child.stdout);

@@ -5,8 +5,8 @@ import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { type Db, openDb } from '../../storage/db.ts';
 import { MigrationError, migrate, readMigrations } from '../../storage/migrate.ts';
-import { silentLog, testDatabase } from '../kit/database.ts';
-import { tempDir } from '../kit/temp.ts';
+import { silentLog, testDatabase } from '../support/database/database.ts';
+import { tempDir } from '../support/temp.ts';
 
 /** An empty database and an empty folder of migrations. */
 async function bench(

@@ -14,8 +14,8 @@ import {
   release,
   runsIn,
 } from '../../storage/embedded/processes.ts';
-import { tempDir } from '../kit/temp.ts';
-import { until } from '../kit/until.ts';
+import { tempDir } from '../support/temp.ts';
+import { until } from '../support/until.ts';
 
 test('a zombie does not run', { skip: process.platform !== 'linux' }, async (t) => {
   // The child ends once the shell has become sleep, which never asks for it; a shell might.

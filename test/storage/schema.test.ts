@@ -3,8 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { describeSchema } from '../../storage/schema.ts';
-import { testDatabase } from '../kit/database.ts';
-import { projectRoot } from '../kit/project.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { projectRoot } from '../support/project.ts';
 
 test('storage/schema.sql is the sum of the migrations', async () => {
   const { db, close } = await testDatabase();

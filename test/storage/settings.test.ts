@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { getOrCreateSetting, getSetting, setSetting } from '../../storage/settings.ts';
-import { testDatabase } from '../kit/database.ts';
+import { testDatabase } from '../support/database/database.ts';
 
 test('settings are kept, changed, and made once by those who race', async () => {
   const { db, close } = await testDatabase();

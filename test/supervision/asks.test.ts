@@ -10,7 +10,7 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { type Asking, gate, rejectsWith, until, withSystem } from './helpers.ts';
+import { type Asking, gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 
 const asking = <Reply>(replyTo: Ref<Reply>): Asking<Reply> => ({ replyTo });
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ActorError, query, type Ref, spawn, stop } from '../../supervision/index.ts';
-import { withSystem } from './helpers.ts';
+import { withSystem } from '../support/supervision/system.ts';
 
 test('an ask that ends with its actor says whether a handler had begun with it', async () => {
   await withSystem(async (system) => {

@@ -17,7 +17,7 @@ import {
   conformance,
   type DecisionName,
   type EngineActor,
-} from './conformance.ts';
+} from '../support/supervision/conformance.ts';
 
 /** As much of nact as the suite uses; its own types are too loose to help. */
 interface Nact {

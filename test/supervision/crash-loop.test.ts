@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dispatch, query, type Ref, spawn, startSupervisor, stop, stopped } from '../../supervision/index.ts';
-import { type Asking, until, withSystem } from './helpers.ts';
+import { type Asking, until, withSystem } from '../support/supervision/system.ts';
 
 const LIMIT = 5;
 const cause = new Error('it will never work');

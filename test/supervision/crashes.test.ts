@@ -14,7 +14,7 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { gate, rejectsWith, until, withSystem } from './helpers.ts';
+import { gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 
 /** A counter that adds, crashes on demand, and says what it has. */
 type CounterMessage =

@@ -11,7 +11,7 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { gate, rejectsWith, until, withSystem } from './helpers.ts';
+import { gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 
 interface Account {
   balance: number;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dispatch, type Ref, spawn, stats, stop } from '../../supervision/index.ts';
-import { until, withSystem } from './helpers.ts';
+import { until, withSystem } from '../support/supervision/system.ts';
 
 test('X12: an actor that never runs out of messages cannot hold up timers, sockets or other actors', () =>
   withSystem(async (system) => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ActorError, dispatch, query, type Ref, spawn, stats } from '../../supervision/index.ts';
-import { rejectsWith, withSystem } from './helpers.ts';
+import { rejectsWith, withSystem } from '../support/supervision/system.ts';
 
 interface Ask {
   readonly replyTo: Ref<string>;

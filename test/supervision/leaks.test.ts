@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stats } from '../../supervision/index.ts';
-import { heapInUse, manyLives, manyMessages } from './churn.ts';
-import { withSystem } from './helpers.ts';
+import { heapInUse, manyLives, manyMessages } from '../support/supervision/churn.ts';
+import { withSystem } from '../support/supervision/system.ts';
 
 // The long form is `npm run soak -- runtime`.
 

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { openAsks } from '../../supervision/cell/ask-deadlines.ts';
 import { giveMailbox, takeMailbox } from '../../supervision/cell/mailbox.ts';
 import { dispatch, query, type Ref, spawn } from '../../supervision/index.ts';
-import { type Asking, rejectsWith, withSystem } from './helpers.ts';
+import { type Asking, rejectsWith, withSystem } from '../support/supervision/system.ts';
 
 test('a mailbox is a queue, whatever is put in and taken out, across chunks and reuse', () => {
   const step = fc.record({ push: fc.nat(400), take: fc.nat(400) });

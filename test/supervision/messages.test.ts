@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dispatch, query, type Ref, spawn, spawnStateless, stats, stop } from '../../supervision/index.ts';
-import { type Asking, gate, rejectsWith, until, withSystem } from './helpers.ts';
+import { type Asking, gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 
 test('messages from one sender arrive in the order they were sent, over many chunks', () =>
   withSystem(async (system) => {

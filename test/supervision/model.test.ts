@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { models } from './models/index.ts';
+import { models } from '../support/supervision/models/index.ts';
 
 // A failure prints its seed and the shortest program that shows it. The long form is `npm run soak -- model`.
 for (const { title, runs, property } of Object.values(models)) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dispatch, entities, spawn, startSupervisor, stats, stop, stopped, tree } from '../../supervision/index.ts';
-import { until, withSystem } from './helpers.ts';
+import { until, withSystem } from '../support/supervision/system.ts';
 
 test('numbers are kept by kind of actor', () =>
   withSystem(async (system) => {

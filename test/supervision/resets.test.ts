@@ -15,7 +15,7 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { type Asking, gate, rejectsWith, until, withSystem } from './helpers.ts';
+import { type Asking, gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 
 const nothing = (): undefined => undefined;
 

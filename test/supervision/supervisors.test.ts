@@ -16,8 +16,8 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { type Asking, gate, rejectsWith, until, withSystem } from './helpers.ts';
-import { plan, Troupe } from './troupe.ts';
+import { plan, Troupe } from '../support/supervision/supervised-children.ts';
+import { type Asking, gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 
 test('children start in order, each when the one before is up, and stop in reverse, each when the one before has ended', () =>
   withSystem(async (system) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type AnyRef, dispatch, type StopReason, spawn, stats, stop, stopped, tree } from '../../supervision/index.ts';
-import { until, withSystem } from './helpers.ts';
+import { until, withSystem } from '../support/supervision/system.ts';
 
 const nothing = (): undefined => undefined;
 

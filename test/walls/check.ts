@@ -2,10 +2,10 @@
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { posix, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { projectRoot } from '../kit/project.ts';
+import { projectRoot } from '../support/project.ts';
 import { type Edge, findCircles } from './circles.ts';
 import { oddLines } from './idioms.ts';
-import { environmentOutside, libraryOutside, ROOMS, wallBetween } from './rules.ts';
+import { environmentOutside, libraryOutside, misplaced, ROOMS, wallBetween } from './rules.ts';
 import { scan } from './scan.ts';
 
 /** One thing that is not as it should be. */
@@ -14,7 +14,7 @@ export interface Finding {
   readonly file: string;
   /** From 1. */
   readonly line: number;
-  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'length' | 'idiom';
+  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'length' | 'idiom' | 'place';
   readonly message: string;
 }
 
@@ -36,7 +36,9 @@ export function checkWalls(root: string): Finding[] {
       return error('wall', wall === undefined ? undefined : `imports ${to}, but ${wall}`);
     });
     const odd = oddLines(file, source).map((found): Finding => ({ file, rule: 'idiom', ...found }));
-    return [...found, ...odd, ...tooLong(file, source)];
+    const message = misplaced(file);
+    const place: Finding[] = message === undefined ? [] : [{ file, line: 1, rule: 'place', message }];
+    return [...found, ...odd, ...place, ...tooLong(file, source)];
   });
   const circles = findCircles(edges).map(([first, ...rest]): Finding => {
     const names = [first, ...rest].map((edge) => edge?.from);

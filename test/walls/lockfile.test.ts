@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { projectRoot } from '../kit/project.ts';
+import { projectRoot } from '../support/project.ts';
 
 const lockfile = z.object({
   packages: z.record(

@@ -82,6 +82,9 @@ const LIBRARIES: readonly LibraryRule[] = [
   { library: /^nact$/, folders: [] },
 ];
 
+/** Folders of test with files that are no tests: what tests share, and programs. */
+const BESIDE_TESTS = ['test/support', 'test/quick', 'test/soak', 'test/walls'];
+
 /** Where the environment is read. */
 const ENVIRONMENT_FOLDERS = ['cmd', 'test', 'bench', 'scripts'];
 
@@ -138,6 +141,12 @@ export function libraryOutside(from: string, specifier: string): string | undefi
   const rule = LIBRARIES.find(({ library }) => library.test(specifier));
   if (rule === undefined || isIn(from, rule.folders)) return undefined;
   return `${specifier} belongs to ${[...rule.folders, 'test', 'bench'].join(', ')}`;
+}
+
+/** Why a file may not lie where it does, or undefined. */
+export function misplaced(file: string): string | undefined {
+  if (!isIn(file, ['test']) || file.endsWith('.test.ts') || isIn(file, BESIDE_TESTS)) return undefined;
+  return 'beside tests there are only *.test.ts files: what they share lies in test/support';
 }
 
 /** Why `from` may not read process.env, or undefined. */

@@ -5,8 +5,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { projectRoot } from '../kit/project.ts';
-import { tempDir } from '../kit/temp.ts';
+import { projectRoot } from '../support/project.ts';
+import { tempDir } from '../support/temp.ts';
 import { checkWalls, sourceFiles } from './check.ts';
 import { unusedExports } from './exports.ts';
 import { scan } from './scan.ts';
@@ -68,7 +68,7 @@ for (const [file, specifier, expected] of [
   ['transports/engines/common/a.ts', '../docker/b.ts', 'wall'],
   ['transports/ssh/a.ts', '../../storage/b.ts', 'wall'],
   ['transports/ssh/a.ts', '../../supervision/b.ts', 'wall'],
-  ['transports/ssh/a.ts', '../../test/kit/b.ts', 'wall'],
+  ['transports/ssh/a.ts', '../../test/support/b.ts', 'wall'],
   ['actors/auth/a.ts', '../../proto/b.ts', 'ok'],
   ['actors/auth/a.ts', '../../supervision/b.ts', 'ok'],
   ['actors/auth/a.ts', '../../storage/auth/b.ts', 'ok'],
@@ -94,14 +94,14 @@ for (const [file, specifier, expected] of [
   ['cmd/config/a.ts', './b.ts', 'ok'],
   ['cmd/config/a.ts', '../observability/b.ts', 'wall'],
   ['cmd/config/a.ts', '../main.ts', 'wall'],
-  ['test/a.ts', '../cmd/b.ts', 'ok'],
+  ['test/support/a.ts', '../../cmd/b.ts', 'ok'],
   ['bench/a.ts', '../cmd/b.ts', 'ok'],
-  ['bench/a.ts', '../test/kit/b.ts', 'ok'],
+  ['bench/a.ts', '../test/support/b.ts', 'ok'],
   ['web/src/a.tsx', '../../proto/b.ts', 'ok'],
   ['web/src/a.tsx', '../../actors/b.ts', 'wall'],
   ['cmd/main.ts', '../../elsewhere.ts', 'wall'],
   ['storage/db.ts', 'pg', 'ok'],
-  ['test/storage/a.ts', 'pg', 'ok'],
+  ['test/storage/a.test.ts', 'pg', 'ok'],
   ['actors/auth/a.ts', 'pg', 'library'],
   ['cmd/main.ts', 'pg', 'library'],
   ['transports/http/a.ts', 'uWebSockets.js', 'ok'],
@@ -136,7 +136,12 @@ for (const [file, specifier, expected] of [
 
 test('walls: the environment is read in cmd, tests and benchmarks only', async (t) => {
   const source = 'export const X = 1;\nconst home = process.env.HOME;\n';
-  const root = await tree(t, { 'cmd/a.ts': source, 'bench/a.ts': source, 'storage/a.ts': source, 'test/a.ts': source });
+  const root = await tree(t, {
+    'cmd/a.ts': source,
+    'bench/a.ts': source,
+    'storage/a.ts': source,
+    'test/a.test.ts': source,
+  });
   const found = checkWalls(root).map(({ file, line, rule }) => `${file}:${line} ${rule}`);
   assert.deepEqual(found, ['storage/a.ts:2 environment']);
 });
@@ -161,13 +166,25 @@ test('walls: a file past 400 lines is refused, but not in tests', async (t) => {
   const root = await tree(t, {
     'proto/a.ts': long,
     'proto/b.ts': long.slice(8),
-    'test/a.ts': long,
+    'test/a.test.ts': long,
     'bench/a.ts': long,
   });
   assert.deepEqual(
     checkWalls(root).map(({ file, rule }) => [file, rule]),
     [['proto/a.ts', 'length']],
   );
+});
+
+test('walls: what tests share lies in test/support, not beside them', async (t) => {
+  const root = await tree(t, {
+    'test/auth/a.test.ts': '',
+    'test/auth/kit.ts': '',
+    'test/helpers.ts': '',
+    'test/support/auth/a.ts': '',
+    'test/soak/a.ts': '',
+  });
+  const found = checkWalls(root).map(({ file, rule }) => `${file} ${rule}`);
+  assert.deepEqual(found, ['test/auth/kit.ts place', 'test/helpers.ts place']);
 });
 
 test('walls: every way to import is seen, and text that looks like one is not', () => {
@@ -258,7 +275,7 @@ test('a line of the product is written as the others are', async (t) => {
       .map(({ line }) => line);
   assert.deepEqual(await odd('actors/auth/a.ts'), [1, 2, 4, 7, 11, 13]);
   assert.deepEqual(await odd('supervision/a.ts'), [1, 2, 4, 11, 13]);
-  assert.deepEqual(await odd('test/a.ts'), []);
+  assert.deepEqual(await odd('test/a.test.ts'), []);
 });
 
 test('every export of the product has a reader', () => {

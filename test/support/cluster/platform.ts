@@ -1,0 +1,174 @@
+/** The real command line as a child process, and a small client for what it serves. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
+import { leftInDocker } from '../engine/docker-client.ts';
+import { until } from '../until.ts';
+
+const compiled = import.meta.url.endsWith('.js');
+const main = fileURLToPath(new URL(`../../../cmd/main.${compiled ? 'js' : 'ts'}`, import.meta.url));
+const nodeArguments = compiled ? ['--enable-source-maps', main] : ['--import', 'tsx', main];
+
+export interface Finished {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Tests change more in a minute than people do. */
+const TEST_ENVIRONMENT = { CHANGES_PER_MINUTE: '100000' };
+
+/** Runs `troupe ...` to its end. */
+export async function troupe(
+  args: readonly string[],
+  options: { env?: Record<string, string>; input?: string; program?: readonly string[] | undefined } = {},
+): Promise<Finished> {
+  const child = spawn(process.execPath, [...(options.program ?? nodeArguments), ...args], {
+    env: { ...process.env, ...options.env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  child.stdin.end(options.input ?? '');
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk));
+  const [code] = await once(child, 'close');
+  return { code: typeof code === 'number' ? code : null, stdout, stderr };
+}
+
+/** The program and its arguments that run `troupe ...`. */
+export function troupeCommand(args: readonly string[]): string[] {
+  return [process.execPath, ...nodeArguments, ...args];
+}
+
+/** Starts `troupe ...` as a child process whose output the caller reads. */
+export function spawnTroupe(args: readonly string[], env: Record<string, string> = {}, program = nodeArguments) {
+  return spawn(process.execPath, [...program, ...args], {
+    env: { ...TEST_ENVIRONMENT, ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+const readySchema = z.object({
+  ready: z.literal(true),
+  urls: z.object({
+    ...{
+      auth: z.url(),
+      compute: z.url(),
+      net: z.url(),
+      monitor: z.url(),
+      notify: z.url(),
+      http: z.url(),
+      https: z.url(),
+    },
+  }),
+  ssh: z.object({ host: z.string(), port: z.number() }),
+  domain: z.string(),
+  admin: z.object({ username: z.string(), password: z.string().nullable() }),
+});
+
+/** A platform that runs as a child process. */
+export interface RunningPlatform {
+  readonly ready: z.output<typeof readySchema>;
+  readonly child: ChildProcess;
+  /** All of stderr so far. */
+  log(): string;
+  /** SIGTERM, and the exit code. */
+  stop(): Promise<number | null>;
+  /** SIGKILL. */
+  kill(): Promise<void>;
+}
+
+/** Starts `troupe up --json` on free ports and waits until it serves. Throws with its log when it ends instead. */
+export async function startPlatform(options: {
+  data: string;
+  env?: Record<string, string>;
+  args?: readonly string[];
+  /** What Node runs instead of this tree's own program: that of another version, for comparisons. */
+  program?: string[] | undefined;
+}): Promise<RunningPlatform> {
+  const child = spawnTroupe(
+    ['up', '--json', '--data', options.data, '--port-offset', 'auto', ...(options.args ?? [])],
+    options.env,
+    options.program,
+  );
+  let log = '';
+  child.stderr.on('data', (chunk: Buffer) => (log += chunk));
+  const ended = once(child, 'close').then(([code]) => (typeof code === 'number' ? code : null));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const first = await Promise.race([lines.next(), ended]);
+  if (first === null || typeof first === 'number' || first.done) {
+    await ended;
+    throw new Error(`troupe up ended before it was ready:\n${log}`);
+  }
+  let told = false;
+  void ended.then((code) => {
+    // A test sees only that its connections broke: say why.
+    if (!told) process.stderr.write(`the platform ended by itself (code ${code}):\n${log.slice(-4000)}\n`);
+  });
+  const ready = readySchema.parse(JSON.parse(first.value));
+  return {
+    ready,
+    child,
+    log: () => log,
+    stop: () => {
+      told = true;
+      child.kill('SIGTERM');
+      return ended;
+    },
+    kill: async () => {
+      told = true;
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly json: Record<string, unknown>;
+}
+
+/** One request with a JSON body; the reply's body is parsed when it is JSON. Rejects when `timeoutMs` is given and over. */
+export async function request(
+  method: string,
+  url: string,
+  options: { token?: string; body?: unknown; raw?: string; timeoutMs?: number } = {},
+): Promise<Reply> {
+  const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
+  const response = await fetch(url, {
+    method,
+    headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
+    ...(body === undefined ? {} : { body }),
+    ...(options.timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(options.timeoutMs) }),
+  });
+  const text = await response.text();
+  const json: unknown = text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : {};
+  return {
+    status: response.status,
+    headers: response.headers,
+    json: z.record(z.string(), z.unknown()).catch({ list: json }).parse(json),
+  };
+}
+
+/** Logs in and returns the token. */
+export async function logIn(authUrl: string, username: string, password: string): Promise<string> {
+  const { status, json } = await request('POST', `${authUrl}/api/login`, { body: { username, password } });
+  assert.equal(status, 200, JSON.stringify(json));
+  return z.string().parse(json.token);
+}
+
+/** Deletes all containers of the tokens' users and waits until Docker has forgotten them. */
+export async function deleteAll(computeUrl: string, ...tokens: string[]): Promise<void> {
+  for (const token of tokens) {
+    const { json } = await request('GET', `${computeUrl}/compute/containers`, { token });
+    for (const { id } of z.array(z.object({ id: z.string() })).parse(json.containers)) {
+      await request('DELETE', `${computeUrl}/compute/containers/${id}`, { token });
+      await until(async () => (await leftInDocker(id)) === 0, { what: `Docker forgets ${id}`, timeoutMs: 20_000 });
+    }
+  }
+}

@@ -1,0 +1,143 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import type { Log } from '../../../proto/ports/log.ts';
+import { type Db, openDb } from '../../../storage/db.ts';
+import { startEmbedded } from '../../../storage/embedded/server.ts';
+import { migrate, migrationsDir, readMigrations } from '../../../storage/migrate.ts';
+import { guard } from '../guard.ts';
+
+/** A log that says nothing. */
+export const silentLog: Log = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  child: () => silentLog,
+};
+
+/** The connection of one database, in the shape `openDb` takes. */
+export interface TestConnection {
+  readonly socketDir: string;
+  readonly port: number;
+  readonly user: string;
+  readonly database: string;
+}
+
+export interface TestDatabase {
+  readonly db: Db;
+  readonly connection: TestConnection;
+  /** The same as a URL, for children that take DATABASE_URL. */
+  readonly url: string;
+  /** Closes `db` and drops the database, ending connections of others to it. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** A server for tests, not durable, in a temporary folder that goes with it. */
+export interface TestServer {
+  readonly socketDir: string;
+  stop(): Promise<void>;
+}
+
+const variable = 'TROUPE_TEST_PG';
+
+/**
+ * Starts a server, with `more` settings if given. The runner puts its `socketDir` into TROUPE_TEST_PG of the test processes, so that they
+ * share it. When this process dies, however, the server and its folder go too.
+ */
+export async function startTestServer(more: Readonly<Record<string, string>> = {}): Promise<TestServer> {
+  const dir = await mkdtemp(join(tmpdir(), 'troupe-pg-'));
+  const endGuard = guard(
+    [
+      'pid=$(head -n 1 "$1/postgres/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null && sleep 1',
+      'rm -rf "$1"',
+    ],
+    dir,
+  );
+  const server = await startEmbedded({
+    dataDir: dir,
+    log: silentLog,
+    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', logging_collector: 'off', ...more },
+  });
+  return {
+    socketDir: server.connection.socketDir,
+    async stop() {
+      await server.stop({ force: true });
+      await rm(dir, { recursive: true, force: true });
+      endGuard();
+    },
+  };
+}
+
+let own: Promise<TestServer> | undefined;
+let template: Promise<string> | undefined;
+
+// Only in a test's own process: elsewhere a root hook would make a test run of it.
+if (/\.test\.[cm]?[jt]s$/.test(process.argv[1] ?? '')) {
+  after(async () => {
+    await (await own)?.stop();
+  });
+}
+
+/** Where databases are made: the runner's server, else one of this process, stopped after its last test. */
+async function serverSocket(): Promise<string> {
+  const shared = process.env[variable];
+  if (shared !== undefined && shared !== '') return shared;
+  own ??= startTestServer();
+  return (await own).socketDir;
+}
+
+/** A new database with the current schema, a copy of a template that is migrated once per server and set of migrations. */
+export async function testDatabase(): Promise<TestDatabase> {
+  const socketDir = await serverSocket();
+  const address = (database: string): TestConnection => ({ socketDir, port: 5432, user: 'troupe', database });
+  const name = `test_${randomUUID().replaceAll('-', '')}`;
+  await withAdmin(address('postgres'), async (admin) => {
+    template ??= ensureTemplate(admin, address);
+    const source = await template;
+    await admin.run(`create database ${name} template ${source}`);
+  });
+  const connection = address(name);
+  const db = openDb(connection, { log: silentLog, name: 'test' });
+  let closed: Promise<void> | undefined;
+  return {
+    db,
+    connection,
+    url: `postgresql://troupe@/${name}?host=${encodeURIComponent(socketDir)}`,
+    close() {
+      closed ??= (async () => {
+        await db.close();
+        await withAdmin(address('postgres'), (admin) => admin.run(`drop database if exists ${name} with (force)`));
+      })();
+      return closed;
+    },
+  };
+}
+
+async function withAdmin<T>(connection: TestConnection, work: (admin: Db) => Promise<T>): Promise<T> {
+  const admin = openDb(connection, { log: silentLog, name: 'test-admin', max: 2 });
+  try {
+    return await work(admin);
+  } finally {
+    await admin.close();
+  }
+}
+
+async function ensureTemplate(admin: Db, address: (database: string) => TestConnection): Promise<string> {
+  const migrations = await readMigrations();
+  const hash = createHash('sha256').update(migrations.map(({ checksum }) => checksum).join());
+  const name = `template_${hash.digest('hex').slice(0, 16)}`;
+  // Test processes share the server: one makes the template, the others wait.
+  await admin.tx(async (tx) => {
+    await tx.run('select pg_advisory_xact_lock(7274002)');
+    if ((await tx.run('select from pg_database where datname = $1', [name])) === 1) return;
+    await admin.run(`drop database if exists ${name}_new with (force)`);
+    await admin.run(`create database ${name}_new`);
+    await withAdmin(address(`${name}_new`), (db) => migrate(db, migrationsDir, silentLog));
+    // A template is complete once it has its name.
+    await admin.run(`alter database ${name}_new rename to ${name}`);
+  });
+  return name;
+}

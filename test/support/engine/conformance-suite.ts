@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import {
+  type ContainerSpec,
+  type Engine,
+  EngineError,
+  type EngineErrorCode,
+  type RegistryAuth,
+} from '../../../proto/ports/engine.ts';
+import { eventually } from './eventually.ts';
+
+/** An engine under test, and hands that change things behind its back. */
+export interface EngineUnderTest {
+  readonly engine: Engine;
+  /** An image whose workload listens on port 22 and greets with `SSH-2.0-`, made present by `ensureImage`. */
+  readonly image: string;
+  /** An image its registry does not have, for an engine that asks the registry. */
+  readonly missingImage?: string;
+  /** Ends the container's workload with SIGKILL. */
+  kill(id: string): Promise<void>;
+  /** Removes the container without its data. */
+  removeContainer(id: string): Promise<void>;
+  /** Writes a file in a running container. */
+  writeFile(id: string, path: string, text: string): Promise<void>;
+  /** A file of the container, or undefined when there is none. */
+  readFile(id: string, path: string): Promise<string | undefined>;
+  /** Writes lines to the workload's standard output. */
+  print(id: string, lines: readonly string[]): Promise<void>;
+  /** Breaks the connections to the engine that stand now; new ones succeed. */
+  cut(): Promise<void>;
+  /** A second engine on the same world, as after a crash of the platform. Closed by the suite. */
+  again(): Promise<Engine>;
+  /** Images in a registry that asks who wants them (`parts.registry`). */
+  readonly registry?: {
+    /** An image whose workload is that of `EngineUnderTest.image`; not present at first. */
+    readonly image: string;
+    readonly auth: RegistryAuth;
+    /** Gives the image's name another content. */
+    publish(): Promise<void>;
+  };
+  /** Whether a connection from inside a container comes about (`parts.network`). */
+  connects?(from: string, host: string, port: number): Promise<boolean>;
+  /** Removes whatever is left and closes. */
+  end(): Promise<void>;
+}
+
+/** Keys that may log in. */
+export const keys: readonly string[] = [
+  'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPrm1bHQbHgHnTUCkO7sVd5Y3uFKvhBKsDsV8zM+9t1 first',
+  'ssh-ed25519 AAAA second',
+];
+
+/** Expects an EngineError of `code`. */
+export async function rejectsWith(promise: Promise<unknown>, code: EngineErrorCode): Promise<void> {
+  await assert.rejects(promise, (error: unknown) => {
+    assert.ok(error instanceof EngineError, `not an EngineError: ${String(error)}`);
+    assert.equal(error.code, code, error.message);
+    return true;
+  });
+}
+
+/** All lines of a log that ends, or the first `atLeast`. */
+export async function collect(
+  engine: Engine,
+  id: string,
+  options: { tail?: number; follow?: boolean; since?: string; until?: (lines: string[]) => boolean },
+): Promise<string[]> {
+  const stop = new AbortController();
+  const { tail = 100, follow = false, since } = options;
+  const lines: string[] = [];
+  for await (const batch of engine.logs(id, {
+    tail,
+    follow,
+    signal: stop.signal,
+    ...(since === undefined ? {} : { since }),
+  })) {
+    lines.push(...batch);
+    if (options.until?.(lines)) stop.abort();
+  }
+  return lines;
+}
+
+/** The text of a log line without its stamp. */
+export function textOfLine(line: string): string {
+  return line.slice(line.indexOf(' ') + 1);
+}
+
+/** What the parts of the suite share. */
+export class Suite {
+  readonly under: EngineUnderTest;
+  #count = 0;
+
+  constructor(under: EngineUnderTest) {
+    this.under = under;
+  }
+
+  get engine(): Engine {
+    return this.under.engine;
+  }
+
+  /** A container that was not there before. */
+  spec(change: Partial<ContainerSpec> = {}): ContainerSpec {
+    this.#count += 1;
+    return {
+      id: `c${this.#count}`,
+      userId: 'u1',
+      hostname: 'box.compute.example.com',
+      image: this.under.image,
+      cpus: 0.5,
+      memoryMb: 128,
+      storageGb: 1,
+      mountPaths: ['/root'],
+      authorizedKeys: keys,
+      ...change,
+    };
+  }
+
+  /** The id of a new container whose SSH port answers. */
+  async started(change: Partial<ContainerSpec> = {}): Promise<string> {
+    const spec = this.spec(change);
+    await this.engine.create(spec);
+    await this.engine.start(spec.id, spec.authorizedKeys);
+    await this.answers(spec.id);
+    return spec.id;
+  }
+
+  /** Waits until the SSH port of a container answers. */
+  async answers(id: string): Promise<void> {
+    await eventually(async () => (await this.engine.dial(id, 22, { timeoutMs: 5000 })).destroy());
+  }
+}

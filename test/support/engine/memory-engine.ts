@@ -1,0 +1,508 @@
+import { Duplex } from 'node:stream';
+import {
+  type ContainerSpec,
+  type ContainerState,
+  type ContainerUsage,
+  dataGone,
+  type Engine,
+  EngineError,
+  type EnsureImageOptions,
+  type ExecOptions,
+  type LogOptions,
+  type RegistryAuth,
+} from '../../../proto/ports/engine.ts';
+import type { ShellEnd } from '../../../proto/ports/shell.ts';
+import { parseImageReference } from '../../../transports/engines/common/image-reference.ts';
+import { checkedMountPaths } from '../../../transports/engines/common/mount-paths.ts';
+import { afterStamp } from '../../../transports/engines/common/stamp.ts';
+
+/** Answers a connection made by `dial`: gets the container's end of it. */
+export type PortHandler = (stream: Duplex) => void;
+
+/** The calls that can be made to fail. */
+export type FailingCall =
+  | 'check'
+  | 'ensureImage'
+  | 'create'
+  | 'start'
+  | 'renewKeys'
+  | 'stop'
+  | 'remove'
+  | 'inspect'
+  | 'list'
+  | 'logs'
+  | 'dial'
+  | 'exec';
+
+/** A process begun by `exec`, as it sees itself. */
+export interface MemoryProcess {
+  readonly id: string;
+  readonly options: ExecOptions;
+  /** Its terminal: what is typed comes out, what is written is printed. Closes when the other side hangs up. */
+  readonly terminal: Duplex;
+  /** The terminal's size now. */
+  size(): { cols: number; rows: number };
+  exit(code: number): void;
+}
+
+/** What a memory engine begins with. */
+export interface MemoryEngineOptions {
+  /** Images that can be "pulled". The base image always can. */
+  readonly images?: readonly string[];
+  /** Who may pull: without it, everybody. The base image needs nobody. */
+  readonly mayPull?: (image: string, auth: RegistryAuth | undefined) => boolean;
+  /** What `exec` begins. Default: the image has no shell. */
+  readonly onExec?: (process: MemoryProcess, engine: MemoryEngine) => void;
+  /** What a started container does. Default: listens on port 22 with an SSH greeting. */
+  readonly onStart?: (id: string, engine: MemoryEngine) => void;
+  /** What `Engine.hasSshServer` says. Default true. */
+  readonly hasSshServer?: boolean;
+  /** What `Engine.keepsFiles` says. Default true. */
+  readonly keepsFiles?: boolean;
+}
+
+/** An Engine in this process, and hands to play the world outside with. */
+export interface MemoryEngine extends Engine {
+  /** Lets `handler` answer on a port of a container, as long as it runs. */
+  listen(id: string, port: number, handler: PortHandler): void;
+  /** The workload writes lines. */
+  print(id: string, lines: readonly string[]): void;
+  /** The workload ends by itself. Default exit code 137. */
+  crash(id: string, options?: { exitCode?: number; oomKilled?: boolean }): void;
+  /** The container is gone, its data is not. */
+  lose(id: string): void;
+  /** The container is gone, and its data with it. */
+  loseData(id: string): void;
+  setUsage(id: string, usage: ContainerUsage): void;
+  /** The next `times` calls of `call` reject with `error`. */
+  fail(call: FailingCall, error: EngineError, times?: number): void;
+  /** Holds calls of `call` back until the returned function is called. */
+  hold(call: FailingCall): () => void;
+  /** Says once more that something happened to a container. */
+  tell(id: string): void;
+  /** Somebody changes a container from outside. */
+  edit(id: string, change: Partial<Pick<ContainerState, 'paused' | 'limits' | 'address'>>): void;
+  /** As a lost event stream would: those who watch are told to look at all. */
+  reconnect(): void;
+  /** The image's name comes to stand for something new, at the registry. */
+  publish(image: string): void;
+  /** The data of a container by path, while it has one. */
+  files(id: string): Map<string, string> | undefined;
+  specOf(id: string): ContainerSpec | undefined;
+  /** The keys of the last start. */
+  keysOf(id: string): readonly string[];
+  /** The names of the calls made, in order, as `call id`. */
+  readonly calls: readonly string[];
+}
+
+interface Held {
+  spec: ContainerSpec;
+  /** Which of the contents its image's name has stood for. */
+  content: number;
+  state: ContainerState;
+  keys: readonly string[];
+  log: { stamp: bigint; text: string }[];
+  readonly ports: Map<number, PortHandler>;
+  readonly streams: Set<Duplex>;
+  files: Map<string, string>;
+  readonly wake: Set<() => void>;
+}
+
+const base = 'troupe/memory:1';
+const baseFull = parseImageReference(base).full;
+/** Lines kept of a container's log. */
+const keptLines = 10_000;
+
+/** A stand-in for a real engine that passes the same suite: no sockets, no processes, no timers. */
+export function memoryEngine(options: MemoryEngineOptions = {}): MemoryEngine {
+  const held = new Map<string, Held>();
+  const data = new Map<string, Map<string, string>>();
+  const usage = new Map<string, ContainerUsage>();
+  /** Containers whose data was lost. */
+  const lost = new Set<string>();
+  const watchers = new Set<(id: string | undefined) => void>();
+  const failures = new Map<FailingCall, { error: EngineError; left: number }>();
+  const holds = new Map<FailingCall, Promise<void>>();
+  /** Contents of images by name: at the registry, and as pulled. */
+  const published = new Map<string, number>();
+  const present = new Map<string, number>();
+  const calls: string[] = [];
+  const pullable = new Set([base, ...(options.images ?? [])].map((image) => parseImageReference(image).full));
+  let lastStamp = 0n;
+  let addresses = 0;
+
+  const pull = async (full: string, { auth, onProgress }: EnsureImageOptions): Promise<void> => {
+    const allowed = full === baseFull || (options.mayPull?.(full, await auth?.()) ?? true);
+    if (!allowed || !pullable.has(full)) {
+      const reason = allowed ? 'not found' : 'unauthorized';
+      throw new EngineError('image_not_found', `The image ${full} cannot be pulled: ${reason}`);
+    }
+    onProgress?.(`${full} is present`);
+    present.set(full, published.get(full) ?? 0);
+  };
+  const changed = (id: string): void => {
+    for (const watcher of [...watchers]) queueMicrotask(() => watchers.has(watcher) && watcher(id));
+  };
+  const begin = async (call: FailingCall, what = ''): Promise<void> => {
+    calls.push(`${call} ${what}`.trim());
+    await holds.get(call);
+    const failure = failures.get(call);
+    if (failure === undefined || failure.left <= 0) return;
+    failure.left -= 1;
+    throw failure.error;
+  };
+  const mustHave = (id: string): Held => {
+    const one = held.get(id);
+    if (one === undefined) throw new EngineError('not_found', `There is no container ${id}.`);
+    return one;
+  };
+  const end = (id: string, exitCode: number, oomKilled: boolean): void => {
+    const one = held.get(id);
+    if (one === undefined || one.state.phase !== 'running') return;
+    one.state = { ...one.state, phase: 'exited', address: null, exitCode, oomKilled };
+    one.ports.clear();
+    for (const stream of one.streams) stream.destroy();
+    one.streams.clear();
+    for (const wake of [...one.wake]) wake();
+    changed(id);
+  };
+  const drop = (id: string): void => {
+    end(id, 137, false);
+    if (held.delete(id)) changed(id);
+  };
+
+  const engine: MemoryEngine = {
+    kind: 'memory',
+    keepsFiles: options.keepsFiles ?? true,
+    baseImage: base,
+    calls,
+    check: async () => {
+      await begin('check');
+      return 'memory engine 1';
+    },
+    ensureImage: async (image, imageOptions) => {
+      await begin('ensureImage', image);
+      const { full } = parseImageReference(image);
+      if (imageOptions.signal?.aborted === true) throw new EngineError('unavailable', 'Given up.');
+      if (present.has(full) && (!imageOptions.always || full === baseFull)) return;
+      await pull(full, imageOptions);
+    },
+    create: async (spec, fence = () => {}) => {
+      await begin('create', spec.id);
+      try {
+        fence();
+      } catch (error) {
+        calls.push(`fenced ${spec.id}`);
+        throw error;
+      }
+      const paths = checkedMountPaths(spec.mountPaths);
+      const { full } = parseImageReference(spec.image);
+      const content = present.get(full);
+      if (content === undefined)
+        throw new EngineError('image_not_found', `The image ${spec.image} is not on this machine.`);
+      const old = held.get(spec.id);
+      const limits = { cpus: spec.cpus, memoryMb: spec.memoryMb };
+      if (old !== undefined) old.state = { ...old.state, limits };
+      if (old?.state.phase === 'running') return;
+      const missing = paths.filter((path) => spec.dataPaths?.includes(path) && lost.has(spec.id));
+      if (old === undefined && missing.length > 0) throw dataGone(missing);
+      lost.delete(spec.id);
+      saveData(old, data);
+      const kept = data.get(spec.id) ?? new Map<string, string>();
+      data.set(spec.id, kept);
+      const same =
+        old !== undefined &&
+        checkedMountPaths(old.spec.mountPaths).join() === paths.join() &&
+        old.spec.image === spec.image &&
+        !(spec.followImage === true && old.content !== content);
+      if (same) {
+        old.spec = spec;
+        return;
+      }
+      const isMounted = ([path]: [string, string]): boolean => paths.some((mount) => path.startsWith(`${mount}/`));
+      const keepsAll = engine.keepsFiles && old?.spec.image === spec.image && old.content === content;
+      const files = new Map([...kept].filter(isMounted));
+      for (const [path, text] of old?.files ?? []) if (keepsAll || isMounted([path, text])) files.set(path, text);
+      held.set(spec.id, {
+        spec,
+        content,
+        state: {
+          id: spec.id,
+          phase: 'created',
+          address: null,
+          exitCode: null,
+          oomKilled: false,
+          restarts: 0,
+          startedAt: null,
+          paused: false,
+          mountPaths: paths,
+          limits,
+        },
+        keys: [],
+        log: [],
+        ports: new Map(),
+        streams: new Set(),
+        files,
+        wake: new Set(),
+      });
+      changed(spec.id);
+    },
+    start: async (id, authorizedKeys) => {
+      await begin('start', id);
+      const one = mustHave(id);
+      one.keys = [...authorizedKeys];
+      one.files.set('/etc/troupe/authorized_keys', authorizedKeys.map((key) => `${key}\n`).join(''));
+      one.state = { ...one.state, paused: false };
+      if (one.state.phase === 'running') return;
+      addresses += 1;
+      const address = `10.0.${(addresses >> 8) & 255}.${addresses & 255}`;
+      one.state = { ...one.state, phase: 'running', address, exitCode: null, oomKilled: false, startedAt: Date.now() };
+      (options.onStart ?? greet)(id, engine);
+      changed(id);
+    },
+    renewKeys: async (id, authorizedKeys) => {
+      await begin('renewKeys', id);
+      const one = mustHave(id);
+      if (one.state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+      one.keys = [...authorizedKeys];
+    },
+    stop: async (id) => {
+      await begin('stop', id);
+      end(id, 0, false);
+    },
+    remove: async (id, { keepData = false } = {}) => {
+      await begin('remove', id);
+      saveData(held.get(id), data);
+      drop(id);
+      if (!keepData) data.delete(id);
+      usage.delete(id);
+    },
+    inspect: async (id) => {
+      await begin('inspect', id);
+      return held.get(id)?.state;
+    },
+    list: async () => {
+      await begin('list');
+      return [...held.values()].map((one) => one.state);
+    },
+    watch: (onChange) => {
+      const watcher = (id: string | undefined): void => onChange(id);
+      watchers.add(watcher);
+      queueMicrotask(() => watchers.has(watcher) && watcher(undefined));
+      return {
+        close: async () => {
+          watchers.delete(watcher);
+        },
+      };
+    },
+    logs: async function* (id, logOptions) {
+      await begin('logs', id);
+      const one = mustHave(id);
+      if (logOptions.since !== undefined) afterStamp(logOptions.since);
+      yield* follow(one, logOptions);
+    },
+    dial: async (id, port, { signal }) => {
+      await begin('dial', id);
+      if (!Number.isInteger(port) || port < 1 || port > 65535)
+        throw new EngineError('refused', `${port} is not a port.`);
+      const one = mustHave(id);
+      if (one.state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+      if (signal?.aborted === true) throw new EngineError('unavailable', 'The connection was given up.');
+      const handler = one.ports.get(port);
+      if (handler === undefined)
+        throw new EngineError('no_listener', `Nothing listens on port ${port} of the container.`);
+      const [near, far] = duplexPair();
+      one.streams.add(near).add(far);
+      near.once('close', () => one.streams.delete(near));
+      far.once('close', () => one.streams.delete(far));
+      handler(far);
+      return near;
+    },
+    exec: async (id, execOptions, signal) => {
+      await begin('exec', id);
+      const one = mustHave(id);
+      if (one.state.phase !== 'running') throw new EngineError('not_running', 'The container is not running.');
+      if (signal.aborted) throw new EngineError('unavailable', 'Given up.');
+      if (options.onExec === undefined) throw new EngineError('refused', 'The image of this container has no shell.');
+      const [near, far] = duplexPair();
+      one.streams.add(near).add(far);
+      let size = { cols: execOptions.cols, rows: execOptions.rows };
+      let end: ShellEnd = { code: null, signal: null };
+      const ended = new Promise<ShellEnd>((resolve) => near.once('close', () => resolve(end)));
+      far.on('error', () => undefined);
+      const process: MemoryProcess = {
+        id,
+        options: execOptions,
+        terminal: far,
+        size: () => size,
+        exit: (code) => {
+          end = { code, signal: null };
+          far.end();
+        },
+      };
+      // The end of what it prints is the end of a process.
+      near.once('end', () => near.destroy());
+      near.once('close', () => one.streams.delete(near));
+      far.once('close', () => one.streams.delete(far));
+      options.onExec(process, engine);
+      return {
+        stream: near,
+        resize: (cols, rows) => {
+          size = { cols, rows };
+        },
+        close: () => void near.destroy(),
+        ended,
+      };
+    },
+    hasSshServer: async (id) => {
+      mustHave(id);
+      return options.hasSshServer ?? true;
+    },
+    usage: (id) => {
+      const known = usage.get(id);
+      // The first question finds nothing measured, as on a real engine.
+      if (known === undefined) usage.set(id, { memoryBytes: 1_048_576, storageBytes: 4096 });
+      return known ?? { memoryBytes: 0, storageBytes: 0 };
+    },
+    close: async () => {
+      watchers.clear();
+      for (const id of [...held.keys()]) drop(id);
+    },
+    listen: (id, port, handler) => void mustHave(id).ports.set(port, handler),
+    print: (id, lines) => {
+      const one = mustHave(id);
+      for (const text of lines) {
+        const now = BigInt(Date.now()) * 1_000_000n;
+        lastStamp = now > lastStamp ? now : lastStamp + 1n;
+        one.log.push({ stamp: lastStamp, text });
+      }
+      one.log.splice(0, Math.max(0, one.log.length - keptLines));
+      for (const wake of [...one.wake]) wake();
+    },
+    crash: (id, { exitCode = 137, oomKilled = false } = {}) => end(id, exitCode, oomKilled),
+    lose: (id) => {
+      saveData(held.get(id), data);
+      drop(id);
+    },
+    loseData: (id) => {
+      drop(id);
+      data.delete(id);
+      lost.add(id);
+    },
+    setUsage: (id, value) => void usage.set(id, value),
+    fail: (call, error, times = 1) => void failures.set(call, { error, left: times }),
+    hold: (call) => {
+      let release: () => void = () => undefined;
+      holds.set(
+        call,
+        new Promise((resolve) => {
+          release = resolve;
+        }),
+      );
+      return () => {
+        holds.delete(call);
+        release();
+      };
+    },
+    tell: changed,
+    edit: (id, change) => {
+      const one = mustHave(id);
+      one.state = { ...one.state, ...change };
+      changed(id);
+    },
+    reconnect: () => {
+      for (const watcher of [...watchers]) watcher(undefined);
+    },
+    publish: (image) => {
+      const { full } = parseImageReference(image);
+      published.set(full, (published.get(full) ?? 0) + 1);
+    },
+    files: (id) => held.get(id)?.files,
+    specOf: (id) => held.get(id)?.spec,
+    keysOf: (id) => held.get(id)?.keys ?? [],
+  };
+  return engine;
+}
+
+/** What an image with sshd does, as far as a client without a key can tell. */
+function greet(id: string, engine: MemoryEngine): void {
+  engine.print(id, ['Server listening on 0.0.0.0 port 22.']);
+  engine.listen(id, 22, (stream) => {
+    stream.on('error', () => undefined);
+    stream.resume();
+    stream.write('SSH-2.0-memory\r\n');
+  });
+}
+
+function saveData(one: Held | undefined, data: Map<string, Map<string, string>>): void {
+  if (one === undefined) return;
+  const mounts = checkedMountPaths(one.spec.mountPaths);
+  const kept = data.get(one.spec.id) ?? new Map<string, string>();
+  for (const [path, text] of one.files) if (mounts.some((mount) => path.startsWith(`${mount}/`))) kept.set(path, text);
+  data.set(one.spec.id, kept);
+}
+
+async function* follow(one: Held, options: LogOptions): AsyncGenerator<string[]> {
+  const { signal } = options;
+  const since = options.since ?? '';
+  const tail = Number.isNaN(options.tail) ? 0 : Math.max(0, options.tail);
+  const line = (entry: { stamp: bigint; text: string }): string => `${stampText(entry.stamp)} ${entry.text}`;
+  let last = one.log.at(-1)?.stamp ?? 0n;
+  const first = one.log
+    .slice(Math.max(0, one.log.length - tail))
+    .map(line)
+    .filter((text) => text > `${since} \u{10ffff}`);
+  if (first.length > 0 && !signal.aborted) yield first;
+  while (options.follow && !signal.aborted) {
+    const news = one.log.filter((entry) => entry.stamp > last);
+    last = news.at(-1)?.stamp ?? last;
+    if (news.length > 0) yield news.map(line);
+    else if (one.state.phase !== 'running') return;
+    else {
+      await new Promise<void>((resolve) => {
+        const wake = (): void => {
+          one.wake.delete(wake);
+          signal.removeEventListener('abort', wake);
+          resolve();
+        };
+        one.wake.add(wake);
+        signal.addEventListener('abort', wake);
+      });
+    }
+  }
+}
+
+function stampText(nanos: bigint): string {
+  const iso = new Date(Number(nanos / 1_000_000_000n) * 1000).toISOString().slice(0, 19);
+  return `${iso}.${String(nanos % 1_000_000_000n).padStart(9, '0')}Z`;
+}
+
+/** Two ends of one connection in this process, with backpressure. The destruction of either end closes the other. */
+export function duplexPair(): [Duplex, Duplex] {
+  /** By reading end: what lets its writer go on. */
+  const waiting = new Map<Duplex, () => void>();
+  const make = (peer: () => Duplex): Duplex =>
+    new Duplex({
+      read() {
+        const goOn = waiting.get(this);
+        waiting.delete(this);
+        goOn?.();
+      },
+      write(chunk: Buffer, _encoding, done) {
+        if (peer().push(chunk)) done();
+        else waiting.set(peer(), done);
+      },
+      final(done) {
+        peer().push(null);
+        done();
+      },
+      destroy(error, done) {
+        // After both ends said goodbye, the peer may still have bytes to read.
+        if (!(this.readableEnded && this.writableFinished)) queueMicrotask(() => peer().destroy());
+        done(error);
+      },
+    });
+  const near: Duplex = make(() => far);
+  const far: Duplex = make(() => near);
+  return [near, far];
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import type { Log } from '../../../proto/ports/log.ts';
+import {
+  ActorError,
+  type ActorErrorCode,
+  type DeadLetter,
+  type Ref,
+  type SystemRef,
+  start,
+  stop,
+  stopped,
+} from '../../../supervision/index.ts';
+
+/** Resolves once `condition` holds; fails after `withinMs`. */
+export async function until(condition: () => boolean, what: string, withinMs = 5000): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!condition()) {
+    if (performance.now() > deadline) assert.fail(`never: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+/** One line of the log. */
+export interface Line {
+  readonly level: string;
+  readonly fields: Record<string, unknown>;
+  readonly message: string;
+}
+
+/** A log that keeps its lines. */
+export function keepingLog(lines: Line[], more: object = {}): Log {
+  const keep = (level: string) => (fields: object, message: string) => {
+    lines.push({ level, fields: { ...more, ...fields }, message });
+  };
+  return {
+    debug: keep('debug'),
+    info: keep('info'),
+    warn: keep('warn'),
+    error: keep('error'),
+    child: (fields) => keepingLog(lines, { ...more, ...fields }),
+  };
+}
+
+/** A system with its log and dead letters; ended after `f`, whatever happened. */
+export async function withSystem(
+  f: (system: SystemRef, seen: { readonly lines: Line[]; readonly letters: DeadLetter[] }) => Promise<void>,
+): Promise<void> {
+  const lines: Line[] = [];
+  const letters: DeadLetter[] = [];
+  const system = start({ name: 'test', log: keepingLog(lines), onDeadLetter: (letter) => letters.push(letter) });
+  try {
+    await f(system, { lines, letters });
+  } finally {
+    stop(system);
+    await stopped(system);
+  }
+}
+
+/** Fails unless the promise rejects with an ActorError of that code; gives the error. */
+export async function rejectsWith(promise: Promise<unknown>, code: ActorErrorCode): Promise<ActorError> {
+  let caught: unknown;
+  await promise.catch((error: unknown) => {
+    caught = error;
+  });
+  assert.ok(caught instanceof ActorError, `expected an ActorError, got ${String(caught)}`);
+  assert.equal(caught.code, code);
+  return caught;
+}
+
+/** A promise and its resolver: a gate that a handler waits at. */
+export function gate<T = void>(): { readonly opened: Promise<T>; readonly open: (value: T) => void } {
+  let open: (value: T) => void = () => {};
+  const opened = new Promise<T>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
+
+/** A message that wants a reply. */
+export interface Asking<Reply> {
+  readonly replyTo: Ref<Reply>;
+}
