@@ -234,7 +234,6 @@ async function service(db: Db, all: readonly Event[], clock: Stopwatch): Promise
     request: never,
     ensureStream: async () => {},
     append: never,
-    kv: never,
     close: async () => {},
     consume: async (_stream, { maxAckPending }, handler) => {
       const feeding = (async () => {

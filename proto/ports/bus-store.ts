@@ -4,7 +4,7 @@
  * again), `no_stream` for a stream that does not exist.
  */
 
-import type { KvEntry, StreamConfig } from './bus.ts';
+import type { StreamConfig } from './bus.ts';
 import type { Ending } from './ending.ts';
 
 /** A message to store. */
@@ -89,7 +89,7 @@ export interface DeadLetterSink {
   add(letters: readonly NewDeadLetter[]): Promise<void>;
 }
 
-/** Streams, consumers and buckets that survive a restart and are shared by all processes on one database. */
+/** Streams and consumers that survive a restart and are shared by all processes on one database. */
 export interface StreamStore {
   ensureStream(config: StreamConfig): Promise<void>;
   streams(): Promise<StreamConfig[]>;
@@ -113,17 +113,6 @@ export interface StreamStore {
   onAppend(handler: (stream: string) => void): Ending;
   /** Removes what is too old, in bounded steps. Resolves with whether there is more to remove. */
   trim(): Promise<boolean>;
-  readonly kv: KvStore;
-}
-
-/** Buckets; an expired entry is as absent. */
-export interface KvStore {
-  get(bucket: string, key: string): Promise<KvEntry | undefined>;
-  create(bucket: string, key: string, value: Uint8Array, ttlMs: number): Promise<number | undefined>;
-  update(bucket: string, key: string, value: Uint8Array, revision: number, ttlMs: number): Promise<number | undefined>;
-  put(bucket: string, key: string, value: Uint8Array, ttlMs: number): Promise<number>;
-  delete(bucket: string, key: string, revision: number | undefined): Promise<boolean>;
-  keys(bucket: string): Promise<string[]>;
 }
 
 /** An event waiting to be published. */

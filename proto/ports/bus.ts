@@ -56,26 +56,6 @@ export interface StreamMessage extends BusMessage {
   term(reason: string): Promise<void>;
 }
 
-/** A key-value entry; `revision` rises with every write in the bucket. */
-export interface KvEntry {
-  readonly key: string;
-  readonly value: Uint8Array;
-  readonly revision: number;
-}
-
-/** A bucket whose entries expire `ttlMs` after their last write. */
-export interface Kv {
-  get(key: string): Promise<KvEntry | undefined>;
-  /** Writes if absent. Returns the revision, or undefined when the key exists. */
-  create(key: string, value: Uint8Array): Promise<number | undefined>;
-  /** Compare-and-set. Returns the new revision, or undefined when `revision` is not the current one. */
-  update(key: string, value: Uint8Array, revision: number): Promise<number | undefined>;
-  put(key: string, value: Uint8Array): Promise<number>;
-  /** Deletes; with `revision`, only when it is the current one. Returns whether it was deleted. */
-  delete(key: string, revision?: number): Promise<boolean>;
-  keys(): Promise<string[]>;
-}
-
 /**
  * What joins parts and nodes. Core messages (publish, request) are at most once; streams are at least once and survive
  * a restart. Two implementations, one contract suite.
@@ -108,7 +88,6 @@ export interface Bus {
     config: ConsumerConfig,
     handler: (batch: readonly StreamMessage[]) => Promise<void>,
   ): Promise<Ending>;
-  kv(bucket: string, options: { ttlMs: number }): Promise<Kv>;
   close(): Promise<void>;
 }
 

@@ -3,11 +3,10 @@ import type { Db } from '../db.ts';
 import * as consumers from './consumers.ts';
 import { listDeadLetters } from './dead-letters.ts';
 import { asBus } from './errors.ts';
-import { kvStore } from './kv.ts';
 import { APPEND_CHANNEL, append, ensureStream, listStreams } from './streams.ts';
 import { trim } from './trim.ts';
 
-/** Streams, consumers and buckets of the embedded bus in `db`. Closing `db` is the caller's. */
+/** Streams and consumers of the embedded bus in `db`. Closing `db` is the caller's. */
 export function streamStore(db: Db): StreamStore {
   return {
     ensureStream: (config) => asBus(() => ensureStream(db, config)),
@@ -21,6 +20,5 @@ export function streamStore(db: Db): StreamStore {
     deadLetters: (stream, limit) => asBus(() => listDeadLetters(db, stream, limit)),
     onAppend: (handler) => db.listen(APPEND_CHANNEL, handler),
     trim: () => asBus(() => trim(db)),
-    kv: kvStore(db),
   };
 }

@@ -4,7 +4,7 @@ import { KEPT_DEAD_LETTERS } from './dead-letters.ts';
 /** Rows removed in one step, so that no transaction runs long. */
 const STEP = 5000;
 
-/** Removes expired messages, message ids, entries and surplus dead letters, one step of each. True when more remain. */
+/** Removes expired messages, message ids and surplus dead letters, one step of each. True when more remain. */
 export async function trim(db: Db): Promise<boolean> {
   const counts = [
     await dropExpiredMessages(db),
@@ -12,10 +12,6 @@ export async function trim(db: Db): Promise<boolean> {
       `delete from bus_message_ids where ctid in (
          select old.ctid from bus_message_ids as old join bus_streams on name = stream
          where old.at < now() - duplicate_window_ms * interval '1 millisecond' limit $1)`,
-      [STEP],
-    ),
-    await db.run(
-      'delete from bus_kv where ctid in (select ctid from bus_kv where expires_at <= clock_timestamp() limit $1)',
       [STEP],
     ),
     await db.run(

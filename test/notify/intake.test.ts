@@ -57,7 +57,6 @@ async function handHeld(t: Parameters<typeof openHouse>[0], options: Parameters<
       handler = given;
       return { close: async () => {} };
     },
-    kv: bus.kv.bind(bus),
     close: bus.close.bind(bus),
   });
   const house = await openHouse(t, { ...options, wrapBus });

@@ -117,7 +117,7 @@ for (const [file, specifier, expected] of [
   ['transports/gateway/ssh/a.ts', 'ssh2', 'ok'],
   ['transports/gateway/tcp/a.ts', 'ssh2', 'library'],
   ['transports/bus/a.ts', '@nats-io/jetstream', 'ok'],
-  ['supervision/a.ts', '@nats-io/kv', 'library'],
+  ['supervision/a.ts', '@nats-io/jetstream', 'library'],
   ['transports/clients/acme/a.ts', 'acme-client', 'ok'],
   ['transports/clients/dns/a.ts', 'acme-client', 'library'],
   ['transports/engines/kubernetes/a.ts', '@kubernetes/client-node', 'ok'],

@@ -7,17 +7,15 @@ export const MAX_PAYLOAD_BYTES = (1 << 20) - 64;
 const NAME = /^[A-Za-z0-9_-]{1,200}$/;
 // A message id travels in a header line.
 const MESSAGE_ID = /^(?! )[^\0\r\n]{1,1024}(?<! )$/;
-// What NATS takes for a key.
-const KEY = /^[-/_=.a-zA-Z0-9]{1,512}$/;
 
-/** Throws BusError `too_large` for a payload, or a value in a bucket, that is more than a message may carry. */
+/** Throws BusError `too_large` for a payload that is more than a message may carry. */
 export function checkSize(data: Uint8Array): void {
   if (data.byteLength > MAX_PAYLOAD_BYTES) {
     throw new BusError('too_large', `A message has at most ${MAX_PAYLOAD_BYTES} bytes.`);
   }
 }
 
-/** Throws TypeError unless `text` can name a stream, a consumer or a bucket. */
+/** Throws TypeError unless `text` can name a stream or a consumer. */
 export function checkName(text: string): void {
   if (!NAME.test(text)) throw new TypeError(`Not a name: ${JSON.stringify(text.slice(0, 100))}`);
 }
@@ -26,12 +24,5 @@ export function checkName(text: string): void {
 export function checkMessageId(text: string): void {
   if (!MESSAGE_ID.test(text)) {
     throw new TypeError('A message id is one line of 1 to 1,024 characters without a space at its ends.');
-  }
-}
-
-/** Throws TypeError unless `text` can be a key in a bucket. */
-export function checkKey(text: string): void {
-  if (!KEY.test(text) || text.startsWith('.') || text.endsWith('.') || text.includes('..')) {
-    throw new TypeError(`Not a key: ${JSON.stringify(text.slice(0, 100))}`);
   }
 }

@@ -5,7 +5,6 @@ import {
   BusError,
   type BusMessage,
   type ConsumerConfig,
-  type Kv,
   type StreamConfig,
   type StreamMessage,
 } from '../../proto/ports/bus.ts';
@@ -16,7 +15,6 @@ import { Batcher } from './batcher.ts';
 import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer, type DeliverySource } from './consumer.ts';
 import { Core } from './core.ts';
-import { bucketOf } from './kv.ts';
 import { checkPattern, checkSubject, matches } from './subjects.ts';
 
 const batch = { items: 500, bytes: 4 << 20, waitingBytes: 64 << 20 };
@@ -31,7 +29,7 @@ interface EmbeddedBusOptions {
 }
 
 /**
- * The bus of one process: core messages stay in it, streams and buckets are in the store, shared by all processes on
+ * The bus of one process: core messages stay in it, streams are in the store, shared by all processes on
  * it. `close` leaves the store open. Subjects and names that are none throw TypeError.
  */
 export function embeddedBus(options: EmbeddedBusOptions): Bus {
@@ -135,12 +133,6 @@ class EmbeddedBus implements Bus {
         this.#consumers.delete(consumer);
       },
     };
-  }
-
-  async kv(bucket: string, options: { ttlMs: number }): Promise<Kv> {
-    this.#check();
-    checkName(bucket);
-    return bucketOf(this.#store.kv, bucket, options.ttlMs, () => this.#check());
   }
 
   close(): Promise<void> {

@@ -23,7 +23,7 @@ import type { NatsLink } from './nats-link.ts';
 import { matches } from './subjects.ts';
 
 /** How long to wait for the connection, and then for an answer of the server's API, ms. */
-export const API_MS = 5000;
+const API_MS = 5000;
 
 /** Name of the server's error for a stream that exists with other settings (nats-server's errors.json). */
 const STREAM_EXISTS = 10058;
@@ -35,7 +35,7 @@ const STREAM_EXISTS = 10058;
  */
 const SETTLE_MS = 500;
 
-/** What a stream or bucket must be; the rest is the operator's. */
+/** What a stream must be; the rest is the operator's. */
 type Wanted = Partial<NatsStreamConfig> & Pick<NatsStreamConfig, 'name' | 'subjects'>;
 
 /**
@@ -56,11 +56,11 @@ export class NatsAdmin {
   }
 
   /**
-   * Makes the stream or changes it to these settings. What they do not name stays as
-   * it is.
+   * Makes the stream or changes it to these settings; what they do not name stays as it is. It is remembered, and made
+   * again when it turns out to be gone.
    */
   async ensureStream(config: StreamConfig): Promise<void> {
-    await this.ensure({
+    const wanted: Wanted = {
       name: config.name,
       subjects: [...config.subjects],
       retention: RetentionPolicy.Limits,
@@ -70,13 +70,9 @@ export class NatsAdmin {
       max_bytes: config.maxBytes,
       max_age: nanos(config.maxAgeMs),
       duplicate_window: nanos(config.duplicateWindowMs),
-    });
-  }
-
-  /** The same for any stream, which is remembered and made again when it turns out to be gone. */
-  async ensure(wanted: Wanted): Promise<StreamInfo> {
+    };
     this.#known.set(wanted.name, wanted);
-    return this.#restore(wanted, 0);
+    await this.#restore(wanted, 0);
   }
 
   /**

@@ -37,7 +37,7 @@ export function asBusError(error: unknown, doing: string): Error {
  * Whether nobody listens on the subject of a request, or takes a message into a stream (which the client reports as
  * JetStream missing).
  */
-export function isNoResponders(error: unknown): boolean {
+function isNoResponders(error: unknown): boolean {
   if (error instanceof NoRespondersError) return true;
   // Its class is not exported.
   if (error instanceof Error && error.name === 'JetStreamNotEnabled') return true;

@@ -6,7 +6,6 @@ import {
   BusError,
   type BusMessage,
   type ConsumerConfig,
-  type Kv,
   type StreamConfig,
   type StreamMessage,
 } from '../../proto/ports/bus.ts';
@@ -22,7 +21,6 @@ import { Envelopes, type Seen, SeenMessages } from './envelopes.ts';
 import { NatsAdmin } from './nats-admin.ts';
 import { ADVISORY_CONSUMER, advisoryStream, keepGivenUp } from './nats-dead-letters.ts';
 import { messageOf } from './nats-errors.ts';
-import { natsBucket } from './nats-kv.ts';
 import { type NatsAddress, NatsLink } from './nats-link.ts';
 import { NatsPublisher } from './nats-publisher.ts';
 import { NatsRequests } from './nats-requests.ts';
@@ -47,7 +45,7 @@ interface NatsBusOptions {
   /** Keeps what consumers give up. */
   readonly deadLetters: DeadLetterSink;
   readonly log: Log;
-  /** Copies of streams and buckets in a cluster of servers. Default: 1 for new ones, others stay as they are. */
+  /** Copies of streams in a cluster of servers. Default: 1 for new ones, others stay as they are. */
   readonly replicas?: number;
   /** How long an append waits for the server, ms. Default 10,000. */
   readonly patienceMs?: number;
@@ -221,12 +219,6 @@ class NatsBusOnLink implements NatsBus {
       throw error;
     }
     return consuming;
-  }
-
-  async kv(bucket: string, options: { ttlMs: number }): Promise<Kv> {
-    this.#check();
-    checkName(bucket);
-    return natsBucket(this.#link, this.#admin, bucket, options.ttlMs);
   }
 
   close(): Promise<void> {

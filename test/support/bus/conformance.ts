@@ -11,7 +11,7 @@ import {
 } from '../../../proto/ports/bus.ts';
 import { until } from '../until.ts';
 
-/** What the suite runs on: a way to open buses that share streams and buckets, and an end. */
+/** What the suite runs on: a way to open buses that share streams, and an end. */
 export interface BusBench {
   /** Another bus on the same store or servers. The suite closes what it opens. */
   open(): Promise<Bus>;
@@ -206,7 +206,6 @@ export function busContract(name: string, openBench: () => Promise<BusBench>): v
       assert.throws(() => other.publish('a', bytes('')), fails('closed'));
       assert.throws(() => other.subscribe('a', () => undefined), fails('closed'));
       await assert.rejects(other.append('a', bytes('')), fails('closed'));
-      await assert.rejects(other.kv('b', { ttlMs: 1000 }), fails('closed'));
       await other.close();
     });
   });
@@ -322,7 +321,6 @@ export function busContract(name: string, openBench: () => Promise<BusBench>): v
       for (const name of ['', 'a.b', 'a*', '>', 'a b', 'a/b', '\n']) {
         await assert.rejects(bus.ensureStream({ ...stream, name }), TypeError);
         await assert.rejects(bus.consume(stream.name, consumer({ durable: name }), ackAll), TypeError);
-        await assert.rejects(bus.kv(name, { ttlMs: 1000 }), TypeError);
       }
       await assert.rejects(bus.ensureStream({ ...stream, subjects: ['a.>.b'] }), TypeError);
       await assert.rejects(bus.consume(stream.name, consumer({ filter: 'a..b' }), ackAll), TypeError);
@@ -582,97 +580,6 @@ export function busContract(name: string, openBench: () => Promise<BusBench>): v
       await bus.ensureStream(stream);
       await assert.rejects(bus.append(`${root}.x`, new Uint8Array(8 << 20)), fails('too_large'));
       assert.equal((await bus.append(`${root}.x`, new Uint8Array(512 << 10))).duplicate, false);
-    });
-  });
-
-  suite(`${name}: buckets`, () => {
-    let bench: BusBench;
-    let bus: Bus;
-    let other: Bus;
-    before(async () => {
-      bench = await openBench();
-      [bus, other] = await Promise.all([bench.open(), bench.open()]);
-    });
-    after(async () => {
-      await Promise.all([bus.close(), other.close()]);
-      await bench.close();
-    });
-    const pair = async (ttlMs = 60_000) => {
-      const bucket = `b${randomUUID().replaceAll('-', '')}`;
-      return [await bus.kv(bucket, { ttlMs }), await other.kv(bucket, { ttlMs })] as const;
-    };
-
-    test('create, get, put, update and delete, seen by both sides', async () => {
-      const [here, there] = await pair();
-      assert.equal(await here.get('k'), undefined);
-      const created = await here.create('k', bytes('1'));
-      assert.ok(created !== undefined);
-      assert.equal(await there.create('k', bytes('2')), undefined);
-      const updated = await there.update('k', bytes('3'), created);
-      assert.ok(updated !== undefined && updated > created);
-      assert.equal(await here.update('k', bytes('4'), created), undefined);
-      const put = await here.put('k', bytes('5'));
-      assert.ok(put > updated);
-      const entry = await there.get('k');
-      assert.deepEqual([entry?.key, textOf(entry?.value), entry?.revision], ['k', '5', put]);
-      assert.equal(await there.delete('k', updated), false);
-      assert.equal(await there.delete('k', put), true);
-      assert.equal(await here.delete('k'), false);
-      assert.equal(await here.get('k'), undefined);
-      const again = await here.create('k', bytes('6'));
-      assert.ok(again !== undefined && again > put);
-    });
-
-    test('of many that create one key one wins', async () => {
-      const [here, there] = await pair();
-      const results = await Promise.all(
-        Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? here : there).create('k', bytes(String(i)))),
-      );
-      assert.equal(results.filter((revision) => revision !== undefined).length, 1);
-    });
-
-    test('of many that update one revision one wins', async () => {
-      const [here, there] = await pair();
-      const revision = await here.put('k', bytes('0'));
-      const results = await Promise.all(
-        Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? here : there).update('k', bytes(String(i)), revision)),
-      );
-      assert.equal(results.filter((won) => won !== undefined).length, 1);
-    });
-
-    test('what cannot be a key is refused', async () => {
-      const [here] = await pair();
-      for (const key of ['', '.a', 'a.', 'a..b', 'a b', '*', 'a.>', 'ä', 'x'.repeat(513)]) {
-        await assert.rejects(here.put(key, bytes('')), TypeError, JSON.stringify(key));
-        await assert.rejects(here.get(key), TypeError);
-        await assert.rejects(here.delete(key), TypeError);
-      }
-      for (const key of ['a.b/c=d_e-F', 'x'.repeat(512)]) assert.ok((await here.create(key, bytes(key))) !== undefined);
-      await assert.rejects(here.put('big', new Uint8Array(8 << 20)), fails('too_large'));
-    });
-
-    test('keys are those of the bucket that live', async () => {
-      const [here, there] = await pair();
-      const [elsewhere] = await pair();
-      await elsewhere.put('x', bytes(''));
-      for (const key of ['b', 'a', 'c']) await here.put(key, bytes(key));
-      await here.delete('b');
-      assert.deepEqual((await there.keys()).sort(), ['a', 'c']);
-    });
-
-    test('an entry expires after its last write, and is then as absent', async () => {
-      const [here, there] = await pair(1500);
-      const revision = await here.put('k', bytes('1'));
-      await here.put('renewed', bytes('1'));
-      await until(async () => {
-        await here.put('renewed', bytes('2'));
-        return (await there.get('k')) === undefined;
-      });
-      assert.ok(await there.get('renewed'), 'a renewed entry lives on');
-      assert.deepEqual(await here.keys(), ['renewed']);
-      assert.equal(await here.update('k', bytes('2'), revision), undefined);
-      assert.equal(await here.delete('k', revision), false);
-      assert.ok((await here.create('k', bytes('3'))) !== undefined);
     });
   });
 }
