@@ -39,17 +39,6 @@ export interface HttpReply {
   readonly body?: string | Uint8Array;
 }
 
-/** A reply of unknown length, written as it comes (server-sent events). */
-export interface HttpStreamReply {
-  readonly status: number;
-  readonly headers: readonly (readonly [name: string, value: string])[];
-  /**
-   * Each chunk is sent as it comes; the adapter stops pulling while the client reads slowly, and returns it when the
-   * client left.
-   */
-  readonly stream: AsyncIterable<string | Uint8Array>;
-}
-
 /** Where a pushed stream's bytes go. Once the stream is over every call is a no-op. */
 export interface ByteSink {
   /** Sends bytes, which stay as they are. Returns false when some wait for a slow reader: stop until `drain`. */
@@ -58,9 +47,7 @@ export interface ByteSink {
   end(): void;
 }
 
-/**
- * What pushes a stream. Costs a fraction of an iterator in memory and time, for many streams that are mostly silent.
- */
+/** What pushes a stream. One that is pulled costs several times the memory and time, and most streams are silent. */
 export interface ByteSource {
   /** Called at most once, before anything else; it may write at once. */
   open(sink: ByteSink): void;
@@ -70,7 +57,7 @@ export interface ByteSource {
   closed(): void;
 }
 
-/** A reply of unknown length that is pushed. The head goes out with the first bytes. */
+/** A reply of unknown length, pushed (server-sent events). The head goes out with the first bytes. */
 export interface HttpPushReply {
   readonly status: number;
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -78,7 +65,7 @@ export interface HttpPushReply {
 }
 
 /** Anything a request can be answered with. */
-export type HttpAnswer = HttpReply | HttpStreamReply | HttpPushReply;
+export type HttpAnswer = HttpReply | HttpPushReply;
 
 /** A frame as received. Text is checked UTF-8. */
 export type SocketFrame = { readonly text: string } | { readonly binary: Uint8Array };
@@ -160,7 +147,7 @@ export interface HttpServerOptions {
   /** WebSocket ping period. Default 25,000 ms; a peer that answers nothing for two periods is closed. */
   readonly pingMs?: number;
   /**
-   * Told what the stream or source of a reply threw. It ends that reply and nothing else: a bare 500, or half a reply
+   * Told what the source of a reply threw. It ends that reply and nothing else: a bare 500, or half a reply
    * that is cut off.
    */
   readonly onFault?: (error: unknown) => void;

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { ByteSink, HttpPushReply } from '../../proto/ports/http.ts';
-import { writeReply, writeStreamHead } from './node-reply.ts';
+import { writePushHead, writeReply } from './node-reply.ts';
 import { internalError } from './reply-head.ts';
 
 /** One pushed stream on node:http. */
@@ -62,7 +62,7 @@ export class NodePush implements ByteSink {
   }
 
   #head(): void {
-    if (!this.#response.headersSent) writeStreamHead(this.#response, this.#reply, this.#isClosing());
+    if (!this.#response.headersSent) writePushHead(this.#response, this.#reply, this.#isClosing());
   }
 
   #close(): void {

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
+import type { HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
 /**
@@ -29,54 +29,7 @@ export function writeReply(response: ServerResponse, reply: HttpReply, head: boo
   else response.end(body);
 }
 
-/** The head of an answer to HEAD whose body would have been a stream. */
-export function writeStreamHead(
-  response: ServerResponse,
-  reply: HttpStreamReply | HttpPushReply,
-  closing: boolean,
-): void {
+/** The head of a pushed reply. */
+export function writePushHead(response: ServerResponse, reply: HttpPushReply, closing: boolean): void {
   writeHead(response, reply.status, headOf(reply, undefined, closing));
-}
-
-/** Resolves when the client took what was written, or when it left. */
-function writable(response: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      response.off('drain', done).off('close', done);
-      resolve();
-    };
-    response.on('drain', done).on('close', done);
-  });
-}
-
-/**
- * Sends chunk after chunk until the stream ends or the client leaves, in which case the iterator is returned once.
- * Rejects with what the stream threw; `response.headersSent` says whether another reply is still possible.
- */
-export async function sendStream(
-  response: ServerResponse,
-  reply: HttpStreamReply,
-  closing: () => boolean,
-): Promise<void> {
-  const iterator = reply.stream[Symbol.asyncIterator]();
-  let gone = false;
-  const leave = () => {
-    gone = true;
-    // A generator that is still waiting inside `next` runs its `finally` when that settles.
-    if (!response.writableEnded) Promise.resolve(iterator.return?.()).catch(() => undefined);
-  };
-  response.once('close', leave);
-  try {
-    for (;;) {
-      const next = await iterator.next();
-      if (gone) return;
-      if (!response.headersSent) writeStreamHead(response, reply, closing());
-      if (next.done) break;
-      if (next.value.length > 0 && !response.write(next.value)) await writable(response);
-      if (gone) return;
-    }
-    response.end();
-  } finally {
-    if (!response.writableEnded) response.off('close', leave);
-  }
 }

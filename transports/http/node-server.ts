@@ -9,7 +9,7 @@ import { NodeSockets } from '../ws/node-sockets.ts';
 import * as limits from './limits.ts';
 import { ListenError } from './listen-error.ts';
 import { NodePush } from './node-push.ts';
-import { sendStream, writeReply, writeStreamHead } from './node-reply.ts';
+import { writePushHead, writeReply } from './node-reply.ts';
 import { NodeRequest } from './node-request.ts';
 import { PendingUpgrade } from './node-upgrade.ts';
 import { dropStream, soundReply } from './reply-check.ts';
@@ -166,26 +166,15 @@ class NodeServer implements HttpServer {
   #write(request: NodeRequest, response: ServerResponse, reply: HttpAnswer, cutOff: boolean): void {
     const head = request.method === 'HEAD';
     const closing = cutOff || this.#closing;
-    if (!('stream' in reply) && !('source' in reply)) {
-      writeReply(response, reply, head, closing);
-      return;
-    }
-    if (head) {
+    if (!('source' in reply)) writeReply(response, reply, head, closing);
+    else if (head) {
       dropStream(reply);
-      writeStreamHead(response, reply, closing);
+      writePushHead(response, reply, closing);
       response.end();
-      return;
-    }
-    if ('source' in reply) {
+    } else {
       const onFault = (error: unknown) => this.#options.onFault?.(error);
       new NodePush(response, reply, () => cutOff || this.#closing, onFault).begin();
-      return;
     }
-    sendStream(response, reply, () => cutOff || this.#closing).catch((error) => {
-      if (!response.destroyed) this.#options.onFault?.(error);
-      if (response.headersSent) response.destroy();
-      else if (!response.destroyed) writeReply(response, internalError, false, closing);
-    });
   }
 
   #upgrade(message: IncomingMessage, socket: Duplex, head: Buffer): void {

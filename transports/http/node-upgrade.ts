@@ -43,7 +43,7 @@ export class PendingUpgrade {
 
   /** Answers with a plain reply and ends the connection, unless the client left. */
   refuse(reply: HttpAnswer): void {
-    if ('stream' in reply || 'source' in reply) {
+    if ('source' in reply) {
       dropStream(reply);
       return;
     }

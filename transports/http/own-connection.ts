@@ -15,7 +15,7 @@ import { BODY_TIMEOUT_MS, HEAD_TIMEOUT_MS, LINGER_MS, METHODS, STALL_TIMEOUT_MS 
 import type { ConnectionHouse } from './own-house.ts';
 import { Inflow } from './own-inflow.ts';
 import { Patience } from './own-patience.ts';
-import { type ConnectionWord, headText, type LongReply, OwnPush, OwnStream, writeWhole } from './own-reply.ts';
+import { type ConnectionWord, headText, OwnPush, writeWhole } from './own-reply.ts';
 import { NO_BYTES, OwnRequest, type RequestSource } from './own-request.ts';
 import { askUpgrade, switchOver, upgradeRefusal } from './own-upgrade.ts';
 import { dropStream, soundReply } from './reply-check.ts';
@@ -33,7 +33,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   #phase: RequestPhase = 'head';
   #request: OwnRequest | undefined;
   #body: BodyReader | undefined;
-  #long: LongReply | undefined;
+  #push: OwnPush | undefined;
   /** The connection ends with the reply under way. */
   #closes = false;
   /** The client does not wait for `100 Continue` any more. */
@@ -78,8 +78,8 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
 
   onDrain(): void {
     if (this.#phase === 'exchange') {
-      if (this.#body?.isDone !== false || this.#long !== undefined) this.deadline = Number.POSITIVE_INFINITY;
-      this.#long?.drain();
+      if (this.#body?.isDone !== false || this.#push !== undefined) this.deadline = Number.POSITIVE_INFINITY;
+      this.#push?.drain();
     } else if (this.#phase === 'draining') {
       this.#wait('idle', HEAD_TIMEOUT_MS);
       if (this.#hasEnded || (this.#house.isClosing && this.#inflow.isEmpty)) this.#close();
@@ -201,7 +201,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
       const next = body.read(chunk, at, (from, to) => content.take(chunk.subarray(from, to), false));
       // Taking it may have ended the exchange.
       if (body.isDone && this.#body === body) {
-        if (this.#long === undefined || !this.wire.needsDrain) this.deadline = Number.POSITIVE_INFINITY;
+        if (this.#push === undefined || !this.wire.needsDrain) this.deadline = Number.POSITIVE_INFINITY;
         content.take(NO_BYTES, true);
       }
       return next;
@@ -241,7 +241,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
 
   /** Answers once: later calls, and calls after the client left, write nothing. A bad reply becomes a bare 500. */
   #answer(request: OwnRequest, reply: HttpAnswer, closes = false): void {
-    if (this.#request !== request || this.#long !== undefined) {
+    if (this.#request !== request || this.#push !== undefined) {
       dropStream(reply);
       return;
     }
@@ -264,9 +264,9 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
       return;
     }
     const { method, head } = request;
-    const isWhole = !('stream' in reply) && !('source' in reply);
-    this.#closes ||= closes || this.#house.isClosing || (head.minor === 0 && !isWhole);
-    if (isWhole) {
+    const isPush = 'source' in reply;
+    this.#closes ||= closes || this.#house.isClosing || (head.minor === 0 && isPush);
+    if (!isPush) {
       writeWhole(this.wire, reply, method === 'HEAD', this.connectionWord);
       this.finished();
     } else if (method === 'HEAD' || isBodiless(reply.status)) {
@@ -274,15 +274,11 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
       this.wire.write(headText(reply, 'none', this.connectionWord));
       this.finished();
     } else {
-      try {
-        this.#long = 'stream' in reply ? new OwnStream(reply, this) : new OwnPush(reply, this);
-        this.#long.begin();
-        // What is left of the request's body may come as slowly as it likes.
-        if (this.#long !== undefined && !this.wire.needsDrain) this.deadline = Number.POSITIVE_INFINITY;
-      } catch (error) {
-        this.fault(error);
-        this.failed(true);
-      }
+      const push = new OwnPush(reply, this);
+      this.#push = push;
+      push.begin();
+      // What is left of the request's body may come as slowly as it likes.
+      if (this.#push === push && !this.wire.needsDrain) this.deadline = Number.POSITIVE_INFINITY;
     }
   }
 
@@ -297,19 +293,19 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
     return this.#request?.head.minor ?? 1;
   }
 
-  /** Bytes of a long reply wait for the client. */
+  /** Bytes of a pushed reply wait for the client. */
   waits(): void {
     this.#wait('exchange', STALL_TIMEOUT_MS);
   }
 
-  /** A long reply threw. */
+  /** A source threw. */
   fault(error: unknown): void {
     this.#house.options.onFault?.(error);
   }
 
-  /** A long reply broke off. `isSilent`: nothing of it was written. */
+  /** A pushed reply broke off. `isSilent`: nothing of it was written. */
   failed(isSilent: boolean): void {
-    this.#long = undefined;
+    this.#push = undefined;
     // Half a reply cannot become another one: cut off, so that the client does not take it for whole.
     if (!isSilent || this.#request === undefined) return void this.wire.destroy();
     writeWhole(this.wire, internalError, false, this.connectionWord);
@@ -320,7 +316,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   finished(): void {
     this.#request = undefined;
     this.#body = undefined;
-    this.#long = undefined;
+    this.#push = undefined;
     if (this.#closes || this.#house.isClosing || this.#hasEnded) {
       this.#close();
       return;
@@ -339,7 +335,7 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
    * one.
    */
   #refuse(reply: HttpReply): void {
-    const isHalf = this.#long !== undefined;
+    const isHalf = this.#push !== undefined;
     this.#abandon();
     // Half a reply cannot become another one.
     if (isHalf) return void this.wire.destroy();
@@ -349,11 +345,11 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
 
   /** Nobody waits for the answer under way any more. */
   #abandon(): void {
-    const [request, long] = [this.#request, this.#long];
+    const [request, push] = [this.#request, this.#push];
     this.#request = undefined;
-    this.#long = undefined;
+    this.#push = undefined;
     request?.abort();
-    long?.abort();
+    push?.abort();
   }
 
   /**

@@ -1,5 +1,5 @@
 import { isAscii } from 'node:buffer';
-import type { ByteSink, HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
+import type { ByteSink, HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
@@ -68,17 +68,7 @@ function viewOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** A reply on its way for some time. */
-export interface LongReply {
-  /** Writes what there is. Called once, first. */
-  begin(): void;
-  /** What was written has left. */
-  drain(): void;
-  /** The client left, or is cut off. */
-  abort(): void;
-}
-
-/** What a long reply needs of its connection. */
+/** What a pushed reply needs of its connection. */
 export interface ReplyOwner {
   readonly wire: Wire;
   /** Of the request: 0 for HTTP/1.0, which knows no chunks. */
@@ -91,36 +81,41 @@ export interface ReplyOwner {
   finished(): void;
   /** It broke off. `isSilent`: nothing of it was written, so that another reply is possible. */
   failed(isSilent: boolean): void;
-  /** Told what its stream or source threw. */
+  /** Told what its source threw. */
   fault(error: unknown): void;
 }
 
-/** Writes head and chunks of a reply of unknown length. */
-class ChunkWriter {
-  readonly #reply: HttpStreamReply | HttpPushReply;
+/** A pushed reply on its way. */
+export class OwnPush implements ByteSink {
+  readonly #reply: HttpPushReply;
   readonly #owner: ReplyOwner;
+  /** Undefined while nothing was written. */
   #framing: 'chunked' | 'close' | undefined;
+  #isOver = false;
 
-  constructor(reply: HttpStreamReply | HttpPushReply, owner: ReplyOwner) {
+  constructor(reply: HttpPushReply, owner: ReplyOwner) {
     this.#reply = reply;
     this.#owner = owner;
   }
 
-  /** Whether nothing was written. */
-  get isSilent(): boolean {
-    return this.#framing === undefined;
+  /** Opens the source. Called once, first. */
+  begin(): void {
+    try {
+      this.#reply.source.open(this);
+    } catch (error) {
+      this.#broke(error);
+    }
   }
 
-  /**
-   * Sends the head, if it was not sent, and `chunk`. Returns false when bytes now wait, or when the connection has
-   * ended, which is told next.
-   */
-  write(chunk: string | Uint8Array): boolean {
+  /** Also false when the connection has ended, which is told next. */
+  write(chunk: Uint8Array): boolean {
+    if (this.#isOver) return false;
     const { wire } = this.#owner;
     if (wire.isDestroyed) return false;
+    if (chunk.length === 0) return !wire.needsDrain;
     wire.cork();
     const framing = this.#head();
-    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : viewOf(chunk);
+    const bytes = viewOf(chunk);
     const isText = bytes.length < 4096 && isAscii(bytes);
     if (framing === 'close') wire.write(bytes);
     else if (isText) wire.write(`${bytes.length.toString(16)}\r\n${bytes.toString('latin1')}\r\n`);
@@ -137,111 +132,17 @@ class ChunkWriter {
   }
 
   end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
     const { wire } = this.#owner;
     wire.cork();
     if (this.#head() === 'chunked') wire.write('0\r\n\r\n');
     wire.uncork();
-  }
-
-  #head(): 'chunked' | 'close' {
-    if (this.#framing === undefined) {
-      const { minor, connectionWord, wire } = this.#owner;
-      this.#framing = minor === 1 ? 'chunked' : 'close';
-      wire.write(headText(this.#reply, this.#framing, connectionWord));
-    }
-    return this.#framing;
-  }
-}
-
-/** A stream that is pulled. */
-export class OwnStream implements LongReply {
-  readonly #writer: ChunkWriter;
-  readonly #owner: ReplyOwner;
-  readonly #iterator: AsyncIterator<string | Uint8Array>;
-  #isGone = false;
-  #wake: (() => void) | undefined;
-
-  /** Throws what the stream throws. */
-  constructor(reply: HttpStreamReply, owner: ReplyOwner) {
-    this.#writer = new ChunkWriter(reply, owner);
-    this.#owner = owner;
-    this.#iterator = reply.stream[Symbol.asyncIterator]();
-  }
-
-  begin(): void {
-    this.#pump().catch((error) => {
-      if (this.#isGone) return;
-      this.#owner.fault(error);
-      this.#owner.failed(this.#writer.isSilent);
-    });
-  }
-
-  drain(): void {
-    this.#wake?.();
-  }
-
-  abort(): void {
-    if (this.#isGone) return;
-    this.#isGone = true;
-    this.#wake?.();
-    // A generator that is still waiting inside `next` runs its `finally` when that settles.
-    Promise.resolve(this.#iterator.return?.()).catch(() => undefined);
-  }
-
-  async #pump(): Promise<void> {
-    for (;;) {
-      const next = await this.#iterator.next();
-      if (this.#isGone) return;
-      if (next.done) break;
-      if (next.value.length > 0 && !this.#writer.write(next.value)) {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-        this.#wake = undefined;
-        if (this.#isGone) return;
-      }
-    }
-    this.#isGone = true;
-    this.#writer.end();
-    this.#owner.finished();
-  }
-}
-
-/** A stream that is pushed. */
-export class OwnPush implements LongReply, ByteSink {
-  readonly #writer: ChunkWriter;
-  readonly #owner: ReplyOwner;
-  readonly #reply: HttpPushReply;
-  #isOver = false;
-
-  constructor(reply: HttpPushReply, owner: ReplyOwner) {
-    this.#writer = new ChunkWriter(reply, owner);
-    this.#owner = owner;
-    this.#reply = reply;
-  }
-
-  begin(): void {
-    try {
-      this.#reply.source.open(this);
-    } catch (error) {
-      this.#broke(error);
-    }
-  }
-
-  write(chunk: Uint8Array): boolean {
-    if (this.#isOver) return false;
-    const { wire } = this.#owner;
-    return chunk.length === 0 ? !wire.needsDrain && !wire.isDestroyed : this.#writer.write(chunk);
-  }
-
-  end(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#writer.end();
     this.#closed();
     this.#owner.finished();
   }
 
+  /** What was written has left. */
   drain(): void {
     if (this.#isOver) return;
     try {
@@ -251,10 +152,21 @@ export class OwnPush implements LongReply, ByteSink {
     }
   }
 
+  /** The client left, or is cut off. */
   abort(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#closed();
+  }
+
+  /** Sends the head, if it was not sent. */
+  #head(): 'chunked' | 'close' {
+    if (this.#framing === undefined) {
+      const { minor, connectionWord, wire } = this.#owner;
+      this.#framing = minor === 1 ? 'chunked' : 'close';
+      wire.write(headText(this.#reply, this.#framing, connectionWord));
+    }
+    return this.#framing;
   }
 
   /** What a source throws ends its reply, and reaches nobody else: callers are the wire's callbacks. */
@@ -262,7 +174,7 @@ export class OwnPush implements LongReply, ByteSink {
     this.#owner.fault(error);
     if (this.#isOver) return;
     this.abort();
-    this.#owner.failed(this.#writer.isSilent);
+    this.#owner.failed(this.#framing === undefined);
   }
 
   #closed(): void {

@@ -14,10 +14,9 @@ export function soundReply(reply: HttpAnswer): HttpAnswer {
 
 /** Ends a stream that nobody will read. */
 export function dropStream(reply: HttpAnswer | undefined): void {
-  if (typeof reply !== 'object' || reply === null || !('stream' in reply || 'source' in reply)) return;
+  if (typeof reply !== 'object' || reply === null || !('source' in reply)) return;
   try {
-    if ('source' in reply) reply.source.closed();
-    else Promise.resolve(reply.stream[Symbol.asyncIterator]().return?.()).catch(() => undefined);
+    reply.source.closed();
   } catch {
     // It never began, and nobody is left to tell.
   }

@@ -1,9 +1,9 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { HttpAnswer, HttpPushReply, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
+import type { HttpAnswer, HttpPushReply, HttpReply } from '../../proto/ports/http.ts';
 import { dropStream, soundReply } from './reply-check.ts';
 import { internalError } from './reply-head.ts';
 import { type PushOwner, UwsPush } from './uws-push.ts';
-import { UwsStream, writeReply } from './uws-reply.ts';
+import { writeReply } from './uws-reply.ts';
 import type { UwsRequest } from './uws-request.ts';
 
 /** What an exchange needs of its server. */
@@ -12,7 +12,7 @@ interface ExchangeOwner {
   readonly closing: boolean;
   /** Called once when the exchange is over, however it ended. */
   ended(): void;
-  /** Told what a stream or source threw. */
+  /** Told what a source threw. */
   fault(error: unknown): void;
 }
 
@@ -24,7 +24,7 @@ export class UwsExchange implements PushOwner {
   /** Let go of once nothing of it can be asked for any more. */
   #request: UwsRequest | undefined;
   readonly #owner: ExchangeOwner;
-  #stream: UwsStream | UwsPush | undefined;
+  #pushed: UwsPush | undefined;
   #over = false;
 
   /** Only inside the library's callback: takes over the abort handler and copies what is left of the request. */
@@ -70,14 +70,10 @@ export class UwsExchange implements PushOwner {
   #write(reply: HttpAnswer, closing: boolean): void {
     if (this.#over) return;
     const head = this.#request?.method === 'HEAD';
-    const isWhole = !('stream' in reply) && !('source' in reply);
-    if (!isWhole && !head) {
-      if ('stream' in reply) this.#pump(reply);
-      else this.#push(reply);
-      return;
-    }
-    const whole: HttpReply = isWhole ? reply : { status: reply.status, headers: reply.headers };
-    if (!isWhole) dropStream(reply);
+    const isPush = 'source' in reply;
+    if (isPush && !head) return void this.#push(reply);
+    const whole: HttpReply = isPush ? { status: reply.status, headers: reply.headers } : reply;
+    if (isPush) dropStream(reply);
     this.#res.cork(() => {
       if (writeReply(this.#res, whole, head, closing || this.#owner.closing, () => this.#end())) this.#end();
     });
@@ -98,7 +94,7 @@ export class UwsExchange implements PushOwner {
 
   #push(reply: HttpPushReply): void {
     const push = new UwsPush(this.#res, reply, this);
-    this.#stream = push;
+    this.#pushed = push;
     // The stream may live for days: what was asked does not.
     this.#request?.forget();
     try {
@@ -115,33 +111,9 @@ export class UwsExchange implements PushOwner {
     }
   }
 
-  #pump(reply: HttpStreamReply): void {
-    let stream: UwsStream;
-    try {
-      stream = new UwsStream(this.#res, reply);
-    } catch (error) {
-      this.fault(error);
-      this.#write(internalError, false);
-      return;
-    }
-    this.#stream = stream;
-    stream
-      .send(() => this.#owner.closing)
-      .then(
-        () => this.#end(),
-        (error) => {
-          if (this.#over) return;
-          this.fault(error);
-          if (!stream.headSent) return this.#write(internalError, false);
-          // Half a reply cannot become another one: cut off, so that the client does not take it for whole.
-          this.#res.close();
-        },
-      );
-  }
-
   #abort(): void {
     this.#request?.abort();
-    this.#stream?.abort();
+    this.#pushed?.abort();
     this.#end();
   }
 

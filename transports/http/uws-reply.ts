@@ -1,5 +1,5 @@
 import type { HttpResponse } from 'uWebSockets.js';
-import type { HttpAnswer, HttpReply, HttpStreamReply } from '../../proto/ports/http.ts';
+import type { HttpAnswer, HttpReply } from '../../proto/ports/http.ts';
 import { isBodiless, isSent, statusLine } from './reply-head.ts';
 
 /** Bodies up to this many bytes are handed over at once; the library buffers what the client does not take. */
@@ -57,76 +57,4 @@ function writeSlowly(res: HttpResponse, body: Uint8Array, done: () => void): boo
     return ok;
   });
   return false;
-}
-
-/** One stream reply on its way. */
-export class UwsStream {
-  readonly #res: HttpResponse;
-  readonly #reply: HttpStreamReply;
-  readonly #iterator: AsyncIterator<string | Uint8Array>;
-  #gone = false;
-  #begun = false;
-  #wake: (() => void) | undefined;
-
-  constructor(res: HttpResponse, reply: HttpStreamReply) {
-    this.#res = res;
-    this.#reply = reply;
-    this.#iterator = reply.stream[Symbol.asyncIterator]();
-  }
-
-  /**
-   * Sends chunk after chunk until the stream ends or the client leaves. The head goes out with the first chunk: the
-   * library has no way to send it alone. Rejects with what the stream threw: `false` in `headSent` says that another
-   * reply is still possible.
-   */
-  async send(closing: () => boolean): Promise<void> {
-    for (;;) {
-      const next = await this.#iterator.next();
-      if (this.#gone) return;
-      if (next.done) {
-        this.#res.cork(() => {
-          if (!this.#begun) writeHead(this.#res, this.#reply, closing());
-          this.#begun = true;
-          this.#res.end('', closing());
-        });
-        return;
-      }
-      if (next.value.length === 0) continue;
-      if (!this.#write(next.value, closing)) await this.#writable();
-      if (this.#gone) return;
-    }
-  }
-
-  get headSent(): boolean {
-    return this.#begun;
-  }
-
-  /** The client left: stops waiting and returns the iterator, once. */
-  abort(): void {
-    if (this.#gone) return;
-    this.#gone = true;
-    this.#wake?.();
-    // A generator that is still waiting inside `next` runs its `finally` when that settles.
-    Promise.resolve(this.#iterator.return?.()).catch(() => undefined);
-  }
-
-  #write(chunk: string | Uint8Array, closing: () => boolean): boolean {
-    let ok = true;
-    this.#res.cork(() => {
-      if (!this.#begun) writeHead(this.#res, this.#reply, closing());
-      this.#begun = true;
-      ok = this.#res.write(chunk);
-    });
-    return ok;
-  }
-
-  #writable(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-      this.#res.onWritable(() => {
-        resolve();
-        return true;
-      });
-    });
-  }
 }

@@ -164,7 +164,7 @@ class UwsServer implements HttpServer {
     let answer: ReturnType<HttpServerOptions['onRequest']>;
     try {
       answer = this.#options.onRequest(request);
-      if (!isPromise(answer) && !('stream' in answer || 'source' in answer) && request.unread === undefined) {
+      if (!isPromise(answer) && !('source' in answer) && request.unread === undefined) {
         checkReply(answer);
         if (writeReply(res, answer, request.method === 'HEAD', this.closing)) {
           request.release();

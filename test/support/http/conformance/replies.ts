@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { HttpReply, HttpStreamReply } from '../../../../proto/ports/http.ts';
-import { type Adapter, gate, head, serve, settles, url, wire } from '../client.ts';
+import type { HttpReply } from '../../../../proto/ports/http.ts';
+import { type Adapter, gate, head, serve, url, wire } from '../client.ts';
 
 const GET = head('GET / HTTP/1.1', 'Host: x');
 
 /** Both ways a handler can answer. */
-const ways = (reply: () => HttpReply | HttpStreamReply) => [
+const ways = (reply: () => HttpReply) => [
   reply,
   async () => {
     await turn();
@@ -137,89 +137,5 @@ export function replies(adapter: Adapter): void {
     await left.opened;
     go.open();
     assert.equal(await (await fetch(url(server, '/alive'))).text(), 'alive');
-  });
-
-  it('streams chunks as they come and ends', async (t) => {
-    async function* stream(go: Promise<void>) {
-      yield 'one ';
-      yield '';
-      await go;
-      yield new TextEncoder().encode('two');
-    }
-    for (const way of [0, 1]) {
-      const go = gate();
-      const onRequest = ways(() => ({ status: 200, headers: [['x-a', 'b']], stream: stream(go.opened) }))[way];
-      assert.ok(onRequest);
-      const server = await serve(t, adapter, { onRequest });
-      const response = await fetch(url(server));
-      assert.equal(response.headers.get('x-a'), 'b');
-      const reader = response.body?.getReader();
-      assert.equal(Buffer.from((await reader?.read())?.value ?? []).toString(), 'one ');
-      go.open();
-      assert.equal(Buffer.from((await reader?.read())?.value ?? []).toString(), 'two');
-      assert.equal((await reader?.read())?.done, true);
-    }
-  });
-
-  it('sends a stream that is empty, and the head alone for HEAD', async (t) => {
-    let returned = 0;
-    const stream = {
-      [Symbol.asyncIterator]: () => ({
-        next: async () => ({ done: true as const, value: undefined }),
-        return: async () => {
-          returned += 1;
-          return { done: true as const, value: undefined };
-        },
-      }),
-    };
-    const server = await serve(t, adapter, { onRequest: () => ({ status: 200, headers: [], stream }) });
-    assert.equal(await (await fetch(url(server))).text(), '');
-    assert.equal((await fetch(url(server), { method: 'HEAD' })).status, 200);
-    assert.equal(returned, 1);
-  });
-
-  it('answers 500 when a stream fails before its first chunk, and cuts the connection when it fails later', async (t) => {
-    const read = gate();
-    async function* failing(later: boolean) {
-      if (later) {
-        yield 'part';
-        await read.opened;
-      }
-      throw new Error('broken');
-    }
-    const server = await serve(t, adapter, {
-      onRequest: (r) => ({ status: 200, headers: [], stream: failing(r.path === '/later') }),
-    });
-    assert.equal((await fetch(url(server, '/first'))).status, 500);
-    const client = (await wire(t, server)).send(head('GET /later HTTP/1.1', 'Host: x'));
-    await client.sees(/part/);
-    read.open();
-    const text = await client.ends();
-    assert.doesNotMatch(text, /\r\n0\r\n/);
-  });
-
-  it('stops pulling while the client reads slowly, and returns the stream when it leaves', async (t) => {
-    let pulled = 0;
-    const returned = gate();
-    async function* endless() {
-      try {
-        for (;;) {
-          pulled += 1;
-          yield Buffer.alloc(64 * 1024);
-        }
-      } finally {
-        returned.open();
-      }
-    }
-    const server = await serve(t, adapter, {
-      onRequest: async () => ({ status: 200, headers: [], stream: endless() }),
-    });
-    const client = await wire(t, server);
-    client.socket.pause();
-    client.send(GET);
-    await settles(() => pulled);
-    assert.ok(pulled < 1000);
-    client.socket.destroy();
-    await returned.opened;
   });
 }
