@@ -2,7 +2,9 @@
  * What was stored in one process, told to the others over the bus: their users' sockets look into storage then. A
  * message that is lost costs time, not a notification: sockets look by themselves from time to time.
  */
+
 import { z } from 'zod';
+import { jsonOf } from '../../lib/json.ts';
 import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
@@ -42,10 +44,6 @@ export function startPeerHints(parent: AnyRef, bus: Bus, look: (userId: string) 
 
 /** The users that another process tells of. Anybody on the bus may publish: what is no such message is nothing. */
 function usersOf(data: Uint8Array, self: string): readonly string[] {
-  try {
-    const news = newsSchema.parse(JSON.parse(Buffer.from(data).toString()));
-    return news.from === self ? [] : news.users;
-  } catch {
-    return [];
-  }
+  const { data: news } = newsSchema.safeParse(jsonOf(Buffer.from(data).toString()));
+  return news === undefined || news.from === self ? [] : news.users;
 }

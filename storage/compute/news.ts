@@ -2,7 +2,9 @@
  * News of the compute service (proto/compute/events.ts): told by the database at the commit that makes them, to all
  * nodes.
  */
+
 import { z } from 'zod';
+import { jsonOf } from '../../lib/json.ts';
 import type { ComputeNews, ComputeNewsSource } from '../../proto/compute/events.ts';
 import { statusSchema } from '../../proto/compute/fields.ts';
 import type { Db, Queries } from '../db.ts';
@@ -23,11 +25,7 @@ export function computeNews(db: Db): ComputeNewsSource {
 
 /** '' comes whenever notifications may have been missed; another version's news is news too. */
 function read(payload: string): ComputeNews {
-  try {
-    return newsSchema.parse(JSON.parse(payload));
-  } catch {
-    return { kind: 'all' };
-  }
+  return newsSchema.safeParse(jsonOf(payload)).data ?? { kind: 'all' };
 }
 
 /** Tells it when `tx` commits. */

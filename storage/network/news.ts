@@ -1,7 +1,9 @@
 /**
  * News of domain mappings (proto/network/events.ts): told by the database at the commit that makes them, to all nodes.
  */
+
 import { z } from 'zod';
+import { jsonOf } from '../../lib/json.ts';
 import type { NetworkNews, NetworkNewsSource } from '../../proto/network/events.ts';
 import type { Db, Queries } from '../db.ts';
 
@@ -20,11 +22,7 @@ export function networkNews(db: Db): NetworkNewsSource {
 
 /** '' comes whenever notifications may have been missed; another version's news is news too. */
 function read(payload: string): NetworkNews {
-  try {
-    return newsSchema.parse(JSON.parse(payload));
-  } catch {
-    return { kind: 'all' };
-  }
+  return newsSchema.safeParse(jsonOf(payload)).data ?? { kind: 'all' };
 }
 
 /** Tells it when `tx` commits. */

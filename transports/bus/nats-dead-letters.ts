@@ -1,3 +1,5 @@
+import { z } from 'zod';
+import { jsonOf } from '../../lib/json.ts';
 import type { ConsumerConfig, StreamConfig, StreamMessage } from '../../proto/ports/bus.ts';
 import type { DeadLetterSink } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';
@@ -28,18 +30,28 @@ export const ADVISORY_CONSUMER: ConsumerConfig = {
   maxAckPending: 100,
 };
 
+const advisoryView = z.object({
+  stream: z.string(),
+  consumer: z.string(),
+  stream_seq: z.number(),
+  deliveries: z.number(),
+});
+
 /** Handles advisories: fetches the message that each speaks of and keeps it as a dead letter. */
 export function keepGivenUp(admin: NatsAdmin, deadLetters: DeadLetterSink, log: Log, envelopes: Envelopes) {
   return async (batch: readonly StreamMessage[]): Promise<void> => {
     for (const told of batch) {
-      const advisory = readAdvisory(told.data);
+      const { data: advisory } = advisoryView.safeParse(jsonOf(Buffer.from(told.data).toString()));
       if (advisory === undefined) log.warn({ seq: told.seq }, 'an advisory cannot be read');
       else await keep(advisory, told.storedAt ?? Date.now());
       await told.ack();
     }
   };
 
-  async function keep({ stream, durable, seq, deliveries }: Advisory, toldAt: number): Promise<void> {
+  async function keep(
+    { stream, consumer: durable, stream_seq: seq, deliveries }: z.output<typeof advisoryView>,
+    toldAt: number,
+  ): Promise<void> {
     const message = await admin.message(stream, seq);
     const storedAt = message?.time.getTime() ?? 0;
     // Gone by the stream's limits; or another message of a stream made anew.
@@ -66,26 +78,4 @@ export function keepGivenUp(admin: NatsAdmin, deadLetters: DeadLetterSink, log: 
       return undefined;
     }
   }
-}
-
-interface Advisory {
-  readonly stream: string;
-  readonly durable: string;
-  readonly seq: number;
-  readonly deliveries: number;
-}
-
-function readAdvisory(data: Uint8Array): Advisory | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder().decode(data));
-  } catch {
-    return undefined;
-  }
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (!('stream' in value && 'consumer' in value && 'stream_seq' in value && 'deliveries' in value)) return undefined;
-  const { stream, consumer, stream_seq: seq, deliveries } = value;
-  if (typeof stream !== 'string' || typeof consumer !== 'string') return undefined;
-  if (typeof seq !== 'number' || typeof deliveries !== 'number') return undefined;
-  return { stream, durable: consumer, seq, deliveries };
 }

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { headers, type Msg } from '@nats-io/transport-node';
+import { z } from 'zod';
 import { backoffMs } from '../../lib/backoff.ts';
+import { jsonOf } from '../../lib/json.ts';
 import { BusError } from '../../proto/ports/bus.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { messageOf } from './nats-errors.ts';
@@ -301,6 +303,17 @@ type Ack =
 
 const STORED = /^\{"stream":"[\w-]+", ?"seq":([1-9]\d*)\}$/;
 
+const ackView = z.union([
+  z.object({ seq: z.number().positive(), duplicate: z.boolean().default(false) }),
+  z.object({
+    error: z.object({
+      description: z.string().default('refused'),
+      code: z.number().default(500),
+      err_code: z.number().optional(),
+    }),
+  }),
+]);
+
 /** JetStream's answer to a publish; undefined for what is none. */
 function readAck(message: Msg): Ack | undefined {
   const { buffer, byteOffset, byteLength } = message.data;
@@ -308,20 +321,9 @@ function readAck(message: Msg): Ack | undefined {
   // Nearly all are `{"stream":"NAME","seq":1}`: a tenth of the work of parsing them.
   const plain = STORED.exec(answer)?.[1];
   if (plain !== undefined) return { seq: Number(plain), duplicate: false };
-  let value: unknown;
-  try {
-    value = JSON.parse(answer);
-  } catch {
-    return undefined;
-  }
-  if (typeof value !== 'object' || value === null) return undefined;
-  if ('seq' in value && typeof value.seq === 'number' && value.seq > 0) {
-    return { seq: value.seq, duplicate: 'duplicate' in value && value.duplicate === true };
-  }
-  if (!('error' in value) || typeof value.error !== 'object' || value.error === null) return undefined;
-  const { error } = value;
-  const text = 'description' in error ? String(error.description) : 'refused';
-  const status = 'code' in error ? Number(error.code) : 500;
+  const { data } = ackView.safeParse(jsonOf(answer));
+  if (data === undefined || 'seq' in data) return data;
+  const { description, code, err_code } = data.error;
   // 10054: the message is larger than the stream's maximum.
-  return { error: { text, passing: status >= 500, tooLarge: 'err_code' in error && error.err_code === 10054 } };
+  return { error: { text: description, passing: code >= 500, tooLarge: err_code === 10054 } };
 }

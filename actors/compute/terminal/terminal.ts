@@ -1,5 +1,7 @@
 /** A connection to a terminal: frames of the WebSocket to the shell of its session, which may outlive it. */
+
 import { z } from 'zod';
+import { jsonOf } from '../../../lib/json.ts';
 import { resizeSchema } from '../../../proto/compute/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import { dispatch } from '../../../supervision/index.ts';
@@ -51,12 +53,8 @@ export function terminalConnection(terminals: Terminals, request: TerminalReques
  */
 function readControl(text: string): { cols: number; rows: number } | 'unknown' | undefined {
   if (text.length > MAX_CONTROL_CHARS || !text.startsWith('{')) return undefined;
-  try {
-    const value = controlSchema.safeParse(JSON.parse(text));
-    if (!value.success) return undefined;
-    const { data: size } = resizeSchema.safeParse(value.data);
-    return size === undefined ? 'unknown' : { cols: size.cols, rows: size.rows };
-  } catch {
-    return undefined;
-  }
+  const value = controlSchema.safeParse(jsonOf(text));
+  if (!value.success) return undefined;
+  const { data: size } = resizeSchema.safeParse(value.data);
+  return size === undefined ? 'unknown' : { cols: size.cols, rows: size.rows };
 }

@@ -2,7 +2,9 @@
  * What an authority's answers mean: problem documents (RFC 8555, section 6.7; RFC 9457) and Retry-After (RFC 9110,
  * section 10.2.3).
  */
+
 import { z } from 'zod';
+import { jsonOf } from '../../../lib/json.ts';
 import { CaError, type CaErrorCode } from '../../../proto/ports/acme.ts';
 import type { CaAnswer } from './https.ts';
 
@@ -74,12 +76,4 @@ export function retryAfter(value: string | string[] | undefined, now: number): n
   if (typeof value !== 'string') return undefined;
   const ms = /^[0-9]{1,9}$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now;
   return Number.isNaN(ms) || ms < 0 ? undefined : Math.min(ms, MAX_WAIT_MS);
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,7 @@
 /** One call of the provider's v4 API: bounded in time and size, and every way it can fail as one error. */
+
 import { z } from 'zod';
+import { jsonOf } from '../../../lib/json.ts';
 import { ProviderError } from '../../../proto/ports/dns.ts';
 
 /** Largest answer that is read: a page of 50 zones has some 60 KB. */
@@ -59,7 +61,8 @@ export async function call(
   } catch (cause) {
     throw new ProviderError('unavailable', 'the DNS provider does not answer', { cause: nameOf(cause) });
   }
-  const parsed = parse(text);
+  // Undefined for anything else, such as a page of HTML.
+  const { data: parsed } = envelope.safeParse(jsonOf(text ?? ''));
   if (response.ok && parsed?.success === true) return parsed;
   throw errorOf(response, parsed, token);
 }
@@ -75,15 +78,6 @@ async function readText(response: Response): Promise<string | undefined> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
-}
-
-/** The envelope, or undefined for anything else, such as a page of HTML. */
-function parse(text: string | undefined): Envelope | undefined {
-  try {
-    return envelope.parse(JSON.parse(text ?? ''));
-  } catch {
-    return undefined;
-  }
 }
 
 function errorOf(response: Response, answer: Envelope | undefined, token: string): ProviderError {

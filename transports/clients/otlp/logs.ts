@@ -2,10 +2,12 @@
  * Ships log lines to a collector over OTLP/gRPC (https://opentelemetry.io/docs/specs/otlp/). Lines wait in a bounded
  * queue: while the collector is away the oldest are dropped and counted, and nobody who logs ever waits.
  */
+
 import { type LogAttributes, SeverityNumber } from '@opentelemetry/api-logs';
 import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-grpc';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { LoggerProvider, type ReadableLogRecord } from '@opentelemetry/sdk-logs';
+import { jsonOf } from '../../../lib/json.ts';
 import { waitAtMost } from '../../../lib/timeout.ts';
 
 /** What became of the lines so far. */
@@ -135,12 +137,7 @@ const SEVERITIES: Readonly<Record<string, SeverityNumber>> = {
 
 /** A line of the log as a record; undefined when it is no JSON object. */
 function recordOf(line: string) {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    return undefined;
-  }
+  const value = jsonOf(line);
   if (typeof value !== 'object' || value === null) return undefined;
   const { level, time, msg, ...fields }: Record<string, unknown> = { ...value };
   const attributes: LogAttributes = {};

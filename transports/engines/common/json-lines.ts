@@ -1,3 +1,4 @@
+import { jsonOf } from '../../../lib/json.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 
 /**
@@ -10,7 +11,7 @@ export async function* jsonLines(stream: AsyncIterable<unknown>, maxLineBytes = 
     if (!(chunk instanceof Uint8Array)) continue;
     rest = rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([rest, chunk]);
     for (let end = rest.indexOf(0x0a); end !== -1; end = rest.indexOf(0x0a)) {
-      const value = parse(rest.subarray(0, end));
+      const value = jsonOf(rest.toString('utf8', 0, end));
       rest = rest.subarray(end + 1);
       if (value !== undefined) yield value;
     }
@@ -18,16 +19,6 @@ export async function* jsonLines(stream: AsyncIterable<unknown>, maxLineBytes = 
       throw new EngineError('unavailable', 'The container engine sent a line that is too long.');
     }
   }
-  const last = parse(rest);
+  const last = jsonOf(rest.toString('utf8'));
   if (last !== undefined) yield last;
-}
-
-function parse(line: Buffer): unknown {
-  const text = line.toString('utf8').trim();
-  if (text === '') return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { anySignal } from '../../../lib/any-signal.ts';
 import { backoffMs, HALF_JITTER } from '../../../lib/backoff.ts';
 import { errorText } from '../../../lib/error-text.ts';
+import { jsonOf } from '../../../lib/json.ts';
 import { Semaphore } from '../../../lib/semaphore.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { cleanReason, systemCode } from '../common/errors.ts';
@@ -215,7 +216,8 @@ export class KubeClient {
     const status = response.statusCode ?? 0;
     if (status >= 200 && status < 300) return response;
     const retryAfter = Number(response.headers['retry-after']);
-    const parsed = kubeStatus.safeParse(parseJson(await readText(response)));
+    const text = await readText(response);
+    const parsed = kubeStatus.safeParse(jsonOf(text) ?? { message: text.slice(0, 500) });
     const said = parsed.success ? parsed.data : { reason: '', message: '', details: undefined };
     const seconds = Number.isFinite(retryAfter) ? retryAfter : said.details?.retryAfterSeconds;
     const wait = seconds === undefined ? undefined : seconds * 1000;
@@ -262,14 +264,6 @@ async function readText(response: IncomingMessage): Promise<string> {
     parts.push(Buffer.from(chunk));
   }
   return Buffer.concat(parts).toString('utf8');
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return { message: text.slice(0, 500) };
-  }
 }
 
 function queryText(query: KubeCall['query']): string {

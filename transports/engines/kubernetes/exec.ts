@@ -1,5 +1,6 @@
 import { Duplex } from 'node:stream';
 import { z } from 'zod';
+import { jsonOf } from '../../../lib/json.ts';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
 import { cells, defaultCommand, orAborted, PREAMBLE, TERM, untilItRuns } from '../common/exec-script.ts';
@@ -54,7 +55,8 @@ export class RemoteProcess extends Duplex {
       return;
     }
     if (from !== channel.status) return;
-    const parsed = endStatus.safeParse(parseJson(data));
+    // Nobody catches what is thrown where frames come in.
+    const parsed = endStatus.safeParse(jsonOf(data.toString('utf8')));
     if (parsed.success) {
       const exit = parsed.data.details?.causes.find(({ reason }) => reason === 'ExitCode');
       if (parsed.data.status === 'Success') this.code = 0;
@@ -91,15 +93,6 @@ export class RemoteProcess extends Duplex {
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#socket?.terminate();
     done(error);
-  }
-}
-
-/** Undefined for what is no JSON: nobody catches what is thrown where frames come in. */
-function parseJson(data: Buffer): unknown {
-  try {
-    return JSON.parse(data.toString('utf8'));
-  } catch {
-    return undefined;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { jsonOf } from '../../../lib/json.ts';
 import { type KubeNaming, labels, RUN_ANNOTATION, SPEC_ANNOTATION } from './naming.ts';
 import { type KeptSpec, keptSpecView, type objectView, type Run, runView } from './views.ts';
 
@@ -26,10 +27,5 @@ export function foundOf(naming: KubeNaming, { metadata }: z.output<typeof object
 
 /** JSON of that shape; undefined for anything else. */
 export function parseJson<T>(text: string | undefined, schema: z.ZodType<T>): T | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return schema.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
+  return text === undefined ? undefined : schema.safeParse(jsonOf(text)).data;
 }

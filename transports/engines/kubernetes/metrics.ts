@@ -4,6 +4,7 @@ import type { Log } from '../../../proto/ports/log.ts';
 import type { MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
 import type { KubeAccess } from './access.ts';
 import { KubeClient } from './client.ts';
+import { parseJson } from './found.ts';
 import { type KubeletSummary, kubeletSummary, type Used } from './kubelet-summary.ts';
 import { nodesOfMetricsApi, podsOfMetricsApi } from './metrics-api.ts';
 import { kubeNaming, SPEC_ANNOTATION } from './naming.ts';
@@ -105,7 +106,7 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
         // tell of.
         const isSource = podUse !== undefined || kubelets.of(pod?.spec.nodeName ?? '') !== undefined;
         if (runs && used?.cpuMillis === undefined && isSource && life.crashedAt.length === 0) return [];
-        const wanted = specOf(pod?.metadata.annotations[SPEC_ANNOTATION]);
+        const wanted = parseJson(pod?.metadata.annotations[SPEC_ANNOTATION], keptSpecView);
         return [
           {
             name: id,
@@ -132,15 +133,6 @@ export function kubernetesMetrics(options: KubernetesMetricsOptions): MetricsSou
       await lives.close();
     },
   };
-}
-
-function specOf(text: string | undefined): z.output<typeof keptSpecView> | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return keptSpecView.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
 }
 
 /** What each kubelet said last. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { jsonOf } from '../../../../lib/json.ts';
 import { memoryInUse } from './usage.ts';
 
 const cpu = z.object({ cpu_usage: z.object({ total_usage: z.number().default(0) }).default({ total_usage: 0 }) });
@@ -34,13 +35,7 @@ interface StatsLine {
 
 /** Reads one; undefined when it is none. */
 export function parseStats(text: string): StatsLine | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const parsed = line.safeParse(value);
+  const parsed = line.safeParse(jsonOf(text));
   if (!parsed.success) return undefined;
   const { read, preread, cpu_stats, precpu_stats, memory_stats } = parsed.data;
   const [atNs, beforeNs] = [nanoseconds(read), nanoseconds(preread)];
