@@ -4,12 +4,13 @@ import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
+import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
 import { type SystemRef, start, stop, stopped } from '../../supervision/index.ts';
+import { type Authentication, openAuthentication } from '../../transports/api/authentication.ts';
 import type { Environment } from '../config/config.ts';
 import { processMetrics } from '../observability/pages.ts';
-import { type Authentication, openAuthentication } from './authentication.ts';
 import { openBus } from './bus.ts';
 import { bringUpToDate } from './schema.ts';
 import { Teardown } from './teardown.ts';
@@ -98,13 +99,13 @@ export async function openRuntime(options: RuntimeOptions): Promise<Runtime> {
   });
   const lastUse = startLastUse(system, { db, log });
   const callers = openAuthentication({
-    db,
+    directory: tokenDirectory(db),
     secret,
     clock: CLOCK,
     log,
-    teardown,
     changesAMinute: environment.CHANGES_PER_MINUTE,
     onUse: (tokenId, at) => noteUse(lastUse, tokenId, at),
   });
+  teardown.add('callers', () => callers.close());
   return { bus: opened.bus, busProblem: opened.problem, besides, system, callers, metrics: processMetrics(system) };
 }

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setPassword } from '../../actors/auth/users/users.ts';
-import { openAuthentication } from '../../cmd/node/authentication.ts';
-import { Teardown } from '../../cmd/node/teardown.ts';
 import { createToken } from '../../proto/auth/api-tokens.ts';
 import { changePassword, listSessions, passwordSchema } from '../../proto/auth/endpoints.ts';
 import { beginAddKey, beginKeyLogin, deleteKey, finishAddKey, listKeys } from '../../proto/auth/security-keys.ts';
+import { tokenDirectory } from '../../storage/auth/token-directory.ts';
+import { openAuthentication } from '../../transports/api/authentication.ts';
 import { SoftKey } from '../support/auth/authenticator.ts';
 import { beginLogin, challengedCaller, entries, finishLogin, houseWithKey } from '../support/auth/second-factor.ts';
 import { silentLog } from '../support/database/database.ts';
@@ -22,12 +22,13 @@ const HOUR = 3_600_000;
 
 /** Another process that proves callers, as every service does. */
 function node(t: TestContext, house: House) {
-  const teardown = new Teardown(silentLog);
-  t.after(() => teardown.run());
-  return openAuthentication({
-    ...{ db: house.outside, secret: SECRET, clock: house.clock, log: silentLog, teardown },
+  const authentication = openAuthentication({
+    ...{ directory: tokenDirectory(house.outside), secret: SECRET, clock: house.clock, log: silentLog },
     changesAMinute: 60,
+    onUse: () => {},
   });
+  t.after(() => authentication.close());
+  return authentication;
 }
 
 test('a new password ends all sessions and their streams but the one that asks; API tokens go on', async (t) => {

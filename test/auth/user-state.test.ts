@@ -3,8 +3,6 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
 import { addUser, listUsers } from '../../actors/auth/users/users.ts';
-import { openAuthentication } from '../../cmd/node/authentication.ts';
-import { Teardown } from '../../cmd/node/teardown.ts';
 import { checkToken, createToken } from '../../proto/auth/api-tokens.ts';
 import { changePassword, session } from '../../proto/auth/endpoints.ts';
 import { registryToken } from '../../proto/auth/registry.ts';
@@ -12,7 +10,9 @@ import { beginKeyLogin } from '../../proto/auth/security-keys.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { readAudit } from '../../storage/audit.ts';
+import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { leavers, untilSessions } from '../../storage/offboarding.ts';
+import { openAuthentication } from '../../transports/api/authentication.ts';
 import { beginLogin, challengedCaller, finishLogin, houseWithKey } from '../support/auth/second-factor.ts';
 import { silentLog } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
@@ -24,12 +24,13 @@ failOnLeaks();
 
 /** Another process that proves callers, as every service does. */
 function node(t: TestContext, house: House) {
-  const teardown = new Teardown(silentLog);
-  t.after(() => teardown.run());
-  return openAuthentication({
-    ...{ db: house.outside, secret: SECRET, clock: house.clock, log: silentLog, teardown },
+  const authentication = openAuthentication({
+    ...{ directory: tokenDirectory(house.outside), secret: SECRET, clock: house.clock, log: silentLog },
     changesAMinute: 60,
+    onUse: () => {},
   });
+  t.after(() => authentication.close());
+  return authentication;
 }
 
 const scopesOf = ({ userId }: Caller) => ({ [`compute.${userId}`]: ['read'] });
