@@ -5,6 +5,7 @@ import type { Clock } from '../../proto/ports/clock.ts';
 import type { DnsProvider, TxtResolvers } from '../../proto/ports/dns.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
+import type { DnsView } from './certificate-deps.ts';
 import type { OwnNames } from './hostname-rules.ts';
 
 export interface NetworkDeps {
@@ -20,8 +21,8 @@ export interface NetworkDeps {
   readonly installation: string;
   /** Who owns a container; undefined when there is none, or it is being deleted. */
   readonly containerOwner: (containerId: string) => Promise<string | undefined>;
-  /** Whether the hostname leads to this platform; undefined: that could not be found out. */
-  readonly leadsHere: (hostname: string) => Promise<boolean | undefined>;
+  /** DNS, to see whether a hostname leads to this platform. */
+  readonly dns: DnsView;
   /** Says when a container goes. */
   readonly computeNews: ComputeNewsSource;
   /** How often mappings are looked for that are due, ms. Default 5,000. */

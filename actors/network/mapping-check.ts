@@ -12,6 +12,7 @@ import {
 } from '../../storage/network/mappings.ts';
 import { append } from '../../storage/outbox.ts';
 import { makeRecord } from './automation.ts';
+import type { DnsView } from './certificate-deps.ts';
 import {
   detailOf,
   EXPIRY_MS,
@@ -85,10 +86,10 @@ export class MappingCheck {
 
   /** Looks whether the name of a verified mapping still is its user's: by the record, or since it leads here. */
   async recheck(row: MappingRow): Promise<void> {
-    const { db, clock, resolvers, leadsHere } = this.#deps;
+    const { db, clock, resolvers, dns } = this.#deps;
     const name = verifyName(row.hostname);
     const answers = await resolvers.lookup(name);
-    const isHere = isProven(answers, row.verifyToken) || (await leadsHere(row.hostname));
+    const isHere = isProven(answers, row.verifyToken) || (await leadsHere(dns, row.hostname));
     const now = clock.now();
     const noted = (unprovenSince: Date | null, detail: string, inMs: number) =>
       noteProof(db, row.id, { unprovenSince, detail, nextCheckAt: new Date(now + inMs) });
@@ -172,4 +173,12 @@ function noticeOf({ id, userId }: MappingRow, now: number, title: string, messag
 /** What its user has to do to prove a name. */
 export function toDo({ hostname, verifyToken }: MappingRow): string {
   return `make a TXT record ${verifyName(hostname)} with the value ${verifyToken}`;
+}
+
+/** Whether the hostname has an address that the ingress host has, too; undefined when that could not be found out. */
+async function leadsHere({ find, ingressHost }: DnsView, hostname: string): Promise<boolean | undefined> {
+  const there = await find(hostname);
+  if (there.kind !== 'found') return there.kind === 'none' ? false : undefined;
+  const here = await find(ingressHost);
+  return here.kind === 'found' ? there.addresses.some((one) => here.addresses.includes(one)) : undefined;
 }

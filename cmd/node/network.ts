@@ -1,6 +1,5 @@
 /** Puts the networking API together: hosted by the gateway's process, on loopback alone. */
 import type { KeyObject } from 'node:crypto';
-import type { DnsView } from '../../actors/network/certificate-deps.ts';
 import { startNetwork } from '../../actors/network/service.ts';
 import type { Authenticate } from '../../proto/auth/tokens.ts';
 import { plainText } from '../../proto/network/endpoints.ts';
@@ -8,7 +7,7 @@ import type { Clock } from '../../proto/ports/clock.ts';
 import type { HttpServer } from '../../proto/ports/http.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Service } from '../../proto/service.ts';
-import { containerById } from '../../storage/compute/containers.ts';
+import { containerOwner } from '../../storage/compute/containers.ts';
 import { computeNews } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
 import type { SystemRef } from '../../supervision/index.ts';
@@ -48,16 +47,6 @@ interface NetworkApiOptions {
   readonly lookMs?: number;
 }
 
-/** Whether a hostname has an address that the ingress host has, too. */
-function leadsHere({ find, ingressHost }: DnsView): (hostname: string) => Promise<boolean | undefined> {
-  return async (hostname) => {
-    const there = await find(hostname);
-    if (there.kind !== 'found') return there.kind === 'none' ? false : undefined;
-    const here = await find(ingressHost);
-    return here.kind === 'found' ? there.addresses.some((one) => here.addresses.includes(one)) : undefined;
-  };
-}
-
 /** Starts service and listener. Rejects when the port is taken. */
 export async function openNetworkApi(options: NetworkApiOptions): Promise<{ service: Service; server: HttpServer }> {
   const { system, db, clock, environment, encryptionKey, authenticate, streams, port } = options;
@@ -75,11 +64,8 @@ export async function openNetworkApi(options: NetworkApiOptions): Promise<{ serv
         ? undefined
         : { sealKey: encryptionKey, provider: cloudflare(providerUrl === undefined ? {} : { url: providerUrl }) },
     own: { domain, ingressHost: environment.INGRESS_HOST ?? domain, registryHost: environment.REGISTRY_HOST },
-    containerOwner: async (id) => {
-      const row = await containerById(db, id);
-      return row === undefined || row.desired === 'deleted' ? undefined : row.userId;
-    },
-    leadsHere: leadsHere(dnsOf(environment, domain)),
+    containerOwner: (id) => containerOwner(db, id),
+    dns: dnsOf(environment, domain),
     computeNews: computeNews(db),
     ...(options.lookMs === undefined ? {} : { lookMs: options.lookMs }),
   });

@@ -79,9 +79,17 @@ const COLUMNS = `id, user_id, name, instance_type, memory_mb, storage_gb, image,
   announce, keys_revision,
   keys_applied, data_paths, mount_changes, mounts_set_at`;
 
+const ownerRow = z.object({ user_id: z.string() });
+
 /** One container, also while it is being deleted; undefined when there is none. */
 export function containerById(db: Queries, id: string): Promise<ContainerRow | undefined> {
   return db.one(containerRow, `select ${COLUMNS} from containers where id = $1`, [id]);
+}
+
+/** Who owns a container; undefined when there is none, or it is being deleted. */
+export async function containerOwner(db: Queries, id: string): Promise<string | undefined> {
+  const row = await db.one(ownerRow, `select user_id from containers where id = $1 and desired <> 'deleted'`, [id]);
+  return row?.user_id;
 }
 
 /** The user's containers without those being deleted, oldest first. */
