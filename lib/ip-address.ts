@@ -36,3 +36,8 @@ export function addressText(bytes: Uint8Array): string {
 export function plainAddress(text: string | undefined): string {
   return text?.startsWith('::ffff:') && text.includes('.') ? text.slice(7) : (text ?? '');
 }
+
+/** The address at which a listener on `host` is reached from its own machine. */
+export function reachableAddress(host: string): string {
+  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+}

@@ -3,6 +3,8 @@
  */
 import { authEndpoints } from './auth/endpoints.ts';
 import { computeEndpoints } from './compute/endpoints.ts';
+import type { AnyEndpoint } from './endpoint.ts';
+import type { NewRoute } from './gateway/routes.ts';
 import { monitorEndpoints } from './monitor/endpoints.ts';
 import { networkEndpoints } from './network/endpoints.ts';
 import { notifyEndpoints } from './notify/endpoints.ts';
@@ -41,4 +43,26 @@ export function isServicePath(path: string): boolean {
   if (second < 0) return prefixes.has(path);
   const third = path.indexOf('/', second + 1);
   return prefixes.has(path.slice(0, second)) || prefixes.has(third < 0 ? path : path.slice(0, third));
+}
+
+/** A service of the platform behind the gateway. */
+interface RoutedService {
+  readonly name: string;
+  readonly endpoints: readonly AnyEndpoint[];
+  /** `host:port` of its listener. */
+  readonly target: string;
+}
+
+/**
+ * Routes to the platform's own services: each by its host, and by its paths on the domain itself.
+ */
+export function serviceRoutes(domain: string, services: readonly RoutedService[]): NewRoute[] {
+  return services.flatMap(({ name, endpoints, target }) => {
+    const common = { target, strip_prefix: false, priority: 0 };
+    const prefixes = new Set(endpoints.map(({ path }) => prefixOf(path)));
+    return [
+      { ...common, host: `${name}.${domain}`, path_prefix: '/' },
+      ...[...prefixes].map((path_prefix) => ({ ...common, host: domain, path_prefix })),
+    ];
+  });
 }

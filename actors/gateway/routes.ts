@@ -22,6 +22,7 @@ import { type AnyRef, dispatch, type Ref, spawn } from '../../supervision/index.
 import type { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
 import type { Routing } from './routing.ts';
+import { ContainerTargets } from './targets.ts';
 
 /** Interface section 8: container data reload. */
 const EVERY_MS = 5000;
@@ -72,6 +73,7 @@ const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_pre
  * storage or engine are away, what was known last goes on.
  */
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing, arrivals: Arrivals): Ref<'look'> {
+  const targets = new ContainerTargets(deps);
   let isComing = false;
   /** Whose rules changed since the last look. */
   let changed = new Set<string>();
@@ -87,10 +89,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     const seen = arrivals.look();
     try {
       const [rows, mapped] = await Promise.all([tableRoutes(deps), deps.mappings?.read() ?? NOTHING_MAPPED]);
-      const containers = await deps.containers(
-        new Set([...mapped.values()].map(({ containerId }) => containerId)),
-        whom,
-      );
+      const containers = await targets.find(new Set([...mapped.values()].map(({ containerId }) => containerId)), whom);
       const routes = [...deps.fileRoutes, ...rows];
       const text = JSON.stringify([
         routes,

@@ -13,6 +13,7 @@ import {
 import type { ProxyDecision, ProxyReply, ProxyRequest, UpstreamAddress } from '../../proto/gateway/traffic.ts';
 import { ID_PATTERN } from '../../proto/ids.ts';
 import type { MappedHost } from '../../proto/ports/acme.ts';
+import type { IngressListeners, NameDecision } from '../../proto/ports/gateway-decider.ts';
 import { isServicePath, SERVICE_NAMES, serviceHost } from '../../proto/service-paths.ts';
 import type { ContainerTarget, GatewayDeps } from './deps.ts';
 import { landingPage } from './landing.ts';
@@ -33,12 +34,14 @@ export interface RouteSnapshot {
   readonly mapped?: ReadonlyMap<string, MappedHost>;
 }
 
-/** What becomes of a TLS connection. */
-export type RoutedName = 'end' | 'mapped' | { readonly passTo: UpstreamAddress } | 'refuse';
+/** What a decision depends on besides the snapshot. `ports`: our own; the outside knows them as 80 and 443. */
+interface RoutingOptions extends Pick<GatewayDeps, 'fallback' | 'domain' | 'gatewayToken'> {
+  readonly ports: IngressListeners['ports'];
+}
 
 /** Decides by the present picture. */
 export class Routing {
-  readonly #deps: Pick<GatewayDeps, 'fallback' | 'ports'>;
+  readonly #options: RoutingOptions;
   readonly #containerSuffix: string;
   readonly #domain: string;
   /** Hosts whose routes lead to services of the platform. */
@@ -49,12 +52,13 @@ export class Routing {
   readonly #onPicture: () => void;
 
   /** `onPicture` is told of each new picture. */
-  constructor(deps: Pick<GatewayDeps, 'fallback' | 'ports' | 'domain'>, onPicture: () => void = () => {}) {
+  constructor(options: RoutingOptions, onPicture: () => void = () => {}) {
+    const { domain } = options;
     this.#onPicture = onPicture;
-    this.#deps = deps;
-    this.#domain = deps.domain;
-    this.#serviceHosts = new Set([deps.domain, ...SERVICE_NAMES.map((name) => serviceHost(name, deps.domain))]);
-    this.#containerSuffix = `.compute.${deps.domain}`;
+    this.#options = options;
+    this.#domain = domain;
+    this.#serviceHosts = new Set([domain, ...SERVICE_NAMES.map((name) => serviceHost(name, domain))]);
+    this.#containerSuffix = `.compute.${domain}`;
   }
 
   /** Whether anything is known yet. */
@@ -87,7 +91,7 @@ export class Routing {
           forward: match.address,
           target: strippedTarget(match.route, target),
           ...(match.route.managed === true ? { isService: true } : {}),
-          ...(this.#isService(match.route, host, target) ? { isVouched: true } : {}),
+          ...(this.#isService(match.route, host, target) ? { gatewayToken: this.#options.gatewayToken } : {}),
         };
     }
     const mapped = this.#mappedHost(host, port);
@@ -95,7 +99,7 @@ export class Routing {
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       return this.#forwardTo(this.#insideOf(mapped), target);
     }
-    const { fallback } = this.#deps;
+    const { fallback } = this.#options;
     if (fallback !== undefined) return { forward: fallback, target };
     if (host === this.#domain && isEncrypted && isLanding(request)) return { reply: this.#landing(hostPort) };
     return { reply: { status: 404, body: 'There is nothing at this address.\n' } };
@@ -115,34 +119,34 @@ export class Routing {
     return landingPage({
       domain: this.#domain,
       port: hostPort === undefined || hostPort === 443 ? '' : `:${hostPort}`,
-      sshPort: this.#deps.ports.ssh ?? 2222,
+      sshPort: this.#options.ports.ssh,
       has: (host) => this.#picture?.routes.hasHost(host) === true,
     });
   }
 
   /** Decides about a TLS connection to `serverName` on our `port`. */
-  decideName(serverName: string | undefined, port: number): RoutedName {
+  decideName(serverName: string | undefined, port: number): NameDecision {
     if (serverName === undefined) return 'refuse';
     const id = this.#containerOf(serverName);
     if (id !== undefined) {
       const to = this.#addressOf(id, port);
       return typeof to === 'string' ? 'refuse' : { passTo: to };
     }
-    if (this.#picture?.routes.hasHost(serverName)) return 'end';
+    if (this.#picture?.routes.hasHost(serverName)) return 'platform';
     if (this.#mappedHost(serverName, port) !== undefined) return 'mapped';
     // The fallback answers for names of the platform that have no route.
-    return this.#deps.fallback !== undefined && this.#isOurs(serverName) ? 'end' : 'refuse';
+    return this.#options.fallback !== undefined && this.#isOurs(serverName) ? 'platform' : 'refuse';
   }
 
   /** What the outside calls our port. */
   #external(port: number): number {
-    const { http, https } = this.#deps.ports;
+    const { http, https } = this.#options.ports;
     return port === http ? 80 : port === https ? 443 : port;
   }
 
   /** The port of a redirect: whoever named our own HTTP port reaches our own HTTPS port, all others the usual one. */
   #httpsPort(asked: number | undefined): string {
-    const { http, https } = this.#deps.ports;
+    const { http, https } = this.#options.ports;
     return asked !== undefined && asked === http ? `:${https}` : '';
   }
 
@@ -174,7 +178,7 @@ export class Routing {
 
   /** The mapping of a host, on the ports where mapped hosts are served. */
   #mappedHost(host: string, port: number): MappedHost | undefined {
-    const { http, https } = this.#deps.ports;
+    const { http, https } = this.#options.ports;
     return port === http || port === https ? this.#picture?.mapped?.get(host) : undefined;
   }
 

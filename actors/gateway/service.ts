@@ -1,119 +1,170 @@
 /**
- * The gateway's control: the picture that its listeners decide by, and an actor for each connection that lives on its
- * own.
+ * The gateway's control: it decides for the listeners from a snapshot of routes and containers, and has an actor for
+ * each connection that outlives a request.
  */
-
+import { waitAtMost } from '../../lib/timeout.ts';
 import type { SshAuthorizer } from '../../proto/gateway/ssh.ts';
 import type { ProxyDecision, ProxyReply, ProxyRequest } from '../../proto/gateway/traffic.ts';
+import type {
+  GatewayDecider,
+  IngressListeners,
+  LongConnection,
+  NameDecision,
+} from '../../proto/ports/gateway-decider.ts';
 import { type AnyRef, type SystemRef, spawn, stop } from '../../supervision/index.ts';
 import { lifeOf } from '../service/health.ts';
 import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
 import { Arrivals } from './arrivals.ts';
 import type { GatewayDeps } from './deps.ts';
 import { startRoutes } from './routes.ts';
-import { NOT_RUNNING, type RoutedName, Routing } from './routing.ts';
+import { NOT_RUNNING, Routing } from './routing.ts';
 import { sshControl } from './ssh.ts';
-
-/** A connection that lives on its own, as its actor knows it. */
-interface LongConnectionInfo {
-  readonly kind: string;
-  readonly host: string;
-  readonly protocol: string;
-  readonly address: string;
-  readonly end: () => void;
-}
-
-/** The running control. */
-export interface Gateway {
-  decide(request: ProxyRequest): ProxyDecision | Promise<ProxyDecision>;
-  decideName(serverName: string | undefined, port: number): RoutedName | Promise<RoutedName>;
-  /** Gives the connection an actor; call what comes back when it ended. */
-  adopt(connection: LongConnectionInfo): () => void;
-  /** Decides about SSH. */
-  readonly ssh: SshAuthorizer;
-  /** Ports from 8000 to 8999 that some container uses. */
-  ingressPorts(): ReadonlySet<number>;
-  /** From here on `/readyz` says that the gateway is leaving. */
-  drain(): void;
-}
 
 const FIRST_INGRESS = 8000;
 const LAST_INGRESS = 8999;
 
-/** Starts it under `system`. `onPicture` is told whenever routes or containers changed. */
-export async function startGateway(system: SystemRef, deps: GatewayDeps, onPicture: () => void): Promise<Gateway> {
-  const routing = new Routing(deps, onPicture);
-  const arrivals = new Arrivals(() => routing.picture);
-  let connections: AnyRef | undefined;
-  const ssh = sshControl(deps, () => connections);
-  let isDraining = false;
-  const supervisor = await startServiceSupervisor(system, 'gateway', {
-    routes: (parent) => startRoutes(parent, deps, routing, arrivals),
-    connections: (parent) => {
-      connections = connectionSupervisor(parent, 'gateway', 'connections');
-      return connections;
-    },
-    ssh: (parent) => ssh.start(parent),
-  });
-  const stopProblem = lifeOf(supervisor);
-  const readiness = readinessOf(
-    () => (isDraining ? 'draining' : routing.isReady ? stopProblem() : 'not ready'),
-    deps.busProblem ?? (() => undefined),
-  );
+/** How long a start waits for the first look at routes and containers, ms. */
+const FIRST_LOOK_MS = 5000;
 
-  /** Waits for the container behind a name, if it is about to get an address. */
-  const held = (host: string, port: number): Promise<void> | undefined => {
-    const id = routing.containerAt(host, port);
-    return id === undefined ? undefined : arrivals.wait(id);
-  };
+/** The answer while the control has not started. */
+const STARTING: ProxyDecision = { reply: { status: 503, headers: [['Retry-After', '1']] } };
 
-  return {
-    decide: (request) => {
-      if (isForMetrics(request)) {
-        return deps.metrics().then(
-          (body) => ({ reply: { status: 200, body } }),
-          (error: unknown) => {
-            deps.log.error({ err: error }, 'numbers could not be read');
-            return { reply: { status: 500 } };
-          },
-        );
-      }
-      const page = isOwnHost(request.host) ? ownPage(request, readiness) : undefined;
-      if (page !== undefined) return { reply: page };
-      const decision = routing.decide(request);
-      if (decision !== NOT_RUNNING) return decision;
-      return held(request.host, request.port)?.then(() => routing.decide(request)) ?? decision;
-    },
-    decideName: (serverName, port) => {
-      const decision = routing.decideName(serverName, port);
-      if (decision !== 'refuse' || serverName === undefined) return decision;
-      return held(serverName, port)?.then(() => routing.decideName(serverName, port)) ?? decision;
-    },
-    adopt: (connection) => {
-      const parent = connections;
-      if (parent === undefined) return () => {};
-      const ref = spawn<LongConnectionInfo, 'end'>(
-        parent,
-        (state) => {
-          state.end();
-          return state;
-        },
-        { kind: `gateway/${connection.kind}`, initialState: connection, afterStop: (state) => state.end() },
-      );
-      return () => stop(ref);
-    },
-    ssh,
-    ingressPorts: () => {
-      const ports = new Set<number>();
-      for (const { ports: open } of routing.picture?.containers.values() ?? []) {
-        for (const port of open.keys()) if (port >= FIRST_INGRESS && port <= LAST_INGRESS) ports.add(port);
-      }
-      return ports;
-    },
-    drain: () => {
-      isDraining = true;
-    },
-  };
+/** What there is once it has started. */
+interface Running {
+  readonly routing: Routing;
+  readonly arrivals: Arrivals;
+  readonly readiness: () => ProxyReply;
+}
+
+/**
+ * The gateway's control. Listeners may ask from the moment it is made: until `start` it answers 503, refuses names but
+ * those of challenges, and calls every login `unavailable`.
+ */
+export class GatewayControl implements GatewayDecider {
+  readonly ssh: SshAuthorizer;
+  readonly #deps: GatewayDeps;
+  readonly #ssh: ReturnType<typeof sshControl>;
+  #running: Running | undefined;
+  #connections: AnyRef | undefined;
+  #sshPort = 0;
+  #isDraining = false;
+
+  constructor(deps: GatewayDeps) {
+    this.#deps = deps;
+    this.#ssh = sshControl(deps, () =>
+      this.#connections === undefined ? undefined : { connections: this.#connections, port: this.#sshPort },
+    );
+    this.ssh = this.#ssh;
+  }
+
+  /**
+   * Starts its actors under `system`, which end with it, and has `listeners` listen on the ports that containers use.
+   * Resolves when the first look at routes and containers was made, after 5 s in any case: `/readyz` tells when one is
+   * still missing. Rejects when a part cannot start.
+   */
+  async start(system: SystemRef, listeners: IngressListeners): Promise<void> {
+    const deps = this.#deps;
+    let looked: () => void = () => {};
+    const firstLook = new Promise<void>((resolve) => {
+      looked = resolve;
+    });
+    const routing: Routing = new Routing({ ...deps, ports: listeners.ports }, () => {
+      looked();
+      void listeners.listenOn(ingressPorts(routing));
+    });
+    const arrivals = new Arrivals(() => routing.picture);
+    this.#sshPort = listeners.ports.ssh;
+    const supervisor = await startServiceSupervisor(system, 'gateway', {
+      routes: (parent) => startRoutes(parent, deps, routing, arrivals),
+      connections: (parent) => {
+        this.#connections = connectionSupervisor(parent, 'gateway', 'connections');
+        return this.#connections;
+      },
+      ssh: (parent) => this.#ssh.start(parent),
+    });
+    const stopProblem = lifeOf(supervisor);
+    const readiness = readinessOf(
+      () => (this.#isDraining ? 'draining' : routing.isReady ? stopProblem() : 'not ready'),
+      deps.busProblem ?? (() => undefined),
+    );
+    this.#running = { routing, arrivals, readiness };
+    await waitAtMost(firstLook, FIRST_LOOK_MS);
+    await listeners.listenOn(ingressPorts(routing));
+  }
+
+  /** From here on `/readyz` says that the gateway is leaving. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  decide(request: ProxyRequest): ProxyDecision | Promise<ProxyDecision> {
+    const running = this.#running;
+    if (running === undefined) return STARTING;
+    if (isForMetrics(request)) return this.#metrics();
+    const page = isOwnHost(request.host) ? ownPage(request, running.readiness) : undefined;
+    if (page !== undefined) return { reply: page };
+    const { routing } = running;
+    const decision = routing.decide(request);
+    if (decision !== NOT_RUNNING) return decision;
+    return awaited(running, request.host, request.port)?.then(() => routing.decide(request)) ?? decision;
+  }
+
+  decideName(serverName: string | undefined, port: number, isChallenge: boolean): NameDecision | Promise<NameDecision> {
+    if (serverName === undefined) return 'refuse';
+    const running = this.#running;
+    if (running === undefined) return orChallenge('refuse', isChallenge);
+    const { routing } = running;
+    const decision = orChallenge(routing.decideName(serverName, port), isChallenge);
+    if (decision !== 'refuse' && decision !== 'challenge') return decision;
+    const later = () => orChallenge(routing.decideName(serverName, port), isChallenge);
+    return awaited(running, serverName, port)?.then(later) ?? decision;
+  }
+
+  adopt(connection: LongConnection): () => void {
+    const parent = this.#connections;
+    if (parent === undefined) return () => {};
+    const ref = spawn<LongConnection, 'end'>(
+      parent,
+      (state) => {
+        state.end();
+        return state;
+      },
+      { kind: `gateway/${connection.kind}`, initialState: connection, afterStop: (state) => state.end() },
+    );
+    return () => stop(ref);
+  }
+
+  async #metrics(): Promise<ProxyDecision> {
+    try {
+      return { reply: { status: 200, body: await this.#deps.metrics() } };
+    } catch (error) {
+      this.#deps.log.error({ err: error }, 'metrics could not be read');
+      return { reply: { status: 500 } };
+    }
+  }
+}
+
+/**
+ * A certificate authority is answered for every name for which TLS is not passed on: it may ask for one that this
+ * gateway has not heard of yet.
+ */
+function orChallenge(decision: NameDecision, isChallenge: boolean): NameDecision {
+  return isChallenge && typeof decision === 'string' ? 'challenge' : decision;
+}
+
+/** Waits for the container behind a name, if it is about to get an address. */
+function awaited({ routing, arrivals }: Running, host: string, port: number): Promise<void> | undefined {
+  const id = routing.containerAt(host, port);
+  return id === undefined ? undefined : arrivals.wait(id);
+}
+
+/** Ports from 8000 to 8999 that some container uses. */
+function ingressPorts(routing: Routing): ReadonlySet<number> {
+  const ports = new Set<number>();
+  for (const { ports: open } of routing.picture?.containers.values() ?? []) {
+    for (const port of open.keys()) if (port >= FIRST_INGRESS && port <= LAST_INGRESS) ports.add(port);
+  }
+  return ports;
 }
 
 /** Whether a request is to the gateway itself: whoever probes it names its address, not a host that is routed. */

@@ -10,21 +10,27 @@ import type { GatewayDeps } from './deps.ts';
 import { MAX_NAMED, sshAnswer, sshFound } from './ssh-rules.ts';
 
 const EVERY_MS = 5000;
-/** The gateway's own port of SSH, unless told otherwise. */
-const SSH_PORT = 2222;
 /** Open logins of one user. */
 const PER_USER = 100;
 const ENDED = 'You may not enter this container any more.';
 
-/** The door, and how its actor is started under a supervisor. */
+/** Decides about logins; `start` starts its actor under a supervisor. */
 interface SshControl extends SshAuthorizer {
   start(parent: AnyRef): AnyRef;
 }
 
-/** Makes it. `connections` is the parent of the logins' actors. */
+/** What logins need of the gateway once it has started. */
+interface SshParts {
+  /** Parent of the logins' actors. */
+  readonly connections: AnyRef;
+  /** The gateway's own port of SSH. */
+  readonly port: number;
+}
+
+/** Makes it. While `parts` has none, every login is `unavailable`. */
 export function sshControl(
-  { db, log, computeNews, domain, ports }: Pick<GatewayDeps, 'db' | 'log' | 'computeNews' | 'domain' | 'ports'>,
-  connections: () => AnyRef | undefined,
+  { db, log, computeNews, domain }: Pick<GatewayDeps, 'db' | 'log' | 'computeNews' | 'domain'>,
+  parts: () => SshParts | undefined,
 ): SshControl {
   const open = new Set<SshConnectionInfo>();
   /** Those that may have lost their right. */
@@ -53,6 +59,7 @@ export function sshControl(
 
   return {
     ask: async (question) => {
+      if (parts() === undefined) return { kind: 'unavailable' };
       try {
         const [access] = await sshAccess(db, [question]);
         return sshAnswer(question.containerId, access);
@@ -62,16 +69,18 @@ export function sshControl(
       }
     },
     find: async (question) => {
+      const own = parts();
+      if (own === undefined) return { kind: 'unavailable' };
       try {
         const ids = await openedByKey(db, question, MAX_NAMED);
-        return sshFound(ids, { host: sshHost(domain), port: question.port ?? ports.ssh ?? SSH_PORT });
+        return sshFound(ids, { host: sshHost(domain), port: question.port ?? own.port });
       } catch (error) {
         log.warn({ err: error }, 'an SSH login could not be decided');
         return { kind: 'unavailable' };
       }
     },
     adopt: (connection) => {
-      const parent = connections();
+      const parent = parts()?.connections;
       if (parent === undefined) return undefined;
       let mine = 0;
       for (const { userId } of open) if (userId === connection.userId) mine++;

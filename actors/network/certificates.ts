@@ -5,7 +5,16 @@
 import type { Ending } from '../../proto/ports/ending.ts';
 import { dueHostnames } from '../../storage/network/certificate-orders.ts';
 import { purgeCertificates, tellUncertified } from '../../storage/network/certificates.ts';
-import { type AnyRef, dispatch, type Entities, entities, type Ref, spawn } from '../../supervision/index.ts';
+import {
+  type AnyRef,
+  dispatch,
+  type Entities,
+  entities,
+  type Ref,
+  type SystemRef,
+  spawn,
+} from '../../supervision/index.ts';
+import { startServiceSupervisor } from '../service/supervisor.ts';
 import { type CertificateMessage, certificateKind } from './certificate.ts';
 import type { CertificateDeps } from './certificate-deps.ts';
 import { NO_AUTHORITY } from './certificate-rules.ts';
@@ -15,8 +24,14 @@ const PURGE_EVERY_MS = 3600_000;
 /** Orders of one node under way at once. */
 const AT_ONCE = 20;
 
-/** Starts the certificates' actors under `parent`. */
-export function startCertificates(parent: AnyRef, deps: CertificateDeps): Ref<'look' | 'purge'> {
+/** Starts what orders certificates under `system`; it ends with it. Rejects when it cannot start. */
+export async function startCertificates(system: SystemRef, deps: CertificateDeps): Promise<void> {
+  await startServiceSupervisor(system, 'network-certificates', {
+    certificates: (parent) => startLooking(parent, deps),
+  });
+}
+
+function startLooking(parent: AnyRef, deps: CertificateDeps): Ref<'look' | 'purge'> {
   const { db, log, authority } = deps;
   let all: Entities<CertificateMessage> | undefined;
   return spawn<{ readonly watching: Ending }, 'look' | 'purge'>(

@@ -26,20 +26,24 @@ export async function serveOurs(folder: string, origins: Origins, isPiped: boole
     // Nobody speaks SSH here.
     ssh: { serve: (socket) => void socket.destroy(), close: async () => {} },
     log,
-    route: (request) => routing?.decide(request) ?? { reply: { status: 503 } },
-    decideName: (name, port) => {
-      const decision = routing?.decideName(name, port) ?? 'refuse';
-      if (decision === 'mapped') return 'refuse';
-      return decision === 'end' ? { end: certificate } : decision;
+    decider: {
+      decide: (request) => routing?.decide(request) ?? { reply: { status: 503 } },
+      decideName: (name, port) => routing?.decideName(name, port) ?? 'refuse',
+      adopt: () => nothing,
     },
+    certificates: { platform: { context: certificate } },
     cache,
     onAccess: nothing,
-    onLong: () => nothing,
     // All clients of the benchmark have one address.
     limits: { perAddress: 20_000 },
     pipelined: isPiped ? [{ host: '127.0.0.1', port: origins.http }] : [],
   });
-  routing = new Routing({ domain: DOMAIN, ports: listeners.ports, fallback: undefined });
+  routing = new Routing({
+    domain: DOMAIN,
+    ports: listeners.ports,
+    fallback: undefined,
+    gatewayToken: () => '',
+  });
   const at = (port: number) => ({
     address: '127.0.0.1',
     ports: new Map([

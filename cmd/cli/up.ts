@@ -9,6 +9,7 @@ import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { keepPrivateDockerd, privateDockerHost } from '../../transports/engines/docker/host/dockerd.ts';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
 import { useWires } from '../../transports/gateway/tcp/wires.ts';
+import { keepCertificate, type LiveCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import { ListenError } from '../../transports/http/index.ts';
 import { ownAddress } from '../../transports/http/listen-error.ts';
 import { CliError } from '../config/cli-error.ts';
@@ -19,11 +20,10 @@ import { hint, programName } from '../config/hints.ts';
 import { proxiesOf } from '../config/proxies.ts';
 import { announce } from '../config/running.ts';
 import { lockDataDir } from '../config/up-lock.ts';
-import { certificateOf, givenCertificate } from '../node/certificates.ts';
+import { certificateOf, namedCertificate } from '../node/certificates.ts';
 import { databaseServer } from '../node/database.ts';
 import { chooseDocker, ensureImageTools } from '../node/docker.ts';
 import { openKubernetes, openKubernetesMetrics } from '../node/kubernetes.ts';
-import { keepCertificate, type LiveCertificate } from '../node/live-certificate.ts';
 import { nodeName } from '../node/monitor.ts';
 import { type Platform, startPlatform } from '../node/platform.ts';
 import { stopSignal } from '../node/stop-signal.ts';
@@ -156,10 +156,9 @@ export async function up(options: UpOptions): Promise<void> {
 }
 
 /** What can be wrong with the options alone is said before anything is started or made. Throws CliError. */
-async function checkOptions({ listen, tlsCert, tlsKey }: UpOptions): Promise<void> {
-  if (tlsCert !== undefined && tlsKey !== undefined) givenCertificate(tlsCert, tlsKey);
-  else if (tlsCert !== undefined || tlsKey !== undefined)
-    throw new CliError('--tls-cert and --tls-key go together: give both.');
+async function checkOptions(options: UpOptions): Promise<void> {
+  const { listen } = options;
+  namedCertificate(options);
   try {
     await ownAddress(listen);
   } catch (cause) {

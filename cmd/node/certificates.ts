@@ -1,98 +1,35 @@
-/**
- * The wildcard certificate of the platform's own hosts: given by the operator, or issued by a local authority kept
- * under --data.
- */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { errorText } from '../../lib/error-text.ts';
-import { type Certificate, certificateContext } from '../../transports/gateway/tls/front.ts';
+/** Which certificate the platform's own hosts have: the operator's of --tls-cert, or one of the local authority. */
 import {
-  describeCertificate,
-  issueCertificate,
-  makeAuthority,
-  type Pem,
-} from '../../transports/gateway/tls/local-ca.ts';
+  CertificateError,
+  givenCertificate,
+  localCertificate,
+  type PlatformCertificate,
+} from '../../transports/gateway/tls/platform-certificate.ts';
 import { CliError } from '../config/cli-error.ts';
 
-/** A certificate is issued anew when it has less than this left. */
-const RENEW_MS = 30 * 86_400_000;
-
-/** The certificate in use. */
-export interface PlatformCertificate {
-  readonly context: Certificate;
-  /** The local authority's certificate, for trust stores; null when the operator gave a certificate. */
-  readonly authorityFile: string | null;
-  /** The files it was read from: certificate and key. */
-  readonly files: readonly string[];
+interface CertificateOptions {
+  readonly tlsCert: string | undefined;
+  readonly tlsKey: string | undefined;
 }
 
-/** The operator's certificate, or one of the platform's own authority. */
-export function certificateOf(
-  options: { readonly tlsCert: string | undefined; readonly tlsKey: string | undefined },
-  dataDir: string,
-  domain: string,
-): PlatformCertificate | Promise<PlatformCertificate> {
-  const { tlsCert, tlsKey } = options;
-  if (tlsCert === undefined && tlsKey === undefined) return localCertificate(dataDir, domain, Date.now());
+/** The certificate that the options name; undefined when they name none. Throws CliError where it cannot be used. */
+export function namedCertificate({ tlsCert, tlsKey }: CertificateOptions): PlatformCertificate | undefined {
+  if (tlsCert === undefined && tlsKey === undefined) return undefined;
   if (tlsCert === undefined || tlsKey === undefined)
     throw new CliError('--tls-cert and --tls-key go together: give both.');
-  return givenCertificate(tlsCert, tlsKey);
-}
-
-/** Reads the operator's files. Throws CliError that names what is wrong. */
-export function givenCertificate(certFile: string, keyFile: string): PlatformCertificate {
   try {
-    const pem = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
-    return { context: certificateContext(pem), authorityFile: null, files: [certFile, keyFile] };
-  } catch (cause) {
-    throw new CliError(`The certificate ${certFile} with the key ${keyFile} cannot be used: ${errorText(cause)}`, {
-      cause,
-    });
+    return givenCertificate(tlsCert, tlsKey);
+  } catch (error) {
+    if (error instanceof CertificateError) throw new CliError(error.message, { cause: error.cause });
+    throw error;
   }
 }
 
-/**
- * The certificate for `domain` and all below it and its services, by the authority under `dataDir`; both are made when
- * they are missing.
- */
-export async function localCertificate(dataDir: string, domain: string, now: number): Promise<PlatformCertificate> {
-  const file = (name: string) => join(dataDir, name);
-  const authorityFile = file('ca.pem');
-  const authority = await kept(authorityFile, file('ca-key.pem'), () => makeAuthority(`Troupe (${domain})`, now));
-  const names = [domain, `*.${domain}`];
-  const files = [file('tls.pem'), file('tls-key.pem')] as const;
-  let pem = readPem(...files);
-  if (pem === undefined || !isGood(pem, names, now)) {
-    pem = await issueCertificate(authority, names, now);
-    writePem(...files, pem);
-  }
-  return { context: certificateContext(pem), authorityFile, files };
-}
-
-function isGood({ cert }: Pem, names: readonly string[], now: number): boolean {
-  try {
-    const { notAfter, names: covered } = describeCertificate(cert);
-    return notAfter.getTime() > now + RENEW_MS && names.every((name) => covered.includes(name));
-  } catch {
-    return false;
-  }
-}
-
-async function kept(certFile: string, keyFile: string, make: () => Promise<Pem>): Promise<Pem> {
-  const known = readPem(certFile, keyFile);
-  if (known !== undefined) return known;
-  const made = await make();
-  writePem(certFile, keyFile, made);
-  return made;
-}
-
-function readPem(certFile: string, keyFile: string): Pem | undefined {
-  if (!existsSync(certFile) || !existsSync(keyFile)) return undefined;
-  return { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') };
-}
-
-/** The key first: a certificate without its key would be taken for whole. */
-function writePem(certFile: string, keyFile: string, { cert, key }: Pem): void {
-  writeFileSync(keyFile, key, { mode: 0o600 });
-  writeFileSync(certFile, cert, { mode: 0o644 });
+/** The same, or else the one of the authority in `dataDir`, which is made when it is missing. */
+export async function certificateOf(
+  options: CertificateOptions,
+  dataDir: string,
+  domain: string,
+): Promise<PlatformCertificate> {
+  return namedCertificate(options) ?? localCertificate(dataDir, domain, Date.now());
 }

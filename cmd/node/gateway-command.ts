@@ -7,13 +7,15 @@ import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/ga
 import { type NewRoute, routesFileSchema } from '../../proto/gateway/routes.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import { hostsOfOthers } from '../../proto/service-paths.ts';
+import { hostsOfOthers, serviceRoutes } from '../../proto/service-paths.ts';
 import type { Db } from '../../storage/db.ts';
+import { noteSshAddress } from '../../storage/gateway/ssh-address.ts';
 import { getSetting } from '../../storage/settings.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { findDocker, privateDockerHost } from '../../transports/engines/docker/host/dockerd.ts';
 import { useWires } from '../../transports/gateway/tcp/wires.ts';
+import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
@@ -25,13 +27,11 @@ import { type LogServiceOptions, openShippedLog } from '../observability/shipped
 import { NO_PLATFORM } from './alone.ts';
 import { certificateOf } from './certificates.ts';
 import { databaseServer } from './database.ts';
-import { type GatewayPorts, openGateway, serviceRoutes } from './gateway.ts';
+import { type GatewayPorts, openGateway } from './gateway.ts';
 import { openKubernetes } from './kubernetes.ts';
-import { keepCertificate } from './live-certificate.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { CLOCK, openDatabase, openRuntime } from './runtime.ts';
-import { noteSshAddress } from './ssh-address.ts';
 import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
@@ -153,14 +153,14 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       isCaching: options.cache,
       pipelined: environment.PIPELINED_ORIGINS,
       sharedOrigins: environment.CACHE_SHARED_ORIGINS,
-      vouch: gatewayTokenSigner(jwtSecret, sharedClock),
+      gatewayToken: gatewayTokenSigner(jwtSecret, sharedClock),
       processRegistry,
     });
     teardown.add('listeners', () => gateway.stop(DRAIN_MS));
     if (sshKeys !== undefined) await noteSshAddress(db, domain, options.listen, gateway.ports.ssh);
     process.stdout.write(readyLine(options, domain, gateway.ports, sshKeys !== undefined));
     await told.signalled;
-    gateway.gateway.drain();
+    gateway.control.drain();
     await told.promise;
     log.info({}, 'draining');
   } finally {

@@ -5,22 +5,21 @@
 import type { KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
-import type { MappingSource } from '../../actors/gateway/deps.ts';
 import { certificateNumbers, type DnsView } from '../../actors/network/certificate-deps.ts';
 import { startCertificates } from '../../actors/network/certificates.ts';
-import { startServiceSupervisor } from '../../actors/service/supervisor.ts';
-import type { CertificateAuthority } from '../../proto/ports/acme.ts';
+import type { CertificateAuthority, MappingSource } from '../../proto/ports/acme.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { Db } from '../../storage/db.ts';
-import { verifiedMappings } from '../../storage/network/mappings.ts';
+import { certificateStore } from '../../storage/network/certificates.ts';
+import { mappingSource } from '../../storage/network/mappings.ts';
 import { networkNews } from '../../storage/network/news.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { acmeAuthority } from '../../transports/clients/acme/authority.ts';
 import { findAddresses } from '../../transports/clients/dns/addresses.ts';
+import { MappedCertificates } from '../../transports/gateway/tls/mapped-certificates.ts';
 import { CliError } from '../config/cli-error.ts';
 import type { Environment } from '../config/config.ts';
 import { certificateMetrics } from '../observability/certificate-metrics.ts';
-import { type MappedTls, mappedTls, NO_TLS } from './mapped-tls.ts';
 
 /** The largest public authority. Naming an address to reach the operator by accepts its terms. */
 const PUBLIC_DIRECTORY = 'https://acme-v02.api.letsencrypt.org/directory';
@@ -55,7 +54,8 @@ function read(file: string): string {
 /** What a gateway is given, and how it ends. */
 interface MappedHosts {
   readonly mappings: MappingSource;
-  readonly tls: MappedTls;
+  /** Undefined without a key that opens certificates. */
+  readonly certificates: MappedCertificates | undefined;
   close(): Promise<void>;
 }
 
@@ -74,33 +74,20 @@ export async function openMappedHosts(options: {
   readonly leaseMs?: number;
   readonly lookMs?: number;
 }): Promise<MappedHosts> {
-  const { system, db, sealKey, authority, log, registry, dns, leaseMs, lookMs } = options;
+  const { system, registry, sealKey, ...rest } = options;
+  const { db, authority, log } = rest;
   const news = networkNews(db);
+  const mappings = mappingSource(db, news);
+  if (sealKey === undefined) return { mappings, certificates: undefined, close: async () => authority?.close() };
   const numbers = certificateNumbers();
-  if (sealKey !== undefined) certificateMetrics(registry, { db, numbers, directoryUrl: authority?.directoryUrl });
-  const tls = sealKey === undefined ? NO_TLS : mappedTls(db, sealKey, log);
-  const own = {
-    ...(leaseMs === undefined ? {} : { leaseMs }),
-    ...(lookMs === undefined ? {} : { lookMs }),
-  };
-  if (sealKey !== undefined)
-    await startServiceSupervisor(system, 'network-certificates', {
-      certificates: (parent) => startCertificates(parent, { db, log, sealKey, authority, news, numbers, dns, ...own }),
-    });
+  certificateMetrics(registry, { db, numbers, directoryUrl: authority?.directoryUrl });
+  const certificates = new MappedCertificates(certificateStore(db, sealKey), log);
+  await startCertificates(system, { ...rest, sealKey, news, numbers });
   return {
-    mappings: {
-      read: async () =>
-        new Map(
-          (await verifiedMappings(db)).map(({ hostname, containerId, targetPort }) => [
-            hostname,
-            { containerId, targetPort },
-          ]),
-        ),
-      watch: (onChange) => news.onNews(() => onChange()),
-    },
-    tls,
+    mappings,
+    certificates,
     close: async () => {
-      await tls.close();
+      await certificates.close();
       authority?.close();
     },
   };

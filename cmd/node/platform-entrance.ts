@@ -1,15 +1,17 @@
 /** What the world meets of `troupe up`: the networking API, the routes to its services, and the gateway. */
 import { gatewayTokenSigner } from '../../proto/gateway/gateway-token.ts';
 import { addressOf } from '../../proto/gateway/routes.ts';
+import { serviceRoutes } from '../../proto/service-paths.ts';
+import { replaceManagedRoutes, setNodeRoutes } from '../../storage/gateway/routes.ts';
+import { noteSshAddress } from '../../storage/gateway/ssh-address.ts';
 import { sshHostKeys } from '../config/platform-keys.ts';
 import { servicePages } from '../observability/pages.ts';
-import { installServiceRoutes, openGateway, serviceRoutes } from './gateway.ts';
+import { openGateway } from './gateway.ts';
 import { authorityOf, dnsOf, openMappedHosts } from './mapped-hosts.ts';
 import { NETWORK_HOST, openNetworkApi } from './network.ts';
 import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
 import type { PlatformServices } from './platform-services.ts';
 import { CLOCK } from './runtime.ts';
-import { noteSshAddress } from './ssh-address.ts';
 
 /** Opens it in front of the services. `net`: where the networking API is; `address`: where SSH is, for people. */
 export async function openEntrance(core: PlatformCore, services: PlatformServices) {
@@ -42,7 +44,9 @@ export async function openEntrance(core: PlatformCore, services: PlatformService
       ? one
       : { ...one, target: `${advertised}:${addressOf(one.target).port}` },
   );
-  await installServiceRoutes(db, core.membership.id, domain, outside);
+  const announced = serviceRoutes(domain, outside);
+  await replaceManagedRoutes(db, announced);
+  await setNodeRoutes(db, core.membership.id, announced);
   const sshKeys = { host: await sshHostKeys(db, secrets.encryptionKey), platform: core.keys.privateKey };
   const mapped = await openMappedHosts({
     system,
@@ -75,7 +79,7 @@ export async function openEntrance(core: PlatformCore, services: PlatformService
     busProblem,
     pipelined: environment.PIPELINED_ORIGINS,
     sharedOrigins: environment.CACHE_SHARED_ORIGINS,
-    vouch: gatewayTokenSigner(secrets.jwtSecret, sharedClock),
+    gatewayToken: gatewayTokenSigner(secrets.jwtSecret, sharedClock),
     log: log.child({ service: 'gateway' }),
   });
   teardown.add('gateway', () => gateway.stop(DRAIN_MS));

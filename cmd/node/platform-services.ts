@@ -1,7 +1,10 @@
 /** The services of `troupe up` with listeners of their own: authentication, compute, the monitor, notifications. */
+
+import { reachableAddress } from '../../lib/ip-address.ts';
 import { gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import type { Service } from '../../proto/service.ts';
 import { hostsOfOthers, type RoutedServiceName } from '../../proto/service-paths.ts';
+import type { SshAddress } from '../../storage/gateway/ssh-address.ts';
 import { api } from '../../transports/api/api.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { listen } from '../../transports/http/index.ts';
@@ -17,7 +20,6 @@ import { openCompute } from './roles/compute.ts';
 import { openNotify } from './roles/notify.ts';
 import type { RoleParts } from './roles/role.ts';
 import { CLOCK } from './runtime.ts';
-import { reachable, type SshAddress } from './ssh-address.ts';
 
 /** A service that listens; `target`: its address from this machine, as the host and port of a URL. */
 interface Listening {
@@ -136,6 +138,6 @@ async function openPlatformMonitor(core: PlatformCore, services: () => readonly 
 
 /** The address at which a listener on `host` is reached from this machine, as the host part of a URL. */
 function urlHost(host: string): string {
-  const address = reachable(host);
+  const address = reachableAddress(host);
   return address.includes(':') ? `[${address}]` : address;
 }

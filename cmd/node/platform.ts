@@ -1,10 +1,11 @@
 /** The composition root of `troupe up`: a process of all roles, in start order, which ends them in reverse. */
 
+import { reachableAddress } from '../../lib/ip-address.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
+import type { SshAddress } from '../../storage/gateway/ssh-address.ts';
 import { openCore, type PlatformCore, type PlatformOptions } from './platform-core.ts';
 import { openEntrance } from './platform-entrance.ts';
 import { openServices } from './platform-services.ts';
-import { reachable, type SshAddress } from './ssh-address.ts';
 import { Teardown } from './teardown.ts';
 
 /** A platform that serves. */
@@ -51,7 +52,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
         http: `http://${domain}:${gateway.ports.http}`,
         https: `https://${domain}:${gateway.ports.https}`,
       },
-      ssh: { host: reachable(host), port: gateway.ports.ssh },
+      ssh: { host: reachableAddress(host), port: gateway.ports.ssh },
       admin: core.admin,
       engine: core.engine,
       stop: () => teardown.run(),

@@ -48,22 +48,17 @@ export interface ProxyForward {
    * more connections.
    */
   readonly isService?: boolean;
-  /** It leads to a service of the platform, in whichever process: the gateway vouches for its client there. */
-  readonly isVouched?: boolean;
-  /** Vouches for the client; for services of the platform only. */
-  readonly vouch?: SignGatewayToken;
+  /** Signs the request, so that the service believes the client's address; for services of the platform only. */
+  readonly gatewayToken?: SignGatewayToken;
   /** The origin is a user's container: what opens the platform is not passed on to it. */
   readonly isTenant?: boolean;
 }
 
 /**
- * The field in which a gateway vouches for a client to the services of its own platform (vouch.ts): with it they
- * believe its X-Forwarded-For. It is never taken from a client, and never sent to a container.
+ * The field in which a gateway sends its token (gateway-token.ts) to services of its own platform, which then believe
+ * its X-Forwarded-For. It is never taken from a client, and never sent to a container.
  */
 export const GATEWAY_FIELD = 'X-Troupe-Gateway';
-
-/** Decides about one request. It does not throw. Synchronous whenever it can be. */
-export type Route = (request: ProxyRequest) => ProxyDecision | Promise<ProxyDecision>;
 
 /** One finished request, for the access log and the metrics. */
 export interface AccessEntry {

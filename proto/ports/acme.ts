@@ -1,6 +1,7 @@
 /** Certificates for mapped hostnames, as the parts that order, keep and serve them speak of them. */
 
 import { CodedError } from '../../lib/coded-error.ts';
+import type { Ending } from './ending.ts';
 
 /** A chain (leaf first) and its private key, both PEM. */
 export interface CertificatePem {
@@ -91,4 +92,22 @@ export class CaError extends CodedError<CaErrorCode> {
 export interface MappedHost {
   readonly containerId: string;
   readonly targetPort: number;
+}
+
+/** Where verified mappings come from. */
+export interface MappingSource {
+  /** All of them, by hostname. */
+  read(): Promise<ReadonlyMap<string, MappedHost>>;
+  /** Calls back when one was verified or removed, and whenever that may have been missed. */
+  watch(onChange: () => void): Ending;
+}
+
+/** The certificates of mapped hostnames, as storage has them. */
+export interface CertificateStore {
+  /** The certificate of a hostname; undefined while there is none. Rejects when its key cannot be opened. */
+  read(hostname: string): Promise<CertificatePem | undefined>;
+  /** The certificates that answer pending challenges, of those hostnames that have one. */
+  challenges(hostnames: readonly string[]): Promise<ReadonlyMap<string, CertificatePem>>;
+  /** Calls back with each hostname whose certificate was replaced, and with '' when some may have been missed. */
+  watch(onReplaced: (hostname: string) => void): Ending;
 }

@@ -1,10 +1,10 @@
 /** SQL of the certificates of mapped hostnames, and of what is served of them. */
 import type { KeyObject } from 'node:crypto';
 import { z } from 'zod';
-import type { CertificatePem } from '../../proto/ports/acme.ts';
-import type { Ending } from '../../proto/ports/ending.ts';
+import type { CertificatePem, CertificateStore } from '../../proto/ports/acme.ts';
 import type { Db, Queries } from '../db.ts';
-import { open, seal } from '../seal.ts';
+import { open, SealError, seal } from '../seal.ts';
+import { pendingChallenges } from './acme.ts';
 import { isMapped, type OrderLease } from './certificate-orders.ts';
 
 const serialRow = z.object({ serial: z.number(), now: z.date() });
@@ -62,7 +62,7 @@ export function storeCertificate(
 /**
  * A certificate whose key does not open is of no use to anybody: another is ordered, and nothing is served until then.
  */
-export async function discardCertificate(db: Queries, hostname: string, sealKey: KeyObject): Promise<boolean> {
+async function discardCertificate(db: Queries, hostname: string, sealKey: KeyObject): Promise<boolean> {
   const row = await db.one(
     servedRow,
     'select chain, key_sealed, serial from certificates where hostname = $1 and chain is not null',
@@ -179,7 +179,21 @@ export async function tellUncertified(db: Queries, detail: string): Promise<void
   );
 }
 
-/** Calls `onChange` with each hostname whose certificate was replaced, and with '' when some may have been missed. */
-export function watchCertificates(db: Db, onChange: (hostname: string) => void): Ending {
-  return db.listen(CHANNEL, onChange);
+/**
+ * The certificates of `db`, opened with `sealKey`. One whose key does not open (it was damaged, or sealed with a key
+ * that is gone) is discarded when it is read, so that another is ordered.
+ */
+export function certificateStore(db: Db, sealKey: KeyObject): CertificateStore {
+  return {
+    read: async (hostname) => {
+      try {
+        return await servedCertificate(db, hostname, sealKey);
+      } catch (error) {
+        if (error instanceof SealError) await discardCertificate(db, hostname, sealKey).catch(() => {});
+        throw error;
+      }
+    },
+    challenges: (hostnames) => pendingChallenges(db, hostnames, sealKey),
+    watch: (onReplaced) => db.listen(CHANNEL, onReplaced),
+  };
 }

@@ -4,6 +4,8 @@
  */
 import { z } from 'zod';
 import { mappingStatusSchema } from '../../proto/network/endpoints.ts';
+import type { NetworkNewsSource } from '../../proto/network/events.ts';
+import type { MappingSource } from '../../proto/ports/acme.ts';
 import type { Queries, Tx } from '../db.ts';
 import { tellNetwork } from './news.ts';
 
@@ -356,9 +358,15 @@ export async function verifiedHostnames(db: Queries, after: string, limit: numbe
   return rows.map(({ domain }) => domain);
 }
 
-/** All verified mappings: what the gateway routes by. */
-export function verifiedMappings(db: Queries): Promise<VerifiedMapping[]> {
-  return db.many(servedRow, `select ${SERVED} from domain_mappings where status = 'verified' order by domain`);
+/** Verified mappings as a gateway follows them. */
+export function mappingSource(db: Queries, news: NetworkNewsSource): MappingSource {
+  return {
+    read: async () => {
+      const rows = await db.many(servedRow, `select ${SERVED} from domain_mappings where status = 'verified'`);
+      return new Map(rows.map(({ hostname, containerId, targetPort }) => [hostname, { containerId, targetPort }]));
+    },
+    watch: (onChange) => news.onNews(() => onChange()),
+  };
 }
 
 /**

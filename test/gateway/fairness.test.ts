@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, test } from 'node:test';
+import { createSecureContext } from 'node:tls';
 import { siteOf } from '../../proto/client-network.ts';
 import type { ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { GatewayListeners } from '../../transports/gateway/listeners.ts';
@@ -243,9 +244,12 @@ test('a port of a container that cannot be opened is told of once, and opened wh
     ssh: { serve: (socket) => void socket.destroy(), close: async () => {} },
     log: { ...quiet, warn: (fields) => void warned.push(fields) },
     onAccess: () => {},
-    onLong: () => () => {},
-    decideName: () => 'refuse',
-    route: () => ({ reply: { status: 200, body: 'ok' } }),
+    decider: {
+      decide: () => ({ reply: { status: 200, body: 'ok' } }),
+      decideName: () => 'refuse',
+      adopt: () => () => {},
+    },
+    certificates: { platform: { context: createSecureContext() } },
     retryMs: 50,
   });
   t.after(() => listeners.close(0));

@@ -19,7 +19,7 @@ const request = (target: string, more: Partial<ProxyRequest> = {}): ProxyRequest
 });
 
 function open(options: { fallback?: { host: string; port: number }; hosts?: readonly string[]; root?: boolean } = {}) {
-  const routing = new Routing({ domain: DOMAIN, ports: PORTS, fallback: options.fallback });
+  const routing = new Routing({ domain: DOMAIN, ports: PORTS, fallback: options.fallback, gatewayToken: () => '' });
   const common = { target: '10.0.0.1:7001', strip_prefix: false, priority: 0 };
   const hosts = options.hosts ?? ['auth', 'compute', 'net', 'monitor', 'notify'];
   const routes = [

@@ -17,6 +17,9 @@ import { start, stop, stopped } from '../../supervision/index.ts';
 import { silentLog, testDatabase } from '../support/database/database.ts';
 import { until } from '../support/until.ts';
 
+const NO_CONTAINERS = { list: async () => [], inspect: async () => undefined };
+const gatewayToken = () => '';
+
 const route = (path_prefix: string, target: string) => ({
   ...{ host: 'x.test', path_prefix, target, strip_prefix: false, priority: 0 },
 });
@@ -32,13 +35,14 @@ test('a gateway prefers the services of its own process to those of another, and
   await replaceManagedRoutes(db, [route('/api', '127.0.0.1:1'), route('/compute', '127.0.0.1:2')]);
   await insertRoute(db, route('/extra', '127.0.0.1:3'));
   const targets = async (ownRoutes?: ReturnType<typeof route>[]) => {
-    const ports = { http: 80, https: 443 };
-    const routing = new Routing({ fallback: undefined, ports, domain: 'x.test' });
+    const ports = { http: 80, https: 443, ssh: 2222 };
+    const routing = new Routing({ fallback: undefined, ports, domain: 'x.test', gatewayToken });
     const ref = startRoutes(
       system,
       {
-        ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], ownRoutes, fallback: undefined, ports },
-        ...{ containers: async () => new Map(), computeNews: computeNews(db), metrics: async () => '' },
+        ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], ownRoutes, fallback: undefined },
+        ...{ engine: NO_CONTAINERS, gatewayToken },
+        ...{ computeNews: computeNews(db), metrics: async () => '' },
       },
       routing,
       new Arrivals(() => routing.picture),
@@ -122,18 +126,22 @@ test('a rule that was added or removed is looked at when it is told, not at the 
     await close();
   });
   let looks = 0;
-  const ports = { http: 80, https: 443 };
+  const ports = { http: 80, https: 443, ssh: 2222 };
   startRoutes(
     system,
     {
-      ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], ownRoutes: [], fallback: undefined, ports },
-      containers: async () => {
-        looks++;
-        return new Map();
+      ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], ownRoutes: [], fallback: undefined },
+      ...{ engine: NO_CONTAINERS, gatewayToken },
+      mappings: {
+        read: async () => {
+          looks++;
+          return new Map();
+        },
+        watch: () => ({ close: async () => {} }),
       },
       ...{ computeNews: computeNews(db), metrics: async () => '' },
     },
-    new Routing({ fallback: undefined, ports, domain: 'x.test' }),
+    new Routing({ fallback: undefined, ports, domain: 'x.test', gatewayToken }),
     new Arrivals(() => undefined),
   );
   await until(() => looks > 0, { what: 'the first look' });

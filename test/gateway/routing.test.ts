@@ -7,7 +7,7 @@ import type { ProxyRequest } from '../../proto/gateway/traffic.ts';
 
 const ID = 'abcdefghijk1';
 const HOST = `${ID}.compute.cloud.test`;
-const PORTS = { http: 18_080, https: 8443 };
+const PORTS = { http: 18_080, https: 8443, ssh: 2022 };
 
 const request = (host: string, target: string, more: Partial<ProxyRequest> = {}): ProxyRequest => ({
   ...{ method: 'GET', host, hostPort: undefined, target, hasBody: false, field: () => undefined },
@@ -18,7 +18,12 @@ const encrypted = { port: PORTS.https, isEncrypted: true };
 function open(
   options: { fallback?: { host: string; port: number }; routes?: StaticRoute[]; container?: ContainerTarget } = {},
 ) {
-  const routing = new Routing({ domain: 'cloud.test', ports: PORTS, fallback: options.fallback });
+  const routing = new Routing({
+    domain: 'cloud.test',
+    ports: PORTS,
+    fallback: options.fallback,
+    gatewayToken: () => '',
+  });
   const routes = options.routes ?? [
     { id: 1, host: 'auth.cloud.test', path_prefix: '/', target: 'auth:7001', strip_prefix: false, priority: 0 },
     { id: 2, host: 'cloud.test', path_prefix: '/compute', target: '10.0.0.1:7002', strip_prefix: true, priority: 0 },
@@ -92,25 +97,25 @@ describe('a request', () => {
     });
   });
 
-  test('is vouched for where a service of the platform answers, and nowhere else', () => {
+  test('is signed where a service of the platform answers, and nowhere else', () => {
     const at = { target: '10.0.0.1:1', strip_prefix: false, priority: 0 };
-    const vouched = (route: StaticRoute, host: string, target: string) => {
+    const signed = (route: StaticRoute, host: string, target: string) => {
       const decision = open({ routes: [route] }).decide(request(host, target, encrypted));
       assert.ok('forward' in decision, `${host}${target}`);
-      return decision.isVouched === true;
+      return decision.gatewayToken !== undefined;
     };
     const whole = { ...at, host: 'auth.cloud.test', path_prefix: '/' };
     // The platform's own routes, and an operator's to a service that runs alone.
-    assert.equal(vouched({ ...whole, managed: true }, whole.host, '/anything'), true);
+    assert.equal(signed({ ...whole, managed: true }, whole.host, '/anything'), true);
     for (const path of ['/api/login', '/api/login?x=/', '/api/settings/keys', '/compute/containers/x/logs'])
-      assert.equal(vouched(whole, whole.host, path), true, path);
-    assert.equal(vouched({ ...whole, host: 'cloud.test', path_prefix: '/compute' }, 'cloud.test', '/compute/ws'), true);
+      assert.equal(signed(whole, whole.host, path), true, path);
+    assert.equal(signed({ ...whole, host: 'cloud.test', path_prefix: '/compute' }, 'cloud.test', '/compute/ws'), true);
     // An operator's own backend beside them; one that is asked for another path than the client asked for; another host.
     for (const path of ['/', '/shop', '/api', '/apix/login', '/api/log', '/shop/api/login'])
-      assert.equal(vouched(whole, whole.host, path), false, path);
+      assert.equal(signed(whole, whole.host, path), false, path);
     const stripped = { ...whole, path_prefix: '/api', strip_prefix: true };
-    assert.equal(vouched(stripped, whole.host, '/api/login'), false);
-    assert.equal(vouched({ ...whole, host: 'shop.test' }, 'shop.test', '/api/login'), false);
+    assert.equal(signed(stripped, whole.host, '/api/login'), false);
+    assert.equal(signed({ ...whole, host: 'shop.test' }, 'shop.test', '/api/login'), false);
   });
 
   test('is decided by the new table as soon as it is there, also where the old answer is remembered', () => {
@@ -143,7 +148,7 @@ const NOTHING = { reply: { status: 404, body: 'There is nothing at this address.
 describe('a TLS name', () => {
   test('of a core service ends here, of a container passes, any other is refused', () => {
     const routing = open();
-    assert.equal(routing.decideName('auth.cloud.test', PORTS.https), 'end');
+    assert.equal(routing.decideName('auth.cloud.test', PORTS.https), 'platform');
     assert.deepEqual(routing.decideName(HOST, PORTS.https), { passTo: { host: '172.18.0.2', port: 8443 } });
     assert.deepEqual(routing.decideName(HOST, 8000), { passTo: { host: '172.18.0.2', port: 22 } });
     for (const name of [
@@ -159,7 +164,7 @@ describe('a TLS name', () => {
 
   test('of the platform without a route ends here when there is a fallback', () => {
     const routing = open({ fallback: { host: 'x', port: 1 } });
-    assert.equal(routing.decideName('x.cloud.test', PORTS.https), 'end');
+    assert.equal(routing.decideName('x.cloud.test', PORTS.https), 'platform');
     assert.equal(routing.decideName('other.test', PORTS.https), 'refuse');
   });
 });

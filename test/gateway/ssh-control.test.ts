@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
-import { startGateway } from '../../actors/gateway/service.ts';
+import { GatewayControl } from '../../actors/gateway/service.ts';
 import type { ComputeNews } from '../../proto/compute/events.ts';
 import type { SshAuthorizer, SshConnectionInfo } from '../../proto/gateway/ssh.ts';
 import { computeNews, tellCompute } from '../../storage/compute/news.ts';
@@ -16,7 +16,7 @@ const OWN = 'aaaaaaaaaaa1';
 
 interface World {
   readonly db: Db;
-  readonly door: SshAuthorizer;
+  readonly authorizer: SshAuthorizer;
   ask(containerId: string, fingerprint: string, port?: number): Promise<string>;
   /** A login as the transport would adopt it, and why it was ended. */
   adopt(question: Partial<SshConnectionInfo>): {
@@ -58,21 +58,23 @@ async function world(t: TestContext): Promise<World> {
     stop(system);
     await stopped(system);
   });
-  const { ssh: door } = await startGateway(
-    system,
-    {
-      ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], fallback: undefined, ports: { http: 1, https: 2 } },
-      containers: async () => new Map(),
-      computeNews: computeNews(db),
-      metrics: async () => '',
-    },
-    () => {},
+  const control = new GatewayControl({
+    ...{ db, log: silentLog, domain: 'x.test', fileRoutes: [], fallback: undefined, gatewayToken: () => '' },
+    engine: { list: async () => [], inspect: async () => undefined },
+    computeNews: computeNews(db),
+    metrics: async () => '',
+  });
+  assert.equal(
+    (await control.ssh.ask({ containerId: OWN, fingerprint: 'F-chosen', port: undefined })).kind,
+    'unavailable',
   );
+  await control.start(system, { ports: { http: 1, https: 2, ssh: 2222 }, listenOn: async () => {} });
+  const { ssh: authorizer } = control;
   return {
     db,
-    door,
+    authorizer,
     ask: async (containerId, fingerprint, port) => {
-      const answer = await door.ask({ containerId, fingerprint, port });
+      const answer = await authorizer.ask({ containerId, fingerprint, port });
       return answer.kind === 'explain' ? `${answer.isFinal ? 'final' : 'another'}: ${answer.text}` : answer.kind;
     },
     adopt: (question) => {
@@ -84,7 +86,7 @@ async function world(t: TestContext): Promise<World> {
           reason ??= text;
         },
       };
-      const release = door.adopt(info);
+      const release = authorizer.adopt(info);
       t.after(() => release?.());
       return { reason: () => reason, release };
     },
@@ -115,8 +117,8 @@ test('a chosen key enters; whoever owns the container is told why another does n
 });
 
 test('a key without the name of a container leads to the one it opens, and of several names the commands', async (t) => {
-  const { db, door } = await world(t);
-  const find = (fingerprint: string, port?: number) => door.find({ fingerprint, port });
+  const { db, authorizer } = await world(t);
+  const find = (fingerprint: string, port?: number) => authorizer.find({ fingerprint, port });
   assert.deepEqual(await find('F-chosen'), { kind: 'one', containerId: OWN });
   assert.deepEqual(await find('F-chosen', 8022), { kind: 'one', containerId: OWN });
   assert.deepEqual(await find('F-chosen', 8023), { kind: 'none' });

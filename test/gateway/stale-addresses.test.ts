@@ -52,7 +52,7 @@ async function open(t: TestContext) {
   const { own } = await certificates();
   const { privateKey } = generateKeyPair('test');
   const gateway = await openGateway({
-    vouch: () => '',
+    gatewayToken: () => '',
     ...{ system, db, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
     engine: {
       list: async () => {

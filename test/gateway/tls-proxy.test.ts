@@ -32,7 +32,7 @@ async function open(t: TestContext, kind: 'handle' | 'stream', to?: number) {
   const upstreams = new Upstreams();
   const proxy = new HttpProxy({
     upstreams,
-    route: ({ target }) => ({ forward: { host: '127.0.0.1', port: origin }, target }),
+    decider: { decide: ({ target }) => ({ forward: { host: '127.0.0.1', port: origin }, target }) },
     // None of them may be what ends a connection here.
     timeouts: { headMs: LONG_MS, idleMs: LONG_MS, stallMs: LONG_MS },
     onSwitch: (client, to) => splice(client, to, { idleMs: LONG_MS }),

@@ -40,7 +40,7 @@ async function run(only: string | undefined): Promise<number> {
   const proxy = new HttpProxy({
     cache,
     upstreams,
-    route: ({ target }) => ({ forward: { host: '127.0.0.1', port: origin.port }, target }),
+    decider: { decide: ({ target }) => ({ forward: { host: '127.0.0.1', port: origin.port }, target }) },
     onSwitch: (client, server) => {
       client.destroy();
       server.destroy();

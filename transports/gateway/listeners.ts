@@ -3,9 +3,14 @@
  * bytes tell the protocol.
  */
 import type { Socket } from 'node:net';
-import type { SecureContext } from 'node:tls';
 import { errorText } from '../../lib/error-text.ts';
-import type { AccessEntry, Route, UpstreamAddress } from '../../proto/gateway/traffic.ts';
+import type { AccessEntry, UpstreamAddress } from '../../proto/gateway/traffic.ts';
+import type {
+  GatewayDecider,
+  IngressListeners,
+  LongConnection,
+  NameDecision,
+} from '../../proto/ports/gateway-decider.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { CacheHook } from './h1/cache-hook.ts';
 import type { ClientTimeouts } from './h1/client-context.ts';
@@ -22,25 +27,15 @@ import type { IsTrusted } from './tcp/trusted.ts';
 import { Turns } from './tcp/turns.ts';
 import type { Wire } from './tcp/wire.ts';
 import { wireOf } from './tcp/wires.ts';
-import { type RefusalAlert, TlsFront } from './tls/front.ts';
+import { type Certificate, type TlsDecision, TlsFront } from './tls/front.ts';
+import type { MappedCertificates } from './tls/mapped-certificates.ts';
 
-/** What becomes of a TLS connection by its server name. */
-export type NameDecision =
-  | { readonly end: SecureContext }
-  | { readonly challenge: SecureContext }
-  | { readonly passTo: UpstreamAddress }
-  | { readonly refuse: RefusalAlert }
-  | 'refuse';
-
-/** A connection that lives on its own: TLS passed through, or another protocol after an upgrade. */
-export interface LongConnection {
-  readonly kind: 'passthrough' | 'upgrade';
-  /** Server name or host. */
-  readonly host: string;
-  readonly protocol: string;
-  readonly address: string;
-  /** Ends it at once. */
-  readonly end: () => void;
+/** Certificates for the names for which TLS ends here. */
+interface GatewayCertificates {
+  /** Of the platform's own hosts. It may change: each handshake takes the one of its moment. */
+  readonly platform: { readonly context: Certificate };
+  /** Of mapped hostnames; undefined: TLS of these is refused. */
+  readonly mapped?: Pick<MappedCertificates, 'certificate' | 'challenge'> | undefined;
 }
 
 export interface GatewayListenerOptions {
@@ -49,17 +44,11 @@ export interface GatewayListenerOptions {
   readonly ports: { readonly http: number; readonly https: number; readonly ssh: number };
   /** Serves SSH on its port, and where first bytes say that it is spoken; undefined: nobody does. */
   readonly ssh: Pick<SshGateway, 'serve' | 'close'> | undefined;
-  readonly route: Route;
-  readonly decideName: (
-    serverName: string | undefined,
-    port: number,
-    isChallenge: boolean,
-  ) => NameDecision | Promise<NameDecision>;
+  readonly decider: Pick<GatewayDecider, 'decide' | 'decideName' | 'adopt'>;
+  readonly certificates: GatewayCertificates;
   /** Is asked before a request is forwarded; undefined: nothing is kept. */
   readonly cache?: CacheHook | undefined;
   readonly onAccess: (entry: AccessEntry) => void;
-  /** Told of each long connection; what it returns is told when that ended, with the bytes from client and origin. */
-  readonly onLong: (connection: LongConnection) => (fromClient: number, fromOrigin: number) => void;
   readonly log: Log;
   readonly limits?: Partial<ConnectionLimits>;
   /** Of connections to origins. */
@@ -96,7 +85,7 @@ const RETRY_MS = 30_000;
 const LONG_IDLE_MS = 3_600_000;
 
 /** Listening sockets and all that came in by them. */
-export class GatewayListeners {
+export class GatewayListeners implements IngressListeners {
   readonly #options: GatewayListenerOptions;
   readonly #admission: Admission;
   readonly #turns: Turns;
@@ -130,7 +119,7 @@ export class GatewayListeners {
     });
     this.#raw = { proxiesWithHeader: proxies?.sendHeader ? proxies.isTrusted : undefined, copy: options.copyListener };
     this.#proxy = new HttpProxy({
-      route: options.route,
+      decider: options.decider,
       upstreams: this.#upstreams,
       ...(options.cache === undefined ? {} : { cache: options.cache }),
       onAccess: options.onAccess,
@@ -275,9 +264,9 @@ export class GatewayListeners {
         helloMs: this.#options.firstBytesMs ?? FIRST_BYTES_MS,
         turns: this.#turns,
         decide: (name, isChallenge) => {
-          const decision = this.#options.decideName(name, port, isChallenge);
-          if (decision instanceof Promise) return decision.then((later) => (later === 'refuse' ? REFUSE : later));
-          return decision === 'refuse' ? REFUSE : decision;
+          const decision = this.#options.decider.decideName(name, port, isChallenge);
+          if (decision instanceof Promise) return decision.then((later) => this.#certified(later, name));
+          return this.#certified(decision, name);
         },
         onPlain: (socket, address, name) => this.#proxy.serve(socket, port, address, undefined, name),
         onPass: (wire, address, hello, to, name) => this.#pass(wire, address, hello, to, name),
@@ -285,6 +274,15 @@ export class GatewayListeners {
       this.#fronts.set(port, front);
     }
     return front;
+  }
+
+  /** The decision with the certificate that it names. */
+  #certified(decision: NameDecision, name: string | undefined): TlsDecision | Promise<TlsDecision> {
+    if (typeof decision === 'object') return decision;
+    const { platform, mapped } = this.#options.certificates;
+    if (decision === 'platform') return { end: platform.context };
+    if (decision === 'refuse' || name === undefined || mapped === undefined) return REFUSE;
+    return decision === 'challenge' ? mapped.challenge(name) : mapped.certificate(name);
   }
 
   #pass(wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, host: string): void {
@@ -296,22 +294,22 @@ export class GatewayListeners {
           wire.destroy();
         } else this.#join(wire, lease.own, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
       },
-      // TLS has no way to say that a server behind the door is away.
+      // TLS has no alert for an origin that cannot be reached.
       () => wire.destroy(),
     );
   }
 
   #join(client: Wire, origin: Wire, about: Omit<LongConnection, 'end'>, first?: Buffer): void {
-    let ended: (fromClient: number, fromOrigin: number) => void = () => {};
+    let ended = () => {};
     const end = splice(client, origin, {
       idleMs: LONG_IDLE_MS,
       ...(first === undefined ? {} : { first }),
-      onEnd: (fromClient, fromOrigin) => {
+      onEnd: () => {
         this.#long.delete(end);
-        ended(fromClient, fromOrigin);
+        ended();
       },
     });
     this.#long.set(end, about.kind);
-    ended = this.#options.onLong({ ...about, end });
+    ended = this.#options.decider.adopt({ ...about, end });
   }
 }

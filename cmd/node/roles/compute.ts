@@ -7,6 +7,7 @@ import { NOTIFICATIONS_STREAM } from '../../../proto/notify/notification.ts';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
 import type { Service } from '../../../proto/service.ts';
+import { notedSshAddress, type SshAddress } from '../../../storage/gateway/ssh-address.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
 import { dockerEngine } from '../../../transports/engines/docker/engine.ts';
 import { findDocker } from '../../../transports/engines/docker/host/dockerd.ts';
@@ -17,7 +18,6 @@ import { platformKeys } from '../../config/platform-keys.ts';
 import { openKubernetes } from '../kubernetes.ts';
 import { registryOf } from '../registry-of.ts';
 import { partsOfRegistry } from '../registry-parts.ts';
-import { notedSshAddress, type SshAddress } from '../ssh-address.ts';
 import { placementOf, type Role, type RoleParts } from './role.ts';
 
 export const COMPUTE: Role = {

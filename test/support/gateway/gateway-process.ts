@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { GatewayListeners } from '../../../transports/gateway/listeners.ts';
@@ -71,13 +72,16 @@ async function main(): Promise<void> {
     limits: { perAddress: options.perAddress },
     // All slow clients come from one address, and none is to be turned away.
     upstreamLimits: { maxPerOrigin: options.perAddress, maxPerClient: options.perAddress },
-    route: ({ target }) => ({
-      forward: { host: '127.0.0.1', port: target.startsWith('/slow') ? options.slowOrigin : options.origin },
-      target,
-    }),
-    decideName: () => 'refuse',
+    decider: {
+      decide: ({ target }) => ({
+        forward: { host: '127.0.0.1', port: target.startsWith('/slow') ? options.slowOrigin : options.origin },
+        target,
+      }),
+      decideName: () => 'refuse',
+      adopt: () => () => {},
+    },
+    certificates: { platform: { context: createSecureContext() } },
     onAccess: () => {},
-    onLong: () => () => {},
   });
   process.stdout.write(`${JSON.stringify(listeners.ports)}\n`);
   await once(process, 'SIGTERM');

@@ -1,12 +1,9 @@
 /** The gateway's listeners on free ports, with certificates of an authority of the test's own. */
 import { once } from 'node:events';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
-import type { AccessEntry, ProxyRequest, Route } from '../../../proto/gateway/traffic.ts';
-import {
-  type GatewayListenerOptions,
-  GatewayListeners,
-  type LongConnection,
-} from '../../../transports/gateway/listeners.ts';
+import type { AccessEntry, ProxyRequest } from '../../../proto/gateway/traffic.ts';
+import type { GatewayDecider, LongConnection } from '../../../proto/ports/gateway-decider.ts';
+import { type GatewayListenerOptions, GatewayListeners } from '../../../transports/gateway/listeners.ts';
 import { certificateContext } from '../../../transports/gateway/tls/front.ts';
 import { issueCertificate, makeAuthority, type Pem } from '../../../transports/gateway/tls/local-ca.ts';
 import { type Cleanup, freePort } from '../temp.ts';
@@ -42,14 +39,16 @@ export interface TestListeners {
 export async function openListeners(
   t: Cleanup,
   origin: number,
-  options: Partial<Pick<GatewayListenerOptions, 'limits' | 'timeouts' | 'firstBytesMs' | 'proxies' | 'route'>> = {},
+  options: Partial<
+    Pick<GatewayListenerOptions, 'limits' | 'timeouts' | 'firstBytesMs' | 'proxies'> & Pick<GatewayDecider, 'decide'>
+  > = {},
 ): Promise<TestListeners> {
   const { authority, own, other } = await certificates();
   const contexts = { own: certificateContext(own), other: certificateContext(other) };
   const log: AccessEntry[] = [];
   const long: LongConnection[] = [];
   const asked: ProxyRequest[] = [];
-  const forward: Route = ({ target }) => ({ forward: { host: '127.0.0.1', port: origin }, target });
+  const forward: GatewayDecider['decide'] = ({ target }) => ({ forward: { host: '127.0.0.1', port: origin }, target });
   const sessions = new WeakMap<TLSSocket, Buffer>();
   const listeners = await GatewayListeners.open({
     host: '127.0.0.1',
@@ -58,20 +57,26 @@ export async function openListeners(
     ssh: { serve: (socket) => void socket.destroy(), close: async () => {} },
     log: quiet,
     onAccess: (entry) => log.push(entry),
-    onLong: (connection) => {
-      long.push(connection);
-      return () => {};
+    decider: {
+      decide: (request) => {
+        asked.push(request);
+        return (options.decide ?? forward)(request);
+      },
+      decideName: (name) => {
+        if (name === 'passed.test') return { passTo: { host: '127.0.0.1', port: origin } };
+        if (name === 'other.test') return 'mapped';
+        return name?.endsWith('cloud.test') ? 'platform' : 'refuse';
+      },
+      adopt: (connection) => {
+        long.push(connection);
+        return () => {};
+      },
     },
-    decideName: (name) => {
-      if (name === 'passed.test') return { passTo: { host: '127.0.0.1', port: origin } };
-      if (name === 'other.test') return { end: contexts.other };
-      return name?.endsWith('cloud.test') ? { end: contexts.own } : 'refuse';
+    certificates: {
+      platform: { context: contexts.own },
+      mapped: { certificate: () => ({ end: contexts.other }), challenge: async () => ({ refuse: true }) },
     },
     ...options,
-    route: (request) => {
-      asked.push(request);
-      return (options.route ?? forward)(request);
-    },
   });
   t.after(() => listeners.close(0));
   const ingress = await freePort();

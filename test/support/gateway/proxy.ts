@@ -48,8 +48,10 @@ export async function openProxy(
     upstreams,
     isTrusted: options.isTrusted,
     loop: options.loop,
-    route:
-      typeof route === 'function' ? route : ({ target }) => ({ forward: { host: '127.0.0.1', port: route }, target }),
+    decider: {
+      decide:
+        typeof route === 'function' ? route : ({ target }) => ({ forward: { host: '127.0.0.1', port: route }, target }),
+    },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
     ...(options.cache === undefined ? {} : { cache: options.cache }),
     onAccess: (entry) => log.push(entry),

@@ -94,7 +94,7 @@ export async function routeChanges(
   const { own } = await certificates();
   const { privateKey: sshKey } = generateKeyPair('test');
   const gateway = await openGateway({
-    vouch: () => '',
+    gatewayToken: () => '',
     ...{ system, db, engine, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
     certificate: { context: certificateContext(own) },
     ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined, busProblem: () => undefined },
@@ -158,7 +158,7 @@ export async function routeChanges(
     strip_prefix: false,
     priority: 0,
   });
-  await until(() => gateway.gateway.decideName(last, gateway.ports.https) === 'end', {
+  await until(() => gateway.control.decideName(last, gateway.ports.https, false) === 'platform', {
     what: 'the last route is there',
   });
   isOver = true;

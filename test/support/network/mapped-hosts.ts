@@ -134,7 +134,7 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
         inspect: async () => state,
       };
       const gateway = await openGateway({
-        vouch: () => '',
+        gatewayToken: () => '',
         ...{ system, db: ownDb, engine, log, domain: 'cloud.test', host: '127.0.0.1', mapped },
         ports: { http: 0, https, ssh: 0 },
         certificate: { context: certificateContext(own) },

@@ -47,7 +47,7 @@ export interface SshWorld {
   /** Logins that are open. */
   readonly open: Set<SshConnectionInfo>;
   readonly questions: SshQuestion[];
-  /** What the door says to the owner's key; `enter` at first. */
+  /** What the authorizer says to the owner's key; `enter` at first. */
   answer: SshAnswer;
   /** Where the owner's key leads as `root`; to the container at first. */
   found: SshFound;
@@ -96,7 +96,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
   const questions: SshQuestion[] = [];
   const dialled: Duplex[] = [];
 
-  const door: SshAuthorizer = {
+  const authorizer: SshAuthorizer = {
     ask: async (question) => {
       questions.push(question);
       if (question.containerId !== CONTAINER || !owned.has(question.fingerprint)) return { kind: 'stranger' };
@@ -111,7 +111,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
   const gateway = new SshGateway({
     // As the platform has them: RSA for clients that know nothing newer.
     hostKeys: [host.privateKey, await rsaHostKey()],
-    door,
+    authorizer,
     log: silentLog,
     containers: {
       dial: async (...args) => {

@@ -1,5 +1,6 @@
 /** What all client connections of one listener share, and how their requests look from outside. */
-import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest, Route } from '../../../proto/gateway/traffic.ts';
+import type { AccessEntry, ProxyDecision, ProxyForward, ProxyRequest } from '../../../proto/gateway/traffic.ts';
+import type { GatewayDecider } from '../../../proto/ports/gateway-decider.ts';
 import { clientBehind, type IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import type { CacheHook } from './cache-hook.ts';
@@ -23,7 +24,7 @@ export const CLIENT_TIMEOUTS: ClientTimeouts = { headMs: 10_000, idleMs: 60_000,
 
 /** What all connections of one listener share. */
 export interface ClientContext {
-  readonly route: Route;
+  readonly decider: Pick<GatewayDecider, 'decide'>;
   readonly upstreams: Upstreams;
   readonly cache: CacheHook | undefined;
   readonly deadlines: Deadlines;
@@ -54,16 +55,16 @@ export function forwardedOf(
   head: RequestHead,
   { isEncrypted, loop }: ClientContext,
   address: string,
-  { vouch, isTenant }: Pick<ProxyForward, 'vouch' | 'isTenant'>,
+  { gatewayToken, isTenant }: Pick<ProxyForward, 'gatewayToken' | 'isTenant'>,
 ): Forwarded {
-  return { address, isEncrypted, vouch, isTenant, mark: loop?.line(head.host) };
+  return { address, isEncrypted, gatewayToken, isTenant, mark: loop?.line(head.host) };
 }
 
 const FAILED: ProxyDecision = {
   reply: { status: 500, body: 'The gateway could not decide where this request goes.\n' },
 };
 
-/** The certificate that the client checked vouches for one name only (RFC 9110, section 15.5.20). */
+/** The certificate that the client checked is good for one name only (RFC 9110, section 15.5.20). */
 const MISDIRECTED: ProxyDecision = {
   reply: { status: 421, body: 'This connection was opened for another host name.\n' },
 };
@@ -77,8 +78,8 @@ const LOOP: ProxyDecision = {
 };
 
 /**
- * What becomes of a request from `address` over a connection to `serverName` (undefined: without TLS). A route that
- * throws or rejects costs its own request a 500, and nobody else anything.
+ * What becomes of a request from `address` over a connection to `serverName` (undefined: without TLS). A decider
+ * that throws or rejects costs its own request a 500, and no other anything.
  */
 export function decisionOf(
   head: RequestHead,
@@ -89,14 +90,14 @@ export function decisionOf(
   if (serverName !== undefined && head.host !== serverName) return MISDIRECTED;
   if (context.loop?.isLoop(head)) return LOOP;
   try {
-    const decision = context.route(new Asked(head, context, address));
+    const decision = context.decider.decide(new Asked(head, context, address));
     return decision instanceof Promise ? decision.catch(() => FAILED) : decision;
   } catch {
     return FAILED;
   }
 }
 
-/** A request as whoever routes it sees it. What most decisions never ask for is looked up only when they do. */
+/** A request as the decider sees it. What most decisions never ask for is looked up only when they do. */
 class Asked implements ProxyRequest {
   readonly method: string;
   readonly host: string;

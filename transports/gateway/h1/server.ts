@@ -1,6 +1,7 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
-import type { AccessEntry, Route } from '../../../proto/gateway/traffic.ts';
+import type { AccessEntry } from '../../../proto/gateway/traffic.ts';
+import type { GatewayDecider } from '../../../proto/ports/gateway-decider.ts';
 import type { IsTrusted } from '../tcp/trusted.ts';
 import type { Wire } from '../tcp/wire.ts';
 import { wireOf } from '../tcp/wires.ts';
@@ -12,7 +13,7 @@ import type { LoopGuard } from './loop-detection.ts';
 import type { Upstreams } from './upstreams.ts';
 
 interface ProxyOptions {
-  readonly route: Route;
+  readonly decider: Pick<GatewayDecider, 'decide'>;
   readonly upstreams: Upstreams;
   /** Is asked before a request is forwarded. */
   readonly cache?: CacheHook;
@@ -78,9 +79,9 @@ export class HttpProxy {
     const key = `${port}/${isEncrypted}`;
     let context = this.#contexts.get(key);
     if (context === undefined) {
-      const { route, upstreams, cache, timeouts, onAccess, onSwitch, isTrusted, loop } = this.#options;
+      const { decider, upstreams, cache, timeouts, onAccess, onSwitch, isTrusted, loop } = this.#options;
       context = {
-        route,
+        decider,
         upstreams,
         cache,
         onSwitch,

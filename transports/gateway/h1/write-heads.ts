@@ -17,7 +17,7 @@ export interface Forwarded {
   readonly address: string;
   readonly isEncrypted: boolean;
   /** Makes what is said in `GATEWAY_FIELD`: tells a service of the platform that the address can be believed. */
-  readonly vouch?: SignGatewayToken | undefined;
+  readonly gatewayToken?: SignGatewayToken | undefined;
   /** A line that marks the request as having been here (loop.ts), with its end. */
   readonly mark?: string | undefined;
   /** The origin is a user's container. */
@@ -28,7 +28,7 @@ export interface Forwarded {
 export function requestFor(
   head: RequestHead,
   target: string,
-  { address, isEncrypted, vouch, mark = '', isTenant = false }: Forwarded,
+  { address, isEncrypted, gatewayToken, mark = '', isTenant = false }: Forwarded,
   upgrade: string | undefined,
 ): string {
   let text = `${head.method} ${target} HTTP/1.1\r\n`;
@@ -52,7 +52,8 @@ export function requestFor(
   else if (head.framing.kind === 'length') text += `Content-Length: ${head.framing.length}\r\n`;
   if (upgrade !== undefined) text += `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
   const host = head.port === undefined ? head.host : `${head.host}:${head.port}`;
-  if (vouch !== undefined) text += `${GATEWAY_FIELD}: ${vouch({ method: head.method, host, target, address })}\r\n`;
+  if (gatewayToken !== undefined)
+    text += `${GATEWAY_FIELD}: ${gatewayToken({ method: head.method, host, target, address })}\r\n`;
   return (
     `${text}${mark}X-Forwarded-For: ${address}\r\nX-Forwarded-Proto: ` +
     `${isEncrypted ? 'https' : 'http'}\r\nX-Forwarded-Host: ${host}\r\n\r\n`

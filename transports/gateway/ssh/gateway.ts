@@ -61,7 +61,7 @@ interface SshGatewayOptions {
   readonly containers: ContainerLoginOptions;
   /** Private keys in OpenSSH or PEM form, the preferred one first; all gateways of a platform have the same. */
   readonly hostKeys: readonly string[];
-  readonly door: SshAuthorizer;
+  readonly authorizer: SshAuthorizer;
   readonly log: Log;
   readonly limits?: Partial<SshGatewayLimits>;
 }
@@ -81,7 +81,7 @@ interface Guest {
 /** Serves SSH on sockets that others accept. */
 export class SshGateway {
   readonly #options: SshGatewayOptions;
-  readonly #door: SshAdmission;
+  readonly #admission: SshAdmission;
   readonly #sweeper: ConnectionLimiter;
   readonly #server: ssh2.Server;
   /** By the socket, since ssh2 does not say which of them it speaks of. */
@@ -89,7 +89,7 @@ export class SshGateway {
 
   constructor(options: SshGatewayOptions) {
     this.#options = options;
-    this.#door = new SshAdmission(options.limits);
+    this.#admission = new SshAdmission(options.limits);
     this.#sweeper = new ConnectionLimiter(options.limits);
     this.#server = new ssh2.Server(
       {
@@ -113,7 +113,7 @@ export class SshGateway {
    * from here on.
    */
   serve(socket: Socket, address: string, port: number | undefined): void {
-    const visitor = this.#door.admit(address, () => socket.destroy());
+    const visitor = this.#admission.admit(address, () => socket.destroy());
     if (typeof visitor === 'string') {
       // Lines before the identification are for people (RFC 4253 section 4.2).
       const why = visitor === 'punished' ? 'Too many failed logins' : 'Too many logins at once';
@@ -196,8 +196,8 @@ export class SshGateway {
     let container: ContainerConnection | undefined;
     serveLogin(client, {
       port: guest.port,
-      ask: (question) => this.#options.door.ask(question),
-      find: (question) => this.#options.door.find(question),
+      ask: (question) => this.#options.authorizer.ask(question),
+      find: (question) => this.#options.authorizer.find(question),
       onMistake: guest.visitor.mistake,
       end,
       onProven: async (question, userId) => {
@@ -217,7 +217,7 @@ export class SshGateway {
   async #enter(guest: Guest, question: SshQuestion, userId: string): Promise<ContainerConnection | string> {
     const { address, visitor, end, gone } = guest;
     if (!visitor.enter()) return 'There are too many SSH connections: try again later.';
-    const release = this.#options.door.adopt({ ...question, userId, address, end });
+    const release = this.#options.authorizer.adopt({ ...question, userId, address, end });
     if (release === undefined) return 'You have too many SSH connections: close one.';
     if (gone.aborted) release();
     else gone.addEventListener('abort', release, { once: true });

@@ -1,11 +1,11 @@
 /** A whole platform of processes: several of each service behind an address of its own, several gateways, somebody with containers. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { serviceRoutes } from '../../../../cmd/node/gateway.ts';
 import { authEndpoints } from '../../../../proto/auth/endpoints.ts';
 import { computeEndpoints } from '../../../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../../../proto/endpoint.ts';
 import { monitorEndpoints } from '../../../../proto/monitor/endpoints.ts';
 import { notifyEndpoints } from '../../../../proto/notify/endpoints.ts';
+import { serviceRoutes } from '../../../../proto/service-paths.ts';
 import { replaceManagedRoutes } from '../../../../storage/gateway/routes.ts';
 import { type Box, startBox } from '../../clients/container.ts';
 import { type TestSocket, websocket } from '../../clients/websocket.ts';

@@ -6,17 +6,17 @@ import { rename, symlink, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { givenCertificate, localCertificate } from '../../cmd/node/certificates.ts';
-import { keepCertificate } from '../../cmd/node/live-certificate.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { listenWires } from '../../transports/gateway/tcp/listen.ts';
 import { TlsFront } from '../../transports/gateway/tls/front.ts';
+import { keepCertificate } from '../../transports/gateway/tls/live-certificate.ts';
 import {
   describeCertificate,
   issueCertificate,
   makeAuthority,
   type Pem,
 } from '../../transports/gateway/tls/local-ca.ts';
+import { givenCertificate, localCertificate } from '../../transports/gateway/tls/platform-certificate.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { keptLog } from '../support/service/compute.ts';
 import { tempDir } from '../support/temp.ts';

@@ -3,11 +3,12 @@
  * last that started counts.
  */
 import { z } from 'zod';
+import { reachableAddress } from '../../lib/ip-address.ts';
 import { sshHost } from '../../proto/gateway/ssh.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
-import type { Queries } from '../../storage/queries.ts';
-import { getSetting, setSetting } from '../../storage/settings.ts';
+import type { Queries } from '../queries.ts';
+import { getSetting, setSetting } from '../settings.ts';
 
 const SETTING = 'ssh_address';
 /** What was read is believed for this long: a gateway seldom moves. */
@@ -18,16 +19,11 @@ const addressSchema = z.object({ host: z.string(), port: z.int().min(1).max(65_5
 /** Host and port of the SSH gateway. */
 export type SshAddress = z.output<typeof addressSchema>;
 
-/** The address at which a listener on `host` is reached from this machine. */
-export function reachable(host: string): string {
-  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-}
-
 /**
  * The address of a gateway that listens on `host`, as people use it. Written down for processes that have no gateway.
  */
 export async function noteSshAddress(db: Queries, domain: string, host: string, port: number): Promise<SshAddress> {
-  const address = { host: sshHost(domain, reachable(host)), port };
+  const address = { host: sshHost(domain, reachableAddress(host)), port };
   await setSetting(db, SETTING, JSON.stringify(address));
   return address;
 }

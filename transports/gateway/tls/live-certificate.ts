@@ -1,8 +1,8 @@
 /** A certificate that is replaced while it is in use: new handshakes take the new one, open connections go on. */
 import { statSync } from 'node:fs';
-import type { Log } from '../../proto/ports/log.ts';
-import type { Certificate } from '../../transports/gateway/tls/front.ts';
-import type { PlatformCertificate } from './certificates.ts';
+import type { Log } from '../../../proto/ports/log.ts';
+import type { Certificate } from './front.ts';
+import type { PlatformCertificate } from './platform-certificate.ts';
 
 /** How often the files are looked at, ms, and how often the certificate is made anew in any case, in looks. */
 const EVERY_MS = 5000;

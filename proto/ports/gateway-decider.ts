@@ -1,0 +1,48 @@
+/** What the gateway's listeners ask of whoever decides where traffic goes. */
+import type { SshAuthorizer } from '../gateway/ssh.ts';
+import type { ProxyDecision, ProxyRequest, UpstreamAddress } from '../gateway/traffic.ts';
+
+/**
+ * What becomes of a TLS connection by its server name:
+ *
+ * - `platform`, `mapped`: TLS ends at the gateway, with the certificate of the platform's hosts or of the mapped name
+ * - `challenge`: the gateway answers a certificate authority that checks the name
+ * - `passTo`: the bytes go to this address as they are
+ * - `refuse`: no such name is served
+ */
+export type NameDecision = 'platform' | 'mapped' | 'challenge' | { readonly passTo: UpstreamAddress } | 'refuse';
+
+/** A connection that outlives a request: TLS passed through, or another protocol after an upgrade. */
+export interface LongConnection {
+  readonly kind: 'passthrough' | 'upgrade';
+  /** Server name or host. */
+  readonly host: string;
+  readonly protocol: string;
+  /** Address of the client. */
+  readonly address: string;
+  /** Ends it at once. */
+  readonly end: () => void;
+}
+
+/** Decides about traffic. Decisions are synchronous whenever they can be, and never throw or reject. */
+export interface GatewayDecider {
+  /** About one request. */
+  decide(request: ProxyRequest): ProxyDecision | Promise<ProxyDecision>;
+  /**
+   * About a TLS connection on our `port`. `serverName` is undefined when the client named none. `isChallenge`: it
+   * offers `acme-tls/1` and nothing else, as certificate authorities do (RFC 8737).
+   */
+  decideName(serverName: string | undefined, port: number, isChallenge: boolean): NameDecision | Promise<NameDecision>;
+  /** Takes a long connection under supervision; call what comes back when it ended. */
+  adopt(connection: LongConnection): () => void;
+  /** About logins by SSH. */
+  readonly ssh: SshAuthorizer;
+}
+
+/** The listeners, as the decider sees them. */
+export interface IngressListeners {
+  /** The ports on which the gateway listens. */
+  readonly ports: { readonly http: number; readonly https: number; readonly ssh: number };
+  /** Listens on exactly these ports besides. Resolves when it was tried; a port that cannot be opened is retried. */
+  listenOn(ports: ReadonlySet<number>): Promise<void>;
+}
