@@ -1,6 +1,7 @@
 /** Password hashing: argon2id off the event loop, no more at once than there are cores. */
 import { availableParallelism } from 'node:os';
-import { HashRoom } from './hash-room.ts';
+import type { ClientNetwork } from '../../../proto/client-network.ts';
+import { HashQueue } from './hash-queue.ts';
 import { HashThreads } from './hash-threads.ts';
 
 /** OWASP's second choice: 19 MiB, two passes, one lane. argon2id is the library's default algorithm. */
@@ -9,36 +10,42 @@ const CURRENT = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/;
 
 /** More hashes at once than cores only make each of them slower; and on a large machine others live, too. */
 const THREADS = Math.min(availableParallelism(), 8);
-/** One that waits for each one at work: its thread goes on without waiting for the event loop. */
-const SEATS = THREADS * 2;
+/** Two for each thread: a thread that is done goes on without waiting for the event loop. */
+const CONCURRENCY = THREADS * 2;
 
 /** Hashes that wait at most, before the answer is `overloaded`: about a second of work. */
 export const HASH_QUEUE = THREADS * 64;
 
-const room = new HashRoom({ seats: SEATS, capacity: HASH_QUEUE, perLane: HASH_QUEUE / 2 });
+/** The operator's own, who has no address. */
+const OPERATOR: ClientNetwork = { network: '', site: '' };
+
+const queue = new HashQueue({ concurrency: CONCURRENCY, capacity: HASH_QUEUE, perSite: HASH_QUEUE / 2 });
 const threads = new HashThreads({ threads: THREADS });
 
-/** Whether a hash for this network would be refused as `overloaded` now. */
-export function hashesOverloaded(network: string): boolean {
-  return room.full(network);
+/** Whether a hash for this client would be refused as `overloaded` now. */
+export function hashesOverloaded(client: ClientNetwork): boolean {
+  return queue.isFullFor(client);
 }
 
 /** Unicode twins of one password are one password. */
 const normal = (password: string) => password.normalize('NFC');
 
-/** The PHC string of a password. `network`: who waits for it; networks take turns. Refuses `overloaded`. */
-export async function hashPassword(password: string, network = ''): Promise<string> {
-  return `${await inThread(network, { password })}`;
+/** The PHC string of a password. `client`: who waits for it; clients take turns. Refuses `overloaded`. */
+export async function hashPassword(password: string, client = OPERATOR): Promise<string> {
+  return `${await inThread(client, { password })}`;
 }
 
 /** Whether the password is the hashed one. A malformed hash matches nothing. Refuses `overloaded`. */
-export async function verifyPassword(stored: string, password: string, network = ''): Promise<boolean> {
-  return (await inThread(network, { stored, password })) === true;
+export async function verifyPassword(stored: string, password: string, client = OPERATOR): Promise<boolean> {
+  return (await inThread(client, { stored, password })) === true;
 }
 
-function inThread(network: string, { password, stored }: { readonly password: string; readonly stored?: string }) {
+function inThread(
+  client: ClientNetwork,
+  { password, stored }: { readonly password: string; readonly stored?: string },
+) {
   const job = { password: normal(password), parameters: PARAMETERS, ...(stored === undefined ? {} : { stored }) };
-  return room.run(network, () => threads.run(job));
+  return queue.run(client, () => threads.run(job));
 }
 
 /** Whether a hash was made with other parameters than today's. */
@@ -55,7 +62,7 @@ const NOBODY = `$argon2id$v=19$${COSTS}$${base64(16)}$${base64(32)}`;
  * Takes as long as verifying a password of a user who exists, so that time does not tell who does. Refuses
  * `overloaded`.
  */
-export async function verifyNobody(password: string, network = ''): Promise<false> {
-  await verifyPassword(NOBODY, password, network);
+export async function verifyNobody(password: string, client = OPERATOR): Promise<false> {
+  await verifyPassword(NOBODY, password, client);
   return false;
 }

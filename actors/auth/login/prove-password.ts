@@ -15,8 +15,9 @@ import { RefusalAudit } from './refusal-audit.ts';
 import { type Charge, Throttle } from './throttle.ts';
 import { keyOf } from './throttle-rules.ts';
 
-/** Passwords of one network that are worked on or wait at once: no network fills the desk, whatever it waits for. */
+/** Passwords of one network, and of one site, that are worked on or wait at once: nobody fills the pool alone. */
 const MAX_PER_NETWORK = HASH_QUEUE / 2;
+const MAX_PER_SITE = HASH_QUEUE;
 
 /** What somebody claims, and from where. */
 interface Claim {
@@ -66,7 +67,7 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
   const { db, log, clock } = deps;
   const throttle = new Throttle(deps);
   const turns = new KeyedQueue();
-  /** How many each network has here. */
+  /** How many each network and each site has here. */
   const here = new Map<string, number>();
   // Blocks are rarer than refusals and tell more: a flood of the ones must not push out the others.
   const [refusals, blocks] = [new RefusalAudit(db, clock), new RefusalAudit(db, clock)];
@@ -97,7 +98,7 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
     const { network } = from;
     throttle.look(username, from);
     // Before anything is counted: who is not looked at is no failure.
-    if (hashesOverloaded(network)) throw new Refusal('overloaded');
+    if (hashesOverloaded(from)) throw new Refusal('overloaded');
     const pair = keyOf('pair', username, from);
     const found = username === '' ? undefined : await userAtNetwork(db, username, network, pair);
     const { known, counted } = found ?? { known: false, counted: false };
@@ -108,8 +109,8 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
     try {
       right =
         user === undefined
-          ? await verifyNobody(password, network)
-          : await verifyPassword(user.passwordHash, password, network);
+          ? await verifyNobody(password, from)
+          : await verifyPassword(user.passwordHash, password, from);
     } catch (error) {
       await charge.undone();
       throw error;
@@ -124,7 +125,7 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
       await refusals.write({ ...entry, action: `${purpose}.refused`, detail: { reason: 'disabled' } });
       throw accountDisabled();
     }
-    if (needsRehash(user.passwordHash)) await renewHash(deps, user, password, network);
+    if (needsRehash(user.passwordHash)) await renewHash(deps, user, password, from);
     return { user, hasSecurityKeys: found?.hasSecurityKeys ?? true, charge };
   };
 
@@ -132,17 +133,19 @@ export function passwordProver(deps: Pick<AuthDeps, 'db' | 'clock' | 'log'>): Pa
     // A name nobody can have is counted under one name, whatever was typed.
     const username = usernameSchema.safeParse(claim.username).success ? claim.username : '';
     const from = clientNetworkOf(claim.address);
-    const { network } = from;
-    const count = here.get(network) ?? 0;
-    if (count >= MAX_PER_NETWORK) throw new Refusal('overloaded');
-    here.set(network, count + 1);
+    const counted = new Set([from.network, from.site]);
+    if ((here.get(from.network) ?? 0) >= MAX_PER_NETWORK || (here.get(from.site) ?? 0) >= MAX_PER_SITE)
+      throw new Refusal('overloaded');
+    for (const key of counted) here.set(key, (here.get(key) ?? 0) + 1);
     try {
       // One after the other: right passwords sent at once do not count against each other while they are looked at.
       return await turns.run(keyOf('pair', username, from), async () => enter(await prove(claim, username, from)));
     } finally {
-      const left = (here.get(network) ?? 1) - 1;
-      if (left > 0) here.set(network, left);
-      else here.delete(network);
+      for (const key of counted) {
+        const left = (here.get(key) ?? 1) - 1;
+        if (left > 0) here.set(key, left);
+        else here.delete(key);
+      }
     }
   };
 
@@ -161,10 +164,10 @@ async function renewHash(
   { db, log }: Pick<AuthDeps, 'db' | 'log'>,
   user: UserRow,
   password: string,
-  network: string,
+  client: ClientNetwork,
 ): Promise<void> {
   try {
-    await rehash(db, user.id, user.passwordHash, await hashPassword(password, network));
+    await rehash(db, user.id, user.passwordHash, await hashPassword(password, client));
   } catch (error) {
     log.warn({ userId: user.id, err: error }, 'an old password hash could not be replaced');
   }

@@ -6,7 +6,7 @@
  *                                 | changed: row read again; gone: asleep, and asking finds nobody
  */
 import { authEndpoints, changePassword, listSessions, session, updateProfile } from '../../../proto/auth/endpoints.ts';
-import { networkOf } from '../../../proto/client-network.ts';
+import { clientNetworkOf, networkOf } from '../../../proto/client-network.ts';
 import { Refusal } from '../../../proto/errors.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import { audit } from '../../../storage/audit.ts';
@@ -92,7 +92,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
       });
       // The name was given to somebody new meanwhile.
       if (proven.id !== id) throw new Refusal('unauthorized');
-      const passwordHash = await hashPassword(body.new_password, networkOf(address));
+      const passwordHash = await hashPassword(body.new_password, clientNetworkOf(address));
       state.row = await fenced(db, state.lease, async (tx) => {
         await audit(tx, auditEntry(call, 'password.change', id));
         await forgetNetworks(tx, id, networkOf(address));
