@@ -7,9 +7,12 @@ import { after, afterEach, before, describe, it } from 'node:test';
 import { z } from 'zod';
 import { type Engine, EngineError } from '../../proto/ports/engine.ts';
 import { connectTcp } from '../../transports/engines/common/dial-tcp.ts';
+import { parsePool } from '../../transports/engines/common/subnets.ts';
 import { DockerClient } from '../../transports/engines/docker/api/client.ts';
 import { DockerReplyError } from '../../transports/engines/docker/api/errors.ts';
 import { dockerEngine } from '../../transports/engines/docker/engine.ts';
+import { namingOf } from '../../transports/engines/docker/naming.ts';
+import { ContainerNetworks } from '../../transports/engines/docker/network.ts';
 import { collect, rejectsWith } from '../support/engine/conformance-suite.ts';
 import { silentLog } from '../support/engine/docker-under-test.ts';
 import { eventually } from '../support/engine/eventually.ts';
@@ -67,6 +70,21 @@ describe('a faulty Docker Engine', () => {
   it('of API 1.24 is refused by name', async () => {
     await begin(good, (_request, response) => response.setHeader('api-version', '1.24').end('OK'));
     await assert.rejects(engine.check(), /speaks API version 1\.24; 1\.40 or later/);
+  });
+
+  it('that has lost its chain in the firewall for a moment makes the network all the same', async () => {
+    const lost =
+      'Failed to program NAT chain: iptables failed: iptables --wait -t nat -A PREROUTING -j DOCKER: ' +
+      "iptables v1.8.9 (nf_tables): Chain 'DOCKER' does not exist (exit status 2)";
+    let creations = 0;
+    await begin((_request, response, path) => {
+      if (path !== '/networks/create') json(response, 404, { message: 'no such network' });
+      else if (++creations < 3) json(response, 500, { message: lost });
+      else json(response, 201, { Id: 'n' });
+    });
+    const networks = new ContainerNetworks(client, namingOf('f'), parsePool('10.192.0.0/10'));
+    assert.equal(await networks.ensure('a'), networks.bridge('a'));
+    assert.equal(creations, 3);
   });
 
   it('that answers 500 is unavailable, with its own words kept on one line', async () => {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { backoffMs } from '../../../lib/backoff.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from '../common/subnets.ts';
 import type { DockerClient } from './api/client.ts';
@@ -16,6 +17,14 @@ const BRIDGE_OPTION = 'com.docker.network.bridge.name';
 
 /** How many subnets, and how many names of a bridge, are tried when others have them. */
 const SUBNETS_TRIED = 64;
+
+/**
+ * What Docker says while its chain in the machine's firewall is away. Another Docker Engine of the machine takes it out
+ * and makes it anew when it starts and ends.
+ */
+const CHAIN_AWAY = /chain '?DOCKER'? does not exist|no chain\/target\/match/i;
+const CHAIN_TRIES = 6;
+const CHAIN_PAUSE = { minMs: 50, maxMs: 800 };
 
 /**
  * A network without its container is swept when it is this old, in milliseconds: another process may be about to use
@@ -171,7 +180,15 @@ export class ContainerNetworks {
       },
       IPAM: { Config: [{ Subnet: subnet }] },
     };
-    await this.#client.call('POST', '/networks/create', { body });
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#client.call('POST', '/networks/create', { body });
+        return;
+      } catch (error) {
+        if (tries === CHAIN_TRIES || !isReply(error, 500) || !CHAIN_AWAY.test(error.reason)) throw error;
+        await delay(backoffMs(tries - 1, CHAIN_PAUSE));
+      }
+    }
   }
 
   async #subnets(): Promise<AddressRange[]> {
