@@ -11,6 +11,8 @@ import { attackSchema } from './neighbours.ts';
 /** How long one that was refused, and one that was cut, waits to try again, ms. */
 const REFUSED_MS = 5000;
 const CUT_MS = 500;
+/** The first byte of a WebSocket's close frame (RFC 6455, section 5.2). */
+const CLOSE_FRAME = 0x88;
 /** Between two of a kind that begin, ms: the trial is of what is held, not of handshakes. */
 const PACE_MS = { upgrades: 15, logs: 15, bodies: 8, halves: 8 };
 
@@ -62,18 +64,16 @@ function open(kind: Kind, localAddress: string, held: () => void): Duplex {
   });
   let isAnswered = false;
   socket.on('data', (bytes: Buffer) => {
-    if (isAnswered) {
-      // Closed by the server, in a frame: leave.
-      if ((bytes[0] ?? 0) === 0x88) socket.destroy();
-      return;
-    }
-    isAnswered = true;
-    const isUpgraded = bytes.toString('latin1').startsWith('HTTP/1.1 101');
-    if (isUpgraded) held();
-    else {
-      holds.refused++;
+    // Who is refused after the upgrade gets a close frame, which may come together with the head.
+    const frame = isAnswered ? 0 : bytes.indexOf('\r\n\r\n') + 4;
+    const isUpgraded = isAnswered || bytes.toString('latin1').startsWith('HTTP/1.1 101');
+    if (isUpgraded && bytes[frame] !== CLOSE_FRAME) {
+      if (!isAnswered) held();
+    } else {
+      if (!isAnswered) holds.refused++;
       socket.destroy();
     }
+    isAnswered = true;
   });
   return socket;
 }
