@@ -40,6 +40,16 @@ export interface Caller {
   readonly serviceAccount?: { readonly id: string; readonly name: string } | null;
 }
 
+/** When a caller's token ends, Unix ms; Infinity: never. */
+export function expiryMs({ expiresAt }: Caller): number {
+  return expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000;
+}
+
+/** How long a caller's token is good from `now` on (Unix ms), ms; Infinity: for ever. */
+export function remainingMs(caller: Caller, now: number): number {
+  return expiryMs(caller) - now;
+}
+
 /** Which actor answers: an entity of a kind keyed by the caller or by a path parameter, or the service's own desk. */
 type ActorAddress =
   | { readonly kind: string; readonly key: 'caller' }

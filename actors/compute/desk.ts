@@ -4,8 +4,8 @@
  */
 import { listAllContainers } from '../../proto/compute/endpoints.ts';
 import { allContainers } from '../../storage/compute/containers.ts';
-import { type AnyRef, type Ref, spawnStateless } from '../../supervision/index.ts';
-import { type CallMessage, type Handler, handleCall, handler, handlers } from '../service/dispatch.ts';
+import { type Handler, handler, handlers } from '../service/dispatch.ts';
+import { pool } from '../service/parts.ts';
 import type { ComputeDeps } from './deps.ts';
 import { adminView } from './views.ts';
 
@@ -20,13 +20,8 @@ export function listingHandler<C>(deps: ComputeDeps): Handler<C> {
   return handler(listAllContainers, async (_: C) => (await allContainers(deps.db)).map((row) => adminView(row, deps)));
 }
 
-/** Starts the desk under `parent`. */
-export function startDesk(parent: AnyRef, deps: ComputeDeps): Ref<CallMessage> {
+/** The desk. */
+export function desk(deps: ComputeDeps) {
   const table = handlers<undefined>(listingHandler(deps));
-  return spawnStateless<CallMessage>(parent, (message) => handleCall(table, undefined, message), {
-    name: 'desk',
-    kind: 'compute/desk',
-    concurrency: CONCURRENCY,
-    mailbox: { capacity: QUEUE, policy: 'reject' },
-  });
+  return pool('compute/desk', table, { name: 'desk', concurrency: CONCURRENCY, queue: QUEUE });
 }

@@ -7,18 +7,22 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { deleteContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
-import type { Service } from '../../proto/service.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
 import { type Leaver, leavers, noteStopped } from '../../storage/offboarding.ts';
 import type { AnyRef } from '../../supervision/index.ts';
+import type { AnsweringEntities } from '../service/parts.ts';
 import { startSingleton } from '../service/singleton.ts';
 import type { ComputeDeps } from './deps.ts';
-import { SERVICE } from './placed.ts';
+import { type ContainerMail, SERVICE } from './placed.ts';
 
 const EVERY_MS = 1000;
 
-/** Starts it under `parent`. `ask` calls the service. */
-export function startOffboarding(parent: AnyRef, { db, home, log }: ComputeDeps, ask: Service['call']): AnyRef {
+/** Starts it under `parent`. */
+export function startOffboarding(
+  parent: AnyRef,
+  { db, home, log }: ComputeDeps,
+  containers: AnsweringEntities<ContainerMail>,
+): AnyRef {
   const end = async ({ id: userId, leaving }: Leaver): Promise<void> => {
     const isRemoval = leaving === 'remove';
     let problems = 0;
@@ -26,7 +30,7 @@ export function startOffboarding(parent: AnyRef, { db, home, log }: ComputeDeps,
       if (!isRemoval && (status === 'stopped' || status === 'failed')) continue;
       const call = { caller: operatorFor(userId), params: { id }, query: undefined, body: undefined };
       try {
-        await ask(isRemoval ? deleteContainer : stopContainer, { ...call, address: '', requestId: '' });
+        await containers.call(isRemoval ? deleteContainer : stopContainer, { ...call, address: '', requestId: '' });
       } catch (error) {
         // It stopped or went by itself meanwhile.
         if (error instanceof Refusal && (error.code === 'conflict' || error.code === 'not_found')) continue;

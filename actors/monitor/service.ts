@@ -1,26 +1,22 @@
 /** The cluster monitor: its endpoints, who answers them, and its supervision tree. */
-import { Refusal } from '../../proto/errors.ts';
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
-import { type AnyRef, dispatch, query, type Ref, type SystemRef } from '../../supervision/index.ts';
-import { connect } from '../service/connection.ts';
-import { ASK_TIMEOUT, askActor, callerOf } from '../service/dispatch.ts';
-import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
-import { connectionSupervisor, startServiceSupervisor } from '../service/supervisor.ts';
-import { type AlertsMessage, startAlerts } from './alerts.ts';
+import { dispatch, type SystemRef } from '../../supervision/index.ts';
+import { ActorPart, AnsweringActor, Connections } from '../service/parts.ts';
+import { startService, streamHandler } from '../service/start-service.ts';
+import { startAlerts } from './alerts.ts';
 import { Broadcaster } from './broadcaster.ts';
-import { type CollectorMessage, type CollectorParts, startCollector } from './collector.ts';
+import { type CollectorParts, startCollector } from './collector.ts';
 import type { MonitorDeps } from './deps.ts';
 import { EventsClient } from './events.ts';
 import { Publisher } from './publisher.ts';
 import { Readings } from './readings.ts';
 import { Snapshots } from './snapshots.ts';
 import { MetricsConnection } from './socket.ts';
-import { expiryOf, subscriptions } from './subscription.ts';
+import { subscriptions } from './subscription.ts';
 
 /** The service, and what its listener does before it closes. */
-export interface MonitorService extends Service {
-  readonly follow: NonNullable<Service['follow']>;
+export interface MonitorService extends Required<Service> {
   /** Ends all streams and takes no more: a listener waits for its streams. */
   drain(): void;
   /** Snapshots encoded so far. */
@@ -37,59 +33,43 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
   const viewerOf = subscriptions(hub);
   const readings = new Readings(deps.sources);
   const publisher = new Publisher(deps);
-  let alerts: Ref<AlertsMessage> | undefined;
-  let collector: Ref<CollectorMessage> | undefined;
-  let connections: AnyRef | undefined;
+  const alerts = new ActorPart((parent) => startAlerts(parent, deps));
   const parts: CollectorParts = {
     hub,
     readings,
     publisher,
     facts: new Map(),
-    onSnapshot: (snapshot) => {
-      if (alerts !== undefined) dispatch(alerts, snapshot);
-    },
+    onSnapshot: (snapshot) => dispatch(alerts.ref, snapshot),
   };
+  const connections = new Connections('monitor', clock);
   void publisher.prepare();
-  const supervisor = await startServiceSupervisor(system, 'monitor', {
-    connections: (parent) => {
-      connections = connectionSupervisor(parent, 'monitor', 'connections');
-      return connections;
-    },
-    alerts: (parent) => {
-      alerts = startAlerts(parent, deps);
-      return alerts;
-    },
-    collector: (parent) => {
-      collector = startCollector(parent, deps, parts);
-      return collector;
-    },
-  });
-  const stopProblem = lifeOf(supervisor);
 
-  return {
+  const service = await startService(system, {
     name: 'monitor',
     endpoints: monitorEndpoints,
-    call: (endpoint, call) => {
-      const desk = collector;
-      if (desk === undefined) throw new Refusal('unavailable');
-      return askActor((make) => query(desk, make, ASK_TIMEOUT), endpoint, call);
+    db: deps.db,
+    parts: {
+      connections,
+      alerts,
+      collector: new AnsweringActor('monitor/collector', (parent) => startCollector(parent, deps, parts)),
     },
-    follow: async (endpoint, call) => {
-      const caller = callerOf(call);
-      hub.admit(caller.userId);
-      return new EventsClient(viewerOf(caller, endpoint), call.lastEventId);
-    },
-    connect: async (endpoint, call) => {
-      const caller = callerOf(call);
-      hub.admit(caller.userId);
-      const parent = connections;
-      if (parent === undefined) throw new Refusal('unavailable');
-      const expiresInMs = expiryOf(caller) - clock.now();
-      return connect(parent, 'monitor/socket', expiresInMs, new MetricsConnection(viewerOf(caller, endpoint)));
-    },
-    health: async () =>
-      healthOf(stopProblem(), await databaseProblem(deps.db), ...readings.problems(clock.now(), PATIENCE * refreshMs)),
-    drain: () => hub.close(),
-    encodings: () => hub.snapshots.encodings,
-  };
+    sockets: monitorEndpoints
+      .filter(({ socket }) => socket)
+      .map((endpoint) =>
+        streamHandler(endpoint, (_call, caller) => {
+          hub.admit(caller.userId);
+          return connections.open('monitor/socket', caller, new MetricsConnection(viewerOf(caller, endpoint)));
+        }),
+      ),
+    events: monitorEndpoints
+      .filter(({ events }) => events)
+      .map((endpoint) =>
+        streamHandler(endpoint, ({ lastEventId }, caller) => {
+          hub.admit(caller.userId);
+          return new EventsClient(viewerOf(caller, endpoint), lastEventId);
+        }),
+      ),
+    problems: () => readings.problems(clock.now(), PATIENCE * refreshMs),
+  });
+  return { ...service, drain: () => hub.close(), encodings: () => hub.snapshots.encodings };
 }

@@ -1,5 +1,5 @@
 /** Who looks on: one viewer for all clients that came to one endpoint with one token. */
-import type { AnyEndpoint, Caller } from '../../proto/endpoint.ts';
+import { type AnyEndpoint, type Caller, expiryMs } from '../../proto/endpoint.ts';
 import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';
 import type { Broadcaster, Subscription } from './broadcaster.ts';
 import { audienceOf } from './collector.ts';
@@ -25,17 +25,12 @@ export function subscriptions(hub: Broadcaster): (caller: Caller, endpoint: AnyE
         userId: caller.userId,
         kinds: kindsOf(endpoint),
         isCombined: endpoint.name === healthEvents.name,
-        expiresAt: endpoint.socket ? Number.POSITIVE_INFINITY : expiryOf(caller),
+        expiresAt: endpoint.socket ? Number.POSITIVE_INFINITY : expiryMs(caller),
       };
       ofCaller.set(endpoint, viewer);
     }
     return viewer;
   };
-}
-
-/** When a caller's token ends, Unix ms; Infinity: never. */
-export function expiryOf({ expiresAt }: Caller): number {
-  return expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000;
 }
 
 function kindsOf({ name }: AnyEndpoint): readonly SnapshotKind[] {

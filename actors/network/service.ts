@@ -1,6 +1,5 @@
 /** The networking API: its endpoints, who answers them, and its supervision tree. */
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
-import { Refusal } from '../../proto/errors.ts';
 import {
   createMapping,
   type MappingView,
@@ -10,46 +9,37 @@ import {
   ownedDomainEndpoints,
 } from '../../proto/network/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
-import { ActorError, type Entities, entities, type SystemRef } from '../../supervision/index.ts';
-import { ASK_TIMEOUT, actorKey, askActor, type CallMessage } from '../service/dispatch.ts';
-import { databaseProblem, healthOf, lifeOf } from '../service/health.ts';
-import { startServiceSupervisor } from '../service/supervisor.ts';
+import { ActorError, type SystemRef } from '../../supervision/index.ts';
+import { ASK_TIMEOUT } from '../service/dispatch.ts';
+import { localEntities } from '../service/parts.ts';
+import { startService } from '../service/start-service.ts';
 import type { NetworkDeps } from './deps.ts';
-import { type MappingMessage, mappingKind } from './mapping.ts';
+import { mappingKind } from './mapping.ts';
 import { ownerKind } from './owner.ts';
 import { startPoller } from './poller.ts';
 import { userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promise<Service> {
-  let owners: Entities<CallMessage> | undefined;
-  let users: Entities<CallMessage> | undefined;
-  let mappings: Entities<MappingMessage> | undefined;
-
-  const supervisor = await startServiceSupervisor(system, 'network', {
-    owners: (parent) => {
-      owners = entities(parent, ownerKind(deps));
-      return owners.ref;
+  const isIntegrated = deps.integration !== undefined;
+  const mappings = localEntities(mappingKind(deps));
+  const service = await startService(system, {
+    name: 'network',
+    // Without the integration no body and no id matters: the answer is one and the same.
+    endpoints: isIntegrated ? networkEndpoints : [...ownedDomainEndpoints.map(bare), ...mappingEndpoints],
+    db: deps.db,
+    parts: {
+      owners: localEntities(ownerKind(deps)),
+      users: localEntities(userKind(deps)),
+      mappings,
+      poller: (parent) => startPoller(parent, deps, (id, message) => mappings.tell(id, message)),
     },
-    users: (parent) => {
-      users = entities(parent, userKind(deps));
-      return users.ref;
-    },
-    mappings: (parent) => {
-      mappings = entities(parent, mappingKind(deps));
-      return mappings.ref;
-    },
-    poller: (parent) => startPoller(parent, deps, (id, message) => mappings?.tell(id, message)),
   });
-  const stopProblem = lifeOf(supervisor);
 
   /** What a mapping became in its first moments; as it was created, when that takes too long: the poller goes on. */
   const begun = async (created: MappingView): Promise<MappingView> => {
     try {
-      return (
-        (await mappings?.ask<MappingView>(created.id, (replyTo) => ({ type: 'begin', replyTo }), ASK_TIMEOUT)) ??
-        created
-      );
+      return await mappings.ask<MappingView>(created.id, (replyTo) => ({ type: 'begin', replyTo }), ASK_TIMEOUT);
     } catch (error) {
       if (!(error instanceof ActorError)) throw error;
       return created;
@@ -57,25 +47,11 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
   };
 
   return {
-    name: 'network',
-    // Without the integration no body and no id matters: the answer is one and the same.
-    endpoints:
-      deps.integration === undefined ? [...ownedDomainEndpoints.map(bare), ...mappingEndpoints] : networkEndpoints,
+    ...service,
     call: async (endpoint, call) => {
-      if (!owners || !users || !mappings) throw new Refusal('unavailable');
-      const key = actorKey(endpoint, call);
-      const known = mappings;
-      if (endpoint.actor.kind === 'network/mapping')
-        return askActor((make) => known.ask(key, make, ASK_TIMEOUT), endpoint, call);
-      const those = endpoint.actor.kind === 'network/owner' ? owners : users;
-      const reply = await askActor((make) => those.ask(key, make, ASK_TIMEOUT), endpoint, call);
-      if (endpoint.name !== createMapping.name || deps.integration === undefined) return reply;
-      return begun(mappingSchema.parse(reply));
+      const reply = await service.call(endpoint, call);
+      return isIntegrated && endpoint.name === createMapping.name ? begun(mappingSchema.parse(reply)) : reply;
     },
-    connect: async () => {
-      throw new Refusal('not_found');
-    },
-    health: async () => healthOf(stopProblem(), await databaseProblem(deps.db)),
   };
 }
 

@@ -2,6 +2,7 @@
 import type { Socket } from '../../proto/ports/http.ts';
 import { dispatch, type Ref } from '../../supervision/index.ts';
 import type { Connection, ConnectionMessage } from '../service/connection.ts';
+import type { EntitiesPart } from '../service/parts.ts';
 import { DeliveryCursor, type DeliveryPorts, type Frame } from './delivery-cursor.ts';
 import type { NotifyDeps } from './deps.ts';
 import { PAGE, type Reader } from './reader.ts';
@@ -19,15 +20,18 @@ export type SocketNews =
 /** A socket as the user's actor knows it. */
 export type SocketRef = Ref<ConnectionMessage<SocketNews>>;
 
+/** What a socket tells its user's actor. */
+export type SocketMessage =
+  /** Repeated every 20 s while the socket lives. */
+  { readonly type: 'attach'; readonly socket: SocketRef } | { readonly type: 'detached'; readonly socket: SocketRef };
+
 /** What all sockets of a process share. */
 export interface UserSocketHouse {
   readonly deps: NotifyDeps;
   readonly reader: Reader;
   /** Sockets of this process, by user. */
   readonly present: Map<string, number>;
-  /** Tells the user's actor that a socket is there, or no more. */
-  attach(userId: string, socket: SocketRef): void;
-  detach(userId: string, socket: SocketRef): void;
+  readonly users: EntitiesPart<SocketMessage>;
 }
 
 const TOO_SLOW = { type: 'close', code: 1013, reason: 'too slow' } as const;
@@ -63,7 +67,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   }
 
   attach(self: SocketRef): void {
-    this.#house.attach(this.#userId, self);
+    this.#house.users.tell(this.#userId, { type: 'attach', socket: self });
     // A message to us may have been lost: look from time to time.
     if (this.#follower?.isAttached) this.#follower.look();
   }
@@ -91,7 +95,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
     this.#count(-1);
     clearTimeout(this.#slow);
     clearTimeout(this.#retry);
-    this.#house.detach(this.#userId, this.#self);
+    this.#house.users.tell(this.#userId, { type: 'detached', socket: this.#self });
   }
 
   send(frames: readonly Frame[]): { readonly taken: number; readonly isReady: boolean } {

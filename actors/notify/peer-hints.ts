@@ -8,38 +8,42 @@ import { jsonOf } from '../../lib/json.ts';
 import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import { type AnyRef, spawn } from '../../supervision/index.ts';
+import type { Part } from '../service/supervisor.ts';
 
 /** A core subject, outside of every stream: at most once is enough. */
 const SUBJECT = 'notifications.stored';
 
 const newsSchema = z.object({ from: z.string(), users: z.array(z.string()) });
 
-/** The actor that hears the others, and what it is told itself. */
-export interface PeerHints {
-  readonly ref: AnyRef;
-  /** Tells the other processes that something was stored for these users. */
-  tell(userIds: Iterable<string>): void;
-}
+/** The actor that hears the others, and how they are told. */
+export class PeerHints implements Part {
+  readonly #bus: Bus;
+  readonly #look: (userId: string) => void;
+  readonly #self = newId();
 
-/** Joins the processes on `bus`. `look` is called with each user for whom another process has stored something. */
-export function startPeerHints(parent: AnyRef, bus: Bus, look: (userId: string) => void): PeerHints {
-  const self = newId();
-  const subscription = bus.subscribe(SUBJECT, ({ data }) => {
-    for (const userId of usersOf(data, self)) look(userId);
-  });
-  const ref = spawn<null, never>(parent, (state) => state, {
-    name: 'peer-hints',
-    kind: 'notify/peer-hints',
-    initialState: null,
-    afterStop: () => subscription.close(),
-  });
-  return {
-    ref,
-    tell: (userIds) => {
-      const users = [...userIds];
-      if (users.length > 0) bus.publish(SUBJECT, Buffer.from(JSON.stringify({ from: self, users })));
-    },
-  };
+  /** Among the processes on `bus`. `look` is called with each user for whom another process has stored something. */
+  constructor(bus: Bus, look: (userId: string) => void) {
+    this.#bus = bus;
+    this.#look = look;
+  }
+
+  start(parent: AnyRef): AnyRef {
+    const subscription = this.#bus.subscribe(SUBJECT, ({ data }) => {
+      for (const userId of usersOf(data, this.#self)) this.#look(userId);
+    });
+    return spawn<null, never>(parent, (state) => state, {
+      name: 'peer-hints',
+      kind: 'notify/peer-hints',
+      initialState: null,
+      afterStop: () => subscription.close(),
+    });
+  }
+
+  /** Tells the other processes that something was stored for these users. */
+  tell(userIds: Iterable<string>): void {
+    const users = [...userIds];
+    if (users.length > 0) this.#bus.publish(SUBJECT, Buffer.from(JSON.stringify({ from: this.#self, users })));
+  }
 }
 
 /** The users that another process tells of. Anybody on the bus may publish: what is no such message is nothing. */

@@ -29,7 +29,7 @@ import {
 } from '../../storage/notify/notifications.ts';
 import { type Cancel, dispatch, type EntityContext, type EntityKind } from '../../supervision/index.ts';
 import { type CallMessage, handleCall, handler, handlers } from '../service/dispatch.ts';
-import type { SocketNews, SocketRef } from './connection.ts';
+import type { SocketMessage, SocketNews, SocketRef } from './connection.ts';
 import type { NodeConnections, QuotaMessage } from './connection-quota.ts';
 import type { Frame } from './delivery-cursor.ts';
 import type { NotifyDeps } from './deps.ts';
@@ -39,9 +39,7 @@ import { muteView, notificationView } from './views.ts';
 export type NotifyUserMessage =
   | CallMessage
   | NodeConnections
-  /** Repeated every 20 s while the socket lives. */
-  | { readonly type: 'attach'; readonly socket: SocketRef }
-  | { readonly type: 'detached'; readonly socket: SocketRef }
+  | SocketMessage
   /** These were stored, in order; the user's last one before them was `after`. */
   | { readonly type: 'arrived'; readonly after: number; readonly rows: readonly NotificationRow[] }
   /** Something was stored earlier of which nobody may have been told. */

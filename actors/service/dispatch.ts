@@ -3,7 +3,7 @@
  * answer; a fault is told to the asker as `internal` and then thrown on, so that the actor's supervisor sees it.
  */
 import type { AnyEndpoint, Call, CallOf, Endpoint, ReplyOf } from '../../proto/endpoint.ts';
-import { Refusal } from '../../proto/errors.ts';
+import { type ErrorCode, Refusal } from '../../proto/errors.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { isFenced } from '../../proto/ports/placement.ts';
 import { StorageError } from '../../storage/db.ts';
@@ -127,18 +127,22 @@ function isPassing(
 /** Asks with a call message: how each actor of a service is reached. */
 type AskActor = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
 
-/** Sends a call through `ask` and unwraps the outcome. Throws Refusal. */
-export function askActor(ask: AskActor, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
-  return ask((replyTo) => ({ type: 'call', endpoint, call, replyTo })).then(unwrap, refuse);
+/** Sends a call through `ask` and unwraps the outcome. Throws Refusal; `missing` when there is no such actor. */
+export function askActor(
+  ask: AskActor,
+  endpoint: AnyEndpoint,
+  call: Call,
+  missing: ErrorCode = 'not_found',
+): Promise<unknown> {
+  return ask((replyTo) => ({ type: 'call', endpoint, call, replyTo })).then(unwrap, (error: unknown) => {
+    if (error instanceof ActorError && error.code === 'not_found') throw new Refusal(missing, { cause: error });
+    throw refusalOf(error);
+  });
 }
 
 function unwrap(outcome: Outcome): unknown {
   if ('refused' in outcome) throw outcome.refused;
   return outcome.ok;
-}
-
-function refuse(error: unknown): never {
-  throw refusalOf(error);
 }
 
 /** The caller of an endpoint whose access is not `none`: the transport has proven it. */

@@ -5,7 +5,7 @@ import type { Db } from '../../storage/db.ts';
 import { type AnyRef, stopped } from '../../supervision/index.ts';
 
 /** A sentence when the database does not answer, else undefined. */
-export async function databaseProblem(db: Db): Promise<string | undefined> {
+export async function databaseProblem(db: Pick<Db, 'ping'>): Promise<string | undefined> {
   try {
     await db.ping();
     return undefined;

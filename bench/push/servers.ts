@@ -7,12 +7,11 @@ import { createInterface } from 'node:readline';
 import { notificationConnection, type UserSocketHouse } from '../../actors/notify/connection.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { PAGE } from '../../actors/notify/reader.ts';
-import { type NotifyUserMessage, userKind } from '../../actors/notify/user.ts';
-import { connect } from '../../actors/service/connection.ts';
-import { connectionSupervisor } from '../../actors/service/supervisor.ts';
+import { userKind } from '../../actors/notify/user.ts';
+import { Connections, localEntities } from '../../actors/service/parts.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import type { StreamStore } from '../../proto/ports/bus-store.ts';
-import { entities, start } from '../../supervision/index.ts';
+import { start } from '../../supervision/index.ts';
 import { silentLog } from '../../test/support/database/database.ts';
 import { failingDb } from '../../test/support/service/compute.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
@@ -38,19 +37,16 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const system = start({ log: silentLog });
   const numbers = notifyNumbers();
   const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers };
-  const users = entities<NotifyUserMessage, unknown>(system, userKind(deps));
-  const connections = connectionSupervisor(system, 'notify', 'connections');
+  const users = localEntities(userKind(deps));
+  const connections = new Connections('notify', deps.clock);
+  for (const part of [users, connections]) part.start(system);
   const userIds = Array.from({ length: sockets / perUser }, (_, index) => String(index));
   let id = FIRST_ID;
   // What a socket could not take at once it asks for later.
   const page = async ({ since }: { since: number }) =>
     Array.from({ length: Math.min(PAGE, id - since) }, (_, index) => sample(since + 1 + index));
   const reader = { head: async () => FIRST_ID, page };
-  const house: UserSocketHouse = {
-    ...{ deps, reader, present: new Map<string, number>() },
-    attach: (userId, socket) => users.tell(userId, { type: 'attach', socket }),
-    detach: (userId, socket) => users.tell(userId, { type: 'detached', socket }),
-  };
+  const house: UserSocketHouse = { deps, reader, present: new Map<string, number>(), users };
   const never = async () => undefined;
   const directory = { grant: never, knowsUser: async () => true, onNews: () => ({ close: async () => {} }) };
   const streams = new OpenStreams(directory, silentLog);
@@ -68,7 +64,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
       if (caller === undefined) return { refuse: { status: 404, headers: [] } };
       const { userId } = caller;
       const connection = notificationConnection(house, userId, FIRST_ID);
-      const accept = connect(connections, 'notify/socket', Number.POSITIVE_INFINITY, connection);
+      const accept = connections.open('notify/socket', caller, connection);
       return { accept, watch: streams.watchOf(caller, undefined, streams.news) };
     },
   });

@@ -14,7 +14,7 @@ import {
   type TokenNews,
 } from '../../proto/auth/tokens.ts';
 import { verifiedClaims } from '../../proto/auth/verify-token.ts';
-import type { Caller } from '../../proto/endpoint.ts';
+import { type Caller, remainingMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 
@@ -62,7 +62,7 @@ export function authenticator({ secret, clock, directory, onUse }: Authenticator
   /** Rises with all news: an answer of the directory that was under way meanwhile may be old. */
   let generation = 0;
 
-  const alive = ({ expiresAt }: Caller) => expiresAt === 0 || expiresAt > clock.now() / 1000;
+  const alive = (caller: Caller) => remainingMs(caller, clock.now()) > 0;
 
   const used = (entry: KnownToken): Caller => {
     if (entry.caller.kind === 'api_token' && onUse !== undefined) {

@@ -1,14 +1,8 @@
 /** The terminals that depend on a container: they are let in while it runs, and closed when it does not any more. */
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
-import type { ConnectionMessage } from '../../service/connection.ts';
+import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
 import type { ContainerActorState, ContainerContext } from './state.ts';
-
-/** How a terminal is closed: a WebSocket's close code, and the reason for its user. */
-interface Farewell {
-  readonly code: number;
-  readonly reason: string;
-}
 
 /** Lets a terminal in, unless the container stopped between the permission and the connection. */
 export function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<ConnectionMessage>): void {
@@ -22,13 +16,13 @@ export function attach(state: ContainerActorState, ctx: ContainerContext, stream
 }
 
 /** Closes all terminals of the container. */
-export function closeTerminals(state: ContainerActorState, end: Farewell): void {
+export function closeTerminals(state: ContainerActorState, end: ConnectionEnd): void {
   for (const stream of state.streams) dispatch(stream, { type: 'close', ...end });
   state.streams.clear();
 }
 
-/** How a terminal of a container that does not run (any more) is closed: 1012 asks its client to come back. */
-export function farewell(status: ContainerRow['status']): Farewell {
+/** How a stream of a container that does not run (any more) is closed: 1012 asks its client to come back. */
+export function farewell(status: ContainerRow['status']): ConnectionEnd {
   if (status === 'stopped' || status === 'failed') return { code: 1000, reason: `container ${status}` };
   return { code: 1012, reason: 'container restarts' };
 }

@@ -1,9 +1,11 @@
 /** A container's log: one line a message, at the pace of the reader. What its end means: docs/reference/streams.md. */
-import { DEFAULT_LOG_TAIL } from '../../../proto/compute/endpoints.ts';
+import { containerSchema, DEFAULT_LOG_TAIL } from '../../../proto/compute/endpoints.ts';
+import { Refusal } from '../../../proto/errors.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
 import type { Connection, ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
+import { farewell } from '../container/terminals.ts';
 import type { ComputeDeps } from '../deps.ts';
 import type { LogSharing } from './sharing.ts';
 
@@ -66,6 +68,17 @@ export function logConnection(
       drained?.();
     },
   };
+}
+
+/** Why the engine has no more of a log, by what is known of the container then. */
+export async function endOfLog(view: Promise<unknown>): Promise<ConnectionEnd> {
+  try {
+    const { status } = containerSchema.pick({ status: true }).parse(await view);
+    return farewell(status);
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'not_found') return { code: 1000, reason: 'container deleted' };
+    return { code: 1013, reason: 'not available, try again' };
+  }
 }
 
 /** Sends lines until the socket asks for a pause. Returns where to go on. */

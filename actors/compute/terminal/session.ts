@@ -8,7 +8,7 @@
  *   opening --shell--> attached <--join / lost connection--> detached --30 s, token's end--> over
  *      any -- the shell, its connection or the container ends, the client says goodbye --> over
  */
-import type { Caller } from '../../../proto/endpoint.ts';
+import { type Caller, remainingMs } from '../../../proto/endpoint.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
@@ -251,8 +251,8 @@ export class TerminalSession {
   /** How long the shell waits without a client, and how long the token of this one is good. */
   #times(viewer: Viewer | undefined): { readonly lingerMs: number; readonly lifeMs: number } {
     const lingerMs = this.#deps.lingerMs ?? LINGER_MS;
-    const expiresAt = viewer?.caller.expiresAt ?? 0;
-    return { lingerMs, lifeMs: expiresAt === 0 ? Number.POSITIVE_INFINITY : expiresAt * 1000 - this.#deps.clock.now() };
+    const lifeMs = viewer === undefined ? Number.POSITIVE_INFINITY : remainingMs(viewer.caller, this.#deps.clock.now());
+    return { lingerMs, lifeMs };
   }
 
   #take(shell: Shell): void {

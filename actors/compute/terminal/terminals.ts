@@ -3,8 +3,10 @@ import { createHash } from 'node:crypto';
 import { MAX_TERMINAL_SESSIONS, terminal } from '../../../proto/compute/endpoints.ts';
 import type { Caller } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
-import type { AnyRef, Ref } from '../../../supervision/index.ts';
+import type { Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
+import { ActorPart } from '../../service/parts.ts';
+import { connectionSupervisor } from '../../service/supervisor.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { TerminalSession, type Viewer } from './session.ts';
 
@@ -19,20 +21,18 @@ export interface TerminalRequest {
 }
 
 /** The registry, and the parent of the actors in it. */
-export class Terminals {
+export class Terminals extends ActorPart<never> {
   readonly #deps: ComputeDeps;
-  readonly #parent: AnyRef;
   readonly #attach: (containerId: string, stream: Ref<ConnectionMessage>) => void;
   /** Those with an id, by user and then by all that they are bound to. */
   readonly #named = new Map<string, Map<string, TerminalSession>>();
 
-  constructor(
-    deps: ComputeDeps,
-    parent: AnyRef,
-    attach: (containerId: string, stream: Ref<ConnectionMessage>) => void,
-  ) {
+  constructor(deps: ComputeDeps, attach: (containerId: string, stream: Ref<ConnectionMessage>) => void) {
+    super((parent) => {
+      this.#named.clear();
+      return connectionSupervisor(parent, 'compute', 'terminals');
+    });
     this.#deps = deps;
-    this.#parent = parent;
     this.#attach = attach;
   }
 
@@ -65,7 +65,7 @@ export class Terminals {
     });
     if (session !== undefined) this.#keep(caller.userId, key, made);
     try {
-      made.start(this.#parent, viewer);
+      made.start(this.ref, viewer);
     } catch (error) {
       this.#forget(caller.userId, key, made);
       throw error;

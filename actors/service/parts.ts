@@ -1,0 +1,172 @@
+/**
+ * The parts of a service, as the others reach them. A part can be handed around before its actor is started, and stays
+ * the same when the supervisor starts the actor again.
+ */
+import { type AnyEndpoint, type Call, type Caller, remainingMs } from '../../proto/endpoint.ts';
+import { type ErrorCode, Refusal } from '../../proto/errors.ts';
+import type { Clock } from '../../proto/ports/clock.ts';
+import type { SocketHandlers } from '../../proto/ports/http.ts';
+import {
+  type AnyRef,
+  type Entities,
+  type EntityKind,
+  entities,
+  query,
+  type Ref,
+  spawnStateless,
+} from '../../supervision/index.ts';
+import type { PlacedKind } from '../../supervision/placement/index.ts';
+import { type Connection, connect } from './connection.ts';
+import {
+  ASK_TIMEOUT,
+  actorKey,
+  askActor,
+  type CallMessage,
+  type Handlers,
+  handleCall,
+  type Outcome,
+} from './dispatch.ts';
+import type { Placement } from './placement.ts';
+import { connectionSupervisor, type Part } from './supervisor.ts';
+
+/** A part that answers the calls of all endpoints whose actor is of its kind. */
+export interface AnsweringPart extends Part {
+  readonly kind: string;
+  /** Throws or rejects with Refusal; `unavailable` before the part is started. */
+  call(endpoint: AnyEndpoint, call: Call): Promise<unknown>;
+}
+
+/** The entities of one kind. */
+export class EntitiesPart<Msg> implements Part {
+  readonly #open: (parent: AnyRef) => Entities<Msg>;
+  #entities: Entities<Msg> | undefined;
+
+  constructor(open: (parent: AnyRef) => Entities<Msg>) {
+    this.#open = open;
+  }
+
+  start(parent: AnyRef): AnyRef {
+    this.#entities = this.#open(parent);
+    return this.#entities.ref;
+  }
+
+  /** Sends without waiting; before the part is started the message is lost. */
+  tell(id: string, message: Msg): void {
+    this.#entities?.tell(id, message);
+  }
+
+  /** Asks and waits. Rejects with ActorError, and with Refusal `unavailable` before the part is started. */
+  ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
+    return this.#entities?.ask(id, make, timeoutMs) ?? Promise.reject(new Refusal('unavailable'));
+  }
+}
+
+/** Entities that answer calls. */
+export class AnsweringEntities<Msg> extends EntitiesPart<Msg | CallMessage> implements AnsweringPart {
+  readonly kind: string;
+  readonly #missing: ErrorCode;
+
+  /** `missing`: how a call for an entity that does not exist is refused. */
+  constructor(kind: string, open: (parent: AnyRef) => Entities<Msg | CallMessage>, missing: ErrorCode = 'not_found') {
+    super(open);
+    this.kind = kind;
+    this.#missing = missing;
+  }
+
+  call(endpoint: AnyEndpoint, call: Call): Promise<unknown> {
+    return askActor(
+      (make) => this.ask<Outcome>(actorKey(endpoint, call), make, ASK_TIMEOUT),
+      endpoint,
+      call,
+      this.#missing,
+    );
+  }
+}
+
+/** Entities that live in each process apart. */
+export function localEntities<Msg, State>(kind: EntityKind<Msg | CallMessage, State>): AnsweringEntities<Msg> {
+  return new AnsweringEntities<Msg>(kind.kind, (parent) => entities(parent, kind));
+}
+
+/**
+ * Entities of which each is awake on one node of the cluster. They are sent what `placed` says, and themselves `Own`.
+ * `missing`: see AnsweringEntities.
+ */
+export function placedEntities<Msg, Own, State>(
+  home: Placement,
+  placed: PlacedKind<Msg | CallMessage>,
+  kind: EntityKind<NoInfer<Msg> | CallMessage | Own, State>,
+  missing?: ErrorCode,
+): AnsweringEntities<Msg> {
+  return new AnsweringEntities<Msg>(kind.kind, (parent) => home.place(placed, entities(parent, kind)), missing);
+}
+
+/** One actor. */
+export class ActorPart<Msg> implements Part {
+  readonly #spawn: (parent: AnyRef) => Ref<Msg>;
+  #ref: Ref<Msg> | undefined;
+
+  constructor(spawn: (parent: AnyRef) => Ref<Msg>) {
+    this.#spawn = spawn;
+  }
+
+  start(parent: AnyRef): AnyRef {
+    this.#ref = this.#spawn(parent);
+    return this.#ref;
+  }
+
+  /** The actor. Throws Refusal `unavailable` before it is started. */
+  get ref(): Ref<Msg> {
+    if (this.#ref === undefined) throw new Refusal('unavailable');
+    return this.#ref;
+  }
+}
+
+/** An actor that answers calls. */
+export class AnsweringActor<Msg = never> extends ActorPart<Msg | CallMessage> implements AnsweringPart {
+  readonly kind: string;
+
+  constructor(kind: string, spawn: (parent: AnyRef) => Ref<Msg | CallMessage>) {
+    super(spawn);
+    this.kind = kind;
+  }
+
+  call(endpoint: AnyEndpoint, call: Call): Promise<unknown> {
+    return askActor((make) => query(this.ref, make, ASK_TIMEOUT), endpoint, call);
+  }
+}
+
+/** What a pool of handlers may do at once. */
+interface PoolOptions {
+  readonly name: string;
+  readonly concurrency: number;
+  /** Calls that wait; past it the answer is `overloaded`. */
+  readonly queue: number;
+}
+
+/** Calls that are no entity's, answered where they were asked, several at once. */
+export function pool(kind: string, table: Handlers<undefined>, { name, concurrency, queue }: PoolOptions) {
+  return new AnsweringActor(kind, (parent) =>
+    spawnStateless<CallMessage>(parent, (message) => handleCall(table, undefined, message), {
+      name,
+      kind,
+      concurrency,
+      mailbox: { capacity: queue, policy: 'reject' },
+    }),
+  );
+}
+
+/** The sockets of a service: each has an actor, which ends alone when it fails. */
+export class Connections extends ActorPart<never> {
+  readonly #clock: Clock;
+
+  constructor(service: string, clock: Clock) {
+    super((parent) => connectionSupervisor(parent, service, 'connections'));
+    this.#clock = clock;
+  }
+
+  /** The handlers of a socket, which ends with its caller's token. Throws Refusal `unavailable`. */
+  open<News>(kind: string, caller: Caller, connection: Connection<News>): SocketHandlers {
+    return connect(this.ref, kind, remainingMs(caller, this.#clock.now()), connection);
+  }
+}

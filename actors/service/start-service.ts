@@ -1,0 +1,87 @@
+/** A service from its definition: who answers which endpoint, what its streams show, and its supervision tree. */
+import type { AnyEndpoint, Call, Caller, CallOf, Endpoint, ServiceName } from '../../proto/endpoint.ts';
+import { Refusal } from '../../proto/errors.ts';
+import type { SocketHandlers } from '../../proto/ports/http.ts';
+import type { EventStream, Service } from '../../proto/service.ts';
+import type { Db } from '../../storage/db.ts';
+import type { SystemRef } from '../../supervision/index.ts';
+import { callerOf, callOf } from './dispatch.ts';
+import { databaseProblem, healthOf, lifeOf } from './health.ts';
+import type { AnsweringPart } from './parts.ts';
+import { type Parts, startServiceSupervisor } from './supervisor.ts';
+
+/** Decides about one endpoint's streams before they open. */
+interface StreamHandler<Stream> {
+  readonly endpoint: AnyEndpoint;
+  readonly open: (call: Call) => Stream | Promise<Stream>;
+}
+
+/** Binds an endpoint to what opens its streams: sockets or event streams. Throws Refusal when the answer is no. */
+export function streamHandler<E extends Endpoint, Stream>(
+  endpoint: E,
+  open: (call: CallOf<E>, caller: Caller) => Stream | Promise<Stream>,
+): StreamHandler<Stream> {
+  return { endpoint, open: (call) => open(callOf(endpoint, call), callerOf(call)) };
+}
+
+/** What a service is. */
+interface ServiceDefinition {
+  readonly name: ServiceName;
+  /** Each is answered by the part whose kind its `actor` names, or opened by its stream handler. */
+  readonly endpoints: readonly AnyEndpoint[];
+  readonly db: Pick<Db, 'ping'>;
+  /** In the order in which they start; they are stopped in reverse. */
+  readonly parts: Parts;
+  readonly sockets?: readonly StreamHandler<SocketHandlers>[];
+  readonly events?: readonly StreamHandler<EventStream>[];
+  /** Sentences for operators about what the service needs besides the database. */
+  readonly problems?: () => readonly (string | undefined)[];
+}
+
+/**
+ * Starts a service under `system`; it ends with it. Rejects when a part of it cannot start, and with TypeError when
+ * nobody answers one of its endpoints.
+ */
+export async function startService(system: SystemRef, definition: ServiceDefinition): Promise<Required<Service>> {
+  const { name, endpoints, db, parts, problems = () => [] } = definition;
+  const answering = new Map(Object.values(parts).flatMap((part) => (isAnswering(part) ? [[part.kind, part]] : [])));
+  const sockets = streamTable(definition.sockets);
+  const events = streamTable(definition.events);
+  for (const endpoint of endpoints) {
+    const table = endpoint.socket ? sockets : endpoint.events ? events : undefined;
+    if (table === undefined ? !answering.has(endpoint.actor.kind) : !table.has(endpoint.name))
+      throw new TypeError(`nobody answers ${endpoint.name}`);
+  }
+  const supervisor = await startServiceSupervisor(system, name, parts);
+  const stopProblem = lifeOf(supervisor);
+
+  return {
+    name,
+    endpoints,
+    // Not async: it carries every request, and each promise more is felt.
+    call: (endpoint, call) => {
+      const part = answering.get(endpoint.actor.kind);
+      return part === undefined ? Promise.reject(new Refusal('not_found')) : part.call(endpoint, call);
+    },
+    connect: async (endpoint, call) => openStream(sockets, endpoint, call),
+    follow: async (endpoint, call) => openStream(events, endpoint, call),
+    health: async () => healthOf(stopProblem(), await databaseProblem(db), ...problems()),
+  };
+}
+
+function isAnswering(part: Parts[string]): part is AnsweringPart {
+  return typeof part === 'object' && 'kind' in part && 'call' in part;
+}
+
+/** Stream handlers by endpoint name. */
+type StreamTable<Stream> = ReadonlyMap<string, StreamHandler<Stream>>;
+
+function streamTable<Stream>(list: readonly StreamHandler<Stream>[] = []): StreamTable<Stream> {
+  return new Map(list.map((handler) => [handler.endpoint.name, handler]));
+}
+
+function openStream<Stream>(table: StreamTable<Stream>, { name }: AnyEndpoint, call: Call): Stream | Promise<Stream> {
+  const handler = table.get(name);
+  if (handler === undefined) throw new Refusal('not_found');
+  return handler.open(call);
+}
