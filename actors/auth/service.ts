@@ -8,9 +8,9 @@ import type { AuthDeps } from './deps.ts';
 import { loginHandlers } from './login/login.ts';
 import { HASH_QUEUE } from './login/passwords.ts';
 import { passwordProver } from './login/prove-password.ts';
-import { startRetention } from './retention.ts';
+import { retention } from './retention.ts';
 import { startNews } from './users/news.ts';
-import { startOffboarding } from './users/offboarding.ts';
+import { offboarding } from './users/offboarding.ts';
 import { AUTH_USER, userKind } from './users/user.ts';
 
 /**
@@ -40,8 +40,8 @@ export function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
       logins,
       users,
       news: (parent) => startNews(parent, deps, (userId) => users.tell(userId, { type: 'changed' })),
-      retention: (parent) => startRetention(parent, deps),
-      offboarding: (parent) => startOffboarding(parent, deps),
+      retention: retention(deps),
+      offboarding: offboarding(deps),
     },
   });
 }

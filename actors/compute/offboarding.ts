@@ -3,26 +3,20 @@
  * their user had asked for it. One node does it at a time, and the rows say what is still to do, so another goes on
  * where it ends.
  */
-import { setTimeout as pause } from 'node:timers/promises';
 import { deleteContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
 import { type Leaver, leavers, noteStopped } from '../../storage/offboarding.ts';
-import type { AnyRef } from '../../supervision/index.ts';
 import type { AnsweringEntities } from '../service/parts.ts';
-import { startSingleton } from '../service/singleton.ts';
+import { periodic } from '../service/periodic.ts';
 import type { ComputeDeps } from './deps.ts';
 import { type ContainerMail, SERVICE } from './placed.ts';
 
 const EVERY_MS = 1000;
 
-/** Starts it under `parent`. */
-export function startOffboarding(
-  parent: AnyRef,
-  { db, home, log }: ComputeDeps,
-  containers: AnsweringEntities<ContainerMail>,
-): AnyRef {
+/** The part that does it. */
+export function offboarding({ db, home, log }: ComputeDeps, containers: AnsweringEntities<ContainerMail>) {
   const end = async ({ id: userId, leaving }: Leaver): Promise<void> => {
     const isRemoval = leaving === 'remove';
     let problems = 0;
@@ -44,18 +38,17 @@ export function startOffboarding(
     if (!isRemoval && problems === 0) await noteStopped(db, userId);
   };
 
-  return startSingleton(parent, {
+  return periodic({
     service: SERVICE,
     name: 'offboarding',
+    everyMs: EVERY_MS,
     home,
     log,
+    failure: 'the containers of disabled users could not be looked after',
     work: async (signal) => {
-      while (!signal.aborted) {
-        for (const leaver of await leavers(db)) {
-          if (signal.aborted) return;
-          await end(leaver);
-        }
-        await pause(EVERY_MS, undefined, { signal }).catch(() => undefined);
+      for (const leaver of await leavers(db)) {
+        if (signal.aborted) return;
+        await end(leaver);
       }
     },
   });

@@ -11,8 +11,9 @@ import type { ComputeDeps } from './deps.ts';
 import { desk } from './desk.ts';
 import { endOfLog, logConnection } from './logs/logs.ts';
 import { LogSharing } from './logs/sharing.ts';
-import { startOffboarding } from './offboarding.ts';
+import { offboarding } from './offboarding.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER } from './placed.ts';
+import { retention } from './retention.ts';
 import { SocketLimits } from './socket-limits.ts';
 import { terminalConnection } from './terminal/terminal.ts';
 import { Terminals } from './terminal/terminals.ts';
@@ -44,7 +45,8 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
       users,
       containers,
       desk: desk(deps),
-      offboarding: (parent) => startOffboarding(parent, deps, containers),
+      offboarding: offboarding(deps, containers),
+      retention: retention(deps),
       watcher: (parent) => startWatcher(parent, deps, look, engine),
       terminals,
       connections,

@@ -16,7 +16,7 @@ import { startService } from '../service/start-service.ts';
 import type { NetworkDeps } from './deps.ts';
 import { mappingKind } from './mapping.ts';
 import { ownerKind } from './owner.ts';
-import { startPoller } from './poller.ts';
+import { dueChecks, orphans } from './poller.ts';
 import { userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
@@ -32,11 +32,12 @@ export async function startNetwork(system: SystemRef, deps: NetworkDeps): Promis
       owners: localEntities(ownerKind(deps)),
       users: localEntities(userKind(deps)),
       mappings,
-      poller: (parent) => startPoller(parent, deps, (id, message) => mappings.tell(id, message)),
+      checks: dueChecks(deps, mappings),
+      orphans: orphans(deps, mappings),
     },
   });
 
-  /** What a mapping became in its first moments; as it was created, when that takes too long: the poller goes on. */
+  /** What a mapping became in its first moments; as it was created, when that takes too long: the checks go on. */
   const begun = async (created: MappingView): Promise<MappingView> => {
     try {
       return await mappings.ask<MappingView>(created.id, (replyTo) => ({ type: 'begin', replyTo }), ASK_TIMEOUT);

@@ -1,6 +1,6 @@
 /** Removes notifications that are old, every hour. */
 import { purgeNotifications } from '../../storage/notify/notifications.ts';
-import { type AnyRef, spawn } from '../../supervision/index.ts';
+import { periodic } from '../service/periodic.ts';
 import type { NotifyDeps } from './deps.ts';
 
 const EVERY_MS = 3_600_000;
@@ -12,25 +12,17 @@ const KEPT_DAYS = 90;
 /** Rows of one statement. */
 const STEP = 5000;
 
-/** The actor that does it. A database that is away is left for the next time. */
-export function startRetention(parent: AnyRef, { db, log }: NotifyDeps): AnyRef {
-  return spawn<null, 'purge'>(
-    parent,
-    async (_state, _message, ctx) => {
-      while (!ctx.signal.aborted && (await purgeNotifications(db, KEPT_DAYS, STEP)) === STEP);
-      return null;
+/** The part that does it. */
+export function retention({ db, home, log }: NotifyDeps) {
+  return periodic({
+    service: 'notify',
+    name: 'retention',
+    everyMs: EVERY_MS,
+    home,
+    log,
+    failure: 'old notifications could not be removed',
+    work: async (signal) => {
+      while (!signal.aborted && (await purgeNotifications(db, KEPT_DAYS, STEP)) === STEP);
     },
-    {
-      name: 'retention',
-      kind: 'notify/retention',
-      initialStateFunc: (ctx) => {
-        ctx.every(EVERY_MS, 'purge');
-        return null;
-      },
-      onCrash: (_message, error, ctx) => {
-        log.warn({ err: error }, 'old notifications could not be removed');
-        return ctx.resume;
-      },
-    },
-  );
+  });
 }

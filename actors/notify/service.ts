@@ -11,7 +11,7 @@ import type { NotifyDeps } from './deps.ts';
 import { startIntake } from './intake.ts';
 import { PeerHints } from './peer-hints.ts';
 import { notificationReader } from './reader.ts';
-import { startRetention } from './retention.ts';
+import { retention } from './retention.ts';
 import { userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
@@ -47,7 +47,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
           tell: (userId, message) => users.tell(userId, message),
           tellOthers: (userIds) => others.tell(userIds),
         }),
-      retention: (parent) => startRetention(parent, deps),
+      retention: retention(deps),
     },
     sockets: [
       streamHandler(notificationSocket, async ({ query }, caller) => {

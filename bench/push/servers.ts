@@ -39,7 +39,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const deps = { db: noDb(), bus: noBus(), log: silentLog, clock: { now: Date.now }, numbers };
   const users = localEntities(userKind(deps));
   const connections = new Connections('notify', deps.clock);
-  for (const part of [users, connections]) part.start(system);
+  for (const part of [users, connections]) await part.start(system);
   const userIds = Array.from({ length: sockets / perUser }, (_, index) => String(index));
   let id = FIRST_ID;
   // What a socket could not take at once it asks for later.

@@ -7,17 +7,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '../../../lib/error-text.ts';
 import type { Ending } from '../../../proto/ports/ending.ts';
 import type { ContainerState } from '../../../proto/ports/engine.ts';
-import { containerOutlines, deletedAmong, purgeDeleted } from '../../../storage/compute/containers.ts';
+import { containerOutlines, deletedAmong } from '../../../storage/compute/containers.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn } from '../../../supervision/index.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { COMPUTE_CONTAINER, SERVICE } from '../placed.ts';
 import { driftOf, nextStep } from './rules.ts';
 
-type WatcherMessage =
-  | { readonly type: 'changed'; readonly id: string }
-  | { readonly type: 'sweep' }
-  /** Forget what was deleted long ago. */
-  | { readonly type: 'purge' };
+type WatcherMessage = { readonly type: 'changed'; readonly id: string } | { readonly type: 'sweep' };
 
 /** What the watcher knows of the engine, for the service's health. */
 export interface EngineHealth {
@@ -34,11 +30,6 @@ const SWEEP_EVERY_MS = 5000;
  */
 const LOOKS_IN_A_ROW = 25;
 const PAUSE_MS = 100;
-const PURGE_EVERY_MS = 6 * 3600_000;
-/** No container's: whoever holds it forgets what was deleted, for all nodes. */
-const PURGE_ID = 'purge';
-/** A creation that outlasts its deletion does so by minutes. */
-const REMEMBER_DELETED_DAYS = 30;
 
 /** Starts the watcher under `parent`. `look` wakes a container's actor. */
 export function startWatcher(
@@ -119,8 +110,7 @@ export function startWatcher(
     async (ending, message, ctx) => {
       if (message.type === 'changed') {
         if (isOurs(message.id)) look(message.id);
-      } else if (message.type === 'sweep') await sweep(ctx.signal);
-      else if (isOurs(PURGE_ID)) await purgeDeleted(db, REMEMBER_DELETED_DAYS);
+      } else await sweep(ctx.signal);
       return ending;
     },
     {
@@ -129,7 +119,6 @@ export function startWatcher(
       mailbox: { capacity: 10_000, policy: 'drop-newest' },
       initialStateFunc: (ctx) => {
         ctx.every(SWEEP_EVERY_MS, { type: 'sweep' });
-        ctx.every(PURGE_EVERY_MS, { type: 'purge' });
         return watching(ctx);
       },
       onCrash: (_message, error, ctx) => {
