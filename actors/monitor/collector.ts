@@ -15,7 +15,7 @@ import {
 } from '../../proto/monitor/endpoints.ts';
 import type { PodSample } from '../../proto/ports/metrics-source.ts';
 import { type ContainerFacts, containerFacts } from '../../storage/monitor/containers.ts';
-import { type AnyRef, type Ref, spawn } from '../../supervision/index.ts';
+import { type AnyRef, type Ref, type SystemRef, spawn } from '../../supervision/index.ts';
 import { type CallMessage, callerOf, handleCall, handler, handlers } from '../service/dispatch.ts';
 import type { AlertsMessage } from './alerts.ts';
 import type { Broadcaster } from './broadcaster.ts';
@@ -30,6 +30,7 @@ export type CollectorMessage = CallMessage | 'refresh';
 
 /** What it works with: kept outside, so that a restart of the actor costs nobody a snapshot. */
 export interface CollectorParts {
+  readonly system: SystemRef;
   readonly hub: Broadcaster;
   readonly readings: Readings;
   readonly publisher: Publisher;

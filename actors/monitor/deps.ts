@@ -1,10 +1,10 @@
 /** What the cluster monitor is given by the composition root. */
 
-import type { Graph } from '../../proto/monitor/endpoints.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
 import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource, PodSample } from '../../proto/ports/metrics-source.ts';
+import type { Service } from '../../proto/service.ts';
 import type { Db } from '../../storage/db.ts';
 
 export interface MonitorDeps {
@@ -15,8 +15,7 @@ export interface MonitorDeps {
   readonly sources: readonly MetricsSource[];
   /** The platform's own processes, as pods of the core namespace; never waits. */
   readonly own: () => readonly PodSample[];
-  /** What is connected, besides containers. */
-  readonly graph: () => Promise<Pick<Graph, 'nodes' | 'edges'>>;
+  readonly graph: GraphSources;
   /** Who is told of machines. */
   readonly adminUsername: string;
   /** Time between two refreshes, ms. */
@@ -27,6 +26,31 @@ export interface MonitorDeps {
   readonly maxClients?: number;
   readonly maxClientsOfUser?: number;
   readonly numbers: MonitorNumbers;
+}
+
+/** What the dependency graph is drawn from, besides the actors of this process and the containers. */
+export interface GraphSources {
+  /** Services of this process, with `host:port` of their listeners; the monitor among them once it is there. */
+  readonly services: () => readonly { readonly service: Pick<Service, 'name' | 'health'>; readonly target?: string }[];
+  readonly hasGateway: boolean;
+  readonly bus: { readonly kind: 'nats' | 'embedded'; readonly problem: () => string | undefined };
+  /** `calls`: made to it for measurements, since the start. */
+  readonly engine: { readonly kind: string; readonly calls: () => number };
+  /** Requests that a service has answered since the start. */
+  readonly requests?: (service: string) => number;
+  /** Nodes of the platform, static routes, and mappings of all users. */
+  readonly nodes: () => Promise<
+    readonly {
+      readonly id: string;
+      readonly roles: readonly string[];
+      readonly leaseMs: number;
+      readonly draining: boolean;
+    }[]
+  >;
+  readonly routes: () => Promise<readonly { readonly id: number; readonly target: string }[]>;
+  readonly mappings: () => Promise<
+    readonly { readonly id: string; readonly status: string; readonly containerId: string }[]
+  >;
 }
 
 /** What the service has done in this process, for /metrics. */

@@ -35,6 +35,7 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
   const publisher = new Publisher(deps);
   const alerts = new ActorPart((parent) => startAlerts(parent, deps));
   const parts: CollectorParts = {
+    system,
     hub,
     readings,
     publisher,

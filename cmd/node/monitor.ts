@@ -1,7 +1,7 @@
 /** Puts the cluster monitor together: its sources, its numbers and what it draws the dependency graph from. */
 import { hostname } from 'node:os';
 import type { Registry } from 'prom-client';
-import { monitorNumbers } from '../../actors/monitor/deps.ts';
+import { type GraphSources, monitorNumbers } from '../../actors/monitor/deps.ts';
 import { type MonitorService, startMonitor } from '../../actors/monitor/service.ts';
 import { CORE_NAMESPACE } from '../../proto/monitor/endpoints.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
@@ -9,11 +9,12 @@ import type { Clock } from '../../proto/ports/clock.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
 import type { Db } from '../../storage/db.ts';
+import { listRoutes } from '../../storage/gateway/routes.ts';
 import { allMappings } from '../../storage/network/overview.ts';
+import { listNodes } from '../../storage/placement/nodes.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { hostMetrics } from '../../transports/clients/host/metrics.ts';
 import { ownProcess } from '../../transports/clients/host/own-process.ts';
-import { type GraphParts, graphOfProcess } from '../observability/monitor-graph.ts';
 import { monitorMetrics } from '../observability/monitor-metrics.ts';
 
 /** How often everything is measured unless told otherwise, ms. */
@@ -39,10 +40,7 @@ interface MonitorParts {
   readonly registry: Registry;
   /** Name of this process among the platform's own. */
   readonly processName: string;
-  readonly graph: Pick<GraphParts, 'services' | 'hasGateway' | 'requests'> & {
-    readonly bus: GraphParts['bus'];
-    readonly engineKind: string;
-  };
+  readonly graph: Pick<GraphSources, 'services' | 'hasGateway' | 'requests' | 'bus'> & { readonly engineKind: string };
 }
 
 /** The name under which this machine stands among the nodes. */
@@ -68,21 +66,16 @@ export async function openMonitor(parts: MonitorParts): Promise<{ service: Monit
     numbers,
     adminUsername: parts.adminUsername,
     own: ownProcess({ name: parts.processName, namespace: CORE_NAMESPACE, node }),
-    graph: graphOfProcess({
-      db,
-      system,
+    graph: {
       services: graph.services,
       hasGateway: graph.hasGateway,
       bus: graph.bus,
       ...(graph.requests === undefined ? {} : { requests: graph.requests }),
+      engine: { kind: graph.engineKind, calls: () => containers?.calls ?? 0 },
+      nodes: () => listNodes(db),
+      routes: () => listRoutes(db),
       mappings: () => allMappings(db, MAX_MAPPINGS_DRAWN),
-      engine: {
-        kind: graph.engineKind,
-        isWell: () => clock.now() - numbers.podsAt < 3 * refreshMs,
-        calls: () => containers?.calls ?? 0,
-      },
-      published: () => numbers.published,
-    }),
+    },
   });
   return {
     service,

@@ -106,7 +106,11 @@ export async function openMonitorHouse(
   const numbers = monitorNumbers();
   const service = await startMonitor(system, {
     ...{ db, bus, log: silentLog, clock, sources: [source], own: () => [], numbers, adminUsername: ADMIN },
-    graph: async () => ({ nodes: [], edges: [] }),
+    graph: {
+      ...{ services: () => [], hasGateway: false, bus: { kind: 'embedded', problem: () => undefined } },
+      ...{ engine: { kind: 'test', calls: () => 0 }, nodes: async () => [], routes: async () => [] },
+      mappings: async () => [],
+    },
     refreshMs: options.refreshMs ?? 100,
     pingMs: 1000,
   });
