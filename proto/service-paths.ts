@@ -25,7 +25,7 @@ export function hostsOfOthers(name: string, domain: string): ReadonlySet<string>
 }
 
 /** The first two segments of an endpoint's path, as far as they are fixed: `/api/tokens` of `/api/tokens/{id}`. */
-export function prefixOf(path: string): string {
+function prefixOf(path: string): string {
   const segments = path.split('/').slice(1, 3);
   const variable = segments.findIndex((segment) => segment.startsWith('{'));
   return `/${(variable < 0 ? segments : segments.slice(0, variable)).join('/')}`;

@@ -30,7 +30,7 @@ const FIRST_LOOK_MS = 5000;
 const STARTING: ProxyDecision = { reply: { status: 503, headers: [['Retry-After', '1']] } };
 
 /** What there is once it has started. */
-interface Running {
+interface StartedControl {
   readonly routing: Routing;
   readonly arrivals: Arrivals;
   readonly readiness: () => ProxyReply;
@@ -44,7 +44,7 @@ export class GatewayControl implements GatewayDecider {
   readonly ssh: SshAuthorizer;
   readonly #deps: GatewayDeps;
   readonly #ssh: ReturnType<typeof sshControl>;
-  #running: Running | undefined;
+  #running: StartedControl | undefined;
   #connections: AnyRef | undefined;
   #sshPort = 0;
   #isDraining = false;
@@ -153,7 +153,7 @@ function orChallenge(decision: NameDecision, isChallenge: boolean): NameDecision
 }
 
 /** Waits for the container behind a name, if it is about to get an address. */
-function awaited({ routing, arrivals }: Running, host: string, port: number): Promise<void> | undefined {
+function awaited({ routing, arrivals }: StartedControl, host: string, port: number): Promise<void> | undefined {
   const id = routing.containerAt(host, port);
   return id === undefined ? undefined : arrivals.wait(id);
 }

@@ -52,6 +52,26 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
 /** How a service is built: all services use it, and it knows none of them. */
 const SERVICE_KIT = 'actors/service';
 
+/** What cmd may import of each service: its door, and what the service is given by cmd. */
+const SERVICE_DOOR = /^actors\/[^/]+\/(?:service|(?:[a-z-]+-)?deps)\.ts$/;
+
+/** What cmd may import of the services besides, and why. */
+export const FURTHER_DOORS: ReadonlyMap<string, string> = new Map([
+  ['actors/service/placement.ts', 'cmd hands the cluster to all services'],
+  ['actors/service/singleton.ts', 'publishing the outbox belongs to no service'],
+  ['actors/network/certificates.ts', 'a gateway orders certificates also where the networking API is another process'],
+  ['actors/compute/terminal/shells.ts', 'it joins two transports to the one port that the service is given'],
+  ['actors/auth/tokens/last-use.ts', 'every process notes which API tokens were used'],
+  ['actors/auth/registry/registry-key.ts', 'the key is read from the environment before a service starts'],
+  ['actors/auth/registry/registry-rights.ts', 'compute is handed what auth decides about the registry'],
+  ['actors/auth/registry/pull-credential.ts', 'an engine is handed what opens the registry'],
+  ['actors/auth/registry/repositories.ts', 'a command of the operator works on the database alone'],
+  ['actors/auth/tokens/issue-tokens.ts', 'a command calls the running platform as its administrator'],
+  ['actors/auth/users/users.ts', 'a command of the operator works on the database alone'],
+  ['actors/auth/users/user-state.ts', 'a command of the operator works on the database alone'],
+  ['actors/notify/send.ts', 'a command of the operator works on the database alone'],
+]);
+
 interface LibraryRule {
   readonly library: RegExp;
   /** Folders that may import it; test and bench always may. */
@@ -108,6 +128,8 @@ export function wallBetween(from: string, to: string): string | undefined {
   if (FREE.includes(target) && room !== target && !(FREE.includes(room) && room !== 'cmd')) {
     return `nothing imports ${target} but ${target === 'cmd' ? 'test and bench' : 'test, bench and themselves'}`;
   }
+  if (room === 'cmd' && target === 'actors' && !SERVICE_DOOR.test(to) && !FURTHER_DOORS.has(to))
+    return 'cmd enters a service by its service.ts and deps.ts (FURTHER_DOORS of test/walls/rules.ts names the rest)';
   const sibling = wallBetweenSiblings(from, to);
   if (sibling !== undefined || FREE.includes(room)) return sibling;
   if (room !== target && !NEIGHBOURS[room]?.includes(target)) {

@@ -9,6 +9,7 @@ import { projectRoot } from '../support/project.ts';
 import { tempDir } from '../support/temp.ts';
 import { checkWalls, sourceFiles } from './check.ts';
 import { unusedExports } from './exports.ts';
+import { FURTHER_DOORS } from './rules.ts';
 import { scan } from './scan.ts';
 
 /** A tree of source files in a folder of the test's own. */
@@ -86,7 +87,12 @@ for (const [file, specifier, expected] of [
   ['actors/shared.ts', './auth/b.ts', 'wall'],
   ['actors/shared.ts', '../storage/db.ts', 'ok'],
   ['actors/shared.ts', '../storage/auth/b.ts', 'wall'],
-  ['cmd/main.ts', '../actors/auth/b.ts', 'ok'],
+  ['cmd/main.ts', '../actors/auth/service.ts', 'ok'],
+  ['cmd/node/a.ts', '../../actors/network/certificate-deps.ts', 'ok'],
+  ['cmd/node/a.ts', '../../actors/service/singleton.ts', 'ok'],
+  ['cmd/main.ts', '../actors/auth/b.ts', 'wall'],
+  ['cmd/main.ts', '../actors/service/b.ts', 'wall'],
+  ['cmd/node/a.ts', '../../actors/auth/users/service.ts', 'wall'],
   ['cmd/main.ts', '../test/b.ts', 'wall'],
   ['cmd/main.ts', './cli/b.ts', 'ok'],
   ['cmd/cli/a.ts', '../node/b.ts', 'ok'],
@@ -133,6 +139,20 @@ for (const [file, specifier, expected] of [
     assert.equal(await verdict(t, file, specifier), expected);
   });
 }
+
+test('walls: each file by which cmd enters a service besides its door is so entered', () => {
+  const entered = new Set(
+    sourceFiles(projectRoot)
+      .filter((file) => file.startsWith('cmd/'))
+      .flatMap((file) =>
+        scan(readFileSync(join(projectRoot, file), 'utf8')).map(({ name }) => join(dirname(file), name)),
+      ),
+  );
+  assert.deepEqual(
+    [...FURTHER_DOORS.keys()].filter((file) => !entered.has(file)),
+    [],
+  );
+});
 
 test('walls: the environment is read in cmd, tests and benchmarks only', async (t) => {
   const source = 'export const X = 1;\nconst home = process.env.HOME;\n';

@@ -24,7 +24,7 @@ export type TlsDecision =
   | { readonly refuse: true | RefusalAlert };
 
 /** Why a name is refused: it is not served here, no such protocol is spoken, or its certificate is not there (yet). */
-export type RefusalAlert = 'unrecognized_name' | 'no_application_protocol' | 'internal_error';
+type RefusalAlert = 'unrecognized_name' | 'no_application_protocol' | 'internal_error';
 
 interface TlsFrontOptions {
   /**
