@@ -27,8 +27,10 @@ export interface Client {
   place: number;
   /** There is a new snapshot. */
   tell(kind: SnapshotKind): void;
-  ping?(): void;
-  end(reason: 'expired' | 'leaving'): void;
+  /** Shows that the stream lives. */
+  ping(): void;
+  /** Its token has expired, or the service ends. */
+  end(): void;
 }
 
 /** Clients that are told in one turn of the event loop. */
@@ -70,7 +72,7 @@ export class Broadcaster {
 
   add(client: Client): void {
     if (this.#isClosed) {
-      client.end('leaving');
+      client.end();
       return;
     }
     client.place = this.#clients.length;
@@ -115,7 +117,7 @@ export class Broadcaster {
   /** Ends all streams, and takes no more. */
   close(): void {
     this.#isClosed = true;
-    for (const client of [...this.#clients]) client.end('leaving');
+    for (const client of [...this.#clients]) client.end();
     clearInterval(this.#timer);
   }
 
@@ -137,9 +139,9 @@ export class Broadcaster {
     const now = this.#deps.clock.now();
     // A list of its own: who is ended leaves.
     const expired = this.#clients.filter(({ viewer }) => viewer.expiresAt <= now);
-    for (const client of expired) client.end('expired');
+    for (const client of expired) client.end();
     if (performance.now() - this.#pingedAt < (this.#deps.pingMs ?? DEFAULT_PING_MS)) return;
     this.#pingedAt = performance.now();
-    this.#each((client) => client.ping?.());
+    this.#each((client) => client.ping());
   }
 }

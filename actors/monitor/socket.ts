@@ -1,72 +1,44 @@
 /**
  * One socket of `/ws/cluster-info` or `/ws/pod-metrics`: the newest snapshot as text, one on connect and one per
- * refresh.
+ * refresh. Its actor ends it with the service; its token's end is the frame's.
  */
 import type { Socket } from '../../proto/ports/http.ts';
 import type { Connection } from '../service/connection.ts';
-import type { Client, Subscription } from './broadcaster.ts';
+import type { Broadcaster } from './broadcaster.ts';
+import { type Sent, Subscriber } from './subscriber.ts';
 
-/** How ready its reader is. */
-const READY = 0;
-const FULL = 1;
-/** A newer snapshot came since it was full. */
-const MISSING = 2;
-
-/**
- * The connection of a caller who may see snapshots of one kind. Its actor ends it with the service; its token's end is
- * the frame's.
- */
-export class MetricsConnection implements Connection, Client {
-  readonly viewer: Subscription;
-  place = -1;
+export class MetricsConnection extends Subscriber implements Connection {
   #socket: Socket | undefined = undefined;
-  #reader = READY;
 
-  constructor(viewer: Subscription) {
-    this.viewer = viewer;
+  protected get counted() {
+    return 'sockets' as const;
   }
 
   open(socket: Socket): void {
     this.#socket = socket;
-    const { hub } = this.viewer;
-    hub.numbers.sockets += 1;
-    this.tell();
-    hub.add(this);
-  }
-
-  drain(): void {
-    const isMissing = this.#reader === MISSING;
-    this.#reader = READY;
-    if (isMissing) this.tell();
+    for (const kind of this.viewer.kinds) this.tell(kind);
+    this.enter();
+    this.drain();
   }
 
   closed(): void {
-    this.ended();
+    this.leave();
   }
 
   ended(): void {
-    if (this.#socket === undefined) return;
-    this.#socket = undefined;
-    const { hub } = this.viewer;
-    hub.numbers.sockets -= 1;
-    hub.remove(this);
-  }
-
-  tell(): void {
-    const socket = this.#socket;
-    const { hub, kinds } = this.viewer;
-    const [kind] = kinds;
-    if (socket === undefined || kind === undefined) return;
-    if (this.#reader !== READY) {
-      if (this.#reader === MISSING) hub.numbers.skipped += 1;
-      this.#reader = MISSING;
-      return;
-    }
-    const encoded = hub.encoded(kind, this.viewer);
-    if (encoded !== undefined && !socket.send(encoded.text)) this.#reader = FULL;
+    this.leave();
   }
 
   end(): void {
+    this.leave();
     this.#socket?.close(1012, 'service restarts');
+  }
+
+  /** The transport pings sockets itself. */
+  override ping(): void {}
+
+  protected write(what: Sent, hub: Broadcaster): boolean {
+    const encoded = what === 'ping' ? undefined : hub.encoded(what, this.viewer);
+    return encoded === undefined || this.#socket === undefined || this.#socket.send(encoded.text);
   }
 }

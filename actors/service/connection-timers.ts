@@ -1,16 +1,17 @@
 /**
- * The times of open streams: when their token ends, and when they say again that they are there. One timer looks at all
- * of them: a timer each would weigh more than the stream.
+ * The times of open streams and of shells: when a token ends, and when they say again that they are there. One timer
+ * looks at all of them: a timer each would weigh more than the stream.
  */
 
-/** A stream as the clock sees it. */
+/** A stream as the timer sees it. */
 export interface TimedConnection {
-  /** Its place in the clock's list; the clock's own. */
+  /** Its place in the timer's list; the timer's own. -1: nowhere. */
   place: number;
-  /** The tick of its end, and the one of its next attach. */
+  /** The tick of its end, NEVER if it has none, and the one of its next attach. */
   readonly endsAt: number;
   attachAt: number;
-  expired(): void;
+  /** Its end has come. */
+  expired?(): void;
   attach(): void;
 }
 
@@ -42,15 +43,15 @@ export function soonAttach(): number {
   return now() + UNANSWERED_TICKS;
 }
 
-/** Takes a stream into care until `leave`. */
-export function join(stream: TimedConnection): void {
+/** Watches the times of a stream until `stopTimers`. */
+export function startTimers(stream: TimedConnection): void {
   stream.place = timed.length;
   timed.push(stream);
   timer ??= setInterval(tick, TICK_MS);
 }
 
 /** Lets go of a stream; the timer ends with the last one. Again does nothing. */
-export function leave(stream: TimedConnection): void {
+export function stopTimers(stream: TimedConnection): void {
   if (timed[stream.place] !== stream) return;
   const last = timed.pop();
   if (last !== undefined && last !== stream) {
@@ -65,9 +66,9 @@ export function leave(stream: TimedConnection): void {
 
 function tick(): void {
   const at = now();
-  // What is called only sends messages: nobody joins or leaves meanwhile.
+  // What is called only sends messages: the list stays as it is meanwhile.
   for (const stream of timed) {
-    if (at >= stream.endsAt) stream.expired();
+    if (at >= stream.endsAt) stream.expired?.();
     else if (at >= stream.attachAt) {
       stream.attachAt = at + ATTACH_TICKS;
       stream.attach();

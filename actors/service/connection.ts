@@ -13,7 +13,15 @@ import {
   spawn,
   stop,
 } from '../../supervision/index.ts';
-import { join, leave, NEVER, nextAttach, soonAttach, type TimedConnection, tickIn } from './connection-timers.ts';
+import {
+  NEVER,
+  nextAttach,
+  soonAttach,
+  startTimers,
+  stopTimers,
+  type TimedConnection,
+  tickIn,
+} from './connection-timers.ts';
 
 /** What the actor of a connection understands; `News` is what only its kind does. */
 export type ConnectionMessage<News = never> =
@@ -158,7 +166,7 @@ class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stre
     }
     this.#self = self;
     if (this.#connection.attach !== undefined) this.attachAt = nextAttach();
-    join(this);
+    startTimers(this);
     try {
       this.#connection.open(socket, self, this);
       this.#attachTo(self);
@@ -233,7 +241,7 @@ class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stre
 
   /** The actor has ended: the service stops, or it failed, and the client should come back; or the socket is gone. */
   #over(): void {
-    leave(this);
+    stopTimers(this);
     this.#socket?.close(RESTART, 'service restarts');
     controllers.get(this)?.abort();
     this.#connection.ended?.();

@@ -14,6 +14,14 @@ import type { Socket } from '../../../proto/ports/http.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
 import { type AnyRef, type Context, dispatch, type Ref, spawn, stop } from '../../../supervision/index.ts';
 import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
+import {
+  NEVER,
+  nextAttach,
+  soonAttach,
+  startTimers,
+  stopTimers,
+  type TimedConnection,
+} from '../../service/connection-timers.ts';
 import type { ComputeDeps } from '../deps.ts';
 import { TerminalReplay } from './replay.ts';
 
@@ -29,11 +37,8 @@ const REPLAY_BYTES = 64 * 1024;
 const UNSEEN_BYTES = REPLAY_BYTES / 2;
 /** Output is gathered within a turn of the event loop, up to this, and sent as one frame. */
 const FRAME_BYTES = 64 * 1024;
-/** How often it tells the container's actor of itself, so that it outlives a restart of that. */
-const ATTACH_EVERY_MS = 20_000;
-/** The same, when it does not say that it knows of it: it may have ended meanwhile, with its node. */
-const UNANSWERED_MS = 2000;
 
+const ATTACH = { type: 'attach' } as const;
 /** Another connection came with the same session id. */
 const TAKEN_OVER: ConnectionEnd = { code: 4000, reason: 'session taken over' };
 const ENDED: ConnectionEnd = { code: 1000, reason: 'session ended' };
@@ -69,7 +74,10 @@ interface SessionOptions {
 }
 
 /** One shell. Connections call it directly, in the turn in which something happens. */
-export class TerminalSession {
+export class TerminalSession implements TimedConnection {
+  place = -1;
+  readonly endsAt = NEVER;
+  attachAt = NEVER;
   readonly #deps: ComputeDeps;
   readonly #options: SessionOptions;
   readonly #replay: TerminalReplay | undefined;
@@ -94,7 +102,6 @@ export class TerminalSession {
   leftAt: number | undefined;
   /** Ends what was begun when the client left. */
   #cancelWait: (() => void) | undefined;
-  #cancelAttach: (() => void) | undefined;
 
   constructor(deps: ComputeDeps, options: SessionOptions) {
     this.#deps = deps;
@@ -109,7 +116,8 @@ export class TerminalSession {
       kind: 'compute/terminal-session',
       initialStateFunc: (ctx) => {
         this.#ctx = ctx;
-        this.#attach(ctx);
+        startTimers(this);
+        this.#attachTo(ctx.self);
         this.#open(ctx);
         return undefined;
       },
@@ -198,6 +206,11 @@ export class TerminalSession {
     this.#shell?.stream.resume();
   }
 
+  /** Tells the container's actor again that it is there. */
+  attach(): void {
+    if (this.#self !== undefined) dispatch(this.#self, ATTACH);
+  }
+
   /** Hangs up: what runs in the shell gets SIGHUP. */
   end(): void {
     this.#over(ENDED);
@@ -217,23 +230,19 @@ export class TerminalSession {
         if (this.#viewer === undefined) this.end();
         return;
       case 'attach':
-        if (this.#ctx !== undefined) this.#attach(this.#ctx);
+        if (this.#self !== undefined) this.#attachTo(this.#self);
         return;
       case 'attached':
-        this.#ctx?.watch(message.by, () => ({ type: 'attach' }));
-        this.#attachIn(ATTACH_EVERY_MS);
+        this.attachAt = nextAttach();
+        this.#ctx?.watch(message.by, () => ATTACH);
         return;
     }
   }
 
-  #attach({ self }: Context<SessionMessage>): void {
+  /** The container's actor answers: without its word this is repeated soon. */
+  #attachTo(self: Ref<SessionMessage>): void {
+    this.attachAt = soonAttach();
     this.#options.attach(self);
-    this.#attachIn(UNANSWERED_MS);
-  }
-
-  #attachIn(ms: number): void {
-    this.#cancelAttach?.();
-    this.#cancelAttach = this.#ctx?.after(ms, { type: 'attach' });
   }
 
   #open({ self, signal }: Context<SessionMessage>): void {
@@ -338,7 +347,7 @@ export class TerminalSession {
     const viewer = this.#viewer;
     this.#viewer = undefined;
     this.#cancelWait?.();
-    this.#cancelAttach?.();
+    stopTimers(this);
     this.#options.onOver();
     if (isLeft && this.#shell?.kept !== undefined) this.#shell.kept.leave();
     else this.#shell?.close();
