@@ -13,17 +13,14 @@ import { verify } from '@node-rs/argon2';
 import { jwtVerify } from 'jose';
 import { z } from 'zod';
 import { hashPassword } from '../actors/auth/login/passwords.ts';
-import { startAuth } from '../actors/auth/service.ts';
 import { apiTokens, sessionTokens } from '../actors/auth/tokens/issue-tokens.ts';
 import { login } from '../proto/auth/endpoints.ts';
 import type { TokenDirectory } from '../proto/auth/tokens.ts';
 import { newId } from '../proto/ids.ts';
 import { tokenDirectory } from '../storage/auth/token-directory.ts';
-import { streamStore } from '../storage/bus/store.ts';
 import type { Db } from '../storage/db.ts';
-import { start, stop, stopped } from '../supervision/index.ts';
+import type { TestDatabase } from '../test/support/database/database.ts';
 import { authenticator } from '../transports/api/authenticate.ts';
-import { embeddedBus } from '../transports/bus/embedded.ts';
 
 const SECRET = 'not a secret: '.repeat(4);
 const PASSWORD = 'correct horse battery';
@@ -58,7 +55,7 @@ async function main(rounds: number, seconds: number): Promise<void> {
       const userIds = await addUsers(database.db);
       const tokens = await tokenContenders(database.db, userIds);
       await inTurns(tokens, rounds, seconds / 2, postmaster);
-      const { contenders, end } = await loginContenders(database.db);
+      const { contenders, end } = await loginContenders(database);
       await inTurns(contenders, rounds, seconds * 2, postmaster);
       await end();
       report(tokens, contenders);
@@ -192,19 +189,10 @@ async function addUsers(db: Db): Promise<string[]> {
   return ids;
 }
 
-async function loginContenders(db: Db): Promise<{ contenders: Contender[]; end: () => Promise<void> }> {
-  const { silentLog: log } = await import('../test/support/database/database.ts');
-  const { testHome } = await import('../test/support/service/one-node.ts');
+async function loginContenders(database: TestDatabase): Promise<{ contenders: Contender[]; end: () => Promise<void> }> {
+  const { openService } = await import('../test/support/service/open-service.ts');
   const passwordHash = await hashPassword(PASSWORD);
-  const bus = embeddedBus({ store: streamStore(db), log });
-  const system = start();
-  const home = testHome({ system, db, bus, log });
-  const service = await startAuth(system, {
-    ...{ db, bus, home, log, clock, jwtSecret: SECRET, sessionTtlSeconds: 3600, adminUsername: 'admin' },
-    ...{ authenticate: () => undefined, tokensChanged: () => {} },
-    relyingParty: { id: 'localhost', origins: [], tenants: 'compute.localhost' },
-  });
-  await home.join();
+  const { service, end } = await openService({ after: () => {} }, 'auth', () => ({}), { database });
   /** A user logs in from an address of theirs; four share a network. */
   const logIn = (i: number, network: string) =>
     service.call(login, {
@@ -228,12 +216,6 @@ async function loginContenders(db: Db): Promise<{ contenders: Contender[]; end: 
       }),
     ),
   ];
-  const end = async () => {
-    await home.leave();
-    stop(system);
-    await stopped(system);
-    await bus.close();
-  };
   return { contenders, end };
 }
 

@@ -7,12 +7,13 @@
  * every message, acknowledgements confirmed in batches) beside the client's `consume` with `ack()` on each. Processor time is this
  * process's own, an operation: it says more than the rate where the server takes the rest of the machine.
  */
+
 import { cpus } from 'node:os';
 import { jetstream } from '@nats-io/jetstream';
 import { connect, headers } from '@nats-io/transport-node';
 import type { StreamMessage } from '../proto/ports/bus.ts';
 import { BUS_SECRET, startNats } from '../test/support/bus/nats-server.ts';
-import { silentLog } from '../test/support/database/database.ts';
+import { silentLog } from '../test/support/log.ts';
 import { natsBus } from '../transports/bus/nats.ts';
 
 const rounds = Math.min(Math.max(Number(process.argv[2] ?? 3) || 3, 1), 10);

@@ -147,7 +147,8 @@ async function startOurs(adapter: 'own' | 'uws' | 'node'): Promise<void> {
   const { readEnvironment } = await import('../cmd/config/config.ts');
   const { openSecrets } = await import('../cmd/config/data-dir.ts');
   const { startPlatform } = await import('../cmd/node/platform.ts');
-  const { silentLog, testDatabase } = await import('../test/support/database/database.ts');
+  const { testDatabase } = await import('../test/support/database/database.ts');
+  const { silentLog } = await import('../test/support/log.ts');
   const database = await testDatabase();
   const environment = readEnvironment({
     ADMIN_PASSWORD: PASSWORD,

@@ -7,6 +7,7 @@
  * fetch to the last acknowledgement. Processor time is of this process, of PostgreSQL and of nats-server together: on a machine that is busy
  * with other work it says more than the rate.
  */
+
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
@@ -24,7 +25,7 @@ import { startEmbedded } from '../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../storage/migrate.ts';
 import { start, stop, stopped } from '../supervision/index.ts';
 import { BUS_SECRET, startNats, type TestNats } from '../test/support/bus/nats-server.ts';
-import { silentLog } from '../test/support/database/database.ts';
+import { silentLog } from '../test/support/log.ts';
 import { findProgram } from '../test/support/require.ts';
 import { until } from '../test/support/until.ts';
 import { embeddedBus } from '../transports/bus/embedded.ts';

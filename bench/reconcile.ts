@@ -6,6 +6,7 @@
  * two API calls it makes, both with a volume and the limits of ours, waiting until its sshd greets. So `ready` rows hold the
  * same start of sshd, and the difference is the platform's.
  */
+
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -20,7 +21,7 @@ import { deleteAll, logIn, request, startPlatform } from '../test/support/cluste
 import { testDatabase } from '../test/support/database/database.ts';
 import { docker, inDocker, tinyImage } from '../test/support/engine/docker-client.ts';
 import { findProgram } from '../test/support/require.ts';
-import { publicKey } from '../test/support/service/compute.ts';
+import { publicKey } from '../test/support/ssh/public-key.ts';
 import { until } from '../test/support/until.ts';
 
 const run = promisify(execFile);

@@ -1,4 +1,5 @@
 /** Asks between two processes: through placement, and bare over NATS's own client, on the same nats-server. */
+
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -11,7 +12,7 @@ import { leaseStore } from '../../storage/placement/leases.ts';
 import { dispatch, type EntityKind, entities, type Ref, start, stop, stopped } from '../../supervision/index.ts';
 import { Cluster, jsonCodec, type PlacedKind } from '../../supervision/placement/index.ts';
 import { BUS_SECRET } from '../../test/support/bus/nats-server.ts';
-import { silentLog } from '../../test/support/database/database.ts';
+import { silentLog } from '../../test/support/log.ts';
 import { until } from '../../test/support/until.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 

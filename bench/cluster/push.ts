@@ -1,4 +1,5 @@
 /** Notifications to sockets at several processes of `troupe notify`, joined by a real nats-server and PostgreSQL. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';
@@ -7,7 +8,7 @@ import { z } from 'zod';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
 import { BUS_SECRET } from '../../test/support/bus/nats-server.ts';
 import { layGround } from '../../test/support/cluster/services.ts';
-import { silentLog } from '../../test/support/database/database.ts';
+import { silentLog } from '../../test/support/log.ts';
 import type { Cleanup } from '../../test/support/temp.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { clients } from '../push/clients.ts';

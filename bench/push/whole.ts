@@ -1,4 +1,5 @@
 /** All of it: nats-server, PostgreSQL that syncs, the service behind its API, and a publisher with a steady pace. */
+
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +17,7 @@ import { startEmbedded } from '../../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../../storage/migrate.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { BUS_SECRET, startNats } from '../../test/support/bus/nats-server.ts';
-import { silentLog } from '../../test/support/database/database.ts';
+import { silentLog } from '../../test/support/log.ts';
 import { api } from '../../transports/api/api.ts';
 import { authenticator } from '../../transports/api/authenticate.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';

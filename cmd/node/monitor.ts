@@ -1,7 +1,7 @@
 /** Puts the cluster monitor together: its sources, its numbers and what it draws the dependency graph from. */
 import { hostname } from 'node:os';
 import type { Registry } from 'prom-client';
-import { type GraphSources, monitorNumbers } from '../../actors/monitor/deps.ts';
+import { type GraphSources, type MonitorDeps, monitorNumbers } from '../../actors/monitor/deps.ts';
 import { type MonitorService, startMonitor } from '../../actors/monitor/service.ts';
 import { CORE_NAMESPACE } from '../../proto/monitor/endpoints.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
@@ -46,8 +46,14 @@ interface MonitorParts {
 /** The name under which this machine stands among the nodes. */
 export const nodeName = (): string => hostname();
 
-/** Starts it. What comes back ends its sources; its actors end with the system. */
-export async function openMonitor(parts: MonitorParts): Promise<{ service: MonitorService; close(): Promise<void> }> {
+/**
+ * Starts it. What comes back ends its sources; its actors end with the system. `overrides`: what takes the place of
+ * the usual parts.
+ */
+export async function openMonitor(
+  parts: MonitorParts,
+  overrides: Partial<MonitorDeps> = {},
+): Promise<{ service: MonitorService; close(): Promise<void> }> {
   const { system, db, bus, log, clock, containers, refreshMs, graph } = parts;
   const node = nodeName();
   const sources = [
@@ -76,6 +82,7 @@ export async function openMonitor(parts: MonitorParts): Promise<{ service: Monit
       routes: () => listRoutes(db),
       mappings: () => allMappings(db, MAX_MAPPINGS_DRAWN),
     },
+    ...overrides,
   });
   return {
     service,

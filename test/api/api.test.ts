@@ -8,7 +8,7 @@ import { BodyError, type HttpReply, type HttpRequest } from '../../proto/ports/h
 import type { Service } from '../../proto/service.ts';
 import { api, type Page } from '../../transports/api/api.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 
 const actor = { kind: 'test', key: 'desk' } as const;
 const base = { service: 'compute', summary: 'A test', method: 'GET', actor } as const;

@@ -1,4 +1,5 @@
 /** How often one user may change something. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createToken, listTokens } from '../../proto/auth/api-tokens.ts';
@@ -13,7 +14,7 @@ import type { Service } from '../../proto/service.ts';
 import { api } from '../../transports/api/api.ts';
 import { changesPerMinute } from '../../transports/api/changes.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 
 function stillClock() {
   let now = 1_000_000;

@@ -3,8 +3,8 @@ import { describe, type TestContext, test } from 'node:test';
 import type { NeededScope, TokenDirectory, TokenGrant } from '../../proto/auth/tokens.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
-import { silentLog } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { silentLog } from '../support/log.ts';
 import { FakeSocket } from '../support/service/fake-socket.ts';
 import { until } from '../support/until.ts';
 

@@ -1,4 +1,5 @@
 /** The audit trail of the authentication service: what is in it, what is not, and that it stays. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { addUser, ensureAdmin, setPassword } from '../../actors/auth/users/users.ts';
@@ -9,22 +10,22 @@ import { type AuditRow, audit, auditGrowth, purgeAudit, readAudit } from '../../
 import { StorageError } from '../../storage/errors.ts';
 import { exercise } from '../support/auth/every-endpoint.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { type House, openHouse, PASSWORD } from '../support/service/auth.ts';
-import { refused } from '../support/service/compute.ts';
+import { type AuthUnderTest, openAuth, PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/calls.ts';
 
 failOnLeaks();
 
-const entries = (house: House, action?: string) =>
-  readAudit(house.outside, { limit: 10_000, ...(action === undefined ? {} : { action }) });
+const entries = (auth: AuthUnderTest, action?: string) =>
+  readAudit(auth.outside, { limit: 10_000, ...(action === undefined ? {} : { action }) });
 const brief = ({ userId, username, action, target, address, detail }: AuditRow) => ({
   ...{ userId, username, action, target, address, detail },
 });
 
 /** The log as the platform writes it, everything from `debug` on. */
-function written(house: House): string {
+function written(auth: AuthUnderTest): string {
   const text: string[] = [];
   const log = openLog('debug', { write: (line) => void text.push(line) });
-  for (const { level, fields, message } of house.log.lines) {
+  for (const { level, fields, message } of auth.log.lines) {
     if (level === 'debug' || level === 'info' || level === 'warn' || level === 'error') log[level](fields, message);
   }
   return text.join('');
@@ -32,48 +33,46 @@ function written(house: House): string {
 
 describe('the audit trail', () => {
   test('says nothing of what was so already: the same name, scopes and name of a key', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
     const scopes = { [`compute.${ann.userId}`]: ['read'] };
-    const { id } = await house.call(createServiceAccount, ann, { body: { name: 'ci', scopes } });
+    const { id } = await auth.call(createServiceAccount, ann, { body: { name: 'ci', scopes } });
     for (let i = 0; i < 3; i++) {
-      await house.call(updateProfile, ann, { body: { display_name: 'Ann' } });
-      await house.call(setServiceAccountScopes, ann, { params: { id }, body: { scopes } });
+      await auth.call(updateProfile, ann, { body: { display_name: 'Ann' } });
+      await auth.call(setServiceAccountScopes, ann, { params: { id }, body: { scopes } });
     }
-    assert.equal((await entries(house, 'profile.update')).length, 1);
-    assert.equal((await entries(house, 'service_account.set_scopes')).length, 0);
+    assert.equal((await entries(auth, 'profile.update')).length, 1);
+    assert.equal((await entries(auth, 'service_account.set_scopes')).length, 0);
   });
 
   test('is counted by the hour, with the names that fill it', async (t) => {
-    const house = await openHouse(t);
-    await house.enter('ann');
-    await house.db.run(
+    const auth = await openAuth(t);
+    await auth.enter('ann');
+    await auth.db.run(
       `insert into audit_log (username, action, at) select 'bob', 'x.y', now() - interval '50 minutes' from generate_series(1, 5)`,
     );
-    await house.db.run(
-      `insert into audit_log (username, action, at) values ('eve', 'x.y', now() - interval '2 hours')`,
-    );
-    const { entries: count, busiest } = await auditGrowth(house.db);
+    await auth.db.run(`insert into audit_log (username, action, at) values ('eve', 'x.y', now() - interval '2 hours')`);
+    const { entries: count, busiest } = await auditGrowth(auth.db);
     assert.equal(count, 7);
     assert.deepEqual(busiest[0], { username: 'bob', entries: 5 });
   });
 
   test('tells of logins, refused ones, and of changes of profile and password', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
     const { userId } = ann;
-    await refused('invalid_credentials', house.login('ann', 'wrong', '2001:db8::1'));
-    await refused('invalid_credentials', house.login('whoever', 'wrong'));
-    await house.call(updateProfile, ann, { body: { display_name: 'Änn' } });
+    await refused('invalid_credentials', auth.login('ann', 'wrong', '2001:db8::1'));
+    await refused('invalid_credentials', auth.login('whoever', 'wrong'));
+    await auth.call(updateProfile, ann, { body: { display_name: 'Änn' } });
     await refused(
       'wrong_password',
-      house.call(changePassword, ann, { body: { current_password: 'wrong', new_password: PASSWORD } }),
+      auth.call(changePassword, ann, { body: { current_password: 'wrong', new_password: PASSWORD } }),
     );
-    await house.call(changePassword, ann, { body: { current_password: PASSWORD, new_password: 'another password' } });
+    await auth.call(changePassword, ann, { body: { current_password: PASSWORD, new_password: 'another password' } });
     const [home, who] = ['192.0.2.1', { userId, username: 'ann', target: userId }];
     const stranger = { ...who, userId: null };
     assert.deepEqual(
-      (await entries(house)).map(brief),
+      (await entries(auth)).map(brief),
       [
         {
           userId: null,
@@ -94,13 +93,13 @@ describe('the audit trail', () => {
   });
 
   test('tells what operators did to users', async (t) => {
-    const house = await openHouse(t);
-    const bob = await addUser(house.outside, 'bob', PASSWORD);
-    await setPassword(house.outside, 'bob', 'another password');
-    await ensureAdmin(house.outside, 'admin', undefined);
-    await refused('conflict', addUser(house.outside, 'bob', PASSWORD));
-    await refused('not_found', setPassword(house.outside, 'nobody', PASSWORD));
-    const operator = (await entries(house, 'user')).filter(({ username }) => username === 'operator');
+    const auth = await openAuth(t);
+    const bob = await addUser(auth.outside, 'bob', PASSWORD);
+    await setPassword(auth.outside, 'bob', 'another password');
+    await ensureAdmin(auth.outside, 'admin', undefined);
+    await refused('conflict', addUser(auth.outside, 'bob', PASSWORD));
+    await refused('not_found', setPassword(auth.outside, 'nobody', PASSWORD));
+    const operator = (await entries(auth, 'user')).filter(({ username }) => username === 'operator');
     assert.deepEqual(
       operator.map(({ action, target, detail }) => [action, detail.username, target === bob.id]),
       [
@@ -113,14 +112,14 @@ describe('the audit trail', () => {
   });
 
   test('tells of a block once, when it begins, and of refusals by it not at all', async (t) => {
-    const house = await openHouse(t);
-    for (let i = 0; i < 5; i++) await refused('invalid_credentials', house.login('ann', 'wrong'));
-    for (let i = 0; i < 50; i++) await refused('too_many_attempts', house.login('ann', 'wrong'));
-    await house.db.run('update login_attempts set blocked_until = now()');
-    house.clock.advance(1000);
-    await refused('invalid_credentials', house.login('ann', 'wrong'));
-    assert.equal((await entries(house, 'login.refused')).length, 6);
-    const blocked = await entries(house, 'login.blocked');
+    const auth = await openAuth(t);
+    for (let i = 0; i < 5; i++) await refused('invalid_credentials', auth.login('ann', 'wrong'));
+    for (let i = 0; i < 50; i++) await refused('too_many_attempts', auth.login('ann', 'wrong'));
+    await auth.db.run('update login_attempts set blocked_until = now()');
+    auth.clock.advance(1000);
+    await refused('invalid_credentials', auth.login('ann', 'wrong'));
+    assert.equal((await entries(auth, 'login.refused')).length, 6);
+    const blocked = await entries(auth, 'login.blocked');
     assert.deepEqual(
       blocked.map(({ username, address, detail }) => ({ username, address, detail })),
       [{ username: 'ann', address: '192.0.2.1', detail: { counted: 'pair' } }],
@@ -128,19 +127,19 @@ describe('the audit trail', () => {
   });
 
   test('is not filled by a flood: what is left out is counted', async (t) => {
-    const house = await openHouse(t);
+    const auth = await openAuth(t);
     const flood = async (from: number, count: number) => {
       for (let i = from; i < from + count; i++) {
-        await refused('invalid_credentials', house.login(`name-${i}`, 'wrong', `10.0.${i >> 8}.${i & 255}`));
+        await refused('invalid_credentials', auth.login(`name-${i}`, 'wrong', `10.0.${i >> 8}.${i & 255}`));
       }
     };
     await flood(0, 130);
-    const before = await entries(house, 'login.refused');
+    const before = await entries(auth, 'login.refused');
     // A few may come back while it lasts.
     assert.ok(before.length >= 100 && before.length < 115, `${before.length}`);
-    house.clock.advance(7000);
+    auth.clock.advance(7000);
     await flood(200, 1);
-    const after = await entries(house, 'login.refused');
+    const after = await entries(auth, 'login.refused');
     const omitted = after.reduce(
       (sum, { detail }) => sum + (typeof detail.omitted === 'number' ? detail.omitted : 0),
       0,
@@ -148,23 +147,23 @@ describe('the audit trail', () => {
     assert.equal(after.length + omitted, 131);
     assert.ok(omitted > 0);
     // Who comes in is always told.
-    await house.enter('ann');
-    assert.equal((await entries(house, 'login')).filter(({ action }) => action === 'login').length, 1);
+    await auth.enter('ann');
+    assert.equal((await entries(auth, 'login')).filter(({ action }) => action === 'login').length, 1);
   });
 
   test('is part of the change: without it nothing happens', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
-    await house.outside.script(`alter table audit_log add constraint broken check (action = 'none') not valid`);
-    await refused('internal', house.call(updateProfile, ann, { body: { display_name: 'X' } }));
-    await refused('internal', house.login('ann', PASSWORD));
-    assert.equal(await house.outside.run(`select from users where display_name = 'X'`), 0);
-    assert.equal(await house.outside.run('select from login_sessions'), 1);
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
+    await auth.outside.script(`alter table audit_log add constraint broken check (action = 'none') not valid`);
+    await refused('internal', auth.call(updateProfile, ann, { body: { display_name: 'X' } }));
+    await refused('internal', auth.login('ann', PASSWORD));
+    assert.equal(await auth.outside.run(`select from users where display_name = 'X'`), 0);
+    assert.equal(await auth.outside.run('select from login_sessions'), 1);
   });
 
   test('is only added to: the database refuses to change, delete or empty it; old entries may go', async (t) => {
-    const house = await openHouse(t);
-    const { outside } = house;
+    const auth = await openAuth(t);
+    const { outside } = auth;
     const add = (days: number) =>
       outside.run(
         `insert into audit_log (at, username, action) values (now() - make_interval(days => $1), 'x', 'test')`,
@@ -186,23 +185,23 @@ describe('the audit trail', () => {
       `insert into audit_log (id, username, action) overriding system value select id, 'y', 'y' from audit_log
        on conflict (id) do update set username = 'y'`,
     );
-    assert.equal((await entries(house, 'test')).length, 5);
+    assert.equal((await entries(auth, 'test')).length, 5);
     assert.equal(await purgeAudit(outside, 400), 1);
     assert.equal(await purgeAudit(outside, 1), 2);
-    assert.equal((await entries(house, 'test')).length, 2);
+    assert.equal((await entries(auth, 'test')).length, 2);
     await audit(outside, { userId: null, username: 'x', action: 'test' });
-    assert.equal((await entries(house, 'test')).length, 3);
+    assert.equal((await entries(auth, 'test')).length, 3);
   });
 
   test('and the log hold no password, no token and no secret, whatever was called', async (t) => {
-    const house = await openHouse(t);
-    const secrets = await exercise(house);
+    const auth = await openAuth(t);
+    const secrets = await exercise(auth);
     assert.ok(secrets.length > 10);
     const kept = [
-      ['audit', JSON.stringify(await entries(house))],
-      ['log', written(house)],
+      ['audit', JSON.stringify(await entries(auth))],
+      ['log', written(auth)],
     ] as const;
-    assert.ok((await entries(house)).length > 10 && house.log.lines.length > 5);
+    assert.ok((await entries(auth)).length > 10 && auth.log.lines.length > 5);
     for (const [where, text] of kept) {
       for (const secret of secrets) assert.equal(text.includes(secret), false, `${secret} in the ${where}`);
       assert.doesNotMatch(text, /svc_|eyJ|Bearer|Basic |\$argon2/);

@@ -25,46 +25,47 @@ import {
   finishLogin,
   houseWithKey,
 } from '../support/auth/second-factor.ts';
-import { silentLog } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { PASSWORD, SECRET } from '../support/service/auth.ts';
-import { refused } from '../support/service/compute.ts';
+import { silentLog } from '../support/log.ts';
+import { PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/calls.ts';
+import { SECRET } from '../support/service/node.ts';
 
 failOnLeaks();
 
 describe('a challenge token', () => {
   test('begins one login, within five minutes', async (t) => {
-    const { house, key } = await houseWithKey(t);
-    const caller = await challengedCaller(house);
-    const tries = await Promise.allSettled(Array.from({ length: 5 }, () => house.call(beginKeyLogin, caller)));
+    const { auth, key } = await houseWithKey(t);
+    const caller = await challengedCaller(auth);
+    const tries = await Promise.allSettled(Array.from({ length: 5 }, () => auth.call(beginKeyLogin, caller)));
     assert.equal(tries.filter(({ status }) => status === 'fulfilled').length, 1);
-    await refused('unauthorized', house.call(beginKeyLogin, caller));
-    const late = await challengeToken(house);
-    house.clock.advance((CHALLENGE_SECONDS + 1) * 1000);
-    assert.equal(await house.prove(late), undefined);
-    await enterWithKey(house, key);
+    await refused('unauthorized', auth.call(beginKeyLogin, caller));
+    const late = await challengeToken(auth);
+    auth.clock.advance((CHALLENGE_SECONDS + 1) * 1000);
+    assert.equal(await auth.prove(late), undefined);
+    await enterWithKey(auth, key);
   });
 
   test('of somebody whose keys are all gone begins nothing: the password is enough again', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
-    const caller = await challengedCaller(house);
-    await house.call(deleteKey, ann, { body: { id: key.id } });
-    const refusal = await refused('unauthorized', house.call(beginKeyLogin, caller));
+    const { auth, ann, key } = await houseWithKey(t);
+    const caller = await challengedCaller(auth);
+    await auth.call(deleteKey, ann, { body: { id: key.id } });
+    const refusal = await refused('unauthorized', auth.call(beginKeyLogin, caller));
     assert.match(refusal.message, /log in again/);
-    await house.enter('ann');
+    await auth.enter('ann');
   });
 
   test('opens nothing but that, and nothing else opens that', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await houseWithKey(t);
     const scopes = { [`compute.${ann.userId}`]: ['read'] };
-    const { token: apiToken } = await house.call(createToken, ann, { body: { name: 'robot', scopes } });
-    const { options, state } = await beginLogin(house);
-    const { token: sessionToken } = await finishLogin(house, state, key.get(options));
-    const { state: open } = await beginLogin(house);
-    const streams = new OpenStreams(tokenDirectory(house.db), silentLog);
+    const { token: apiToken } = await auth.call(createToken, ann, { body: { name: 'robot', scopes } });
+    const { options, state } = await beginLogin(auth);
+    const { token: sessionToken } = await finishLogin(auth, state, key.get(options));
+    const { state: open } = await beginLogin(auth);
+    const streams = new OpenStreams(tokenDirectory(auth.db), silentLog);
     t.after(() => streams.close());
-    const parts = { authenticate: house.prove, streams, pages: new Map(), log: silentLog };
-    const { onRequest } = api({ service: house.service, ...parts });
+    const parts = { authenticate: auth.prove, streams, pages: new Map(), log: silentLog };
+    const { onRequest } = api({ service: auth.service, ...parts });
     const status = async (endpoint: AnyEndpoint, token: string): Promise<number> => {
       const reply: HttpReply = await onRequest({
         ...{ method: endpoint.method, path: endpoint.path.replaceAll(/\{.*?\}/g, 'aaaaaaaaaaaa'), query: '' },
@@ -74,7 +75,7 @@ describe('a challenge token', () => {
       return reply.status;
     };
 
-    const challenge = await challengeToken(house);
+    const challenge = await challengeToken(auth);
     const guarded = authEndpoints.filter(({ access }) => access !== 'none');
     assert.ok(guarded.length > 10);
     for (const endpoint of guarded) {
@@ -96,38 +97,38 @@ describe('a challenge token', () => {
 
 describe('a state', () => {
   test('of one ceremony is none of the other (A10)', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
-    const adding = await house.call(beginAddKey, ann);
-    await refused('invalid_credential', finishLogin(house, adding.state, key.get(adding.options)));
-    const login = await beginLogin(house);
-    await refused('invalid_request', finishAdd(house, ann, login.state, new SoftKey().create(login.options)));
+    const { auth, ann, key } = await houseWithKey(t);
+    const adding = await auth.call(beginAddKey, ann);
+    await refused('invalid_credential', finishLogin(auth, adding.state, key.get(adding.options)));
+    const login = await beginLogin(auth);
+    await refused('invalid_request', finishAdd(auth, ann, login.state, new SoftKey().create(login.options)));
     // Neither was spent by the attempt.
-    await finishLogin(house, login.state, key.get(login.options));
-    await finishAdd(house, ann, adding.state, new SoftKey().create(adding.options));
+    await finishLogin(auth, login.state, key.get(login.options));
+    await finishAdd(auth, ann, adding.state, new SoftKey().create(adding.options));
   });
 
   test('of another user opens nothing for whoever has only a key of their own', async (t) => {
-    const { house, key } = await houseWithKey(t);
-    await addUser(house.outside, 'bob', PASSWORD);
+    const { auth, key } = await houseWithKey(t);
+    await addUser(auth.outside, 'bob', PASSWORD);
     const bobs = new SoftKey();
-    await addKey(house, await house.enter('bob'), bobs);
-    const [anns, own] = [await beginLogin(house), await beginLogin(house, 'bob')];
+    await addKey(auth, await auth.enter('bob'), bobs);
+    const [anns, own] = [await beginLogin(auth), await beginLogin(auth, 'bob')];
     // Ann's key over Bob's state, and Bob's over Ann's.
-    await refused('invalid_credential', finishLogin(house, own.state, key.get(own.options)));
-    await refused('invalid_credential', finishLogin(house, anns.state, bobs.get(anns.options)));
+    await refused('invalid_credential', finishLogin(auth, own.state, key.get(own.options)));
+    await refused('invalid_credential', finishLogin(auth, anns.state, bobs.get(anns.options)));
   });
 
   test('ends after five minutes', async (t) => {
-    const { house, key } = await houseWithKey(t);
-    const { options, state } = await beginLogin(house);
-    house.clock.advance((CHALLENGE_SECONDS + 1) * 1000);
-    await refused('invalid_credential', finishLogin(house, state, key.get(options)));
-    await enterWithKey(house, key);
+    const { auth, key } = await houseWithKey(t);
+    const { options, state } = await beginLogin(auth);
+    auth.clock.advance((CHALLENGE_SECONDS + 1) * 1000);
+    await refused('invalid_credential', finishLogin(auth, state, key.get(options)));
+    await enterWithKey(auth, key);
   });
 
   test('is only what this platform signed as one, for its own RP id (A01, A05)', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
-    const { options, state } = await beginLogin(house);
+    const { auth, ann, key } = await houseWithKey(t);
+    const { options, state } = await beginLogin(auth);
     const challenge = options.challenge;
     const [header = '', payload = '', signature = ''] = state.split('.');
     const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -142,7 +143,7 @@ describe('a state', () => {
         .setProtectedHeader({ alg: 'HS256', typ: 'wa-state' })
         .sign(Buffer.from(SECRET));
     const scopes = { [`compute.${ann.userId}`]: ['read'] };
-    const { token: apiToken } = await house.call(createToken, ann, { body: { name: 'robot', scopes } });
+    const { token: apiToken } = await auth.call(createToken, ann, { body: { name: 'robot', scopes } });
     const forged: Record<string, string> = {
       'another secret': sign({ alg: 'HS256', typ: 'wa-state' }, 'another secret of 32 bytes or more'),
       'no signature': `${header}.${payload}.`,
@@ -151,7 +152,7 @@ describe('a state', () => {
       'no typ': sign({ alg: 'HS256' }),
       'another algorithm': sign({ alg: 'HS512', typ: 'wa-state' }),
       'changed claims': `${header}.${encode({ ...claims, sub: 'aaaaaaaaaaaa' })}.${signature}`,
-      'another RP id': (await webauthnStates(SECRET, 'other.test', house.clock).issue('login', ann.userId)).state,
+      'another RP id': (await webauthnStates(SECRET, 'other.test', auth.clock).issue('login', ann.userId)).state,
       'no RP id': await signed({ aud: undefined }),
       'no end': await signed({ exp: undefined }),
       'an end that is text': await signed({ exp: '9999999999' }),
@@ -160,21 +161,21 @@ describe('a state', () => {
       'an unknown purpose': await signed({ purpose: 'anything' }),
       'a challenge of one letter': await signed({ jti: 'x' }),
       'an API token': apiToken,
-      'a challenge token': await challengeToken(house),
+      'a challenge token': await challengeToken(auth),
       'five parts': `${state}.x.x`,
       rubbish: 'x',
     };
     for (const [name, text] of Object.entries(forged)) {
-      await refused('invalid_credential', finishLogin(house, text, key.get({ challenge }))).catch((error: unknown) => {
+      await refused('invalid_credential', finishLogin(auth, text, key.get({ challenge }))).catch((error: unknown) => {
         throw new Error(name, { cause: error });
       });
     }
     // None of them got as far as the key.
-    assert.deepEqual(await entries(house, 'login.refused'), []);
-    await finishLogin(house, state, key.get(options));
-    const another = await beginLogin(house);
-    const nobodys = await webauthnStates(SECRET, 'troupe.test', house.clock).issue('login', 'aaaaaaaaaaaa');
-    await refused('invalid_credential', finishLogin(house, nobodys.state, key.get(nobodys)));
-    await finishLogin(house, another.state, key.get(another.options));
+    assert.deepEqual(await entries(auth, 'login.refused'), []);
+    await finishLogin(auth, state, key.get(options));
+    const another = await beginLogin(auth);
+    const nobodys = await webauthnStates(SECRET, 'troupe.test', auth.clock).issue('login', 'aaaaaaaaaaaa');
+    await refused('invalid_credential', finishLogin(auth, nobodys.state, key.get(nobodys)));
+    await finishLogin(auth, another.state, key.get(another.options));
   });
 });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { HashQueue } from '../../actors/auth/login/hash-queue.ts';
-import { turns as loop, refused } from '../support/service/compute.ts';
+import { refused } from '../support/service/calls.ts';
+import { turns as loop } from '../support/until.ts';
 
 /** Work that ends when told to, in a queue; notes what began. */
 function queueOf(options: { concurrency: number; capacity: number; perSite: number }) {

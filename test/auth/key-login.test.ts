@@ -19,47 +19,47 @@ import {
   lastReason,
 } from '../support/auth/second-factor.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { type House, PASSWORD } from '../support/service/auth.ts';
-import { refused } from '../support/service/compute.ts';
+import { type AuthUnderTest, PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/calls.ts';
 
 failOnLeaks();
 
-const records = async (house: House, caller: Caller) => (await house.call(listSessions, caller)).length;
+const records = async (auth: AuthUnderTest, caller: Caller) => (await auth.call(listSessions, caller)).length;
 
 describe('a login with a security key', () => {
   test('asks for the key after the password, and begins a session only after both', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
-    const before = await records(house, ann);
-    const challenged = await challengedCaller(house);
+    const { auth, ann, key } = await houseWithKey(t);
+    const before = await records(auth, ann);
+    const challenged = await challengedCaller(auth);
     assert.deepEqual([challenged.kind, challenged.userId, challenged.isAdmin], ['challenge', ann.userId, false]);
-    const begun = await house.call(beginKeyLogin, challenged);
+    const begun = await auth.call(beginKeyLogin, challenged);
     assert.deepEqual(Object.keys(begun).sort(), ['options', 'state']);
     const { challenge, ...rest } = begun.options;
     assert.equal(Buffer.from(challenge, 'base64url').byteLength, 32);
     const allowCredentials = [{ id: key.id, type: 'public-key', transports: ['nfc', 'usb'] }];
     assert.deepEqual(rest, { timeout: 60_000, rpId: 'troupe.test', allowCredentials });
-    assert.equal(await records(house, ann), before);
+    assert.equal(await records(auth, ann), before);
 
-    const reply = await finishLogin(house, begun.state, key.get(begun.options));
+    const reply = await finishLogin(auth, begun.state, key.get(begun.options));
     assert.deepEqual(
       { ...reply, token: '' },
       { username: 'ann', display_name: 'ann', user_id: ann.userId, is_admin: false, token: '' },
     );
-    const caller = await house.prove(reply.token);
+    const caller = await auth.prove(reply.token);
     assert.equal(caller?.kind, 'session');
-    assert.equal((await house.call(session, caller)).username, 'ann');
-    assert.equal(await records(house, ann), before + 1);
+    assert.equal((await auth.call(session, caller)).username, 'ann');
+    assert.equal(await records(auth, ann), before + 1);
   });
 
   test('is written down with the factor that was proven last', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
-    await enterWithKey(house, key);
+    const { auth, ann, key } = await houseWithKey(t);
+    await enterWithKey(auth, key);
     const of = { username: 'ann', address: '192.0.2.1', target: ann.userId };
-    assert.deepEqual(await entries(house, 'login'), [
+    assert.deepEqual(await entries(auth, 'login'), [
       { ...of, detail: { factor: 'password' } },
       { ...of, detail: { factor: 'security_key', key: key.id } },
     ]);
-    const lines = house.log.lines.map(({ message }) => message);
+    const lines = auth.log.lines.map(({ message }) => message);
     assert.deepEqual(
       lines.filter((message) => /logged in|factor/.test(message)),
       [...['logged in', 'second factor asked for', 'logged in']],
@@ -67,38 +67,38 @@ describe('a login with a security key', () => {
   });
 
   test('of the administrator says so', async (t) => {
-    const { house } = await houseWithKey(t);
-    await addUser(house.outside, 'admin', PASSWORD);
+    const { auth } = await houseWithKey(t);
+    await addUser(auth.outside, 'admin', PASSWORD);
     const key = new SoftKey({ algorithm: 'EdDSA' });
-    await addKey(house, await house.enter('admin'), key);
-    assert.equal((await enterWithKey(house, key, 'admin')).isAdmin, true);
+    await addKey(auth, await auth.enter('admin'), key);
+    assert.equal((await enterWithKey(auth, key, 'admin')).isAdmin, true);
   });
 
   test('takes any of the keys, and none any more once the last is deleted', async (t) => {
-    const { house, ann, key: first } = await houseWithKey(t);
+    const { auth, ann, key: first } = await houseWithKey(t);
     const second = new SoftKey({ verifies: true });
-    await addKey(house, ann, second);
-    await enterWithKey(house, first);
-    await enterWithKey(house, second);
-    await house.call(deleteKey, ann, { body: { id: first.id } });
+    await addKey(auth, ann, second);
+    await enterWithKey(auth, first);
+    await enterWithKey(auth, second);
+    await auth.call(deleteKey, ann, { body: { id: first.id } });
     assert.deepEqual(
-      (await beginLogin(house)).options.allowCredentials.map(({ id }) => id),
+      (await beginLogin(auth)).options.allowCredentials.map(({ id }) => id),
       [second.id],
     );
-    await house.call(deleteKey, ann, { body: { id: second.id } });
-    await house.enter('ann');
-    assert.deepEqual((await entries(house, 'login')).at(-1)?.detail, { factor: 'password' });
+    await auth.call(deleteKey, ann, { body: { id: second.id } });
+    await auth.enter('ann');
+    assert.deepEqual((await entries(auth, 'login')).at(-1)?.detail, { factor: 'password' });
   });
 
   test('is no longer needed once an operator has deleted lost keys', async (t) => {
-    const { house, ann } = await houseWithKey(t);
-    await addKey(house, ann, new SoftKey());
-    assert.equal(await forgetKeys(house.outside, 'ann'), 2);
-    await house.enter('ann');
-    assert.equal(await forgetKeys(house.outside, 'ann'), 0);
-    await refused('not_found', forgetKeys(house.outside, 'nobody'));
+    const { auth, ann } = await houseWithKey(t);
+    await addKey(auth, ann, new SoftKey());
+    assert.equal(await forgetKeys(auth.outside, 'ann'), 2);
+    await auth.enter('ann');
+    assert.equal(await forgetKeys(auth.outside, 'ann'), 0);
+    await refused('not_found', forgetKeys(auth.outside, 'nobody'));
     const of = { username: 'operator', address: '', target: 'ann' };
-    assert.deepEqual(await entries(house, 'security_key.forget'), [
+    assert.deepEqual(await entries(auth, 'security_key.forget'), [
       ...[
         { ...of, detail: { keys: 2 } },
         { ...of, detail: { keys: 0 } },
@@ -107,26 +107,26 @@ describe('a login with a security key', () => {
   });
 
   test('is not begun with a wrong password', async (t) => {
-    const { house } = await houseWithKey(t);
-    await refused('invalid_credentials', house.login('ann', 'wrong'));
+    const { auth } = await houseWithKey(t);
+    await refused('invalid_credentials', auth.login('ann', 'wrong'));
   });
 
   test('takes a user handle only of the user', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await houseWithKey(t);
     const handle = (text: string) => Buffer.from(text).toString('base64url');
-    await enterWithKey(house, key, 'ann', { userHandle: handle(ann.userId) });
-    await enterWithKey(house, key, 'ann', { userHandle: '' });
-    const { options, state } = await beginLogin(house);
+    await enterWithKey(auth, key, 'ann', { userHandle: handle(ann.userId) });
+    await enterWithKey(auth, key, 'ann', { userHandle: '' });
+    const { options, state } = await beginLogin(auth);
     const other = key.get(options, { userHandle: handle('aaaaaaaaaaaa') });
-    await refused('invalid_credential', finishLogin(house, state, other));
-    assert.equal(lastReason(house), 'second factor refused: user_handle');
+    await refused('invalid_credential', finishLogin(auth, state, other));
+    assert.equal(lastReason(auth), 'second factor refused: user_handle');
   });
 });
 
 describe('what a key signed', () => {
   test('is refused when anything of it is not as asked for (A10)', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
-    const before = await records(house, ann);
+    const { auth, ann, key } = await houseWithKey(t);
+    const before = await records(auth, ann);
     const wrongs: Record<string, [KeyProblem, Wrong]> = {
       'another origin': ['origin', { origin: 'https://evil-troupe.test' }],
       'a suffix of ours': ['origin', { origin: 'https://troupe.test.evil.test' }],
@@ -143,131 +143,131 @@ describe('what a key signed', () => {
       'a counter of zero': ['counter', { counter: 0 }],
     };
     for (const [name, [reason, wrong]] of Object.entries(wrongs)) {
-      const { options, state } = await beginLogin(house);
-      await refused('invalid_credential', finishLogin(house, state, key.get(options, wrong)));
-      assert.equal(lastReason(house), `second factor refused: ${reason}`, name);
+      const { options, state } = await beginLogin(auth);
+      await refused('invalid_credential', finishLogin(auth, state, key.get(options, wrong)));
+      assert.equal(lastReason(auth), `second factor refused: ${reason}`, name);
     }
-    assert.equal(await records(house, ann), before);
+    assert.equal(await records(auth, ann), before);
     assert.deepEqual(
-      (await entries(house, 'login.refused')).map(({ detail }) => detail),
+      (await entries(auth, 'login.refused')).map(({ detail }) => detail),
       Object.values(wrongs).map(([reason]) => ({ factor: 'security_key', reason })),
     );
-    await enterWithKey(house, key);
+    await enterWithKey(auth, key);
   });
 
   test('is refused when its signature is another’s, or changed by one bit', async (t) => {
-    const { house, key } = await houseWithKey(t);
+    const { auth, key } = await houseWithKey(t);
     const impostor = new SoftKey({ id: Buffer.from(key.id, 'base64url') });
     impostor.counter = 100;
-    const first = await beginLogin(house);
-    await refused('invalid_credential', finishLogin(house, first.state, impostor.get(first.options)));
-    assert.equal(lastReason(house), 'second factor refused: signature');
+    const first = await beginLogin(auth);
+    await refused('invalid_credential', finishLogin(auth, first.state, impostor.get(first.options)));
+    assert.equal(lastReason(auth), 'second factor refused: signature');
     for (const field of ['signature', 'authenticatorData', 'clientDataJSON'] as const) {
-      const { options, state } = await beginLogin(house);
+      const { options, state } = await beginLogin(auth);
       const { response, ...rest } = key.get(options);
       const bytes = Buffer.from(response[field], 'base64url');
       // The last bytes: of the signature itself, of the counter, of the client data's end.
       bytes.writeUInt8((bytes.at(-2) ?? 0) ^ 1, bytes.byteLength - 2);
       const changed = { ...rest, response: { ...response, [field]: bytes.toString('base64url') } };
-      await refused('invalid_credential', finishLogin(house, state, changed));
+      await refused('invalid_credential', finishLogin(auth, state, changed));
     }
-    await enterWithKey(house, key);
+    await enterWithKey(auth, key);
   });
 
   test('counts once: neither the state nor the answer is taken again (A10)', async (t) => {
-    const { house, key } = await houseWithKey(t, new SoftKey({ counts: false }));
-    const { options, state } = await beginLogin(house);
+    const { auth, key } = await houseWithKey(t, new SoftKey({ counts: false }));
+    const { options, state } = await beginLogin(auth);
     const answer = key.get(options);
-    await finishLogin(house, state, answer);
-    await refused('invalid_credential', finishLogin(house, state, answer));
-    await refused('invalid_credential', finishLogin(house, state, key.get(options)));
-    const next = await beginLogin(house);
-    await refused('invalid_credential', finishLogin(house, next.state, answer));
-    assert.equal(lastReason(house), 'second factor refused: verification');
+    await finishLogin(auth, state, answer);
+    await refused('invalid_credential', finishLogin(auth, state, answer));
+    await refused('invalid_credential', finishLogin(auth, state, key.get(options)));
+    const next = await beginLogin(auth);
+    await refused('invalid_credential', finishLogin(auth, next.state, answer));
+    assert.equal(lastReason(auth), 'second factor refused: verification');
     // And the state of a failed try is spent.
-    await refused('invalid_credential', finishLogin(house, next.state, key.get(next.options)));
+    await refused('invalid_credential', finishLogin(auth, next.state, key.get(next.options)));
   });
 
   test('with a check of the user is asked for from keys that were made with one (A10)', async (t) => {
-    const { house, ann, key } = await houseWithKey(t, new SoftKey({ verifies: true }));
-    const { options, state } = await beginLogin(house);
-    await refused('invalid_credential', finishLogin(house, state, key.get(options, { flags: FLAGS.present })));
-    assert.equal(lastReason(house), 'second factor refused: verification');
-    await enterWithKey(house, key);
+    const { auth, ann, key } = await houseWithKey(t, new SoftKey({ verifies: true }));
+    const { options, state } = await beginLogin(auth);
+    await refused('invalid_credential', finishLogin(auth, state, key.get(options, { flags: FLAGS.present })));
+    assert.equal(lastReason(auth), 'second factor refused: verification');
+    await enterWithKey(auth, key);
     const plain = new SoftKey();
-    await addKey(house, ann, plain);
-    await enterWithKey(house, plain);
-    await enterWithKey(house, plain, 'ann', { flags: FLAGS.present | FLAGS.verified });
+    await addKey(auth, ann, plain);
+    await enterWithKey(auth, plain);
+    await enterWithKey(auth, plain, 'ann', { flags: FLAGS.present | FLAGS.verified });
   });
 
   test('must have a counter that rises, unless the key does not count (A10)', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await houseWithKey(t);
     key.counter = 40;
-    await enterWithKey(house, key);
+    await enterWithKey(auth, key);
     for (const counter of [40, 0]) {
       key.counter = counter;
-      const { options, state } = await beginLogin(house);
-      await refused('invalid_credential', finishLogin(house, state, key.get(options)));
-      assert.equal(lastReason(house), 'second factor refused: counter');
+      const { options, state } = await beginLogin(auth);
+      await refused('invalid_credential', finishLogin(auth, state, key.get(options)));
+      assert.equal(lastReason(auth), 'second factor refused: counter');
     }
     key.counter = 4_294_967_294;
-    await enterWithKey(house, key);
-    assert.equal((await securityKey(house.db, ann.userId, key.id))?.counter, 4_294_967_295);
+    await enterWithKey(auth, key);
+    assert.equal((await securityKey(auth.db, ann.userId, key.id))?.counter, 4_294_967_295);
 
     const counterless = new SoftKey({ counts: false });
-    await addKey(house, ann, counterless);
-    await enterWithKey(house, counterless);
-    await enterWithKey(house, counterless);
+    await addKey(auth, ann, counterless);
+    await enterWithKey(auth, counterless);
+    await enterWithKey(auth, counterless);
   });
 
   test('at the same time with the same counter opens one door', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
-    const before = await records(house, ann);
+    const { auth, ann, key } = await houseWithKey(t);
+    const before = await records(auth, ann);
     const begun = [];
-    for (let i = 0; i < 6; i++) begun.push(await beginLogin(house));
+    for (let i = 0; i < 6; i++) begun.push(await beginLogin(auth));
     const tries = await Promise.allSettled(
-      begun.map(({ options, state }) => finishLogin(house, state, key.get(options, { counter: 7 }))),
+      begun.map(({ options, state }) => finishLogin(auth, state, key.get(options, { counter: 7 }))),
     );
     assert.equal(tries.filter(({ status }) => status === 'fulfilled').length, 1);
     for (const result of tries)
       if (result.status === 'rejected') assert.equal(result.reason.code, 'invalid_credential');
-    assert.equal(await records(house, ann), before + 1);
+    assert.equal(await records(auth, ann), before + 1);
     // The statement itself: who read an old counter writes nothing.
     const of = { userId: ann.userId, id: key.id, to: 8 };
-    assert.equal(await advanceCounter(house.db, { ...of, from: 6 }), false);
-    assert.equal(await advanceCounter(house.db, { ...of, from: 7 }), true);
+    assert.equal(await advanceCounter(auth.db, { ...of, from: 6 }), false);
+    assert.equal(await advanceCounter(auth.db, { ...of, from: 7 }), true);
   });
 
   test('with a key of somebody else, or of nobody, is refused (A10)', async (t) => {
-    const { house } = await houseWithKey(t);
-    await addUser(house.outside, 'bob', PASSWORD);
+    const { auth } = await houseWithKey(t);
+    await addUser(auth.outside, 'bob', PASSWORD);
     const bobs = new SoftKey();
-    await addKey(house, await house.enter('bob'), bobs);
+    await addKey(auth, await auth.enter('bob'), bobs);
     for (const key of [bobs, new SoftKey()]) {
-      const { options, state } = await beginLogin(house);
-      await refused('invalid_credential', finishLogin(house, state, key.get(options)));
-      assert.equal(lastReason(house), 'second factor refused: unknown_key');
+      const { options, state } = await beginLogin(auth);
+      await refused('invalid_credential', finishLogin(auth, state, key.get(options)));
+      assert.equal(lastReason(auth), 'second factor refused: unknown_key');
     }
-    await enterWithKey(house, bobs, 'bob');
+    await enterWithKey(auth, bobs, 'bob');
   });
 
   test('with a key, or of a user, deleted since the beginning is refused', async (t) => {
-    const { house, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await houseWithKey(t);
     const other = new SoftKey();
-    await addKey(house, ann, other);
-    const first = await beginLogin(house);
-    await house.call(deleteKey, ann, { body: { id: key.id } });
-    await refused('invalid_credential', finishLogin(house, first.state, key.get(first.options)));
-    const second = await beginLogin(house);
-    const third = await challengedCaller(house);
-    await house.db.run('delete from users where id = $1', [ann.userId]);
-    await refused('invalid_credential', finishLogin(house, second.state, other.get(second.options)));
-    await refused('unauthorized', house.call(beginKeyLogin, third));
+    await addKey(auth, ann, other);
+    const first = await beginLogin(auth);
+    await auth.call(deleteKey, ann, { body: { id: key.id } });
+    await refused('invalid_credential', finishLogin(auth, first.state, key.get(first.options)));
+    const second = await beginLogin(auth);
+    const third = await challengedCaller(auth);
+    await auth.db.run('delete from users where id = $1', [ann.userId]);
+    await refused('invalid_credential', finishLogin(auth, second.state, other.get(second.options)));
+    await refused('unauthorized', auth.call(beginKeyLogin, third));
   });
 
   test('of the wrong shape is refused before anything is spent', async (t) => {
-    const { house, key } = await houseWithKey(t);
-    const { options, state } = await beginLogin(house);
+    const { auth, key } = await houseWithKey(t);
+    const { options, state } = await beginLogin(auth);
     const good = key.get(options);
     const { response } = good;
     const credentials = [
@@ -277,26 +277,26 @@ describe('what a key signed', () => {
       { ...good, response: { ...response, userHandle: 'A'.repeat(129) } },
     ];
     for (const credential of credentials) {
-      const work = (async () => house.call(finishKeyLogin, undefined, { body: { state, credential } }))();
+      const work = (async () => auth.call(finishKeyLogin, undefined, { body: { state, credential } }))();
       await refused('invalid_request', work);
     }
     // What else a browser says is not read, however deep it goes.
     let deep: unknown = [];
     for (let i = 0; i < 50_000; i++) deep = [deep];
-    await house.call(finishKeyLogin, undefined, {
+    await auth.call(finishKeyLogin, undefined, {
       body: { state, credential: { ...good, clientExtensionResults: deep } },
     });
   });
 });
 
 test('with the database away nothing is decided, and nobody gets in', async (t) => {
-  const { house, ann, key } = await houseWithKey(t);
-  const caller = await challengedCaller(house);
-  const { options, state } = await beginLogin(house);
-  house.db.failure = new StorageError('unavailable', 'gone');
-  await refused('unavailable', house.call(beginKeyLogin, caller));
-  await refused('unavailable', finishLogin(house, state, key.get(options)));
-  await refused('unavailable', house.call(listKeys, ann));
-  house.db.failure = undefined;
-  await finishLogin(house, state, key.get(options));
+  const { auth, ann, key } = await houseWithKey(t);
+  const caller = await challengedCaller(auth);
+  const { options, state } = await beginLogin(auth);
+  auth.db.failure = new StorageError('unavailable', 'gone');
+  await refused('unavailable', auth.call(beginKeyLogin, caller));
+  await refused('unavailable', finishLogin(auth, state, key.get(options)));
+  await refused('unavailable', auth.call(listKeys, ann));
+  auth.db.failure = undefined;
+  await finishLogin(auth, state, key.get(options));
 });

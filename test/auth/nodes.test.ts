@@ -1,101 +1,35 @@
 /** Two real services on one database and a real nats-server: each user is awake at one of them, and both answer for all. */
+
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { startAuth } from '../../actors/auth/service.ts';
 import { AUTH_USER } from '../../actors/auth/users/user.ts';
 import { addUser } from '../../actors/auth/users/users.ts';
 import { createToken, listTokens, MAX_TOKENS } from '../../proto/auth/api-tokens.ts';
 import { identitySchema, login, session, updateProfile } from '../../proto/auth/endpoints.ts';
-import type { Authenticate } from '../../proto/auth/tokens.ts';
-import type { Caller, Endpoint, ReplyOf } from '../../proto/endpoint.ts';
-import { isFenced } from '../../proto/ports/placement.ts';
-import { tokenDirectory } from '../../storage/auth/token-directory.ts';
-import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
+import type { Caller } from '../../proto/endpoint.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
-import { type SystemRef, start, stats, stop, stopped } from '../../supervision/index.ts';
-import type { Cluster } from '../../supervision/placement/index.ts';
-import { authenticator } from '../../transports/api/authenticate.ts';
-import { natsBus } from '../../transports/bus/nats.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
-import { PASSWORD, RELYING_PARTY, SECRET } from '../support/service/auth.ts';
-import { call, failingDb, type Input, movableClock } from '../support/service/compute.ts';
-import { testHome } from '../support/service/one-node.ts';
+import { stats } from '../../supervision/index.ts';
+import { skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { type AuthUnderTest, openAuthNode, PASSWORD } from '../support/service/auth.ts';
+import { SHORT_LEASES, settled } from '../support/service/node.ts';
 import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();
-/** Short leases; long enough for a busy machine. */
-const TIMINGS = { beatMs: 200, ttlMs: 2000, marginMs: 500, answerMs: 1000, lookMs: 20 };
-
-/** A process. */
-interface Node {
-  readonly home: Cluster;
-  readonly system: SystemRef;
-  /** Transactions that were refused because their lease was over. */
-  readonly fenced: number;
-  readonly authenticate: Authenticate;
-  end(): Promise<void>;
-  /** As if the process had died: nobody is told. */
-  kill(): Promise<void>;
-  call<E extends Endpoint>(endpoint: E, caller: Caller | undefined, input?: Input): Promise<ReplyOf<E>>;
-}
+type Node = AuthUnderTest;
 
 async function setting(t: TestContext) {
   const database = await testDatabase();
   const nats = await startNats(t);
-  const nodes: { end(): Promise<void> }[] = [];
   t.after(async () => {
     await Promise.all(nodes.map((node) => node.end()));
     await database.close();
   });
-
+  const nodes: Node[] = [];
   /** One more process: the service with a bus, a node and actors of its own. */
   const add = async (): Promise<Node> => {
-    const bus = natsBus({
-      secret: BUS_SECRET,
-      ...{ address: { servers: [nats.server] }, name: 'test', log: silentLog },
-      deadLetters: deadLetterSink(database.db),
-    });
-    const system = start({ log: silentLog });
-    const home = testHome({ system, db: database.db, bus, log: silentLog, timings: TIMINGS });
-    let fenced = 0;
-    const inner = failingDb(database.db);
-    const db: typeof inner = {
-      ...inner,
-      tx: (work, options) =>
-        inner.tx(work, options).catch((error: unknown) => {
-          if (isFenced(error)) fenced++;
-          throw error;
-        }),
-    };
-    const clock = movableClock();
-    const { authenticate, forget } = authenticator({ secret: SECRET, clock, directory: tokenDirectory(db) });
-    let ended: Promise<void> | undefined;
-    const endWith = (goodbye: () => Promise<void>) =>
-      (ended ??= (async () => {
-        await goodbye();
-        stop(system);
-        await stopped(system);
-        await bus.close();
-      })());
-    const node: Node = {
-      home,
-      system,
-      get fenced() {
-        return fenced;
-      },
-      authenticate,
-      end: () => endWith(() => home.leave()),
-      kill: () => endWith(() => home.halt()),
-      call: (endpoint, caller, input) => call(service, endpoint, caller, input),
-    };
+    const node = await openAuthNode(t, { database, nats: nats.server, timings: SHORT_LEASES });
     nodes.push(node);
-    await until(() => bus.connected(1000), { what: 'the bus is there' });
-    const service = await startAuth(system, {
-      ...{ db, bus, home, log: silentLog, clock, jwtSecret: SECRET, authenticate, tokensChanged: forget },
-      ...{ sessionTtlSeconds: 3600, adminUsername: 'admin', relyingParty: RELYING_PARTY },
-    });
-    await home.join();
     return node;
   };
 
@@ -116,14 +50,6 @@ async function setting(t: TestContext) {
   return { db: database.db, add, userOf, changes };
 }
 
-/** Until the two share all shards. */
-async function settled(...homes: Cluster[]): Promise<void> {
-  const holding = () => homes.map(({ node }) => node.holding);
-  await until(() => holding().every((n) => n > 0) && holding().reduce((sum, n) => sum + n, 0) === 16, {
-    what: 'the nodes share the shards',
-  });
-}
-
 const awake = (node: Node) => stats(node.system).kinds['auth/user']?.alive ?? 0;
 const named = (display_name: string) => ({ body: { display_name } });
 
@@ -132,7 +58,7 @@ test('X01: a call at one node for a user at another is answered; after that one 
 }, async (t) => {
   const { add, userOf, changes } = await setting(t);
   const [a, b] = [await add(), await add()];
-  await settled(a.home, b.home);
+  await settled(a, b);
   const ann = await userOf(a, (id) => b.home.holds(AUTH_USER, id));
 
   assert.equal((await a.call(session, ann)).user_id, ann.userId);
@@ -149,7 +75,7 @@ test('X01: a call at one node for a user at another is answered; after that one 
 test('a node that leaves hands its users over', { skip }, async (t) => {
   const { add, userOf } = await setting(t);
   const [a, b] = [await add(), await add()];
-  await settled(a.home, b.home);
+  await settled(a, b);
   const ann = await userOf(a, (id) => b.home.holds(AUTH_USER, id));
   assert.equal((await a.call(updateProfile, ann, named('Before'))).display_name, 'Before');
   const [answered] = await Promise.all([a.call(updateProfile, ann, named('After')), b.end()]);
@@ -175,7 +101,7 @@ test('X14: a write of a node that has lost its user without knowing is refused, 
   assert.equal((await c.call(updateProfile, ann, named('Changed at C'))).display_name, 'Changed at C');
 
   const writing = b.call(updateProfile, ann, named('Changed at B'));
-  await until(() => b.fenced > 0, { what: 'the write of B is refused' });
+  await until(() => b.db.fenced > 0, { what: 'the write of B is refused' });
   assert.equal(await changes(), 1);
   await b.home.node.beat();
   assert.equal((await writing).display_name, 'Changed at B');
@@ -186,7 +112,7 @@ test('X14: a write of a node that has lost its user without knowing is refused, 
 test('the limit of API tokens holds when one user makes them at both nodes at once', { skip }, async (t) => {
   const { add, userOf } = await setting(t);
   const [a, b] = [await add(), await add()];
-  await settled(a.home, b.home);
+  await settled(a, b);
   const ann = await userOf(a, (id) => b.home.holds(AUTH_USER, id));
   const made = await Promise.allSettled(
     Array.from({ length: MAX_TOKENS + 10 }, (_, n) =>

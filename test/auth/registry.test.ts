@@ -25,10 +25,12 @@ import { StorageError } from '../../storage/errors.ts';
 import { api } from '../../transports/api/api.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { listen } from '../../transports/http/index.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { type House, openHouse, PASSWORD, SECRET } from '../support/service/auth.ts';
-import { refused } from '../support/service/compute.ts';
+import { silentLog } from '../support/log.ts';
+import { type AuthUnderTest, openAuth, PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/calls.ts';
+import { SECRET } from '../support/service/node.ts';
 
 failOnLeaks();
 
@@ -63,13 +65,13 @@ interface Asking {
 
 /** The service behind a real listener. */
 async function open(t: TestContext, registry: RegistryDeps = {}) {
-  const house = await openHouse(t, { registry });
+  const auth = await openAuth(t, { registry });
   const handlers = api({
-    service: house.service,
-    authenticate: house.prove,
-    streams: new OpenStreams(tokenDirectory(house.outside), silentLog),
+    service: auth.service,
+    authenticate: auth.prove,
+    streams: new OpenStreams(tokenDirectory(auth.outside), silentLog),
     pages: new Map(),
-    log: house.log,
+    log: auth.log,
   });
   const server = await listen({ host: '127.0.0.1', port: 0, ...handlers }, 'node');
   t.after(() => server.close(0));
@@ -88,7 +90,7 @@ async function open(t: TestContext, registry: RegistryDeps = {}) {
     const text = await response.text();
     assert.equal(response.status, 200, text);
     const { token } = replySchema.parse(JSON.parse(text));
-    const currentDate = new Date(house.clock.now());
+    const currentDate = new Date(auth.clock.now());
     const { payload } = await jwtVerify(token, Buffer.from(SECRET), { algorithms: ['HS256'], currentDate });
     return claimsSchema.parse(payload);
   };
@@ -105,7 +107,7 @@ async function open(t: TestContext, registry: RegistryDeps = {}) {
     assert.match(response.headers.get('www-authenticate') ?? '', /^Basic realm="[^"]+"/);
     assert.equal(refusalSchema.parse(await response.json()).code, 'invalid_credentials');
   };
-  return { house, ask, claims, rights, wrong, port: server.port };
+  return { auth, ask, claims, rights, wrong, port: server.port };
 }
 
 const basic = ([username, password]: Credentials) =>
@@ -114,18 +116,18 @@ const ann: Credentials = ['ann', PASSWORD];
 const from = (address: string, as: Credentials) => ({ ...asking(as), address });
 
 /** A service account of ann's with these scopes, with a token: its id, and what it logs in with. */
-async function serviceAccount(house: House, name: string, scopes: (uid: string) => Record<string, string[]>) {
-  const caller = await house.enter('ann');
+async function serviceAccount(auth: AuthUnderTest, name: string, scopes: (uid: string) => Record<string, string[]>) {
+  const caller = await auth.enter('ann');
   const body = { name, scopes: scopes(caller.userId) };
-  const { id } = await house.call(createServiceAccount, caller, { body });
-  const made = await house.call(createServiceAccountToken, caller, { params: { id }, body: { name: 'ci' } });
+  const { id } = await auth.call(createServiceAccount, caller, { body });
+  const made = await auth.call(createServiceAccountToken, caller, { params: { id }, body: { name: 'ci' } });
   const credentials: Credentials = [name, made.token];
   return { id, tokenId: made.id, credentials, caller };
 }
 
 describe('a registry token', () => {
   test('has exactly the keys of the interface, and lives five minutes', async (t) => {
-    const { house, ask, claims } = await open(t);
+    const { auth, ask, claims } = await open(t);
     const response = await ask({ as: ann, scope: 'repository:ann/app:pull,push' });
     assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
     assert.equal(response.headers.get('cache-control'), 'no-store');
@@ -144,26 +146,26 @@ describe('a registry token', () => {
     assert.equal(said.nbf, said.iat);
     assert.equal(new Date(reply.issued_at).getTime(), said.iat * 1000);
     assert.notEqual((await claims({ as: ann })).jti, said.jti);
-    house.clock.advance(301_000);
+    auth.clock.advance(301_000);
     await assert.rejects(
-      jwtVerify(reply.token, Buffer.from(SECRET), { currentDate: new Date(house.clock.now()) }),
+      jwtVerify(reply.token, Buffer.from(SECRET), { currentDate: new Date(auth.clock.now()) }),
       /exp/,
     );
   });
 
   test('is given to anybody, with what is public', async (t) => {
-    const { house, claims, rights } = await open(t);
-    await makePublic(house.outside, 'ann/open');
+    const { auth, claims, rights } = await open(t);
+    await makePublic(auth.outside, 'ann/open');
     const { sub, access } = await claims();
     assert.deepEqual({ sub, access }, { sub: '', access: [] });
     assert.deepEqual(await rights(undefined, 'ann/open', 'ann/app', 'library/debian', 'app'), ['pull', '', 'pull', '']);
   });
 
   test('gives a user their own, and the pull of what is public', async (t) => {
-    const { house, rights } = await open(t);
-    await addUser(house.outside, 'bob', PASSWORD);
-    await addUser(house.outside, 'admin', PASSWORD);
-    await makePublic(house.outside, 'bob/open');
+    const { auth, rights } = await open(t);
+    await addUser(auth.outside, 'bob', PASSWORD);
+    await addUser(auth.outside, 'admin', PASSWORD);
+    await makePublic(auth.outside, 'bob/open');
     const names = ['ann/app', 'bob/open', 'bob/app', 'library/debian', 'anna/app'];
     const all = ALL.join();
     assert.deepEqual(await rights(ann, ...names), [all, 'pull', '', 'pull', '']);
@@ -172,9 +174,9 @@ describe('a registry token', () => {
   });
 
   test('gives a service account what its scopes say now', async (t) => {
-    const { house, claims, rights } = await open(t);
-    await makePublic(house.outside, 'bob/open');
-    const account = await serviceAccount(house, 'Deploy robot', (uid) => ({
+    const { auth, claims, rights } = await open(t);
+    await makePublic(auth.outside, 'bob/open');
+    const account = await serviceAccount(auth, 'Deploy robot', (uid) => ({
       [`storage.${uid}.registry.app`]: ['push', 'pull'],
       [`storage.${uid}.registry.ann/logs`]: ['delete'],
     }));
@@ -184,47 +186,47 @@ describe('a registry token', () => {
     ]);
     assert.equal((await claims({ as: account.credentials })).sub, 'ann');
     const scopes = { [`storage.${account.caller.userId}.registry`]: ['pull'] };
-    await house.call(setServiceAccountScopes, account.caller, { params: { id: account.id }, body: { scopes } });
+    await auth.call(setServiceAccountScopes, account.caller, { params: { id: account.id }, body: { scopes } });
     assert.deepEqual(await rights(account.credentials, ...names), [
       ...['pull', 'pull', 'pull', 'pull', 'pull', 'pull', '', 'pull'],
     ]);
-    await house.call(deleteToken, account.caller, { params: { id: account.tokenId } });
-    await refused('invalid_credentials', house.call(registryToken, undefined, asking(account.credentials)));
+    await auth.call(deleteToken, account.caller, { params: { id: account.tokenId } });
+    await refused('invalid_credentials', auth.call(registryToken, undefined, asking(account.credentials)));
   });
 
   test('gives a user’s own API token what its scopes say, under the user’s name', async (t) => {
-    const { house, rights, wrong } = await open(t);
-    const caller = await house.enter('ann');
+    const { auth, rights, wrong } = await open(t);
+    const caller = await auth.enter('ann');
     const scopes = { [`storage.${caller.userId}.registry.app`]: ['pull'] };
     const body = { name: 'laptop', scopes, expires_in: '30d' };
-    const { token } = await house.call(createToken, caller, { body });
+    const { token } = await auth.call(createToken, caller, { body });
     assert.deepEqual(await rights(['ann', token], 'ann/app', 'ann/other'), ['pull', '']);
     for (const name of ['laptop', 'bob', 'Ann', '']) await wrong({ as: [name, token] });
-    house.clock.advance(31 * 86_400_000);
+    auth.clock.advance(31 * 86_400_000);
     await wrong({ as: ['ann', token] });
   });
 
   test('opens nothing of the platform', async (t) => {
-    const { house, ask } = await open(t);
+    const { auth, ask } = await open(t);
     const { token } = replySchema.parse(await (await ask({ as: ann, scope: 'repository:ann/app:*' })).json());
-    for (const text of [token, `svc_${token}`]) assert.equal(await house.prove(text), undefined);
+    for (const text of [token, `svc_${token}`]) assert.equal(await auth.prove(text), undefined);
   });
 });
 
 test('a service account may have a colon in its name', async (t) => {
-  const { house, claims, wrong } = await open(t);
-  const { credentials } = await serviceAccount(house, 'ci: deploy', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
+  const { auth, claims, wrong } = await open(t);
+  const { credentials } = await serviceAccount(auth, 'ci: deploy', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
   assert.equal((await claims({ as: credentials, scope: 'repository:ann/app:push' })).access.length, 1);
   await wrong({ as: ['ci', credentials[1]] });
   await wrong({ as: ['ci: deploy:', credentials[1]] });
 });
 
 test('a pull pass pulls the one repository it was made for, for its user and an hour, and opens nothing else', async (t) => {
-  const { house, ask, claims, rights, wrong } = await open(t);
-  const { userId } = await house.enter('ann');
-  await addUser(house.outside, 'bob', PASSWORD);
-  await makePublic(house.outside, 'bob/open');
-  const deps = { db: house.outside, clock: house.clock, jwtSecret: SECRET };
+  const { auth, ask, claims, rights, wrong } = await open(t);
+  const { userId } = await auth.enter('ann');
+  await addUser(auth.outside, 'bob', PASSWORD);
+  await makePublic(auth.outside, 'bob/open');
+  const deps = { db: auth.outside, clock: auth.clock, jwtSecret: SECRET };
   const passFor = async (image: string, id = userId): Promise<Credentials | undefined> => {
     const auth = await pullAuth(deps, SERVICE)?.({ userId: id, image });
     assert.ok(auth === undefined || 'password' in auth);
@@ -250,18 +252,18 @@ test('a pull pass pulls the one repository it was made for, for its user and an 
   ] as const)
     await wrong({ as });
   for (const text of [pass[1], pass[1].slice(5), `svc_${pass[1].slice(5)}`])
-    assert.equal(await house.prove(text), undefined);
+    assert.equal(await auth.prove(text), undefined);
   // A registry token, signed with the same secret, is no pass.
   const { token } = replySchema.parse(await (await ask({ as: ann })).json());
   await wrong({ as: ['ann', `pull_${token}`] });
-  house.clock.advance(PULL_CREDENTIAL_SECONDS * 1000 + 1000);
+  auth.clock.advance(PULL_CREDENTIAL_SECONDS * 1000 + 1000);
   await wrong({ as: pass });
 });
 
 test('with a security key the password alone opens no registry; an API token does', async (t) => {
-  const { house, ask, claims } = await open(t);
-  const { credentials } = await serviceAccount(house, 'robot', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
-  await house.outside.run(
+  const { auth, ask, claims } = await open(t);
+  const { credentials } = await serviceAccount(auth, 'robot', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
+  await auth.outside.run(
     `insert into security_keys (id, user_id, public_key, counter, transports, authenticator_type, user_verified)
      select 'key', id, '', 0, '{}', '', false from users where username = 'ann'`,
   );
@@ -272,7 +274,7 @@ test('with a security key the password alone opens no registry; an API token doe
   // Nothing tells the right password from a wrong one: not the answer, and not what is counted.
   const wrong = await ask({ as: ['ann', 'wrong'], scope: 'repository:ann/app:pull' });
   assert.deepEqual([wrong.status, await wrong.json()], [401, told]);
-  const [first, second] = await readAudit(house.db, { action: 'registry_token.refused', limit: 10 });
+  const [first, second] = await readAudit(auth.db, { action: 'registry_token.refused', limit: 10 });
   assert.deepEqual([first?.detail, second?.detail], [{ reason: 'second_factor' }, {}]);
   for (let i = 0; i < 3; i++) await ask({ as: ann, scope: 'repository:ann/app:pull' });
   assert.equal((await ask({ as: ann, scope: 'repository:ann/app:pull' })).status, 429);
@@ -281,10 +283,10 @@ test('with a security key the password alone opens no registry; an API token doe
 
 describe('asking for a registry token', () => {
   test('with anything but a user’s password or an account’s own token is refused', async (t) => {
-    const { house, wrong } = await open(t);
-    const account = await serviceAccount(house, 'robot', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
+    const { auth, wrong } = await open(t);
+    const account = await serviceAccount(auth, 'robot', (uid) => ({ [`storage.${uid}.registry`]: ALL }));
     const [, robotToken] = account.credentials;
-    const { token: session } = await house.login('ann', PASSWORD);
+    const { token: session } = await auth.login('ann', PASSWORD);
     const tries: Credentials[] = [
       ...([
         ['ann', 'wrong'],
@@ -318,7 +320,7 @@ describe('asking for a registry token', () => {
     ];
     // Each counts: from one address they would soon be too many.
     for (const [i, as] of tries.entries())
-      await refused('invalid_credentials', house.call(registryToken, undefined, from(`198.51.${i}.1`, as)));
+      await refused('invalid_credentials', auth.call(registryToken, undefined, from(`198.51.${i}.1`, as)));
     await wrong({ as: ['ann', session] });
   });
 
@@ -334,13 +336,13 @@ describe('asking for a registry token', () => {
   });
 
   test('takes a password with colons, letters of any script, and the prefix of tokens', async (t) => {
-    const { house, claims } = await open(t);
+    const { auth, claims } = await open(t);
     for (const [username, password] of [
       ['carl', 'a:b::cdefg'],
       ['dora', 'pässwörd 🚀🚀'],
       ['emil', 'svc_is how mine begins'],
     ] as const) {
-      await addUser(house.outside, username, password);
+      await addUser(auth.outside, username, password);
       assert.equal((await claims({ as: [username, password] })).sub, username);
     }
   });
@@ -367,15 +369,15 @@ describe('asking for a registry token', () => {
   });
 
   test('for very many repositories is answered with the first hundred', async (t) => {
-    const { house, claims } = await open(t);
+    const { auth, claims } = await open(t);
     const many = Array.from({ length: 400 }, (_, i) => `repository:ann/${i}:*`);
     assert.equal((await claims({ as: ann, scope: many.join(' ') })).access.length, 100);
     const thousand = Array.from({ length: 1000 }, (_, i) => `repository:a${i}:*`).join(' ');
     const input = { query: { service: SERVICE, scope: thousand.slice(0, 16_384) } };
-    assert.ok(await house.call(registryToken, undefined, input));
+    assert.ok(await auth.call(registryToken, undefined, input));
     await refused(
       'invalid_request',
-      (async () => house.call(registryToken, undefined, { query: { service: SERVICE, scope: thousand } }))(),
+      (async () => auth.call(registryToken, undefined, { query: { service: SERVICE, scope: thousand } }))(),
     );
   });
 
@@ -408,8 +410,8 @@ describe('asking for a registry token', () => {
   });
 
   test('while the database is away says so', async (t) => {
-    const { house, ask } = await open(t);
-    house.db.failure = new StorageError('unavailable', 'away');
+    const { auth, ask } = await open(t);
+    auth.db.failure = new StorageError('unavailable', 'away');
     const response = await ask({ as: ann });
     assert.equal(response.status, 503);
     assert.ok(Number(response.headers.get('retry-after')) > 0);
@@ -419,36 +421,36 @@ describe('asking for a registry token', () => {
 
 describe('guessing at the registry’s endpoint', () => {
   /** The waits that were set last longer than any test. */
-  const prolong = (house: House) =>
-    house.outside.run(
+  const prolong = (auth: AuthUnderTest) =>
+    auth.outside.run(
       `update login_attempts set blocked_until = blocked_until + interval '1 minute' where blocked_until > 'epoch'`,
     );
 
   test('is throttled with logins, for the user and the address', async (t) => {
-    const { house, ask, wrong } = await open(t);
+    const { auth, ask, wrong } = await open(t);
     for (let i = 0; i < 5; i++) await wrong({ as: ['ann', `wrong ${i}`] });
-    await prolong(house);
+    await prolong(auth);
     const response = await ask({ as: ann });
     assert.equal(response.status, 429);
     assert.ok(Number(response.headers.get('retry-after')) > 0);
-    await refused('too_many_attempts', house.login('ann', PASSWORD, '127.0.0.1'));
-    await house.login('ann', PASSWORD, '192.0.2.7');
-    await house.call(registryToken, undefined, from('192.0.2.7', ann));
-    await house.outside.run('update login_attempts set blocked_until = now()');
-    house.clock.advance(1000);
+    await refused('too_many_attempts', auth.login('ann', PASSWORD, '127.0.0.1'));
+    await auth.login('ann', PASSWORD, '192.0.2.7');
+    await auth.call(registryToken, undefined, from('192.0.2.7', ann));
+    await auth.outside.run('update login_attempts set blocked_until = now()');
+    auth.clock.advance(1000);
     assert.equal((await ask({ as: ann })).status, 200);
     assert.equal((await ask({ as: ann })).status, 200);
   });
 
   test('does not stop who has a token', async (t) => {
-    const { house } = await open(t);
-    const { credentials } = await serviceAccount(house, 'ann', (uid) => ({ [`storage.${uid}.registry`]: ['pull'] }));
+    const { auth } = await open(t);
+    const { credentials } = await serviceAccount(auth, 'ann', (uid) => ({ [`storage.${uid}.registry`]: ['pull'] }));
     const wrong = from('192.0.2.8', ['ann', 'svc_wrong']);
-    for (let i = 0; i < 5; i++) await refused('invalid_credentials', house.call(registryToken, undefined, wrong));
-    await prolong(house);
-    await refused('too_many_attempts', house.call(registryToken, undefined, from('192.0.2.8', ann)));
-    await house.call(registryToken, undefined, from('192.0.2.8', credentials));
-    await house.call(registryToken, undefined, from('192.0.2.9', ann));
+    for (let i = 0; i < 5; i++) await refused('invalid_credentials', auth.call(registryToken, undefined, wrong));
+    await prolong(auth);
+    await refused('too_many_attempts', auth.call(registryToken, undefined, from('192.0.2.8', ann)));
+    await auth.call(registryToken, undefined, from('192.0.2.8', credentials));
+    await auth.call(registryToken, undefined, from('192.0.2.9', ann));
   });
 
   test('is no guessing when a client asks for many tokens at once with the right password', async (t) => {
@@ -474,7 +476,7 @@ test('with a signing key a token is ES256, names the key and carries its certifi
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
   const signer = await registrySigner(database.db, parseRegistryKey(pem));
-  const { house, ask } = await open(t, { signer, issuer: 'https://auth.test' });
+  const { auth, ask } = await open(t, { signer, issuer: 'https://auth.test' });
   const { token } = replySchema.parse(await (await ask({ as: ann, scope: 'repository:ann/app:pull' })).json());
   const { x5c, ...header } = z
     .strictObject({ alg: z.string(), typ: z.string(), kid: z.string(), x5c: z.array(z.base64()) })
@@ -483,7 +485,7 @@ test('with a signing key a token is ES256, names the key and carries its certifi
   const certificate = new X509Certificate(Buffer.from(x5c[0] ?? '', 'base64'));
   const { payload } = await jwtVerify(token, certificate.publicKey, { algorithms: ['ES256'], audience: SERVICE });
   assert.equal(claimsSchema.parse(payload).iss, 'https://auth.test');
-  for (const text of [token, `svc_${token}`]) assert.equal(await house.prove(text), undefined);
+  for (const text of [token, `svc_${token}`]) assert.equal(await auth.prove(text), undefined);
 });
 
 function asking(as: Credentials) {

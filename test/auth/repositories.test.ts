@@ -1,4 +1,5 @@
 /** Who may pull a repository, as an operator sets it (design.md, section 9). */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setVisibility } from '../../actors/auth/registry/repositories.ts';
@@ -8,7 +9,7 @@ import { publicAmong, publicRepositories } from '../../storage/auth/repositories
 import type { Db } from '../../storage/db.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { refused } from '../support/service/compute.ts';
+import { refused } from '../support/service/calls.ts';
 
 failOnLeaks();
 

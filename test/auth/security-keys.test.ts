@@ -14,16 +14,16 @@ import { CHALLENGE_SECONDS } from '../../proto/auth/tokens.ts';
 import { cbor, FLAGS, SoftKey, type Wrong } from '../support/auth/authenticator.ts';
 import { addKey, beginLogin, enterWithKey, entries, finishAdd, lastReason } from '../support/auth/second-factor.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { openHouse } from '../support/service/auth.ts';
-import { refused } from '../support/service/compute.ts';
+import { openAuth } from '../support/service/auth.ts';
+import { refused } from '../support/service/calls.ts';
 
 failOnLeaks();
 
 describe('adding a security key', () => {
   test('begins with exactly what the browser is to be told', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
-    const reply = await house.call(beginAddKey, ann);
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
+    const reply = await auth.call(beginAddKey, ann);
     assert.deepEqual(Object.keys(reply).sort(), ['options', 'state']);
     const { challenge, ...rest } = reply.options;
     assert.equal(Buffer.from(challenge, 'base64url').byteLength, 32);
@@ -33,16 +33,16 @@ describe('adding a security key', () => {
       pubKeyCredParams: [-8, -7, -257].map((alg) => ({ type: 'public-key', alg })),
       timeout: 60_000,
     });
-    assert.notEqual((await house.call(beginAddKey, ann)).options.challenge, challenge);
+    assert.notEqual((await auth.call(beginAddKey, ann)).options.challenge, challenge);
   });
 
   test('ends with a key in the list, an entry in the audit trail and the second factor on', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
-    assert.deepEqual(await house.call(listKeys, ann), { keys: [] });
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
+    assert.deepEqual(await auth.call(listKeys, ann), { keys: [] });
     const key = new SoftKey({ verifies: true });
-    await addKey(house, ann, key, 'blue one');
-    const { keys } = await house.call(listKeys, ann);
+    await addKey(auth, ann, key, 'blue one');
+    const { keys } = await auth.call(listKeys, ann);
     assert.equal(keys.length, 1);
     assert.ok(Math.abs((keys[0]?.created_at ?? 0) - Date.now() / 1000) < 60);
     assert.deepEqual(
@@ -52,31 +52,31 @@ describe('adding a security key', () => {
       },
     );
     const detail = { name: 'blue one', authenticator_type: 'cross-platform', user_verified: true };
-    assert.deepEqual(await entries(house, 'security_key.add'), [
+    assert.deepEqual(await entries(auth, 'security_key.add'), [
       { username: 'ann', address: '192.0.2.1', target: key.id, detail },
     ]);
-    const { options } = await beginLogin(house);
+    const { options } = await beginLogin(auth);
     assert.deepEqual(options.allowCredentials, [{ id: key.id, type: 'public-key', transports: ['nfc', 'usb'] }]);
   });
 
   for (const algorithm of ['ES256', 'EdDSA', 'RS256'] as const) {
     test(`takes ${algorithm}, without attestation and with one that the key signed itself`, async (t) => {
-      const house = await openHouse(t);
-      const ann = await house.enter('ann');
+      const auth = await openAuth(t);
+      const ann = await auth.enter('ann');
       const [plain, attested] = [new SoftKey({ algorithm }), new SoftKey({ algorithm, verifies: true })];
-      await addKey(house, ann, plain);
-      await addKey(house, ann, attested, '', { attestation: 'packed' });
-      await enterWithKey(house, plain);
-      await enterWithKey(house, attested);
+      await addKey(auth, ann, plain);
+      await addKey(auth, ann, attested, '', { attestation: 'packed' });
+      await enterWithKey(auth, plain);
+      await enterWithKey(auth, attested);
     });
   }
 
   test('takes standard base64, and no more of a browser than it needs', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
     const id = Buffer.from('fbff'.repeat(16), 'hex');
     const key = new SoftKey({ id });
-    const { options, state } = await house.call(beginAddKey, ann);
+    const { options, state } = await auth.call(beginAddKey, ann);
     const { response } = key.create(options);
     const standard = (text: string) => Buffer.from(text, 'base64url').toString('base64');
     const credential = {
@@ -86,21 +86,21 @@ describe('adding a security key', () => {
         attestationObject: standard(response.attestationObject),
       },
     };
-    await house.call(finishAddKey, ann, { body: { state, credential } });
-    const { keys } = await house.call(listKeys, ann);
+    await auth.call(finishAddKey, ann, { body: { state, credential } });
+    const { keys } = await auth.call(listKeys, ann);
     assert.deepEqual(
       keys.map(({ id, name, authenticator_type }) => [id, name, authenticator_type]),
       [[key.id, '', '']],
     );
-    assert.deepEqual((await beginLogin(house)).options.allowCredentials, [{ id: key.id, type: 'public-key' }]);
-    await house.call(renameKey, ann, { body: { id: id.toString('base64'), name: 'renamed' } });
-    await house.call(deleteKey, ann, { body: { id: id.toString('base64') } });
-    assert.deepEqual(await house.call(listKeys, ann), { keys: [] });
+    assert.deepEqual((await beginLogin(auth)).options.allowCredentials, [{ id: key.id, type: 'public-key' }]);
+    await auth.call(renameKey, ann, { body: { id: id.toString('base64'), name: 'renamed' } });
+    await auth.call(deleteKey, ann, { body: { id: id.toString('base64') } });
+    assert.deepEqual(await auth.call(listKeys, ann), { keys: [] });
   });
 
   test('refuses what was made for other eyes, or in another way than asked for (A10)', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
     const deep = Buffer.alloc(20_000, 0x81);
     const long = cbor(new Map([['fmt', 'none']]));
     long[1] = 0x7b; // a text of a length that 8 bytes hold
@@ -166,42 +166,42 @@ describe('adding a security key', () => {
       'an empty map': ['attestation', { attestationObject: Buffer.from('a0', 'hex') }],
     };
     for (const [name, [reason, wrong]] of Object.entries(wrongs)) {
-      const { options, state } = await house.call(beginAddKey, ann);
+      const { options, state } = await auth.call(beginAddKey, ann);
       const refusal = await refused(
         'invalid_request',
-        finishAdd(house, ann, state, new SoftKey().create(options, wrong)),
+        finishAdd(auth, ann, state, new SoftKey().create(options, wrong)),
       );
       assert.match(refusal.message, /could not be verified/, name);
-      assert.equal(lastReason(house), `new security key refused: ${reason}`, name);
+      assert.equal(lastReason(auth), `new security key refused: ${reason}`, name);
     }
-    assert.deepEqual(await house.call(listKeys, ann), { keys: [] });
-    assert.deepEqual(await entries(house, 'security_key.add'), []);
+    assert.deepEqual(await auth.call(listKeys, ann), { keys: [] });
+    assert.deepEqual(await entries(auth, 'security_key.add'), []);
   });
 
   test('refuses a credential that does not agree with itself', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
     const other = new SoftKey().id;
     for (const change of [{ rawId: other }, { id: other, rawId: other }]) {
-      const { options, state } = await house.call(beginAddKey, ann);
+      const { options, state } = await auth.call(beginAddKey, ann);
       const credential = { ...new SoftKey().create(options), ...change };
-      await refused('invalid_request', finishAdd(house, ann, state, credential));
+      await refused('invalid_request', finishAdd(auth, ann, state, credential));
     }
     for (const clientData of ['x', '[]', 'null', '{}', '{"origin":7}', '{"type":"webauthn.create"', '"\ud800"']) {
-      const { options, state } = await house.call(beginAddKey, ann);
+      const { options, state } = await auth.call(beginAddKey, ann);
       const made = new SoftKey().create(options);
       const clientDataJSON = Buffer.from(clientData).toString('base64url');
       await refused(
         'invalid_request',
-        finishAdd(house, ann, state, { ...made, response: { ...made.response, clientDataJSON } }),
+        finishAdd(auth, ann, state, { ...made, response: { ...made.response, clientDataJSON } }),
       );
     }
   });
 
   test('refuses bodies of the wrong shape before anything is spent', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
-    const { options, state } = await house.call(beginAddKey, ann);
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
+    const { options, state } = await auth.call(beginAddKey, ann);
     const good = new SoftKey().create(options);
     const { response } = good;
     const credentials: unknown[] = [
@@ -233,140 +233,140 @@ describe('adding a security key', () => {
       ],
     ];
     for (const body of bodies) {
-      await refused('invalid_request', (async () => house.call(finishAddKey, ann, { body }))());
+      await refused('invalid_request', (async () => auth.call(finishAddKey, ann, { body }))());
     }
-    await finishAdd(house, ann, state, good, '🔑'.repeat(64));
+    await finishAdd(auth, ann, state, good, '🔑'.repeat(64));
   });
 
   test('takes each state once, from whom it was given to, for five minutes (A10)', async (t) => {
-    const house = await openHouse(t);
-    await addUser(house.outside, 'bob', 'correct horse battery');
-    const [ann, bob] = [await house.enter('ann'), await house.enter('bob')];
-    const { options, state } = await house.call(beginAddKey, ann);
+    const auth = await openAuth(t);
+    await addUser(auth.outside, 'bob', 'correct horse battery');
+    const [ann, bob] = [await auth.enter('ann'), await auth.enter('bob')];
+    const { options, state } = await auth.call(beginAddKey, ann);
     const key = new SoftKey();
     // Bob can neither use it nor use it up.
-    await refused('invalid_request', finishAdd(house, bob, state, key.create(options)));
-    await finishAdd(house, ann, state, key.create(options));
-    await refused('invalid_request', finishAdd(house, ann, state, new SoftKey().create(options)));
+    await refused('invalid_request', finishAdd(auth, bob, state, key.create(options)));
+    await finishAdd(auth, ann, state, key.create(options));
+    await refused('invalid_request', finishAdd(auth, ann, state, new SoftKey().create(options)));
     // A try that failed has spent its state too.
-    const failed = await house.call(beginAddKey, ann);
+    const failed = await auth.call(beginAddKey, ann);
     const bad = new SoftKey().create(failed.options, { origin: 'https://evil.test' });
-    await refused('invalid_request', finishAdd(house, ann, failed.state, bad));
-    await refused('invalid_request', finishAdd(house, ann, failed.state, new SoftKey().create(failed.options)));
+    await refused('invalid_request', finishAdd(auth, ann, failed.state, bad));
+    await refused('invalid_request', finishAdd(auth, ann, failed.state, new SoftKey().create(failed.options)));
 
-    const late = await house.call(beginAddKey, ann);
-    house.clock.advance((CHALLENGE_SECONDS - 2) * 1000);
-    const inTime = await house.call(beginAddKey, ann);
-    house.clock.advance(3000);
-    await refused('invalid_request', finishAdd(house, ann, late.state, new SoftKey().create(late.options)));
-    await finishAdd(house, ann, inTime.state, new SoftKey().create(inTime.options));
-    assert.equal((await house.call(listKeys, ann)).keys.length, 2);
+    const late = await auth.call(beginAddKey, ann);
+    auth.clock.advance((CHALLENGE_SECONDS - 2) * 1000);
+    const inTime = await auth.call(beginAddKey, ann);
+    auth.clock.advance(3000);
+    await refused('invalid_request', finishAdd(auth, ann, late.state, new SoftKey().create(late.options)));
+    await finishAdd(auth, ann, inTime.state, new SoftKey().create(inTime.options));
+    assert.equal((await auth.call(listKeys, ann)).keys.length, 2);
   });
 
   test('twice at once with one state adds one key', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
-    const { options, state } = await house.call(beginAddKey, ann);
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
+    const { options, state } = await auth.call(beginAddKey, ann);
     const tries = await Promise.allSettled(
-      Array.from({ length: 5 }, () => finishAdd(house, ann, state, new SoftKey().create(options))),
+      Array.from({ length: 5 }, () => finishAdd(auth, ann, state, new SoftKey().create(options))),
     );
     assert.equal(tries.filter(({ status }) => status === 'fulfilled').length, 1);
-    assert.equal((await house.call(listKeys, ann)).keys.length, 1);
+    assert.equal((await auth.call(listKeys, ann)).keys.length, 1);
   });
 
   test('refuses a key that somebody has already', async (t) => {
-    const house = await openHouse(t);
-    await addUser(house.outside, 'bob', 'correct horse battery');
-    const [ann, bob] = [await house.enter('ann'), await house.enter('bob')];
+    const auth = await openAuth(t);
+    await addUser(auth.outside, 'bob', 'correct horse battery');
+    const [ann, bob] = [await auth.enter('ann'), await auth.enter('bob')];
     const key = new SoftKey();
-    await addKey(house, ann, key, 'mine');
+    await addKey(auth, ann, key, 'mine');
     for (const caller of [ann, bob]) {
-      const { options, state } = await house.call(beginAddKey, caller);
-      await refused('conflict', finishAdd(house, caller, state, key.create(options), 'stolen'));
+      const { options, state } = await auth.call(beginAddKey, caller);
+      await refused('conflict', finishAdd(auth, caller, state, key.create(options), 'stolen'));
     }
     assert.deepEqual(
-      (await house.call(listKeys, ann)).keys.map(({ name }) => name),
+      (await auth.call(listKeys, ann)).keys.map(({ name }) => name),
       ['mine'],
     );
-    assert.deepEqual(await house.call(listKeys, bob), { keys: [] });
-    await enterWithKey(house, key);
+    assert.deepEqual(await auth.call(listKeys, bob), { keys: [] });
+    await enterWithKey(auth, key);
   });
 
   test(`ends at ${MAX_SECURITY_KEYS} keys, also for those who began before`, async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
-    for (let i = 1; i < MAX_SECURITY_KEYS; i++) await addKey(house, ann, new SoftKey(), `key ${i}`);
-    const begun = await Promise.all(Array.from({ length: 3 }, () => house.call(beginAddKey, ann)));
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
+    for (let i = 1; i < MAX_SECURITY_KEYS; i++) await addKey(auth, ann, new SoftKey(), `key ${i}`);
+    const begun = await Promise.all(Array.from({ length: 3 }, () => auth.call(beginAddKey, ann)));
     const tries = await Promise.allSettled(
-      begun.map(({ options, state }) => finishAdd(house, ann, state, new SoftKey().create(options))),
+      begun.map(({ options, state }) => finishAdd(auth, ann, state, new SoftKey().create(options))),
     );
     assert.deepEqual(tries.map(({ status }) => status).sort(), ['fulfilled', 'rejected', 'rejected']);
     for (const result of tries) if (result.status === 'rejected') assert.equal(result.reason.code, 'limit_reached');
-    await refused('limit_reached', house.call(beginAddKey, ann));
-    const { keys } = await house.call(listKeys, ann);
+    await refused('limit_reached', auth.call(beginAddKey, ann));
+    const { keys } = await auth.call(listKeys, ann);
     assert.equal(keys.length, MAX_SECURITY_KEYS);
-    await house.call(deleteKey, ann, { body: { id: keys[0]?.id } });
-    await addKey(house, ann, new SoftKey());
+    await auth.call(deleteKey, ann, { body: { id: keys[0]?.id } });
+    await addKey(auth, ann, new SoftKey());
   });
 
   test('for somebody who was deleted meanwhile is refused', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
-    const { options, state } = await house.call(beginAddKey, ann);
-    await house.db.run('delete from users where id = $1', [ann.userId]);
-    await refused('unauthorized', finishAdd(house, ann, state, new SoftKey().create(options)));
-    await refused('unauthorized', house.call(beginAddKey, ann));
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
+    const { options, state } = await auth.call(beginAddKey, ann);
+    await auth.db.run('delete from users where id = $1', [ann.userId]);
+    await refused('unauthorized', finishAdd(auth, ann, state, new SoftKey().create(options)));
+    await refused('unauthorized', auth.call(beginAddKey, ann));
   });
 });
 
 describe('security keys', () => {
   test('are renamed and deleted by their owner, and nobody else', async (t) => {
-    const house = await openHouse(t);
-    await addUser(house.outside, 'bob', 'correct horse battery');
-    const [ann, bob] = [await house.enter('ann'), await house.enter('bob')];
+    const auth = await openAuth(t);
+    await addUser(auth.outside, 'bob', 'correct horse battery');
+    const [ann, bob] = [await auth.enter('ann'), await auth.enter('bob')];
     const [first, second] = [new SoftKey(), new SoftKey()];
-    await addKey(house, ann, first, 'first');
-    await addKey(house, ann, second, 'second');
-    const names = async () => (await house.call(listKeys, ann)).keys.map(({ name }) => name);
+    await addKey(auth, ann, first, 'first');
+    await addKey(auth, ann, second, 'second');
+    const names = async () => (await auth.call(listKeys, ann)).keys.map(({ name }) => name);
 
-    await refused('not_found', house.call(renameKey, bob, { body: { id: first.id, name: 'stolen' } }));
-    await refused('not_found', house.call(deleteKey, bob, { body: { id: first.id } }));
+    await refused('not_found', auth.call(renameKey, bob, { body: { id: first.id, name: 'stolen' } }));
+    await refused('not_found', auth.call(deleteKey, bob, { body: { id: first.id } }));
     assert.deepEqual(await names(), ['first', 'second']);
 
-    assert.equal(await house.call(renameKey, ann, { body: { id: first.id, name: '🔑 Änn' } }), undefined);
+    assert.equal(await auth.call(renameKey, ann, { body: { id: first.id, name: '🔑 Änn' } }), undefined);
     assert.deepEqual(await names(), ['🔑 Änn', 'second']);
-    await house.call(renameKey, ann, { body: { id: first.id, name: '' } });
-    assert.equal(await house.call(deleteKey, ann, { body: { id: second.id } }), undefined);
+    await auth.call(renameKey, ann, { body: { id: first.id, name: '' } });
+    assert.equal(await auth.call(deleteKey, ann, { body: { id: second.id } }), undefined);
     assert.deepEqual(await names(), ['']);
-    await refused('not_found', house.call(deleteKey, ann, { body: { id: second.id } }));
-    await refused('not_found', house.call(renameKey, ann, { body: { id: second.id, name: 'x' } }));
+    await refused('not_found', auth.call(deleteKey, ann, { body: { id: second.id } }));
+    await refused('not_found', auth.call(renameKey, ann, { body: { id: second.id, name: 'x' } }));
 
     const of = { username: 'ann', address: '192.0.2.1' };
-    assert.deepEqual(await entries(house, 'security_key.rename'), [
+    assert.deepEqual(await entries(auth, 'security_key.rename'), [
       { ...of, target: first.id, detail: { name: '🔑 Änn' } },
       { ...of, target: first.id, detail: { name: '' } },
     ]);
-    assert.deepEqual(await entries(house, 'security_key.delete'), [
+    assert.deepEqual(await entries(auth, 'security_key.delete'), [
       { ...of, target: second.id, detail: { name: 'second' } },
     ]);
   });
 
   test('have ids and names of a certain form', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
     for (const id of [undefined, 7, '', "' or 1=1 --", 'a\0', 'a'.repeat(1365), '../x', 'ä']) {
-      await refused('invalid_request', (async () => house.call(deleteKey, ann, { body: { id } }))());
+      await refused('invalid_request', (async () => auth.call(deleteKey, ann, { body: { id } }))());
     }
     for (const name of [undefined, null, 7, 'a'.repeat(65), 'a\nb', '\u009b31m']) {
-      await refused('invalid_request', (async () => house.call(renameKey, ann, { body: { id: 'AAAA', name } }))());
+      await refused('invalid_request', (async () => auth.call(renameKey, ann, { body: { id: 'AAAA', name } }))());
     }
   });
 
   test('go with their user', async (t) => {
-    const house = await openHouse(t);
-    const ann = await house.enter('ann');
-    await addKey(house, ann, new SoftKey());
-    await house.db.run('delete from users where id = $1', [ann.userId]);
-    assert.equal(await house.db.run('select from security_keys'), 0);
+    const auth = await openAuth(t);
+    const ann = await auth.enter('ann');
+    await addKey(auth, ann, new SoftKey());
+    await auth.db.run('delete from users where id = $1', [ann.userId]);
+    assert.equal(await auth.db.run('select from security_keys'), 0);
   });
 });

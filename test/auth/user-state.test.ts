@@ -1,6 +1,7 @@
 /** Users who are disabled, enabled and removed by the operator, as those meet it who hold their passwords, keys and tokens. */
+
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { beginRemoval, disableUser, enableUser, forgetUser } from '../../actors/auth/users/user-state.ts';
 import { addUser, listUsers } from '../../actors/auth/users/users.ts';
 import { checkToken, createToken } from '../../proto/auth/api-tokens.ts';
@@ -10,38 +11,24 @@ import { beginKeyLogin } from '../../proto/auth/security-keys.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { readAudit } from '../../storage/audit.ts';
-import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { leavers, untilSessions } from '../../storage/offboarding.ts';
-import { openAuthentication } from '../../transports/api/authentication.ts';
 import { beginLogin, challengedCaller, finishLogin, houseWithKey } from '../support/auth/second-factor.ts';
-import { silentLog } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { type House, openHouse, PASSWORD, SECRET } from '../support/service/auth.ts';
-import { refused } from '../support/service/compute.ts';
+import { openAuth, otherProcess, PASSWORD } from '../support/service/auth.ts';
+import { refused } from '../support/service/calls.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
 
-/** Another process that proves callers, as every service does. */
-function node(t: TestContext, house: House) {
-  const authentication = openAuthentication({
-    ...{ directory: tokenDirectory(house.outside), secret: SECRET, clock: house.clock, log: silentLog },
-    changesAMinute: 60,
-    onUse: () => {},
-  });
-  t.after(() => authentication.close());
-  return authentication;
-}
-
 const scopesOf = ({ userId }: Caller) => ({ [`compute.${userId}`]: ['read'] });
 
 test('disabling ends sessions, tokens and open streams on every node, and enabling brings back the tokens alone', async (t) => {
-  const house = await openHouse(t);
-  const nodes = [node(t, house), node(t, house)];
-  const { token: sessionToken } = await house.login('ann', PASSWORD);
-  const ann = await house.prove(sessionToken);
+  const auth = await openAuth(t);
+  const nodes = [otherProcess(t, auth), otherProcess(t, auth)];
+  const { token: sessionToken } = await auth.login('ann', PASSWORD);
+  const ann = await auth.prove(sessionToken);
   assert.ok(ann);
-  const { token, id } = await house.call(createToken, ann, { body: { name: 'ci', scopes: scopesOf(ann) } });
+  const { token, id } = await auth.call(createToken, ann, { body: { name: 'ci', scopes: scopesOf(ann) } });
   const ended: string[] = [];
   for (const { authenticate, streams } of nodes) {
     for (const text of [sessionToken, token]) {
@@ -52,29 +39,29 @@ test('disabling ends sessions, tokens and open streams on every node, and enabli
     }
   }
   const basic = { username: 'ann', password: token };
-  const pull = () => house.call(registryToken, undefined, { query: { service: 'r.test' }, basic });
+  const pull = () => auth.call(registryToken, undefined, { query: { service: 'r.test' }, basic });
   await pull();
 
-  assert.equal((await disableUser(house.outside, 'ann', { stop: false })).changed, true);
+  assert.equal((await disableUser(auth.outside, 'ann', { stop: false })).changed, true);
   await until(() => ended.length === 4, { what: 'what is open ends' });
   assert.deepEqual(ended.sort(), [
     ...['api_token: token revoked', 'api_token: token revoked', 'session: token revoked', 'session: token revoked'],
   ]);
   for (const { authenticate } of nodes)
     for (const text of [sessionToken, token]) assert.equal(await authenticate(text), undefined);
-  await refused('not_found', house.call(checkToken, undefined, { params: { id } }));
-  assert.equal((await disableUser(house.outside, 'ann', { stop: false })).changed, false);
+  await refused('not_found', auth.call(checkToken, undefined, { params: { id } }));
+  assert.equal((await disableUser(auth.outside, 'ann', { stop: false })).changed, false);
 
-  assert.equal((await enableUser(house.outside, 'ann')).changed, true);
-  assert.equal((await enableUser(house.outside, 'ann')).changed, false);
-  await until(async () => (await untilSessions(house.db, ann.userId)) === 0, { what: 'new sessions count' });
+  assert.equal((await enableUser(auth.outside, 'ann')).changed, true);
+  assert.equal((await enableUser(auth.outside, 'ann')).changed, false);
+  await until(async () => (await untilSessions(auth.db, ann.userId)) === 0, { what: 'new sessions count' });
   for (const { authenticate } of nodes) {
     assert.equal(await authenticate(sessionToken), undefined, 'a session that was ended does not come back');
     assert.equal((await authenticate(token))?.userId, ann.userId);
-    assert.equal((await authenticate((await house.login('ann', PASSWORD)).token))?.userId, ann.userId);
+    assert.equal((await authenticate((await auth.login('ann', PASSWORD)).token))?.userId, ann.userId);
   }
-  assert.deepEqual(await house.call(checkToken, undefined, { params: { id } }), { status: 'valid' });
-  const trail = await readAudit(house.db, { username: 'operator', action: 'user', limit: 10 });
+  assert.deepEqual(await auth.call(checkToken, undefined, { params: { id } }), { status: 'valid' });
+  const trail = await readAudit(auth.db, { username: 'operator', action: 'user', limit: 10 });
   assert.deepEqual(
     trail.map(({ action, target }) => [action, target === ann.userId]),
     [
@@ -86,119 +73,117 @@ test('disabling ends sessions, tokens and open streams on every node, and enabli
 });
 
 test('a disabled user is told so by the right password alone, wherever one is given', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.enter('ann');
-  await disableUser(house.outside, 'ann', { stop: false });
-  await refused('invalid_credentials', house.login('ann', 'a wrong one'));
-  assert.match((await refused('forbidden', house.login('ann', PASSWORD))).message, /disabled/);
+  const auth = await openAuth(t);
+  const ann = await auth.enter('ann');
+  await disableUser(auth.outside, 'ann', { stop: false });
+  await refused('invalid_credentials', auth.login('ann', 'a wrong one'));
+  assert.match((await refused('forbidden', auth.login('ann', PASSWORD))).message, /disabled/);
   const basic = { username: 'ann', password: PASSWORD };
-  await refused('forbidden', house.call(registryToken, undefined, { query: { service: 'r.test' }, basic }));
+  await refused('forbidden', auth.call(registryToken, undefined, { query: { service: 'r.test' }, basic }));
   const body = { current_password: PASSWORD, new_password: 'another fine password' };
-  await refused('forbidden', house.call(changePassword, ann, { body }));
+  await refused('forbidden', auth.call(changePassword, ann, { body }));
   // The right password is no failed attempt.
-  for (let i = 0; i < 10; i++) await refused('forbidden', house.login('ann', PASSWORD));
-  const trail = await readAudit(house.db, { action: 'login.refused', limit: 20 });
+  for (let i = 0; i < 10; i++) await refused('forbidden', auth.login('ann', PASSWORD));
+  const trail = await readAudit(auth.db, { action: 'login.refused', limit: 20 });
   assert.deepEqual(trail.at(-1)?.detail, { reason: 'disabled' });
-  assert.equal(await house.db.run('select from login_sessions'), 1);
+  assert.equal(await auth.db.run('select from login_sessions'), 1);
 });
 
 test('a security key lets no disabled user in, at either step', async (t) => {
-  const { house, key } = await houseWithKey(t);
-  const { options, state } = await beginLogin(house);
-  const challenged = await challengedCaller(house);
-  await disableUser(house.outside, 'ann', { stop: false });
-  await refused('forbidden', house.call(beginKeyLogin, challenged));
-  await refused('forbidden', finishLogin(house, state, key.get(options)));
+  const { auth, key } = await houseWithKey(t);
+  const { options, state } = await beginLogin(auth);
+  const challenged = await challengedCaller(auth);
+  await disableUser(auth.outside, 'ann', { stop: false });
+  await refused('forbidden', auth.call(beginKeyLogin, challenged));
+  await refused('forbidden', finishLogin(auth, state, key.get(options)));
 });
 
 test('a removal takes all that is a user’s, once, and leaves everybody else’s', async (t) => {
-  const house = await openHouse(t);
-  await addUser(house.outside, 'bob', PASSWORD);
-  const [ann, bob] = [await house.enter('ann'), await house.enter('bob')];
+  const auth = await openAuth(t);
+  await addUser(auth.outside, 'bob', PASSWORD);
+  const [ann, bob] = [await auth.enter('ann'), await auth.enter('bob')];
   for (const who of [ann, bob]) {
-    await house.call(createToken, who, { body: { name: 'ci', scopes: scopesOf(who) } });
+    await auth.call(createToken, who, { body: { name: 'ci', scopes: scopesOf(who) } });
     const { userId, username } = who;
-    await house.db.run(
+    await auth.db.run(
       `insert into ssh_keys (user_id, slot, name, public_key, fingerprint) values ($1, 1, 'k', 'k', 'k')`,
       [userId],
     );
-    await house.db.run(`insert into notification_mutes (user_id, category, scope) values ($1, 'compute', '')`, [
-      userId,
-    ]);
-    await house.db.run(
+    await auth.db.run(`insert into notification_mutes (user_id, category, scope) values ($1, 'compute', '')`, [userId]);
+    await auth.db.run(
       `insert into notifications (user_id, event_id, title, message, link, category, scope, created_at) values ($1, 'e', 't', 'm', '', '', '', now())`,
       [userId],
     );
-    await house.db.run(`insert into owned_domains (id, user_id, token) values ($1, $2, '')`, [userId, userId]);
-    await house.db.run(`insert into public_repositories (name) values ($1)`, [`${username}/web`]);
+    await auth.db.run(`insert into owned_domains (id, user_id, token) values ($1, $2, '')`, [userId, userId]);
+    await auth.db.run(`insert into public_repositories (name) values ($1)`, [`${username}/web`]);
   }
   // The name of one is the beginning of the other's.
-  await house.db.run(`insert into public_repositories (name) values ('annabel/web')`);
-  await house.call(session, ann);
+  await auth.db.run(`insert into public_repositories (name) values ('annabel/web')`);
+  await auth.call(session, ann);
 
-  const { id } = await beginRemoval(house.outside, 'ann', 'admin');
+  const { id } = await beginRemoval(auth.outside, 'ann', 'admin');
   assert.equal(id, ann.userId);
-  await until(async () => (await leavers(house.db)).length === 0, { what: 'the service forgets her' });
+  await until(async () => (await leavers(auth.db)).length === 0, { what: 'the service forgets her' });
   const counted = [
     ...['api_tokens', 'login_sessions', 'login_networks', 'ssh_keys', 'notification_mutes', 'notifications'],
     'owned_domains',
   ];
   for (const table of counted) {
-    assert.equal(await house.db.run(`select from ${table} where user_id = $1`, [id]), 0, table);
-    assert.equal(await house.db.run(`select from ${table} where user_id = $1`, [bob.userId]), 1, table);
+    assert.equal(await auth.db.run(`select from ${table} where user_id = $1`, [id]), 0, table);
+    assert.equal(await auth.db.run(`select from ${table} where user_id = $1`, [bob.userId]), 1, table);
   }
-  assert.equal(await house.db.run('select from public_repositories'), 2);
+  assert.equal(await auth.db.run('select from public_repositories'), 2);
   assert.deepEqual(
-    (await listUsers(house.db)).map(({ username }) => username),
+    (await listUsers(auth.db)).map(({ username }) => username),
     ['bob'],
   );
   // Her actor hears of it by the bus.
   await until(() =>
-    house.call(session, ann).then(
+    auth.call(session, ann).then(
       () => false,
       (error: unknown) => error instanceof Refusal && error.code === 'unauthorized',
     ),
   );
-  await refused('invalid_credentials', house.login('ann', PASSWORD));
+  await refused('invalid_credentials', auth.login('ann', PASSWORD));
 
-  assert.deepEqual(await beginRemoval(house.outside, 'ann', 'admin'), { id, isGone: true });
-  assert.equal(await forgetUser(house.outside, id), undefined);
-  const trail = await readAudit(house.db, { username: 'operator', limit: 20 });
+  assert.deepEqual(await beginRemoval(auth.outside, 'ann', 'admin'), { id, isGone: true });
+  assert.equal(await forgetUser(auth.outside, id), undefined);
+  const trail = await readAudit(auth.db, { username: 'operator', limit: 20 });
   assert.deepEqual(
     trail.filter(({ target }) => target === id).map(({ action }) => action),
     ['user.add', 'user.remove', 'user.removed'],
   );
   // Somebody new of the same name is somebody else.
-  await addUser(house.outside, 'ann', PASSWORD);
-  assert.notEqual((await house.enter('ann')).userId, id);
+  await addUser(auth.outside, 'ann', PASSWORD);
+  assert.notEqual((await auth.enter('ann')).userId, id);
 });
 
 test('the administrator is not removed, nobody who is being removed comes back, and unknown names are said', async (t) => {
-  const house = await openHouse(t);
-  await addUser(house.outside, 'admin', PASSWORD);
-  assert.match((await refused('conflict', beginRemoval(house.db, 'admin', 'admin'))).message, /administrator/);
-  await house.enter('admin');
-  const ann = await house.enter('ann');
-  await house.db.run(
+  const auth = await openAuth(t);
+  await addUser(auth.outside, 'admin', PASSWORD);
+  assert.match((await refused('conflict', beginRemoval(auth.db, 'admin', 'admin'))).message, /administrator/);
+  await auth.enter('admin');
+  const ann = await auth.enter('ann');
+  await auth.db.run(
     `insert into domain_mappings (id, user_id, domain, container_id, target_port, status, verify_token, pending_since, next_check_at)
      values ('aaaaaaaaaaa1', $1, 'www.example.org', 'bbbbbbbbbbb2', 80, 'pending', 'x', now(), now())`,
     [ann.userId],
   );
-  const { id } = await beginRemoval(house.db, 'ann', 'admin');
-  assert.deepEqual(await forgetUser(house.db, id), { containers: 0, mappings: 1 });
-  assert.match((await refused('conflict', enableUser(house.db, 'ann'))).message, /being removed/);
-  await disableUser(house.db, 'ann', { stop: true });
+  const { id } = await beginRemoval(auth.db, 'ann', 'admin');
+  assert.deepEqual(await forgetUser(auth.db, id), { containers: 0, mappings: 1 });
+  assert.match((await refused('conflict', enableUser(auth.db, 'ann'))).message, /being removed/);
+  await disableUser(auth.db, 'ann', { stop: true });
   assert.deepEqual(
-    (await listUsers(house.db)).map(({ username, leaving }) => [username, leaving]),
+    (await listUsers(auth.db)).map(({ username, leaving }) => [username, leaving]),
     [
       ['admin', null],
       ['ann', 'remove'],
     ],
   );
   for (const work of [
-    () => disableUser(house.db, 'nobody', { stop: false }),
-    () => enableUser(house.db, 'nobody'),
-    () => beginRemoval(house.db, 'nobody', 'admin'),
+    () => disableUser(auth.db, 'nobody', { stop: false }),
+    () => enableUser(auth.db, 'nobody'),
+    () => beginRemoval(auth.db, 'nobody', 'admin'),
   ])
     assert.equal((await refused('not_found', work())).message, 'There is no user nobody.');
 });

@@ -9,7 +9,8 @@ import { streamStore } from '../../storage/bus/store.ts';
 import { openDb } from '../../storage/db.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { type BusBench, busContract } from '../support/bus/conformance.ts';
-import { silentLog, type TestDatabase, testDatabase } from '../support/database/database.ts';
+import { type TestDatabase, testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { supportFile } from '../support/project.ts';
 import { until } from '../support/until.ts';
 

@@ -1,4 +1,5 @@
 /** What the bus does when the real nats-server fails it: nothing that was acknowledged to us or kept in the outbox is lost. */
+
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -14,7 +15,8 @@ import { append, outboxStore } from '../../storage/outbox.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
 import { BUS_SECRET, type NatsServerOptions, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();

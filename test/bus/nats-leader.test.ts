@@ -1,4 +1,5 @@
 /** Three nats-servers that keep a stream together, and lose the one that leads it. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { jetstreamManager } from '@nats-io/jetstream';
@@ -6,7 +7,7 @@ import { connect } from '@nats-io/transport-node';
 import type { ConsumerConfig, StreamConfig } from '../../proto/ports/bus.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { BUS_SECRET, skipWithoutNats, startNats, type TestNats } from '../support/bus/nats-server.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { freePort } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

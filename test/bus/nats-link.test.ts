@@ -1,4 +1,5 @@
 /** How the bus finds its NATS servers and is let in. */
+
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { type NatsAddress, natsBus } from '../../transports/bus/nats.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

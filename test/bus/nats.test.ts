@@ -3,7 +3,8 @@ import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { type BusBench, busContract } from '../support/bus/conformance.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 
 /** Buses that each have a connection of their own, as processes would. */
 async function natsBench(): Promise<BusBench> {

@@ -1,4 +1,5 @@
 /** The users that docs/reference/messaging.md gives to a nats-server: the platform may do all it needs, another program may notify, and nothing else. */
+
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +9,7 @@ import { NOTIFICATIONS_STREAM } from '../../proto/notify/notification.ts';
 import { AUTH_STREAM, NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { natsBus } from '../../transports/bus/nats.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { projectRoot } from '../support/project.ts';
 import { until } from '../support/until.ts';
 

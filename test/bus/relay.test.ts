@@ -6,7 +6,8 @@ import { streamStore } from '../../storage/bus/store.ts';
 import { append, outboxStore } from '../../storage/outbox.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const config = { durable: 'd', ackWaitMs: 30_000, maxDeliver: 5, maxAckPending: 1000 };

@@ -1,4 +1,5 @@
 /** What processes say to each other on a real nats-server where somebody else listens to everything and may publish anything. */
+
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { connect, type Msg, type NatsConnection } from '@nats-io/transport-node';
@@ -10,7 +11,8 @@ import { ENVELOPE_BYTES, Envelopes, FRESH_MS, SeenMessages } from '../../transpo
 import { type NatsBus, natsBus } from '../../transports/bus/nats.ts';
 import { REPLAY_WINDOW, ReplayWindow } from '../../transports/bus/replay-window.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();

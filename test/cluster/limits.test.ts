@@ -1,4 +1,5 @@
 /** What a user may have of containers, keys, hostnames and sockets holds when clients race over several processes of the services. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MAX_CONTAINERS, MAX_SSH_KEYS } from '../../proto/compute/endpoints.ts';
@@ -10,7 +11,7 @@ import { type SocketEnd, type TestSocket, websocket } from '../support/clients/w
 import { race, startFront } from '../support/cluster/balancing-client.ts';
 import { deleteAll } from '../support/cluster/platform.ts';
 import { layGround, type Person, skipWithoutServices } from '../support/cluster/services.ts';
-import { publicKey } from '../support/service/compute.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
 
 const skip = skipWithoutServices();

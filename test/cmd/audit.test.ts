@@ -4,7 +4,8 @@ import { auditFilter, auditJson, auditLine, follow } from '../../cmd/cli/audit.t
 import { CliError } from '../../cmd/config/cli-error.ts';
 import { type AuditRow, audit } from '../../storage/audit.ts';
 import { openDb } from '../../storage/db.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const NOW = Date.parse('2026-01-31T12:00:00Z');

@@ -1,4 +1,5 @@
 /** Behind their own gateway the services know their true clients: what the login throttle counts can be neither shared nor forged. */
+
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
@@ -13,10 +14,11 @@ import { hostsOfOthers } from '../../proto/service-paths.ts';
 import { clientAddress } from '../../transports/api/client-address.ts';
 import { parseTrusted } from '../../transports/gateway/tcp/trusted.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
 import { memoryEngine } from '../support/engine/memory-engine.ts';
 import { certificates } from '../support/gateway/listeners.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { silentLog } from '../support/log.ts';
 
 failOnLeaks();
 

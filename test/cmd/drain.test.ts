@@ -1,4 +1,5 @@
 /** `troupe nodes drain`, as a process beside nodes that live. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
@@ -8,7 +9,8 @@ import { listNodes } from '../../storage/placement/nodes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { troupe } from '../support/cluster/platform.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 test('troupe nodes drain empties a node, once and for all, until it is taken back; what cannot be is said', async (t) => {

@@ -11,7 +11,8 @@ import { leaseStore } from '../../storage/placement/leases.ts';
 import { listNodes, listServiceShards } from '../../storage/placement/nodes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { tempDir } from '../support/temp.ts';
 
 const ROLES = ['auth', 'shop'];

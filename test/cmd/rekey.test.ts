@@ -1,4 +1,5 @@
 /** Changing ENCRYPTION_KEY: all secrets or none, also when it is broken off halfway (hazard N07). */
+
 import assert from 'node:assert/strict';
 import type { KeyObject } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -17,7 +18,8 @@ import { SEALED_COLUMNS } from '../../storage/network/reseal.ts';
 import { insertOwned, ownedDomains } from '../../storage/network/zones.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { troupe } from '../support/cluster/platform.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { addContainer, mapHostname } from '../support/network/mapped-hosts.ts';
 import { projectRoot } from '../support/project.ts';
 import { type Cleanup, tempDir } from '../support/temp.ts';

@@ -1,4 +1,5 @@
 /** What commands of a new version do to the schema beside processes of the version before. */
+
 import assert from 'node:assert/strict';
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +10,8 @@ import { bringUpToDate } from '../../cmd/node/schema.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import { migrate, migrationsDir, readMigrations, schemaVersion } from '../../storage/migrate.ts';
 import { troupe } from '../support/cluster/platform.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { tempDir } from '../support/temp.ts';
 
 /** A database as a version left it that knew the first `count` migrations. */

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { notedSshAddress, noteSshAddress } from '../../storage/gateway/ssh-address.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 test('is what the gateway that started last wrote down, and is known soon after it moved', async (t) => {

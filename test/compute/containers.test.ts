@@ -15,16 +15,10 @@ import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import {
-  callFrom,
-  DOMAIN,
-  openWorld,
-  PLATFORM_KEY,
-  publicKey,
-  REGISTRY,
-  refused,
-  someone,
-} from '../support/service/compute.ts';
+import { callFrom, refused, someone } from '../support/service/calls.ts';
+import { openCompute, PLATFORM_KEY, REGISTRY } from '../support/service/compute.ts';
+import { DOMAIN } from '../support/service/node.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -44,11 +38,11 @@ const fullFields = [...createdFields, 'memory_used_mb', 'ssh_command', 'storage_
 
 describe('a new container', () => {
   test('goes pending, initializing, running, and each step is pushed in order after the whole list', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const socket = await world.updates(ann);
+    const socket = await compute.updates(ann);
     assert.deepEqual(socket.events, [{ type: 'containers', data: [] }]);
-    const id = await world.running(ann);
+    const id = await compute.running(ann);
     await until(() => socket.texts.length === 4, { what: 'four messages' });
     const events = socket.events.slice(1).map((event) => statusEvent.parse(event).data);
     assert.deepEqual(
@@ -60,25 +54,25 @@ describe('a new container', () => {
       events.map(({ external_ip }) => external_ip),
       ['', '', '10.0.0.1'],
     );
-    const later = await world.updates(ann);
-    assert.deepEqual(later.events, [{ type: 'containers', data: await world.list(ann) }]);
+    const later = await compute.updates(ann);
+    assert.deepEqual(later.events, [{ type: 'containers', data: await compute.list(ann) }]);
   });
 
   test('is pushed to all connections of its user and to nobody else', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const [ann, bob] = [someone(), someone('bob')];
-    const [first, second, other] = [await world.updates(ann), await world.updates(ann), await world.updates(bob)];
-    await world.running(ann);
+    const [first, second, other] = [await compute.updates(ann), await compute.updates(ann), await compute.updates(bob)];
+    await compute.running(ann);
     await until(() => first.texts.length === 4 && second.texts.length === 4);
     assert.deepEqual(first.texts, second.texts);
     assert.equal(other.texts.length, 1);
   });
 
   test('has exactly the fields of the interface: three less when it was just created, started or stopped', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const ssh_key_ids = [await world.key(ann)];
-    const made = await world.call(createContainer, ann, { body: { name: 'box', ssh_key_ids } });
+    const ssh_key_ids = [await compute.key(ann)];
+    const made = await compute.call(createContainer, ann, { body: { name: 'box', ssh_key_ids } });
     assert.deepEqual(Object.keys(made).sort(), createdFields.sort());
     assert.deepEqual(
       { ...made, created_at: '' },
@@ -96,27 +90,27 @@ describe('a new container', () => {
         pull_policy: 'IfNotPresent',
       },
     );
-    const view = await world.reaches(ann, made.id, 'running');
+    const view = await compute.reaches(ann, made.id, 'running');
     assert.deepEqual(Object.keys(view).sort(), fullFields);
     assert.equal(view.ssh_command, `ssh root@${made.id}.compute.${DOMAIN}`);
-    world.engine.setUsage(made.id, { memoryBytes: 100 * 2 ** 20, storageBytes: 1.5 * 2 ** 30 });
-    const [listed] = await world.list(ann);
+    compute.engine.setUsage(made.id, { memoryBytes: 100 * 2 ** 20, storageBytes: 1.5 * 2 ** 30 });
+    const [listed] = await compute.list(ann);
     assert.deepEqual([listed?.memory_used_mb, listed?.storage_used_gb], [100, 1.5]);
-    const stopped = await world.on(stopContainer, ann, made.id);
+    const stopped = await compute.on(stopContainer, ann, made.id);
     assert.deepEqual(Object.keys(stopped).sort(), createdFields);
-    assert.equal((await world.view(ann, made.id)).memory_used_mb, 0);
-    await until(async () => (await world.engine.inspect(made.id))?.phase === 'exited');
-    assert.deepEqual(Object.keys(await world.on(startContainer, ann, made.id)).sort(), createdFields);
+    assert.equal((await compute.view(ann, made.id)).memory_used_mb, 0);
+    await until(async () => (await compute.engine.inspect(made.id))?.phase === 'exited');
+    assert.deepEqual(Object.keys(await compute.on(startContainer, ann, made.id)).sort(), createdFields);
   });
 
   test('is made by the engine as it was asked for, with the chosen keys and the platform key', async (t) => {
     const image = `${REGISTRY}/ann/app:1`;
-    const world = await openWorld(t, { engine: { images: [image] } });
+    const compute = await openCompute(t, { engine: { images: [image] } });
     const ann = someone();
     const [first, second] = [publicKey('first'), publicKey('second')];
-    await world.key(ann, second);
-    const ssh_key_ids = [await world.key(ann, first)];
-    const id = await world.running(ann, {
+    await compute.key(ann, second);
+    const ssh_key_ids = [await compute.key(ann, first)];
+    const id = await compute.running(ann, {
       instance_type: 'medium',
       memory_mb: 256,
       storage_gb: 7,
@@ -126,7 +120,7 @@ describe('a new container', () => {
       ssh_enabled: true,
       ssh_key_ids: [...ssh_key_ids, ...ssh_key_ids],
     });
-    assert.deepEqual(world.engine.specOf(id), {
+    assert.deepEqual(compute.engine.specOf(id), {
       id,
       userId: ann.userId,
       hostname: `${id}.compute.${DOMAIN}`,
@@ -140,194 +134,197 @@ describe('a new container', () => {
       authorizedKeys: [PLATFORM_KEY, first],
       followImage: true,
     });
-    assert.deepEqual(world.engine.keysOf(id), [PLATFORM_KEY, first]);
+    assert.deepEqual(compute.engine.keysOf(id), [PLATFORM_KEY, first]);
   });
 
   test('needs keys that are the caller’s own', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const [ann, bob] = [someone(), someone('bob')];
-    const ids = [await world.key(ann), await world.key(bob)];
+    const ids = [await compute.key(ann), await compute.key(bob)];
     for (const ssh_key_ids of [ids, [4711], [2_147_483_647]]) {
-      const refusal = await refused('invalid_request', world.create(ann, { ssh_key_ids }));
+      const refusal = await refused('invalid_request', compute.create(ann, { ssh_key_ids }));
       assert.equal(refusal.fields?.[0]?.path, 'ssh_key_ids');
     }
-    assert.deepEqual(await world.list(ann), []);
+    assert.deepEqual(await compute.list(ann), []);
   });
 
   test('may only be made of an image of one’s own', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const refusal = await refused('invalid_request', world.create(ann, { image: `${REGISTRY}/bob/app:1` }));
+    const refusal = await refused('invalid_request', compute.create(ann, { image: `${REGISTRY}/bob/app:1` }));
     assert.equal(refusal.fields?.[0]?.path, 'image');
   });
 });
 
 describe('the limit of three', () => {
   test('holds when twenty are asked for at once', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const ssh_key_ids = [await world.key(ann)];
+    const ssh_key_ids = [await compute.key(ann)];
     const results = await Promise.allSettled(
-      Array.from({ length: 20 }, (_, i) => world.create(ann, { name: `box ${i}`, ssh_key_ids })),
+      Array.from({ length: 20 }, (_, i) => compute.create(ann, { name: `box ${i}`, ssh_key_ids })),
     );
     const lost = results.filter((result) => result.status === 'rejected');
     assert.equal(lost.length, 17);
     for (const { reason } of lost) assert.equal(z.object({ code: z.string() }).parse(reason).code, 'limit_reached');
-    assert.equal((await world.list(ann)).length, 3);
-    assert.equal(await world.db.run('select from containers'), 3);
+    assert.equal((await compute.list(ann)).length, 3);
+    assert.equal(await compute.db.run('select from containers'), 3);
   });
 
   test('counts each user alone, and a deleted container no more, even while the engine still has it', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const [ann, bob] = [someone(), someone('bob')];
-    const ssh_key_ids = [await world.key(ann)];
+    const ssh_key_ids = [await compute.key(ann)];
     const ids: string[] = [];
-    for (let i = 0; i < 3; i++) ids.push(await world.running(ann, { ssh_key_ids }));
-    const refusal = await refused('limit_reached', world.create(ann, { ssh_key_ids }));
+    for (let i = 0; i < 3; i++) ids.push(await compute.running(ann, { ssh_key_ids }));
+    const refusal = await refused('limit_reached', compute.create(ann, { ssh_key_ids }));
     assert.match(refusal.message, /3 containers/);
-    await world.create(bob);
-    const release = world.engine.hold('remove');
+    await compute.create(bob);
+    const release = compute.engine.hold('remove');
     t.after(release);
-    await world.on(deleteContainer, ann, ids[1] ?? '');
-    const id = await world.create(ann, { ssh_key_ids });
+    await compute.on(deleteContainer, ann, ids[1] ?? '');
+    const id = await compute.create(ann, { ssh_key_ids });
     assert.deepEqual(
-      (await world.list(ann)).map((view) => view.id),
+      (await compute.list(ann)).map((view) => view.id),
       [ids[0], ids[2], id],
     );
     release();
-    await until(async () => (await world.db.run('select from containers where user_id = $1', [ann.userId])) === 3);
+    await until(async () => (await compute.db.run('select from containers where user_id = $1', [ann.userId])) === 3);
   });
 });
 
 describe('start, stop and delete', () => {
   test('stop and start keep the container and what was chosen for it', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const id = await world.running(ann);
-    assert.equal((await world.on(stopContainer, ann, id)).status, 'stopped');
-    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
-    assert.equal((await world.on(startContainer, ann, id)).status, 'pending');
-    await world.reaches(ann, id, 'running');
-    assert.equal(world.engine.calls.filter((name) => name === `remove ${id}`).length, 0);
+    const id = await compute.running(ann);
+    assert.equal((await compute.on(stopContainer, ann, id)).status, 'stopped');
+    await until(async () => (await compute.engine.inspect(id))?.phase === 'exited');
+    assert.equal((await compute.on(startContainer, ann, id)).status, 'pending');
+    await compute.reaches(ann, id, 'running');
+    assert.equal(compute.engine.calls.filter((name) => name === `remove ${id}`).length, 0);
   });
 
   test('are refused with 409 in the states that do not allow them', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const release = world.engine.hold('ensureImage');
-    const id = await world.create(ann);
-    const refusal = await refused('conflict', world.on(startContainer, ann, id));
+    const release = compute.engine.hold('ensureImage');
+    const id = await compute.create(ann);
+    const refusal = await refused('conflict', compute.on(startContainer, ann, id));
     assert.match(refusal.message, /pending/);
-    const releaseStart = world.engine.hold('start');
+    const releaseStart = compute.engine.hold('start');
     release();
-    await world.reaches(ann, id, 'initializing');
-    await refused('conflict', world.on(startContainer, ann, id));
+    await compute.reaches(ann, id, 'initializing');
+    await refused('conflict', compute.on(startContainer, ann, id));
     releaseStart();
-    await world.reaches(ann, id, 'running');
-    await refused('conflict', world.on(startContainer, ann, id));
-    await world.on(stopContainer, ann, id);
-    await refused('conflict', world.on(stopContainer, ann, id));
+    await compute.reaches(ann, id, 'running');
+    await refused('conflict', compute.on(startContainer, ann, id));
+    await compute.on(stopContainer, ann, id);
+    await refused('conflict', compute.on(stopContainer, ann, id));
   });
 
   test('stop is refused for a failed one, which can be started again', async (t) => {
     const image = `${REGISTRY}/ann/app:1`;
-    const world = await openWorld(t, { engine: { images: [image] } });
+    const compute = await openCompute(t, { engine: { images: [image] } });
     const ann = someone();
-    world.engine.fail('ensureImage', new EngineError('image_not_found', 'There is no such image.'));
-    const id = await world.create(ann, { image });
-    await world.reaches(ann, id, 'failed');
-    assert.equal(await world.reason(id), 'There is no such image.');
-    await refused('conflict', world.on(stopContainer, ann, id));
-    const started = await world.on(startContainer, ann, id);
+    compute.engine.fail('ensureImage', new EngineError('image_not_found', 'There is no such image.'));
+    const id = await compute.create(ann, { image });
+    await compute.reaches(ann, id, 'failed');
+    assert.equal(await compute.reason(id), 'There is no such image.');
+    await refused('conflict', compute.on(stopContainer, ann, id));
+    const started = await compute.on(startContainer, ann, id);
     assert.equal(started.status, 'pending');
-    assert.equal(await world.reason(id), null);
-    await world.reaches(ann, id, 'running');
-    assert.equal(await world.reason(id), null);
+    assert.equal(await compute.reason(id), null);
+    await compute.reaches(ann, id, 'running');
+    assert.equal(await compute.reason(id), null);
   });
 
   test('of two starts at once one is refused', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const id = await world.running(ann);
-    await world.on(stopContainer, ann, id);
-    const results = await Promise.allSettled([world.on(startContainer, ann, id), world.on(startContainer, ann, id)]);
+    const id = await compute.running(ann);
+    await compute.on(stopContainer, ann, id);
+    const results = await Promise.allSettled([
+      compute.on(startContainer, ann, id),
+      compute.on(startContainer, ann, id),
+    ]);
     assert.deepEqual(results.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
-    await world.reaches(ann, id, 'running');
+    await compute.reaches(ann, id, 'running');
   });
 
   test('stop during creation ends in stopped, with nothing running', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const release = world.engine.hold('create');
-    const id = await world.create(ann);
-    await until(() => world.engine.calls.includes(`create ${id}`));
-    assert.equal((await world.on(stopContainer, ann, id)).status, 'stopped');
+    const release = compute.engine.hold('create');
+    const id = await compute.create(ann);
+    await until(() => compute.engine.calls.includes(`create ${id}`));
+    assert.equal((await compute.on(stopContainer, ann, id)).status, 'stopped');
     release();
-    await until(() => world.engine.calls.at(-1) === `inspect ${id}`);
-    assert.equal((await world.view(ann, id)).status, 'stopped');
-    assert.equal(world.engine.calls.includes(`start ${id}`), false);
-    await world.on(startContainer, ann, id);
-    await world.reaches(ann, id, 'running');
+    await until(() => compute.engine.calls.at(-1) === `inspect ${id}`);
+    assert.equal((await compute.view(ann, id)).status, 'stopped');
+    assert.equal(compute.engine.calls.includes(`start ${id}`), false);
+    await compute.on(startContainer, ann, id);
+    await compute.reaches(ann, id, 'running');
   });
 
   test('delete during the pull of the image leaves nothing', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const release = world.engine.hold('ensureImage');
-    const id = await world.create(ann);
-    await until(() => world.engine.calls.some((name) => name.startsWith('ensureImage')));
-    assert.deepEqual(await world.on(deleteContainer, ann, id), { status: 'ok' });
-    assert.deepEqual(await world.list(ann), []);
+    const release = compute.engine.hold('ensureImage');
+    const id = await compute.create(ann);
+    await until(() => compute.engine.calls.some((name) => name.startsWith('ensureImage')));
+    assert.deepEqual(await compute.on(deleteContainer, ann, id), { status: 'ok' });
+    assert.deepEqual(await compute.list(ann), []);
     release();
-    await until(async () => (await world.db.run('select from containers')) === 0);
-    assert.equal(world.engine.calls.includes(`create ${id}`), false);
-    await until(() => world.alive('compute/container') === 0, { what: 'its actor is asleep' });
+    await until(async () => (await compute.db.run('select from containers')) === 0);
+    assert.equal(compute.engine.calls.includes(`create ${id}`), false);
+    await until(() => compute.alive('compute/container') === 0, { what: 'its actor is asleep' });
   });
 
   test('delete works in every state and is not found the second time', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const ssh_key_ids = [await world.key(ann)];
-    const running = await world.running(ann, { ssh_key_ids });
-    const stopped = await world.running(ann, { ssh_key_ids });
-    await world.on(stopContainer, ann, stopped);
-    world.engine.fail('ensureImage', new EngineError('refused', 'No.'));
-    const failed = await world.create(ann, { ssh_key_ids });
-    await world.reaches(ann, failed, 'failed');
+    const ssh_key_ids = [await compute.key(ann)];
+    const running = await compute.running(ann, { ssh_key_ids });
+    const stopped = await compute.running(ann, { ssh_key_ids });
+    await compute.on(stopContainer, ann, stopped);
+    compute.engine.fail('ensureImage', new EngineError('refused', 'No.'));
+    const failed = await compute.create(ann, { ssh_key_ids });
+    await compute.reaches(ann, failed, 'failed');
     for (const id of [running, stopped, failed]) {
-      await world.on(deleteContainer, ann, id);
-      await refused('not_found', world.on(deleteContainer, ann, id));
+      await compute.on(deleteContainer, ann, id);
+      await refused('not_found', compute.on(deleteContainer, ann, id));
     }
-    await until(async () => (await world.db.run('select from containers')) === 0);
-    assert.deepEqual(await world.engine.list(), []);
+    await until(async () => (await compute.db.run('select from containers')) === 0);
+    assert.deepEqual(await compute.engine.list(), []);
   });
 
   test('a deletion that the engine refuses is tried again', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const id = await world.running(ann);
-    world.engine.fail('remove', new EngineError('unavailable', 'down'), 1);
-    await world.on(deleteContainer, ann, id);
-    await until(async () => (await world.db.run('select from containers')) === 0);
+    const id = await compute.running(ann);
+    compute.engine.fail('remove', new EngineError('unavailable', 'down'), 1);
+    await compute.on(deleteContainer, ann, id);
+    await until(async () => (await compute.db.run('select from containers')) === 0);
   });
 });
 
 describe('other people’s containers', () => {
   test('are answered exactly like unknown ones by every endpoint that takes an id', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const [ann, bob] = [someone(), someone('bob')];
-    const id = await world.running(ann);
+    const id = await compute.running(ann);
     for (const endpoint of [getContainer, startContainer, stopContainer, deleteContainer]) {
-      const others = await refused('not_found', world.on(endpoint, bob, id));
-      const unknown = await refused('not_found', world.on(endpoint, bob, newId()));
+      const others = await refused('not_found', compute.on(endpoint, bob, id));
+      const unknown = await refused('not_found', compute.on(endpoint, bob, newId()));
       assert.equal(others.message, unknown.message, endpoint.name);
     }
     for (const endpoint of [terminal, logs]) {
-      await refused('not_found', world.connect(endpoint, bob, { params: { id } }));
-      await refused('not_found', world.connect(endpoint, bob, { params: { id: newId() } }));
+      await refused('not_found', compute.connect(endpoint, bob, { params: { id } }));
+      await refused('not_found', compute.connect(endpoint, bob, { params: { id: newId() } }));
     }
-    assert.deepEqual(await world.list(bob), []);
-    assert.equal((await world.view(ann, id)).status, 'running');
+    assert.deepEqual(await compute.list(bob), []);
+    assert.equal((await compute.view(ann, id)).status, 'running');
   });
 
   test('an id that no id can look like is refused before an actor is asked', () => {
@@ -407,38 +404,38 @@ describe('what a container may be', () => {
 
 describe('while a part is down', () => {
   test('the database: requests are refused as unavailable, health names it, and all is well when it is back', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
-    const id = await world.running(ann);
+    const id = await compute.running(ann);
     const gone = new StorageError('unavailable', 'The database cannot be reached.');
-    await world.stop();
-    await world.start();
-    world.db.failure = gone;
-    await refused('unavailable', world.call(listContainers, ann));
-    await refused('unavailable', world.view(ann, id));
-    await refused('unavailable', world.create(ann, { ssh_key_ids: [1] }));
-    assert.match((await world.service.health()).problems.join(), /database/);
-    world.db.failure = undefined;
-    assert.equal((await world.view(ann, id)).status, 'running');
-    assert.deepEqual(await world.service.health(), { ok: true, problems: [] });
+    await compute.stop();
+    await compute.start();
+    compute.db.failure = gone;
+    await refused('unavailable', compute.call(listContainers, ann));
+    await refused('unavailable', compute.view(ann, id));
+    await refused('unavailable', compute.create(ann, { ssh_key_ids: [1] }));
+    assert.match((await compute.service.health()).problems.join(), /database/);
+    compute.db.failure = undefined;
+    assert.equal((await compute.view(ann, id)).status, 'running');
+    assert.deepEqual(await compute.service.health(), { ok: true, problems: [] });
   });
 
   test('the engine: health names it, a new container waits, and runs once it is back', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const ann = someone();
     const down = new EngineError('unavailable', 'the socket is gone');
-    for (const name of ['list', 'inspect', 'ensureImage'] as const) world.engine.fail(name, down, 1000);
-    world.engine.reconnect();
-    await until(async () => !(await world.service.health()).ok);
-    assert.deepEqual((await world.service.health()).problems, ['container engine: the socket is gone']);
-    const id = await world.create(ann);
-    await until(() => world.engine.calls.filter((name) => name === `inspect ${id}`).length >= 2);
-    assert.equal((await world.view(ann, id)).status, 'pending');
-    for (const name of ['list', 'inspect', 'ensureImage'] as const) world.engine.fail(name, down, 0);
-    world.engine.reconnect();
-    await world.reaches(ann, id, 'running');
-    await until(async () => (await world.service.health()).ok);
-    const said = world.log.lines.filter(({ level }) => level === 'error').map(({ message }) => message);
+    for (const name of ['list', 'inspect', 'ensureImage'] as const) compute.engine.fail(name, down, 1000);
+    compute.engine.reconnect();
+    await until(async () => !(await compute.service.health()).ok);
+    assert.deepEqual((await compute.service.health()).problems, ['container engine: the socket is gone']);
+    const id = await compute.create(ann);
+    await until(() => compute.engine.calls.filter((name) => name === `inspect ${id}`).length >= 2);
+    assert.equal((await compute.view(ann, id)).status, 'pending');
+    for (const name of ['list', 'inspect', 'ensureImage'] as const) compute.engine.fail(name, down, 0);
+    compute.engine.reconnect();
+    await compute.reaches(ann, id, 'running');
+    await until(async () => (await compute.service.health()).ok);
+    const said = compute.log.lines.filter(({ level }) => level === 'error').map(({ message }) => message);
     assert.deepEqual(said, ['the container engine does not answer']);
   });
 });

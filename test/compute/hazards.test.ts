@@ -1,4 +1,5 @@
 /** What a container must not be made of, and what must not bring one out of step. C01 and C15 stand with mounts and terminals. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {
@@ -14,8 +15,9 @@ import { newId } from '../../proto/ids.ts';
 import { EngineError } from '../../proto/ports/engine.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { callFrom, openWorld, REGISTRY, refused, someone, turns, type World } from '../support/service/compute.ts';
-import { until } from '../support/until.ts';
+import { callFrom, refused, someone } from '../support/service/calls.ts';
+import { type ComputeUnderTest, openCompute, REGISTRY } from '../support/service/compute.ts';
+import { turns, until } from '../support/until.ts';
 
 failOnLeaks();
 
@@ -27,11 +29,12 @@ const refusesBody = (body: object) =>
     { code: 'invalid_request' },
     JSON.stringify(body).slice(0, 80),
   );
-const callsOf = (world: World, name: string) => world.engine.calls.filter((call) => call === name).length;
+const callsOf = (compute: ComputeUnderTest, name: string) =>
+  compute.engine.calls.filter((call) => call === name).length;
 
 test('C02: an image is one of the registry’s, by tag, and nothing else', async (t) => {
-  const world = await openWorld(t);
-  const ssh_key_ids = [await world.key(ann)];
+  const compute = await openCompute(t);
+  const ssh_key_ids = [await compute.key(ann)];
   for (const image of [
     ...[
       'debian',
@@ -49,11 +52,11 @@ test('C02: an image is one of the registry’s, by tag, and nothing else', async
     ],
     ...[`${REGISTRY}/ann/${'a'.repeat(300)}:1`, ` ${REGISTRY}/ann/app:1`, `${REGISTRY}/ann/app:1\0`, ''],
   ]) {
-    await refused('invalid_request', world.call(createContainer, ann, { body: { name: 'x', ssh_key_ids, image } }));
+    await refused('invalid_request', compute.call(createContainer, ann, { body: { name: 'x', ssh_key_ids, image } }));
   }
   refusesBody({ image: 'a'.repeat(10_000) });
   assert.deepEqual(
-    world.engine.calls.filter((call) => call.startsWith('ensureImage')),
+    compute.engine.calls.filter((call) => call.startsWith('ensureImage')),
     [],
   );
 });
@@ -110,72 +113,72 @@ test('C07: lists of a hundred thousand are refused', () => {
 });
 
 test('C08: one name given twice at once makes two containers with ids of their own', async (t) => {
-  const world = await openWorld(t);
-  const ssh_key_ids = [await world.key(ann)];
-  const ids = await Promise.all([world.create(ann, { ssh_key_ids }), world.create(ann, { ssh_key_ids })]);
+  const compute = await openCompute(t);
+  const ssh_key_ids = [await compute.key(ann)];
+  const ids = await Promise.all([compute.create(ann, { ssh_key_ids }), compute.create(ann, { ssh_key_ids })]);
   assert.notEqual(ids[0], ids[1]);
-  for (const id of ids) await world.reaches(ann, id, 'running');
+  for (const id of ids) await compute.reaches(ann, id, 'running');
 });
 
 describe('C09: deleted while it is being made', () => {
   for (const step of ['ensureImage', 'create', 'start', 'dial'] as const) {
     test(`in the middle of ${step}, nothing is left`, async (t) => {
-      const world = await openWorld(t);
-      const release = world.engine.hold(step);
-      const id = await world.create(ann);
-      await until(() => world.engine.calls.some((call) => call.startsWith(step)));
-      await world.on(deleteContainer, ann, id);
+      const compute = await openCompute(t);
+      const release = compute.engine.hold(step);
+      const id = await compute.create(ann);
+      await until(() => compute.engine.calls.some((call) => call.startsWith(step)));
+      await compute.on(deleteContainer, ann, id);
       release();
-      await until(async () => (await containerById(world.db, id)) === undefined);
+      await until(async () => (await containerById(compute.db, id)) === undefined);
       await turns();
-      assert.deepEqual(await world.engine.list(), []);
-      assert.deepEqual(await world.list(ann), []);
+      assert.deepEqual(await compute.engine.list(), []);
+      assert.deepEqual(await compute.list(ann), []);
     });
   }
 });
 
 test('C10: a second stop is a conflict, and the engine is asked once', async (t) => {
-  const world = await openWorld(t);
-  const id = await world.running(ann);
-  await world.on(stopContainer, ann, id);
-  await refused('conflict', world.on(stopContainer, ann, id));
-  await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
+  const compute = await openCompute(t);
+  const id = await compute.running(ann);
+  await compute.on(stopContainer, ann, id);
+  await refused('conflict', compute.on(stopContainer, ann, id));
+  await until(async () => (await compute.engine.inspect(id))?.phase === 'exited');
   await turns();
-  assert.equal(callsOf(world, `stop ${id}`), 1);
+  assert.equal(callsOf(compute, `stop ${id}`), 1);
 });
 
 test('a start right after a stop makes a fresh start, though the stop was not done yet', async (t) => {
-  const world = await openWorld(t);
-  const id = await world.running(ann);
-  const release = world.engine.hold('inspect');
-  await world.on(stopContainer, ann, id);
-  await world.on(startContainer, ann, id);
+  const compute = await openCompute(t);
+  const id = await compute.running(ann);
+  const release = compute.engine.hold('inspect');
+  await compute.on(stopContainer, ann, id);
+  await compute.on(startContainer, ann, id);
   release();
-  await world.reaches(ann, id, 'running');
-  assert.equal(callsOf(world, `start ${id}`), 2);
+  await compute.reaches(ann, id, 'running');
+  assert.equal(callsOf(compute, `start ${id}`), 2);
 });
 
 describe('C12: changed behind our back', () => {
   test('frozen: it goes on, and was running all the while', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    world.engine.edit(id, { paused: true });
-    await until(async () => (await world.engine.inspect(id))?.paused === false);
-    assert.equal((await world.view(ann, id)).status, 'running');
-    assert.equal((await world.notices(ann.userId)).length, 1);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    compute.engine.edit(id, { paused: true });
+    await until(async () => (await compute.engine.inspect(id))?.paused === false);
+    assert.equal((await compute.view(ann, id)).status, 'running');
+    assert.equal((await compute.notices(ann.userId)).length, 1);
   });
 
   test('other limits: they are set back without a restart', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    world.engine.edit(id, { limits: { cpus: 8, memoryMb: 99_999 } });
-    await until(async () => (await world.engine.inspect(id))?.limits?.cpus === 0.5);
-    assert.equal(callsOf(world, `start ${id}`), 1);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    compute.engine.edit(id, { limits: { cpus: 8, memoryMb: 99_999 } });
+    await until(async () => (await compute.engine.inspect(id))?.limits?.cpus === 0.5);
+    assert.equal(callsOf(compute, `start ${id}`), 1);
   });
 
   test('limits that cannot be set are let be, and looked at no more', async (t) => {
     const clamp = { cpus: 0.25, memoryMb: 512 };
-    const world = await openWorld(t, {
+    const compute = await openCompute(t, {
       wrapEngine: (engine) => ({
         ...engine,
         inspect: async (id) => {
@@ -185,75 +188,75 @@ describe('C12: changed behind our back', () => {
         list: async () => (await engine.list()).map((state) => ({ ...state, limits: clamp })),
       }),
     });
-    const id = await world.running(ann);
-    await until(() => callsOf(world, `create ${id}`) === 2);
+    const id = await compute.running(ann);
+    await until(() => callsOf(compute, `create ${id}`) === 2);
     await turns();
     for (let i = 0; i < 5; i++) {
-      const before = callsOf(world, 'list');
-      world.engine.reconnect();
-      await until(() => callsOf(world, 'list') > before);
+      const before = callsOf(compute, 'list');
+      compute.engine.reconnect();
+      await until(() => callsOf(compute, 'list') > before);
       await turns();
     }
-    assert.equal(callsOf(world, `create ${id}`), 2);
-    assert.equal((await world.view(ann, id)).status, 'running');
+    assert.equal(callsOf(compute, `create ${id}`), 2);
+    assert.equal((await compute.view(ann, id)).status, 'running');
   });
 
   test('limits that the engine refuses to change do not fail the container', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    world.engine.fail('create', new EngineError('refused', 'It uses more than that.'));
-    world.engine.edit(id, { limits: { cpus: 1, memoryMb: 512 } });
-    await until(() => callsOf(world, `create ${id}`) === 2);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    compute.engine.fail('create', new EngineError('refused', 'It uses more than that.'));
+    compute.engine.edit(id, { limits: { cpus: 1, memoryMb: 512 } });
+    await until(() => callsOf(compute, `create ${id}`) === 2);
     await turns();
-    assert.equal((await world.view(ann, id)).status, 'running');
+    assert.equal((await compute.view(ann, id)).status, 'running');
   });
 
   test('taken from its network: it is restarted, once', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    world.engine.edit(id, { address: null });
-    await until(() => callsOf(world, `start ${id}`) === 2);
-    await world.reaches(ann, id, 'running');
-    assert.equal((await world.view(ann, id)).status, 'running');
-    assert.equal((await world.notices(ann.userId)).length, 1);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    compute.engine.edit(id, { address: null });
+    await until(() => callsOf(compute, `start ${id}`) === 2);
+    await compute.reaches(ann, id, 'running');
+    assert.equal((await compute.view(ann, id)).status, 'running');
+    assert.equal((await compute.notices(ann.userId)).length, 1);
   });
 });
 
 describe('C14: the engine goes away', () => {
   test('containers that ended with it did not crash, however often', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
     for (let i = 0; i < 8; i++) {
-      const before = callsOf(world, `start ${id}`);
-      const release = world.engine.hold('inspect');
-      world.engine.crash(id);
-      world.engine.reconnect();
+      const before = callsOf(compute, `start ${id}`);
+      const release = compute.engine.hold('inspect');
+      compute.engine.crash(id);
+      compute.engine.reconnect();
       release();
-      await until(() => callsOf(world, `start ${id}`) > before);
-      await world.reaches(ann, id, 'running');
+      await until(() => callsOf(compute, `start ${id}`) > before);
+      await compute.reaches(ann, id, 'running');
     }
   });
 
   test('in the middle of any step, the step is done when it is back', async (t) => {
     const away = new EngineError('unavailable', 'away');
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     for (const step of ['ensureImage', 'create', 'start', 'dial', 'inspect'] as const) {
-      world.engine.fail(step, away);
-      const id = await world.running(ann);
-      world.engine.fail('stop', away);
-      await world.on(stopContainer, ann, id);
-      await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
-      world.engine.fail('remove', away);
-      await world.on(deleteContainer, ann, id);
-      await until(async () => (await containerById(world.db, id)) === undefined);
+      compute.engine.fail(step, away);
+      const id = await compute.running(ann);
+      compute.engine.fail('stop', away);
+      await compute.on(stopContainer, ann, id);
+      await until(async () => (await compute.engine.inspect(id))?.phase === 'exited');
+      compute.engine.fail('remove', away);
+      await compute.on(deleteContainer, ann, id);
+      await until(async () => (await containerById(compute.db, id)) === undefined);
     }
-    assert.deepEqual(await world.engine.list(), []);
+    assert.deepEqual(await compute.engine.list(), []);
   });
 });
 
 test('C14: a container that came up without a network is started anew', async (t) => {
   let starts = 0;
-  const world = await openWorld(t, {
+  const compute = await openCompute(t, {
     engine: {
       onStart: (id, engine) => {
         starts++;
@@ -261,72 +264,72 @@ test('C14: a container that came up without a network is started anew', async (t
       },
     },
   });
-  const id = await world.create(ann);
-  await until(() => callsOf(world, `dial ${id}`) > 0);
-  world.clock.advance(50_000);
-  await world.reaches(ann, id, 'running');
+  const id = await compute.create(ann);
+  await until(() => callsOf(compute, `dial ${id}`) > 0);
+  compute.clock.advance(50_000);
+  await compute.reaches(ann, id, 'running');
   assert.equal(starts, 2);
-  assert.deepEqual(await world.notices(ann.userId), ['Container started: "box" is running.']);
+  assert.deepEqual(await compute.notices(ann.userId), ['Container started: "box" is running.']);
 });
 
 describe('C16: the platform dies between the engine’s work and its own word of it', () => {
   for (const step of ['create', 'start'] as const) {
     test(`after ${step}: the next one adopts what there is`, async (t) => {
-      const world = await openWorld(t);
-      const { tx } = world.db;
+      const compute = await openCompute(t);
+      const { tx } = compute.db;
       // The engine does it; nobody can write it down.
-      world.db.tx = () => Promise.reject(new EngineError('unavailable', 'dying'));
-      const create = world.db.tx;
-      world.db.tx = tx;
-      const id = await world.create(ann);
-      world.db.tx = create;
-      await until(() => callsOf(world, `${step} ${id}`) > 0);
-      await world.stop();
-      world.db.tx = tx;
-      await world.start();
-      await world.reaches(ann, id, 'running');
-      assert.equal((await world.engine.list()).length, 1);
-      assert.ok(callsOf(world, `start ${id}`) <= 2);
+      compute.db.tx = () => Promise.reject(new EngineError('unavailable', 'dying'));
+      const create = compute.db.tx;
+      compute.db.tx = tx;
+      const id = await compute.create(ann);
+      compute.db.tx = create;
+      await until(() => callsOf(compute, `${step} ${id}`) > 0);
+      await compute.stop();
+      compute.db.tx = tx;
+      await compute.start();
+      await compute.reaches(ann, id, 'running');
+      assert.equal((await compute.engine.list()).length, 1);
+      assert.ok(callsOf(compute, `start ${id}`) <= 2);
     });
   }
 
   test('a container whose creation outlasted its deletion is removed', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const spec = world.engine.specOf(id) ?? assert.fail();
-    await world.on(deleteContainer, ann, id);
-    await until(async () => (await containerById(world.db, id)) === undefined);
-    await world.engine.create(spec);
-    await until(async () => (await world.engine.list()).length === 0);
-    assert.ok(world.log.lines.some(({ message }) => message.includes('outlasted')));
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const spec = compute.engine.specOf(id) ?? assert.fail();
+    await compute.on(deleteContainer, ann, id);
+    await until(async () => (await containerById(compute.db, id)) === undefined);
+    await compute.engine.create(spec);
+    await until(async () => (await compute.engine.list()).length === 0);
+    assert.ok(compute.log.lines.some(({ message }) => message.includes('outlasted')));
   });
 
   test('a container that this installation never had is left to a person', async (t) => {
-    const world = await openWorld(t);
-    await world.running(ann);
-    const { baseImage } = world.engine;
-    await world.engine.create({
+    const compute = await openCompute(t);
+    await compute.running(ann);
+    const { baseImage } = compute.engine;
+    await compute.engine.create({
       ...{ id: newId(), userId: ann.userId, hostname: 'x', image: baseImage, cpus: 1, memoryMb: 128, storageGb: 1 },
       ...{ mountPaths: ['/root'], authorizedKeys: [] },
     });
-    world.engine.reconnect();
-    await until(() => world.log.lines.some(({ message }) => message.includes('does not know')));
-    assert.equal((await world.engine.list()).length, 2);
+    compute.engine.reconnect();
+    await until(() => compute.log.lines.some(({ message }) => message.includes('does not know')));
+    assert.equal((await compute.engine.list()).length, 2);
   });
 });
 
 test('whatever is changed at once, the last word of each holds', async (t) => {
-  const world = await openWorld(t);
-  const id = await world.running(ann);
+  const compute = await openCompute(t);
+  const id = await compute.running(ann);
   const params = { id };
   await Promise.all(
     Array.from({ length: 20 }, (_, i) => [
-      world.call(setSsh, ann, { params, body: { ssh_enabled: i % 2 === 0 } }),
-      world.call(setMounts, ann, { params, body: { mount_paths: [`/d${i}`] } }),
+      compute.call(setSsh, ann, { params, body: { ssh_enabled: i % 2 === 0 } }),
+      compute.call(setMounts, ann, { params, body: { mount_paths: [`/d${i}`] } }),
     ]).flat(),
   );
-  await world.reaches(ann, id, 'running');
-  await until(() => world.engine.specOf(id)?.mountPaths.join() === '/d19');
-  await until(() => world.engine.keysOf(id).length === 1);
-  await world.reaches(ann, id, 'running');
+  await compute.reaches(ann, id, 'running');
+  await until(() => compute.engine.specOf(id)?.mountPaths.join() === '/d19');
+  await until(() => compute.engine.keysOf(id).length === 1);
+  await compute.reaches(ann, id, 'running');
 });

@@ -1,9 +1,9 @@
 /** Two real services on one database, one engine and a real nats-server: each user and container is awake at one of them. */
+
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { COMPUTE_CONTAINER, COMPUTE_USER } from '../../actors/compute/placed.ts';
-import { startCompute } from '../../actors/compute/service.ts';
 import type { Placement } from '../../actors/service/placement.ts';
 import {
   addIngress,
@@ -22,61 +22,37 @@ import {
   stopContainer,
   terminal,
 } from '../../proto/compute/endpoints.ts';
-import type { AnyEndpoint, Caller, Endpoint, ReplyOf } from '../../proto/endpoint.ts';
-import { isFenced, PlacementError } from '../../proto/ports/placement.ts';
-import { deadLetterSink } from '../../storage/bus/dead-letters.ts';
+import type { Caller } from '../../proto/endpoint.ts';
+import { PlacementError } from '../../proto/ports/placement.ts';
 import { containerById } from '../../storage/compute/containers.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
-import { type SystemRef, start, stats, stop, stopped } from '../../supervision/index.ts';
+import { stats } from '../../supervision/index.ts';
 import type { Cluster } from '../../supervision/placement/index.ts';
-import { natsBus } from '../../transports/bus/nats.ts';
-import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
+import { testDatabase } from '../support/database/database.ts';
 import { type FakeShells, fakeShells } from '../support/engine/fake-shells.ts';
 import { memoryEngine } from '../support/engine/memory-engine.ts';
-import {
-  call,
-  callFrom,
-  DOMAIN,
-  failingDb,
-  fakeTokens,
-  type Input,
-  movableClock,
-  PLATFORM_KEY,
-  publicKey,
-  REGISTRY,
-  refused,
-  someone,
-} from '../support/service/compute.ts';
-import { FakeSocket } from '../support/service/fake-socket.ts';
-import { SHARDS, testHome } from '../support/service/one-node.ts';
+import { refused, someone } from '../support/service/calls.ts';
+import { fakeTokens, REGISTRY } from '../support/service/compute.ts';
+import type { FakeSocket } from '../support/service/fake-socket.ts';
+import { SHARDS, SHORT_LEASES, settled } from '../support/service/node.ts';
+import { type OpenService, openService } from '../support/service/open-service.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
 
 const skip = skipWithoutNats();
-/** Short leases; long enough for a busy machine. */
-const TIMINGS = { beatMs: 200, ttlMs: 2000, marginMs: 500, answerMs: 1000, lookMs: 20 };
-
 /** A process. */
-interface Node {
-  readonly home: Cluster;
-  readonly system: SystemRef;
+interface Node extends OpenService {
   readonly shells: FakeShells;
-  /** Transactions that were refused because their lease was over. */
-  readonly fenced: number;
-  end(): Promise<void>;
-  /** As if the process had died: nobody is told. */
-  kill(): Promise<void>;
   /** Lets it find out that its leases are over, as after it stood still, before anything else tells it. */
   awaken(): void;
-  call<E extends Endpoint>(endpoint: E, caller: Caller, input?: Input): Promise<ReplyOf<E>>;
-  connect(endpoint: AnyEndpoint, caller: Caller, input?: Input): Promise<FakeSocket>;
 }
 
 async function setting(t: TestContext) {
   const database = await testDatabase();
   const nats = await startNats(t);
   const engine = memoryEngine();
-  const nodes: { end(): Promise<void> }[] = [];
+  const nodes: Node[] = [];
   t.after(async () => {
     await Promise.all(nodes.map((node) => node.end()));
     await engine.close();
@@ -85,15 +61,9 @@ async function setting(t: TestContext) {
 
   /** One more process: the service with a bus, a node and actors of its own, on the engine of all. */
   const add = async (): Promise<Node> => {
-    const bus = natsBus({
-      secret: BUS_SECRET,
-      ...{ address: { servers: [nats.server] }, name: 'test', log: silentLog },
-      deadLetters: deadLetterSink(database.db),
-    });
-    const system = start({ log: silentLog });
-    const home = testHome({ system, db: database.db, bus, log: silentLog, timings: TIMINGS, roles: ['compute'] });
-    let [fenced, stoodStill] = [0, false];
-    const asked: Placement = {
+    const shells = fakeShells();
+    let stoodStill = false;
+    const asked = (home: Cluster): Placement => ({
       place: home.place.bind(home),
       holds: (kind, id) => !stoodStill && home.holds(kind, id),
       onAcquired: (service, handler) => home.onAcquired(service, handler),
@@ -101,57 +71,21 @@ async function setting(t: TestContext) {
         if (stoodStill) throw new PlacementError('fenced', 'the lease could not be renewed in time');
         return home.lease(kind, id);
       },
-    };
-    const inner = failingDb(database.db);
-    const db: typeof inner = {
-      ...inner,
-      tx: (work, options) =>
-        inner.tx(work, options).catch((error: unknown) => {
-          if (isFenced(error)) fenced++;
-          throw error;
-        }),
-    };
-    const shells = fakeShells();
-    let ended: Promise<void> | undefined;
-    const endWith = (goodbye: () => Promise<void>) =>
-      (ended ??= (async () => {
-        await goodbye();
-        stop(system);
-        await stopped(system);
-        await bus.close();
-      })());
-    const node: Node = {
-      ...{ home, system, shells },
-      get fenced() {
-        return fenced;
-      },
-      end: () => endWith(() => home.drain().then(() => home.leave())),
-      kill: () => endWith(() => home.halt()),
-      awaken: () => {
-        stoodStill = true;
-      },
-      call: (endpoint, caller, input) => call(service, endpoint, caller, input),
-      connect: async (endpoint, caller, input) =>
-        FakeSocket.open(await service.connect(endpoint, callFrom(endpoint, caller, input))),
-    };
-    nodes.push(node);
-    await until(() => bus.connected(1000), { what: 'the bus is there' });
-    const service = await startCompute(system, {
-      ...{ db, home: asked, engine, shells, tokens: fakeTokens(), log: silentLog, clock: movableClock() },
-      ...{ domain: DOMAIN, registryHost: REGISTRY, defaultImage: engine.baseImage, platformKey: PLATFORM_KEY },
     });
-    await home.join();
+    const opened = await openService(
+      t,
+      'compute',
+      ({ home }) => ({ engine, shells, tokens: fakeTokens(), home: asked(home), registryHost: REGISTRY }),
+      { database, nats: nats.server, timings: SHORT_LEASES },
+    );
+    const awaken = () => {
+      stoodStill = true;
+    };
+    const node = Object.assign(opened, { shells, awaken });
+    nodes.push(node);
     return node;
   };
   return { db: database.db, engine, add };
-}
-
-/** Until the nodes share all shards. */
-async function settled(...nodes: Node[]): Promise<void> {
-  const holding = () => nodes.map(({ home }) => home.node.holding);
-  await until(() => holding().every((n) => n > 0) && holding().reduce((sum, n) => sum + n, 0) === SHARDS, {
-    what: 'the nodes share the shards',
-  });
 }
 
 const awake = (node: Node, kind: string) => stats(node.system).kinds[kind]?.alive ?? 0;
@@ -249,15 +183,15 @@ test('X14: a node that has lost a container without knowing changes neither its 
 
   // What it observes it may not write.
   engine.crash(id);
-  await until(() => b.fenced > 0, { what: 'the write of B is refused' });
+  await until(() => b.db.fenced > 0, { what: 'the write of B is refused' });
   await reaches(c, owner, id, 'running');
   await c.call(stopContainer, owner, by(id));
   await reaches(c, owner, id, 'stopped');
   const seenByB = async () => (await b.call(getContainer, owner, by(id))).status;
   await until(async () => (await seenByB()) === 'stopped', { what: 'B has read the row again' });
   const writing = b.call(startContainer, owner, by(id));
-  const before = b.fenced;
-  await until(() => b.fenced > before, { what: 'the start at B is refused' });
+  const before = b.db.fenced;
+  await until(() => b.db.fenced > before, { what: 'the start at B is refused' });
   assert.equal((await containerById(db, id))?.desired, 'stopped');
   await b.home.node.beat();
   assert.equal((await writing).status, 'pending');
@@ -342,7 +276,7 @@ test('X16: while a node drains, every call is answered, and each change is made 
     }
   });
   await until(() => counts.made > 20, { what: 'the load is on' });
-  await b.end();
+  await b.leave();
   isOver = true;
   await Promise.all(load);
   const trail = (action: string) => db.run('select from audit_log where action = $1', [action]);
@@ -363,13 +297,13 @@ test('a connection to /compute/ws hears of all changes while its user moves, by 
   await until(() => lists(socket) === 1, { what: 'the list' });
   assert.equal(statusOf(socket, id), 'running');
 
-  await b.end();
+  await b.leave();
   await until(() => lists(socket) === 2, { what: 'the list from its next node' });
   await a.call(stopContainer, ann, by(id));
   await until(() => statusOf(socket, id) === 'stopped', { what: 'the change is told' });
 
   // Whoever has it now dies, unless that is the node of the connection itself: then the other one does.
-  await (a.home.holds(COMPUTE_USER, ann.userId) ? c.end() : c.kill());
+  await (a.home.holds(COMPUTE_USER, ann.userId) ? c.leave() : c.kill());
   await a.call(startContainer, ann, by(id));
   await until(() => statusOf(socket, id) === 'running', { what: 'the next change is told' });
   assert.equal(socket.closed, undefined);

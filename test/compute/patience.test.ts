@@ -1,9 +1,11 @@
 /** What takes its time by design; all at once. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { startContainer, stopContainer } from '../../proto/compute/endpoints.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { openWorld, refused, someone } from '../support/service/compute.ts';
+import { refused, someone } from '../support/service/calls.ts';
+import { openCompute } from '../support/service/compute.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -15,7 +17,7 @@ describe('patience', { concurrency: true }, () => {
     const ann = someone();
     const starts: number[] = [];
     let crashing = true;
-    const world = await openWorld(t, {
+    const compute = await openCompute(t, {
       engine: {
         onStart: (id, engine) => {
           starts.push(performance.now());
@@ -25,47 +27,47 @@ describe('patience', { concurrency: true }, () => {
         },
       },
     });
-    const id = await world.create(ann);
-    await world.reaches(ann, id, 'failed', PATIENCE.timeoutMs);
+    const id = await compute.create(ann);
+    await compute.reaches(ann, id, 'failed', PATIENCE.timeoutMs);
     const lines = 'missing DATABASE_URL | starting | missing DATABASE_URL';
     const why = `it keeps crashing: it ended with exit code 1, and said last: ${lines}`;
-    assert.equal(await world.reason(id), why);
-    assert.equal((await world.notices(ann.userId)).at(-1), `Container stopped: "box": ${why}.`);
-    const refusal = await refused('not_running', world.logs(ann, id));
+    assert.equal(await compute.reason(id), why);
+    assert.equal((await compute.notices(ann.userId)).at(-1), `Container stopped: "box": ${why}.`);
+    const refusal = await refused('not_running', compute.logs(ann, id));
     assert.match(refusal.message, /^The container has failed: its "status_reason" says why/);
     assert.equal(starts.length, 6);
     const pauses = starts.slice(1).map((at, i) => at - (starts[i] ?? 0));
     for (let i = 2; i < pauses.length; i++) assert.ok((pauses[i] ?? 0) > (pauses[i - 1] ?? 0), pauses.join(' '));
     crashing = false;
-    await world.on(startContainer, ann, id);
-    await world.reaches(ann, id, 'running');
+    await compute.on(startContainer, ann, id);
+    await compute.reaches(ann, id, 'running');
   });
 
   test('updates outlive a crash of their user’s actor: the whole list comes again', async (t) => {
     const ann = someone();
-    const world = await openWorld(t);
-    const socket = await world.updates(ann);
-    world.db.failure = new TypeError('a defect');
-    await assert.rejects(world.list(ann), { code: 'internal' });
-    world.db.failure = undefined;
+    const compute = await openCompute(t);
+    const socket = await compute.updates(ann);
+    compute.db.failure = new TypeError('a defect');
+    await assert.rejects(compute.list(ann), { code: 'internal' });
+    compute.db.failure = undefined;
     await until(() => socket.texts.length === 2, PATIENCE);
-    await world.create(ann);
+    await compute.create(ann);
     await until(() => socket.texts.length > 2);
   });
 
   test('a terminal outlives a crash of its container’s actor, and is closed by the next one', async (t) => {
     const ann = someone();
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const socket = await world.terminal(ann, id);
-    world.db.failure = new TypeError('a defect');
-    await assert.rejects(world.on(stopContainer, ann, id), { code: 'internal' });
-    world.db.failure = undefined;
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const socket = await compute.terminal(ann, id);
+    compute.db.failure = new TypeError('a defect');
+    await assert.rejects(compute.on(stopContainer, ann, id), { code: 'internal' });
+    compute.db.failure = undefined;
     assert.equal(socket.closed, undefined);
     // It says again that it is there.
-    const handled = world.handled('compute/terminal-session');
-    await until(() => world.handled('compute/terminal-session') > handled, PATIENCE);
-    await world.on(stopContainer, ann, id);
+    const handled = compute.handled('compute/terminal-session');
+    await until(() => compute.handled('compute/terminal-session') > handled, PATIENCE);
+    await compute.on(stopContainer, ann, id);
     assert.deepEqual(await socket.end(), { code: 1000, reason: 'container stopped' });
   });
 });

@@ -11,7 +11,9 @@ import { insertContainer } from '../../storage/compute/containers.ts';
 import { insertKey, keysOfContainer } from '../../storage/compute/ssh-keys.ts';
 import { StorageError } from '../../storage/errors.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { callFrom, openWorld, PLATFORM_KEY, publicKey, refused, someone } from '../support/service/compute.ts';
+import { callFrom, refused, someone } from '../support/service/calls.ts';
+import { openCompute, PLATFORM_KEY } from '../support/service/compute.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -21,23 +23,23 @@ const bob = someone('bob');
 
 describe('SSH keys', () => {
   test('are kept as they were given, without what surrounds them, and listed oldest first', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const [first, second] = [publicKey('ann@laptop'), publicKey('')];
-    const made = await world.call(createSshKey, ann, { body: { name: ' Laptop ', public_key: `\n ${first} \r\n` } });
+    const made = await compute.call(createSshKey, ann, { body: { name: ' Laptop ', public_key: `\n ${first} \r\n` } });
     assert.deepEqual(Object.keys(made).sort(), ['created_at', 'id', 'name', 'public_key']);
     assert.equal(made.name, 'Laptop');
     assert.equal(made.public_key, first);
-    await world.key(ann, second);
-    const { ssh_keys } = await world.call(listSshKeys, ann);
+    await compute.key(ann, second);
+    const { ssh_keys } = await compute.call(listSshKeys, ann);
     assert.deepEqual(
       ssh_keys.map((key) => key.public_key),
       [first, second],
     );
-    assert.deepEqual(await world.call(listSshKeys, bob), { ssh_keys: [] });
+    assert.deepEqual(await compute.call(listSshKeys, bob), { ssh_keys: [] });
   });
 
   test('that are none, or would write more than a key into a container, are refused', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const good = publicKey('');
     const bad = [
       ...[
@@ -54,7 +56,7 @@ describe('SSH keys', () => {
     for (const public_key of bad) {
       const refusal = await refused(
         'invalid_request',
-        world.call(createSshKey, ann, { body: { name: 'x', public_key } }),
+        compute.call(createSshKey, ann, { body: { name: 'x', public_key } }),
       );
       assert.equal(refusal.fields?.[0]?.path, 'public_key', public_key);
     }
@@ -63,74 +65,74 @@ describe('SSH keys', () => {
         code: 'invalid_request',
       });
     }
-    assert.deepEqual(await world.call(listSshKeys, ann), { ssh_keys: [] });
+    assert.deepEqual(await compute.call(listSshKeys, ann), { ssh_keys: [] });
   });
 
   test('are refused the second time, whatever their comment, but another user may have the same', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const key = publicKey('one');
-    await world.key(ann, key);
-    await refused('conflict', world.key(ann, key.replace('one', 'two')));
-    await world.key(bob, key);
-    const results = await Promise.allSettled(Array.from({ length: 5 }, () => world.key(someone(), publicKey())));
+    await compute.key(ann, key);
+    await refused('conflict', compute.key(ann, key.replace('one', 'two')));
+    await compute.key(bob, key);
+    const results = await Promise.allSettled(Array.from({ length: 5 }, () => compute.key(someone(), publicKey())));
     assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 5);
   });
 
   test('are at most ten, also when twenty come at once, and a deleted one makes room', async (t) => {
-    const world = await openWorld(t);
-    const results = await Promise.allSettled(Array.from({ length: 20 }, () => world.key(ann)));
+    const compute = await openCompute(t);
+    const results = await Promise.allSettled(Array.from({ length: 20 }, () => compute.key(ann)));
     assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 10);
-    assert.match((await refused('limit_reached', world.key(ann))).message, /10 SSH keys/);
-    const { ssh_keys } = await world.call(listSshKeys, ann);
-    await world.call(deleteSshKey, ann, { params: { id: String(ssh_keys[4]?.id) } });
-    await world.key(ann);
-    await refused('limit_reached', world.key(ann));
+    assert.match((await refused('limit_reached', compute.key(ann))).message, /10 SSH keys/);
+    const { ssh_keys } = await compute.call(listSshKeys, ann);
+    await compute.call(deleteSshKey, ann, { params: { id: String(ssh_keys[4]?.id) } });
+    await compute.key(ann);
+    await refused('limit_reached', compute.key(ann));
   });
 
   test('are at most ten in the database itself, whoever writes', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const results = await Promise.all(
       Array.from({ length: 30 }, (_, i) =>
-        insertKey(world.db, { userId: ann.userId, name: 'x', publicKey: `key ${i}`, fingerprint: `f${i % 15}` }),
+        insertKey(compute.db, { userId: ann.userId, name: 'x', publicKey: `key ${i}`, fingerprint: `f${i % 15}` }),
       ),
     );
     assert.equal(results.filter((result) => typeof result === 'object').length, 10);
-    assert.equal(await world.db.run('select from ssh_keys where user_id = $1', [ann.userId]), 10);
+    assert.equal(await compute.db.run('select from ssh_keys where user_id = $1', [ann.userId]), 10);
   });
 
   test('that are deleted enter no container any more, at once and after its next start', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const [kept, dropped] = [publicKey('kept'), publicKey('dropped')];
-    const ids = [await world.key(ann, kept), await world.key(ann, dropped)];
-    const id = await world.running(ann, { ssh_key_ids: ids, ssh_enabled: true });
-    assert.deepEqual(world.engine.keysOf(id), [PLATFORM_KEY, kept, dropped]);
-    await world.call(deleteSshKey, ann, { params: { id: String(ids[1]) } });
-    await until(() => world.engine.keysOf(id).length === 2);
-    assert.deepEqual((await keysOfContainer(world.db, id)).keys, [kept]);
-    await world.on(stopContainer, ann, id);
-    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
-    await world.on(startContainer, ann, id);
-    await world.reaches(ann, id, 'running');
-    assert.deepEqual(world.engine.keysOf(id), [PLATFORM_KEY, kept]);
+    const ids = [await compute.key(ann, kept), await compute.key(ann, dropped)];
+    const id = await compute.running(ann, { ssh_key_ids: ids, ssh_enabled: true });
+    assert.deepEqual(compute.engine.keysOf(id), [PLATFORM_KEY, kept, dropped]);
+    await compute.call(deleteSshKey, ann, { params: { id: String(ids[1]) } });
+    await until(() => compute.engine.keysOf(id).length === 2);
+    assert.deepEqual((await keysOfContainer(compute.db, id)).keys, [kept]);
+    await compute.on(stopContainer, ann, id);
+    await until(async () => (await compute.engine.inspect(id))?.phase === 'exited');
+    await compute.on(startContainer, ann, id);
+    await compute.reaches(ann, id, 'running');
+    assert.deepEqual(compute.engine.keysOf(id), [PLATFORM_KEY, kept]);
   });
 
   test('of others and unknown ones are not found', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.key(ann);
+    const compute = await openCompute(t);
+    const id = await compute.key(ann);
     for (const unknown of [id, id + 1, 2_147_483_647, 2_147_483_648, 9_999_999_999]) {
-      await refused('not_found', world.call(deleteSshKey, bob, { params: { id: String(unknown) } }));
+      await refused('not_found', compute.call(deleteSshKey, bob, { params: { id: String(unknown) } }));
     }
     for (const none of ['0', '-1', '01', '1.0', '1e3', 'x', '', '10000000000', '１']) {
       assert.throws(() => callFrom(deleteSshKey, ann, { params: { id: none } }), { code: 'not_found' }, none);
     }
-    assert.equal((await world.call(listSshKeys, ann)).ssh_keys.length, 1);
+    assert.equal((await compute.call(listSshKeys, ann)).ssh_keys.length, 1);
   });
 });
 
 test('the limit of three containers is held by the database, whoever writes', async (t) => {
-  const world = await openWorld(t);
+  const compute = await openCompute(t);
   const add = (i: number) =>
-    world.db.tx((tx) =>
+    compute.db.tx((tx) =>
       insertContainer(tx, {
         ...{
           id: `a${String(i).padStart(11, '0')}`,
@@ -148,5 +150,5 @@ test('the limit of three containers is held by the database, whoever writes', as
     if (result.status === 'rejected') assert.ok(result.reason instanceof StorageError);
   }
   for (let i = 12; i < 16; i++) await add(i);
-  assert.equal(await world.db.run('select from containers where user_id = $1', [ann.userId]), 3);
+  assert.equal(await compute.db.run('select from containers where user_id = $1', [ann.userId]), 3);
 });

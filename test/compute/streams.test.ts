@@ -15,33 +15,35 @@ import { EngineError } from '../../proto/ports/engine.ts';
 import { StorageError } from '../../storage/errors.ts';
 import type { FakeShell } from '../support/engine/fake-shells.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { callFrom, openWorld, refused, someone, turns, type World } from '../support/service/compute.ts';
+import { callFrom, refused, someone } from '../support/service/calls.ts';
+import { type ComputeUnderTest, openCompute } from '../support/service/compute.ts';
 import { FakeSocket } from '../support/service/fake-socket.ts';
-import { until } from '../support/until.ts';
+import { turns, until } from '../support/until.ts';
 
 failOnLeaks();
 
 const ann = someone();
 
 /** An open terminal of a running container, and the shell in it. */
-async function terminalIn(world: World): Promise<{ id: string; socket: FakeSocket; shell: FakeShell }> {
-  const id = await world.running(ann);
-  const socket = await world.terminal(ann, id);
-  return { id, socket, shell: await until(() => world.shells.opened[0]) };
+async function terminalIn(compute: ComputeUnderTest): Promise<{ id: string; socket: FakeSocket; shell: FakeShell }> {
+  const id = await compute.running(ann);
+  const socket = await compute.terminal(ann, id);
+  return { id, socket, shell: await until(() => compute.shells.opened[0]) };
 }
 
 /** As many logs were begun, and wait for news. */
-async function followed(world: World, count: number): Promise<void> {
-  await until(() => world.engine.calls.filter((name) => name.startsWith('logs ')).length >= count);
+async function followed(compute: ComputeUnderTest, count: number): Promise<void> {
+  await until(() => compute.engine.calls.filter((name) => name.startsWith('logs ')).length >= count);
   await turns(5);
 }
 
-const idle = (world: World, kind: string) => until(() => world.alive(kind) === 0, { what: `no ${kind} is left` });
+const idle = (compute: ComputeUnderTest, kind: string) =>
+  until(() => compute.alive(kind) === 0, { what: `no ${kind} is left` });
 
 describe('a terminal', () => {
   test('carries bytes both ways, unchanged', async (t) => {
-    const world = await openWorld(t);
-    const { socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { socket, shell } = await terminalIn(compute);
     const all = Uint8Array.from({ length: 256 }, (_, i) => i);
     shell.far.write(all);
     await until(() => socket.bytes.join('').length === 256);
@@ -51,21 +53,21 @@ describe('a terminal', () => {
   });
 
   test('is refused before the upgrade while the container does not run', async (t) => {
-    const world = await openWorld(t);
-    const release = world.engine.hold('ensureImage');
-    const id = await world.create(ann);
-    const refusal = await refused('not_running', world.terminal(ann, id));
+    const compute = await openCompute(t);
+    const release = compute.engine.hold('ensureImage');
+    const id = await compute.create(ann);
+    const refusal = await refused('not_running', compute.terminal(ann, id));
     assert.match(refusal.message, /pending/);
     release();
-    await world.reaches(ann, id, 'running');
-    await world.on(stopContainer, ann, id);
-    assert.match((await refused('not_running', world.terminal(ann, id))).message, /stopped/);
-    assert.equal(world.shells.opened.length, 0);
+    await compute.reaches(ann, id, 'running');
+    await compute.on(stopContainer, ann, id);
+    assert.match((await refused('not_running', compute.terminal(ann, id))).message, /stopped/);
+    assert.equal(compute.shells.opened.length, 0);
   });
 
   test('begins at 24 by 80 and follows resize frames', async (t) => {
-    const world = await openWorld(t);
-    const { socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { socket, shell } = await terminalIn(compute);
     assert.deepEqual(shell.asked, { term: 'xterm-256color', rows: 24, cols: 80 });
     socket.type('{"type":"resize","cols":120,"rows":40}');
     socket.type('{"type":"resize","cols":1,"rows":1000}');
@@ -74,8 +76,8 @@ describe('a terminal', () => {
   });
 
   test('takes text as it is for what is typed, and passes over control messages it does not know (L05)', async (t) => {
-    const world = await openWorld(t);
-    const { socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { socket, shell } = await terminalIn(compute);
     const typed = ['', 'ls', '\n', '{', 'null', '[]', '{"cols":80}', '{"type":1}', '"resize"', '\u00e9\u{1f600}'];
     const passedOver = [
       ...['{"type":"resize"}', '{"type":"size","cols":80,"rows":24}', '{"type":""}'],
@@ -93,10 +95,10 @@ describe('a terminal', () => {
   });
 
   test('presses Enter after each text frame of a client that sends lines', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const socket = await world.connect(terminal, ann, { params: { id }, query: { input: 'lines' } });
-    const shell = await until(() => world.shells.opened[0]);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const socket = await compute.connect(terminal, ann, { params: { id }, query: { input: 'lines' } });
+    const shell = await until(() => compute.shells.opened[0]);
     socket.type('ls');
     socket.type('{"type":"resize","cols":90,"rows":30}');
     socket.type(Buffer.from('raw'));
@@ -106,14 +108,14 @@ describe('a terminal', () => {
   });
 
   test('keeps what is typed before the shell is there, in order, and its size', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const release = world.shells.hold();
-    const socket = await world.terminal(ann, id);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const release = compute.shells.hold();
+    const socket = await compute.terminal(ann, id);
     for (const text of ['one ', 'two ', 'three ']) socket.type(Buffer.from(text));
     socket.type('{"type":"resize","cols":132,"rows":50}');
     release();
-    const shell = await until(() => world.shells.opened[0]);
+    const shell = await until(() => compute.shells.opened[0]);
     socket.type(Buffer.from('four'));
     let typed = '';
     await until(() => {
@@ -125,20 +127,20 @@ describe('a terminal', () => {
   });
 
   test('keeps no more than a mebibyte for a shell that is not there', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    t.after(world.shells.hold());
-    const socket = await world.terminal(ann, id);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    t.after(compute.shells.hold());
+    const socket = await compute.terminal(ann, id);
     for (let i = 0; i < 16; i++) socket.type(new Uint8Array(64 * 1024));
     assert.equal(socket.closed, undefined);
     socket.type(new Uint8Array(1));
     assert.deepEqual(socket.closed, { code: 1013, reason: 'too much input' });
-    await until(() => world.shells.givenUp === 1);
+    await until(() => compute.shells.givenUp === 1);
   });
 
   test('pauses the shell while its reader is slow', async (t) => {
-    const world = await openWorld(t);
-    const { socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { socket, shell } = await terminalIn(compute);
     socket.full = true;
     shell.far.write('first');
     await until(() => socket.bytes.length === 1);
@@ -151,8 +153,8 @@ describe('a terminal', () => {
   });
 
   test('pauses its writer while the shell does not read, and ends it past a bound', async (t) => {
-    const world = await openWorld(t);
-    const { socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { socket, shell } = await terminalIn(compute);
     socket.type(new Uint8Array(64 * 1024));
     socket.type(new Uint8Array(64 * 1024));
     assert.equal(socket.paused, true);
@@ -163,25 +165,25 @@ describe('a terminal', () => {
   });
 
   test('ends with 1000 when its shell does, after all that was printed', async (t) => {
-    const world = await openWorld(t);
-    const { socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { socket, shell } = await terminalIn(compute);
     shell.far.resume();
     shell.far.end('logout\n');
     assert.deepEqual(await socket.end(), { code: 1000, reason: 'session ended' });
     assert.equal(socket.bytes.join(''), 'logout\n');
-    await idle(world, 'compute/terminal');
+    await idle(compute, 'compute/terminal');
   });
 
   test('asks its client to come back when the connection to the shell is lost', async (t) => {
-    const world = await openWorld(t);
-    const { socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { socket, shell } = await terminalIn(compute);
     shell.near.destroy(new EngineError('unavailable', 'lost'));
     assert.equal((await socket.end()).code, 1012);
   });
 
   test('takes input no more once the shell is over', async (t) => {
-    const world = await openWorld(t);
-    const { socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { socket, shell } = await terminalIn(compute);
     shell.near.end();
     socket.type(Buffer.from('too late'));
     shell.far.resume();
@@ -190,30 +192,30 @@ describe('a terminal', () => {
   });
 
   test('says why when its shell cannot be opened', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    world.shells.fail(new EngineError('no_listener', `Nothing listens. ${'ä'.repeat(200)}`));
-    const first = await world.terminal(ann, id);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    compute.shells.fail(new EngineError('no_listener', `Nothing listens. ${'ä'.repeat(200)}`));
+    const first = await compute.terminal(ann, id);
     const { code, reason } = await first.end();
     assert.equal(code, 1011);
     assert.match(reason, /^Nothing listens\. ä+$/);
-    world.shells.fail(new Error('a secret of ours'));
-    const second = await world.terminal(ann, id);
+    compute.shells.fail(new Error('a secret of ours'));
+    const second = await compute.terminal(ann, id);
     assert.deepEqual(await second.end(), { code: 1011, reason: 'the shell could not be opened' });
   });
 
   test('ends its shell when its client leaves, also one that is still being opened', async (t) => {
-    const world = await openWorld(t);
-    const { id, socket, shell } = await terminalIn(world);
+    const compute = await openCompute(t);
+    const { id, socket, shell } = await terminalIn(compute);
     socket.leave();
     await until(() => shell.isClosed);
-    const release = world.shells.hold();
-    const early = await world.terminal(ann, id);
+    const release = compute.shells.hold();
+    const early = await compute.terminal(ann, id);
     early.leave();
-    await until(() => world.shells.givenUp > 0);
+    await until(() => compute.shells.givenUp > 0);
     release();
-    await idle(world, 'compute/terminal');
-    assert.equal(world.shells.opened.length, 1);
+    await idle(compute, 'compute/terminal');
+    assert.equal(compute.shells.opened.length, 1);
   });
 
   const ends = [
@@ -222,51 +224,51 @@ describe('a terminal', () => {
   ];
   for (const { when, endpoint, reason } of ends) {
     test(`is closed at once when ${when}, before the engine has done it`, async (t) => {
-      const world = await openWorld(t);
-      const { id, socket, shell } = await terminalIn(world);
-      t.after(world.engine.hold(endpoint === stopContainer ? 'stop' : 'remove'));
-      await world.on(endpoint, ann, id);
+      const compute = await openCompute(t);
+      const { id, socket, shell } = await terminalIn(compute);
+      t.after(compute.engine.hold(endpoint === stopContainer ? 'stop' : 'remove'));
+      await compute.on(endpoint, ann, id);
       assert.deepEqual(await socket.end(), { code: 1000, reason });
       await until(() => shell.isClosed);
     });
   }
 
   test('is told to come back when the workload crashes', async (t) => {
-    const world = await openWorld(t);
-    const { id, socket } = await terminalIn(world);
-    world.engine.crash(id);
+    const compute = await openCompute(t);
+    const { id, socket } = await terminalIn(compute);
+    compute.engine.crash(id);
     assert.deepEqual(await socket.end(), { code: 1012, reason: 'container restarts' });
-    await world.reaches(ann, id, 'running');
+    await compute.reaches(ann, id, 'running');
   });
 
   test('allowed just before the stop is closed as it opens', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const allowed = await world.service.connect(terminal, callFrom(terminal, ann, { params: { id } }));
-    await world.on(stopContainer, ann, id);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const allowed = await compute.service.connect(terminal, callFrom(terminal, ann, { params: { id } }));
+    await compute.on(stopContainer, ann, id);
     assert.deepEqual(await FakeSocket.open(allowed).end(), { code: 1000, reason: 'container stopped' });
-    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
-    const release = world.engine.hold('start');
+    await until(async () => (await compute.engine.inspect(id))?.phase === 'exited');
+    const release = compute.engine.hold('start');
     t.after(release);
-    await world.on(startContainer, ann, id);
-    await refused('not_running', world.terminal(ann, id));
+    await compute.on(startContainer, ann, id);
+    await refused('not_running', compute.terminal(ann, id));
   });
 
   test('is closed with 1008 when its token expires, also one that expired during the upgrade', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
     const soon = { ...ann, expiresAt: Math.ceil(Date.now() / 1000) + 1 };
-    const socket = await world.terminal(soon, id);
+    const socket = await compute.terminal(soon, id);
     assert.equal(socket.closed, undefined);
     assert.deepEqual(await socket.end(), { code: 1008, reason: 'token expired' });
-    const late = await world.terminal({ ...ann, expiresAt: Math.floor(Date.now() / 1000) - 1 }, id);
+    const late = await compute.terminal({ ...ann, expiresAt: Math.floor(Date.now() / 1000) - 1 }, id);
     assert.deepEqual(await late.end(), { code: 1008, reason: 'token expired' });
   });
 
   test('of a token without an end, or with a far one, stays', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     for (const expiresAt of [0, 4_102_444_800]) {
-      const socket = await world.updates({ ...ann, expiresAt });
+      const socket = await compute.updates({ ...ann, expiresAt });
       await turns();
       assert.equal(socket.closed, undefined);
     }
@@ -275,42 +277,42 @@ describe('a terminal', () => {
 
 describe('a log', () => {
   test('shows the newest lines, then what comes, one a message', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    world.engine.print(id, ['one', 'two', 'three']);
-    const [two, all] = [await world.logs(ann, id, '2'), await world.logs(ann, id)];
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    compute.engine.print(id, ['one', 'two', 'three']);
+    const [two, all] = [await compute.logs(ann, id, '2'), await compute.logs(ann, id)];
     await until(() => two.texts.length === 2 && all.texts.length === 4);
     for (const line of two.texts) assert.match(line, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (two|three)$/);
-    const none = await world.logs(ann, id, '0');
-    await followed(world, 3);
-    world.engine.print(id, ['four']);
+    const none = await compute.logs(ann, id, '0');
+    await followed(compute, 3);
+    compute.engine.print(id, ['four']);
     await until(() => two.texts.length === 3 && all.texts.length === 5 && none.texts.length === 1);
     assert.match(none.texts[0] ?? '', / four$/);
   });
 
   test('ends with 1000 when the container stops or is deleted', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const socket = await world.logs(ann, id);
-    await world.on(stopContainer, ann, id);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const socket = await compute.logs(ann, id);
+    await compute.on(stopContainer, ann, id);
     assert.deepEqual(await socket.end(), { code: 1000, reason: 'container stopped' });
-    await refused('not_running', world.logs(ann, id));
-    await until(async () => (await world.engine.inspect(id))?.phase === 'exited');
-    await world.on(startContainer, ann, id);
-    await world.reaches(ann, id, 'running');
-    const again = await world.logs(ann, id);
-    await world.on(deleteContainer, ann, id);
+    await refused('not_running', compute.logs(ann, id));
+    await until(async () => (await compute.engine.inspect(id))?.phase === 'exited');
+    await compute.on(startContainer, ann, id);
+    await compute.reaches(ann, id, 'running');
+    const again = await compute.logs(ann, id);
+    await compute.on(deleteContainer, ann, id);
     assert.equal((await again.end()).code, 1000);
-    await idle(world, 'compute/log');
+    await idle(compute, 'compute/log');
   });
 
   test('goes at the pace of its reader, and nobody else waits for it', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const [slow, fast] = [await world.logs(ann, id, '0'), await world.logs(ann, id, '0')];
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const [slow, fast] = [await compute.logs(ann, id, '0'), await compute.logs(ann, id, '0')];
     slow.full = true;
-    await followed(world, 2);
-    world.engine.print(id, ['1', '2', '3']);
+    await followed(compute, 2);
+    compute.engine.print(id, ['1', '2', '3']);
     await until(() => fast.texts.length === 3 && slow.texts.length === 1);
     await turns();
     assert.equal(slow.texts.length, 1);
@@ -322,7 +324,7 @@ describe('a log', () => {
 
   test('leaves nothing with the engine when its reader leaves, however it reads', async (t) => {
     const active = new Set<AbortSignal>();
-    const world = await openWorld(t, {
+    const compute = await openCompute(t, {
       wrapEngine: (engine) => ({
         ...engine,
         logs: async function* (id, options) {
@@ -335,22 +337,22 @@ describe('a log', () => {
         },
       }),
     });
-    const id = await world.running(ann);
-    const [following, stalled] = [await world.logs(ann, id), await world.logs(ann, id, '0')];
+    const id = await compute.running(ann);
+    const [following, stalled] = [await compute.logs(ann, id), await compute.logs(ann, id, '0')];
     stalled.full = true;
-    await followed(world, 2);
+    await followed(compute, 2);
     assert.ok(active.size >= 2);
-    world.engine.print(id, ['1', '2']);
+    compute.engine.print(id, ['1', '2']);
     await until(() => stalled.texts.length === 1);
     following.leave();
     stalled.leave();
     await until(() => active.size === 0, { what: 'the engine’s streams have ended' });
-    await idle(world, 'compute/log');
+    await idle(compute, 'compute/log');
   });
 
   test('a reader who stalls a thousand times costs no more than one who never does', async (t) => {
     const listeners: string[] = [];
-    const world = await openWorld(t, {
+    const compute = await openCompute(t, {
       wrapEngine: (engine) => ({
         ...engine,
         logs: (id, options) => {
@@ -369,8 +371,8 @@ describe('a log', () => {
         },
       }),
     });
-    const id = await world.running(ann);
-    const socket = await world.logs(ann, id);
+    const id = await compute.running(ann);
+    const socket = await compute.logs(ann, id);
     for (let i = 0; i < 1000; i++) {
       socket.full = true;
       await until(() => socket.texts.length >= i + 1, { everyMs: 0 });
@@ -381,26 +383,26 @@ describe('a log', () => {
   });
 
   test('resumes after a stamp with all that came since, or with the newest of it', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    world.engine.print(id, ['one', 'two', 'three', 'four']);
-    const first = await world.logs(ann, id, '4');
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    compute.engine.print(id, ['one', 'two', 'three', 'four']);
+    const first = await compute.logs(ann, id, '4');
     await until(() => first.texts.length === 4);
     const since = first.texts[1]?.split(' ')[0];
     const [all, newest, east] = [
-      await world.logs(ann, id, undefined, since),
-      await world.logs(ann, id, '1', since),
-      await world.logs(ann, id, undefined, '2001-01-01T00:00:00+05:00'),
+      await compute.logs(ann, id, undefined, since),
+      await compute.logs(ann, id, '1', since),
+      await compute.logs(ann, id, undefined, '2001-01-01T00:00:00+05:00'),
     ];
     await until(() => all.texts.length === 2 && newest.texts.length === 1 && east.texts.length === 5);
     assert.deepEqual(all.texts, first.texts.slice(2));
     assert.deepEqual(newest.texts, first.texts.slice(3));
-    await followed(world, 4);
-    world.engine.print(id, ['five']);
+    await followed(compute, 4);
+    compute.engine.print(id, ['five']);
     await until(() => all.texts.length === 3 && newest.texts.length === 2);
-    const late = await world.logs(ann, id, undefined, '9999-12-31T23:59:59.999999999Z');
-    await followed(world, 5);
-    world.engine.print(id, ['six']);
+    const late = await compute.logs(ann, id, undefined, '9999-12-31T23:59:59.999999999Z');
+    await followed(compute, 5);
+    compute.engine.print(id, ['six']);
     await until(() => all.texts.length === 4);
     assert.deepEqual(late.texts, []);
   });
@@ -424,34 +426,34 @@ describe('a log', () => {
   });
 
   test('tells its reader to come back when the workload crashed, and when nobody knows what became of it', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const [first, second] = [await world.logs(ann, id), await world.logs(ann, id)];
-    await followed(world, 2);
-    world.engine.crash(id);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const [first, second] = [await compute.logs(ann, id), await compute.logs(ann, id)];
+    await followed(compute, 2);
+    compute.engine.crash(id);
     for (const socket of [first, second])
       assert.deepEqual(await socket.end(), { code: 1012, reason: 'container restarts' });
-    await world.reaches(ann, id, 'running');
-    const third = await world.logs(ann, id);
-    await followed(world, 3);
-    await world.on(deleteContainer, ann, id);
+    await compute.reaches(ann, id, 'running');
+    const third = await compute.logs(ann, id);
+    await followed(compute, 3);
+    await compute.on(deleteContainer, ann, id);
     assert.equal((await third.end()).code, 1000);
   });
 
   test('says with its code whether it is worth coming back when it breaks', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    world.engine.fail('logs', new EngineError('unavailable', 'down'));
-    assert.equal((await (await world.logs(ann, id)).end()).code, 1013);
-    world.engine.fail('logs', new EngineError('refused', 'no'));
-    assert.equal((await (await world.logs(ann, id)).end()).code, 1011);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    compute.engine.fail('logs', new EngineError('unavailable', 'down'));
+    assert.equal((await (await compute.logs(ann, id)).end()).code, 1013);
+    compute.engine.fail('logs', new EngineError('refused', 'no'));
+    assert.equal((await (await compute.logs(ann, id)).end()).code, 1011);
   });
 
   test('takes no frames from its reader', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
     for (const frame of ['hello', new Uint8Array(3)]) {
-      const socket = await world.logs(ann, id);
+      const socket = await compute.logs(ann, id);
       socket.type(frame);
       assert.equal(socket.closed?.code, 1003);
     }
@@ -468,43 +470,43 @@ describe('a log', () => {
 
 describe('updates', () => {
   test('end with the service, which asks clients to come back; so do those that arrive too late', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
-    const sockets = [await world.updates(ann), await world.terminal(ann, id), await world.logs(ann, id)];
-    const accepted = await world.service.connect(computeSocket, callFrom(computeSocket, ann));
-    await world.stop();
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
+    const sockets = [await compute.updates(ann), await compute.terminal(ann, id), await compute.logs(ann, id)];
+    const accepted = await compute.service.connect(computeSocket, callFrom(computeSocket, ann));
+    await compute.stop();
     for (const socket of sockets) assert.deepEqual(await socket.end(), { code: 1012, reason: 'service restarts' });
     assert.deepEqual(await FakeSocket.open(accepted).end(), { code: 1012, reason: 'service restarts' });
-    await until(() => world.shells.opened.every((shell) => shell.isClosed));
-    await world.start();
+    await until(() => compute.shells.opened.every((shell) => shell.isClosed));
+    await compute.start();
   });
 
   test('of a user whose list cannot be read are closed with 1013, and others stay', async (t) => {
-    const world = await openWorld(t);
-    const first = await world.updates(ann);
-    world.db.failure = new StorageError('unavailable', 'gone');
-    const second = await world.connect(computeSocket, ann);
+    const compute = await openCompute(t);
+    const first = await compute.updates(ann);
+    compute.db.failure = new StorageError('unavailable', 'gone');
+    const second = await compute.connect(computeSocket, ann);
     assert.deepEqual(await second.end(), { code: 1013, reason: 'not available, try again' });
-    world.db.failure = undefined;
-    await world.create(ann);
+    compute.db.failure = undefined;
+    await compute.create(ann);
     await until(() => first.texts.length > 1);
   });
 
   test('leave nothing behind when many clients come and go', async (t) => {
-    const world = await openWorld(t);
-    const id = await world.running(ann);
+    const compute = await openCompute(t);
+    const id = await compute.running(ann);
     const sockets = await Promise.all(
       Array.from({ length: 60 }, (_, i) => {
-        if (i % 3 === 0) return world.connect(computeSocket, ann);
-        return i % 3 === 1 ? world.terminal(ann, id) : world.logs(ann, id);
+        if (i % 3 === 0) return compute.connect(computeSocket, ann);
+        return i % 3 === 1 ? compute.terminal(ann, id) : compute.logs(ann, id);
       }),
     );
     await until(() => sockets.filter((socket) => socket.texts.length > 0).length === 40);
     for (const socket of sockets) socket.leave();
-    for (const kind of ['compute/updates', 'compute/terminal', 'compute/log']) await idle(world, kind);
-    await until(() => world.shells.opened.every((shell) => shell.isClosed));
+    for (const kind of ['compute/updates', 'compute/terminal', 'compute/log']) await idle(compute, kind);
+    await until(() => compute.shells.opened.every((shell) => shell.isClosed));
     // Nobody is sent anything any more.
-    await world.on(stopContainer, ann, id);
+    await compute.on(stopContainer, ann, id);
     await turns();
     assert.equal(sockets.filter((socket) => socket.texts.join().includes('"stopped"')).length, 0);
   });
@@ -512,13 +514,13 @@ describe('updates', () => {
 
 describe('a user', () => {
   test('has so many sockets of each kind; one more is told why and closed, and others have theirs', async (t) => {
-    const world = await openWorld(t);
+    const compute = await openCompute(t);
     const bob = someone('bob');
-    const [id, other] = [await world.running(ann), await world.running(bob)];
+    const [id, other] = [await compute.running(ann), await compute.running(bob)];
     const kinds = [
-      ['logs', (caller: Caller, of: string) => world.logs(caller, of)],
-      ['terminals', (caller: Caller, of: string) => world.terminal(caller, of)],
-      ['updates', (caller: Caller) => world.connect(computeSocket, caller)],
+      ['logs', (caller: Caller, of: string) => compute.logs(caller, of)],
+      ['terminals', (caller: Caller, of: string) => compute.terminal(caller, of)],
+      ['updates', (caller: Caller) => compute.connect(computeSocket, caller)],
     ] as const;
     for (const [kind, open] of kinds) {
       const most = MAX_SOCKETS[kind];

@@ -1,4 +1,5 @@
 /** The compute service over HTTP and WebSocket, row by row of the interface (sections 2.8 to 2.11, 3.2, 4.2, 6.2, 8), on a real Docker Engine. */
+
 import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,7 +21,7 @@ import {
 import { testDatabase } from '../support/database/database.ts';
 import { docker, inDocker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { findProgram, skipWithout } from '../support/require.ts';
-import { publicKey } from '../support/service/compute.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

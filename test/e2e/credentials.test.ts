@@ -1,4 +1,5 @@
 /** Tokens of every kind at every endpoint of the running platform, and what their scopes open (interface sections 4.1, 5.1 to 5.4). */
+
 import assert from 'node:assert/strict';
 import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
@@ -21,7 +22,7 @@ import {
 } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
-import { publicKey } from '../support/service/compute.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { tempDir } from '../support/temp.ts';
 
 const JWT_SECRET = 'the shared secret of this test, over 32 bytes';

@@ -1,4 +1,5 @@
 /** The gateway of the running platform: core services over HTTPS by host and by path, routes from the command line, containers by their ports. */
+
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
@@ -11,7 +12,7 @@ import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe 
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { httpOrigin } from '../support/gateway/proxy.ts';
-import { publicKey } from '../support/service/compute.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

@@ -1,4 +1,5 @@
 /** Private images on Kubernetes: the node pulls what the container's user may, and gives nobody else what it has. */
+
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -19,7 +20,7 @@ import { startCluster } from '../support/kubernetes/cluster.ts';
 import { skipWithoutKubernetes } from '../support/kubernetes/programs.ts';
 import { provideVolumes, testStorageClass } from '../support/kubernetes/volumes.ts';
 import { skipWithout } from '../support/require.ts';
-import { publicKey } from '../support/service/compute.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { freePort, tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

@@ -1,4 +1,5 @@
 /** The platform with NATS_URL: what services publish, and what it does while the server is away. */
+
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,8 +17,9 @@ import { relayOutbox } from '../../transports/bus/relay.ts';
 import { localCertificate } from '../../transports/gateway/tls/platform-certificate.ts';
 import { BUS_SECRET, type NatsServerOptions, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
 import { logIn, request, troupe } from '../support/cluster/platform.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
 import { memoryEngine } from '../support/engine/memory-engine.ts';
+import { silentLog } from '../support/log.ts';
 import { projectRoot } from '../support/project.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';

@@ -1,4 +1,5 @@
 /** Notifications of the running platform: a container that starts is told on the socket, directly and through the gateway. */
+
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { type TestSocket, UpgradeRefused, websocket } from '../support/clients/w
 import { deleteAll, logIn, type RunningPlatform, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
-import { publicKey } from '../support/service/compute.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

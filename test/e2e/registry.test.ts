@@ -1,4 +1,5 @@
 /** A real registry that takes the platform's tokens, used by the real Docker and skopeo. */
+
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
@@ -20,7 +21,7 @@ import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { DockerCli, type RunningRegistry, Skopeo, startRegistry } from '../support/engine/troupe-registry.ts';
 import { skipWithout } from '../support/require.ts';
-import { publicKey } from '../support/service/compute.ts';
+import { publicKey } from '../support/ssh/public-key.ts';
 import { freePort, tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

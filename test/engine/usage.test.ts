@@ -10,8 +10,8 @@ import { UsageSampler } from '../../transports/engines/docker/stats/usage.ts';
 import { KubeClient } from '../../transports/engines/kubernetes/client.ts';
 import { kubeNaming } from '../../transports/engines/kubernetes/naming.ts';
 import { KubeUsage } from '../../transports/engines/kubernetes/usage.ts';
-import { silentLog } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();

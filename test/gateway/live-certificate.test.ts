@@ -1,4 +1,5 @@
 /** A certificate that is replaced under a running gateway. */
+
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -18,7 +19,7 @@ import {
 } from '../../transports/gateway/tls/local-ca.ts';
 import { givenCertificate, localCertificate } from '../../transports/gateway/tls/platform-certificate.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { keptLog } from '../support/service/compute.ts';
+import { keptLog } from '../support/log.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

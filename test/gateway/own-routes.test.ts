@@ -1,4 +1,5 @@
 /** Several processes write down where their services are, in one table: each gateway goes to its own. */
+
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
@@ -14,7 +15,8 @@ import {
   setNodeRoutes,
 } from '../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const NO_CONTAINERS = { list: async () => [], inspect: async () => undefined };

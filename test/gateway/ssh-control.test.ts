@@ -1,4 +1,5 @@
 /** Who may enter by SSH according to the database, and that open logins end when that changes. */
+
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
@@ -9,7 +10,8 @@ import { computeNews, tellCompute } from '../../storage/compute/news.ts';
 import type { Db } from '../../storage/db.ts';
 import { disable, enable } from '../../storage/offboarding.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const OWN = 'aaaaaaaaaaa1';

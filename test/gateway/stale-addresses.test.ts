@@ -1,4 +1,5 @@
 /** Who asks for a container must not reach whoever gets its address next. */
+
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Registry } from 'prom-client';
@@ -13,11 +14,12 @@ import { tellCompute } from '../../storage/compute/news.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { certificateContext } from '../../transports/gateway/tls/front.ts';
 import { generateKeyPair } from '../../transports/ssh/keys.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
 import { certificates } from '../support/gateway/listeners.ts';
 import { httpOrigin } from '../support/gateway/proxy.ts';
 import { exchange } from '../support/gateway/raw-exchange.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();

@@ -1,4 +1,5 @@
 /** `troupe monitor` alone, on a Docker Engine of the test's own that may stand still, with containers that work. */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -20,8 +21,9 @@ import {
 } from '../../transports/engines/docker/host/dockerd.ts';
 import { websocket } from '../support/clients/websocket.ts';
 import { request, spawnTroupe } from '../support/cluster/platform.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
 import { buildTinyImage, tinyImageMissing } from '../support/engine/tiny-image.ts';
+import { silentLog } from '../support/log.ts';
 import { sse } from '../support/monitor/event-streams.ts';
 import { receiver } from '../support/monitor/otlp-receiver.ts';
 import { skipUnless } from '../support/require.ts';

@@ -1,18 +1,19 @@
 /** Alerts from the measurement to the outbox: each episode is told once, and the next one again. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { request } from '../support/cluster/platform.ts';
 import { nodeSample, podSample } from '../support/monitor/samples.ts';
-import { ADMIN, type MonitorHouse, openMonitorHouse } from '../support/service/monitor.ts';
+import { ADMIN, type MonitorUnderTest, openMonitor } from '../support/service/monitor.ts';
 import { until } from '../support/until.ts';
 
 const MINUTE = 60_000;
 
 /** Waits until two refreshes that began after now are over, with what they led to. */
-async function settled(house: MonitorHouse, token: string): Promise<void> {
+async function settled(monitor: MonitorUnderTest, token: string): Promise<void> {
   const stamp = async () => {
-    const { json } = await request('GET', `${house.url}/pod-metrics`, { token });
+    const { json } = await request('GET', `${monitor.url}/pod-metrics`, { token });
     // Absent until something was measured.
     return z.object({ timestamp: z.string().default('') }).parse(json).timestamp;
   };
@@ -23,19 +24,19 @@ async function settled(house: MonitorHouse, token: string): Promise<void> {
 }
 
 test('alerts: one notification for each episode of crashes, want of memory and a full disk', async (t) => {
-  const house = await openMonitorHouse(t);
-  const ann = await house.person('ann');
-  const id = await house.container(ann, 'web');
-  const { clock, measured } = house;
+  const monitor = await openMonitor(t);
+  const ann = await monitor.person('ann');
+  const id = await monitor.container(ann, 'web');
+  const { clock, measured } = monitor;
   const well = podSample(ann.id, id);
-  const told = async () => (await house.outbox()).map(({ userId, title }) => `${userId === ann.id} ${title}`);
+  const told = async () => (await monitor.outbox()).map(({ userId, title }) => `${userId === ann.id} ${title}`);
   const show = async (pod: typeof well) => {
     measured.pods = [pod];
-    await settled(house, ann.token);
+    await settled(monitor, ann.token);
   };
   measured.pods = [well];
   measured.problem = undefined;
-  await settled(house, ann.token);
+  await settled(monitor, ann.token);
   assert.deepEqual(await told(), []);
 
   const crashes = [3, 2, 1].map((ago) => clock.now() - ago * MINUTE);
@@ -45,7 +46,7 @@ test('alerts: one notification for each episode of crashes, want of memory and a
   await show({ ...ill, crashedAt: [...crashes, clock.now()], oomKills: 2, oomAt: clock.now() });
   const first = ['true Container keeps crashing', 'true Container out of memory', 'true Disk nearly full'];
   assert.deepEqual((await told()).sort(), first);
-  const [notice] = await house.outbox();
+  const [notice] = await monitor.outbox();
   assert.equal(notice?.link, `/containers/${id}`);
 
   // Between nine tenths and eight nothing ends, and a few quiet minutes end nothing either.
@@ -57,12 +58,12 @@ test('alerts: one notification for each episode of crashes, want of memory and a
   // More than was promised is an episode of its own.
   measured.pods = [{ ...ill, diskBytes: 1.2 * 2 ** 30 }];
   await until(async () => (await told()).includes('true Disk full'), { timeoutMs: 30_000 });
-  await settled(house, ann.token);
+  await settled(monitor, ann.token);
   assert.equal((await told()).length, 4);
 
   clock.advance(16 * MINUTE);
   await show(well);
-  const openRows = async () => (await house.db.many(z.object({}), 'select from container_alerts')).length;
+  const openRows = async () => (await monitor.db.many(z.object({}), 'select from container_alerts')).length;
   await until(async () => (await openRows()) === 0, { timeoutMs: 30_000, what: 'all episodes are over' });
   measured.pods = [
     {
@@ -72,24 +73,29 @@ test('alerts: one notification for each episode of crashes, want of memory and a
     },
   ];
   await until(async () => (await told()).length >= 7, { timeoutMs: 30_000, what: 'the next episode is told' });
-  await settled(house, ann.token);
+  await settled(monitor, ann.token);
   assert.deepEqual((await told()).sort(), [...first, ...first, 'true Disk full'].sort());
 });
 
 test('alerts: the administrator is told once when a disk of the machine is nearly full, and again the next time', async (t) => {
-  const house = await openMonitorHouse(t);
-  const boss = await house.person(ADMIN);
-  const { measured } = house;
+  const monitor = await openMonitor(t);
+  const boss = await monitor.person(ADMIN);
+  const { measured } = monitor;
   const disks = (share: number) => [
     { path: '/', usedBytes: 10, capacityBytes: 100 },
     { path: '/data', usedBytes: share, capacityBytes: 100 },
   ];
   const show = async (share: number) => {
     measured.nodes = [nodeSample({ disks: disks(share) })];
-    await settled(house, boss.token);
+    await settled(monitor, boss.token);
   };
   const told = async () =>
-    (await house.outbox()).map(({ userId, ...rest }) => [userId === boss.id, rest.category, rest.scope, rest.message]);
+    (await monitor.outbox()).map(({ userId, ...rest }) => [
+      userId === boss.id,
+      rest.category,
+      rest.scope,
+      rest.message,
+    ]);
   measured.problem = undefined;
   measured.nodes = [nodeSample({ disks: disks(89) })];
   await show(89);
@@ -104,9 +110,9 @@ test('alerts: the administrator is told once when a disk of the machine is nearl
   await show(50);
   await show(95);
   assert.equal((await told()).length, 1);
-  house.clock.advance(11 * MINUTE);
+  monitor.clock.advance(11 * MINUTE);
   await show(50);
-  const openRows = async () => (await house.db.many(z.object({}), 'select from disk_alerts')).length;
+  const openRows = async () => (await monitor.db.many(z.object({}), 'select from disk_alerts')).length;
   await until(async () => (await openRows()) === 0, { timeoutMs: 30_000, what: 'the episode is over' });
   await show(96);
   await until(async () => (await told()).length > 1, { timeoutMs: 30_000 });

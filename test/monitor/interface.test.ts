@@ -1,4 +1,5 @@
 /** Interface section 4.6 row by row, on each of the adapters: who gets what, and who is refused how. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AnyEndpoint } from '../../proto/endpoint.ts';
@@ -9,7 +10,8 @@ import { request } from '../support/cluster/platform.ts';
 import { sse } from '../support/monitor/event-streams.ts';
 import { nodeSample, podSample } from '../support/monitor/samples.ts';
 import { skipUnless } from '../support/require.ts';
-import { ADMIN, type MonitorHouse, openMonitorHouse, type Person } from '../support/service/monitor.ts';
+import { ADMIN, type MonitorUnderTest, openMonitor } from '../support/service/monitor.ts';
+import type { Person } from '../support/service/people.ts';
 import type { Cleanup } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
@@ -22,11 +24,11 @@ const adapters = {
 } as const;
 
 /** The status with which a path answers: 101 for a socket, 200 for a stream, which is left again. */
-async function statusOf(t: Cleanup, house: MonitorHouse, endpoint: AnyEndpoint, token?: string): Promise<number> {
+async function statusOf(t: Cleanup, monitor: MonitorUnderTest, endpoint: AnyEndpoint, token?: string): Promise<number> {
   if (endpoint.socket) {
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     try {
-      const socket = await websocket(t, house.ws + endpoint.path, { headers });
+      const socket = await websocket(t, monitor.ws + endpoint.path, { headers });
       await socket.close();
       return 101;
     } catch (error) {
@@ -35,8 +37,8 @@ async function statusOf(t: Cleanup, house: MonitorHouse, endpoint: AnyEndpoint, 
     }
   }
   if (!endpoint.events)
-    return (await request('GET', house.url + endpoint.path, token === undefined ? {} : { token })).status;
-  const stream = await sse(t, house.url + endpoint.path, token === undefined ? {} : { token });
+    return (await request('GET', monitor.url + endpoint.path, token === undefined ? {} : { token })).status;
+  const stream = await sse(t, monitor.url + endpoint.path, token === undefined ? {} : { token });
   stream.close();
   return stream.status;
 }
@@ -44,29 +46,29 @@ async function statusOf(t: Cleanup, house: MonitorHouse, endpoint: AnyEndpoint, 
 for (const [adapter, skip] of Object.entries(adapters)) {
   describe(`the monitor on ${adapter}`, { skip }, () => {
     const open = async (t: Cleanup) => {
-      const house = await openMonitorHouse(t, { adapter: adapter === 'uws' || adapter === 'own' ? adapter : 'node' });
-      const [boss, ann, bob] = [await house.person(ADMIN), await house.person('ann'), await house.person('bob')];
-      return { house, boss, ann, bob };
+      const monitor = await openMonitor(t, { adapter: adapter === 'uws' || adapter === 'own' ? adapter : 'node' });
+      const [boss, ann, bob] = [await monitor.person(ADMIN), await monitor.person('ann'), await monitor.person('bob')];
+      return { monitor, boss, ann, bob };
     };
-    const measure = async (house: MonitorHouse, ...people: [Person, ...Person[]]) => {
-      house.measured.nodes = [nodeSample()];
-      house.measured.pods = people.map(({ id }, index) => podSample(id, `c${index}`));
-      house.measured.problem = undefined;
+    const measure = async (monitor: MonitorUnderTest, ...people: [Person, ...Person[]]) => {
+      monitor.measured.nodes = [nodeSample()];
+      monitor.measured.pods = people.map(({ id }, index) => podSample(id, `c${index}`));
+      monitor.measured.problem = undefined;
       const [{ token }] = people;
-      const isMeasured = async () => (await request('GET', `${house.url}/pod-metrics`, { token })).status === 200;
+      const isMeasured = async () => (await request('GET', `${monitor.url}/pod-metrics`, { token })).status === 200;
       await until(isMeasured, { timeoutMs: 30_000 });
-      await until(async () => (await request('GET', `${house.url}/healthz`)).status === 200, { timeoutMs: 30_000 });
+      await until(async () => (await request('GET', `${monitor.url}/healthz`)).status === 200, { timeoutMs: 30_000 });
     };
 
     test('every row of section 4.6 opens to whom section 5.4 says, and to nobody else', async (t) => {
-      const { house, boss, ann, bob } = await open(t);
-      assert.equal(house.adapter, adapter);
-      await measure(house, ann, bob);
-      const reader = await house.apiToken(ann, { scopes: { [`compute.${ann.id}.containers`]: ['read'] } });
-      const whole = await house.apiToken(ann, { scopes: { [`compute.${ann.id}`]: ['read'] } });
-      const other = await house.apiToken(ann, { scopes: { [`networking.${ann.id}`]: ['read'] } });
-      const bossReader = await house.apiToken(boss, { scopes: { [`compute.${boss.id}`]: ['read'] } });
-      const challenge = await house.challenge(ann);
+      const { monitor, boss, ann, bob } = await open(t);
+      assert.equal(monitor.adapter, adapter);
+      await measure(monitor, ann, bob);
+      const reader = await monitor.apiToken(ann, { scopes: { [`compute.${ann.id}.containers`]: ['read'] } });
+      const whole = await monitor.apiToken(ann, { scopes: { [`compute.${ann.id}`]: ['read'] } });
+      const other = await monitor.apiToken(ann, { scopes: { [`networking.${ann.id}`]: ['read'] } });
+      const bossReader = await monitor.apiToken(boss, { scopes: { [`compute.${boss.id}`]: ['read'] } });
+      const challenge = await monitor.challenge(ann);
       assert.deepEqual(
         endpoints.map(({ method, path, access }) => `${method} ${path} ${access}`),
         [
@@ -77,7 +79,7 @@ for (const [adapter, skip] of Object.entries(adapters)) {
         ],
       );
       for (const endpoint of endpoints) {
-        const status = (token?: string) => statusOf(t, house, endpoint, token);
+        const status = (token?: string) => statusOf(t, monitor, endpoint, token);
         const granted = endpoint.socket ? 101 : 200;
         const toAdmins = endpoint.access === 'admin';
         const got = {
@@ -100,95 +102,95 @@ for (const [adapter, skip] of Object.entries(adapters)) {
           },
           endpoint.path,
         );
-        const posted = await request('POST', house.url + endpoint.path, { token: boss.token, body: {} });
+        const posted = await request('POST', monitor.url + endpoint.path, { token: boss.token, body: {} });
         assert.equal(posted.status, 405, endpoint.path);
         if (endpoint.socket)
-          assert.equal((await request('GET', house.url + endpoint.path, { token: boss.token })).status, 426);
+          assert.equal((await request('GET', monitor.url + endpoint.path, { token: boss.token })).status, 426);
       }
-      const missing = await request('GET', `${house.url}/pod-metrics`, { token: other.token });
+      const missing = await request('GET', `${monitor.url}/pod-metrics`, { token: other.token });
       assert.equal(missing.json.error, `forbidden: missing compute.${ann.id}.containers scope`);
     });
 
     test("streams and REST say the same, each to its audience; an API token sees its user's", async (t) => {
-      const { house, boss, ann, bob } = await open(t);
-      await measure(house, ann, bob);
-      const reader = await house.apiToken(ann, { scopes: { [`compute.${ann.id}`]: ['read'] } });
+      const { monitor, boss, ann, bob } = await open(t);
+      await measure(monitor, ann, bob);
+      const reader = await monitor.apiToken(ann, { scopes: { [`compute.${ann.id}`]: ['read'] } });
       const seen = { [boss.token]: ['c0', 'c1'], [ann.token]: ['c0'], [bob.token]: ['c1'], [reader.token]: ['c0'] };
       const names = (value: unknown) => podsSchema.parse(value).pods.map(({ name }) => name);
       for (const [token, expected] of Object.entries(seen)) {
-        assert.deepEqual(names((await request('GET', `${house.url}/pod-metrics`, { token })).json), expected);
-        const stream = await sse(t, `${house.url}/sse/pod-metrics?token=${token}`);
+        assert.deepEqual(names((await request('GET', `${monitor.url}/pod-metrics`, { token })).json), expected);
+        const stream = await sse(t, `${monitor.url}/sse/pod-metrics?token=${token}`);
         assert.deepEqual(names((await until(() => stream.events[0])).data), expected);
-        const socket = await websocket(t, `${house.ws}/ws/pod-metrics?token=${token}`);
+        const socket = await websocket(t, `${monitor.ws}/ws/pod-metrics?token=${token}`);
         for (let frame = 0; frame < 3; frame++) assert.deepEqual(names(await socket.json()), expected);
       }
-      const both = await sse(t, `${house.url}/sse/health`, { token: bob.token });
+      const both = await sse(t, `${monitor.url}/sse/health`, { token: bob.token });
       await until(() => both.events.length >= 6 && both.comments.includes(': ping'), { timeoutMs: 30_000 });
       assert.equal(new Set(both.events.map(({ id }) => id)).size, both.events.length);
-      const nodes = await websocket(t, `${house.ws}/ws/cluster-info`, {
+      const nodes = await websocket(t, `${monitor.ws}/ws/cluster-info`, {
         headers: { authorization: `Bearer ${boss.token}` },
       });
       assert.equal(nodesSchema.parse(await nodes.json()).nodes[0]?.name, 'box1');
     });
 
     test('before anything was measured REST says to come back, and streams wait', async (t) => {
-      const { house, boss, ann } = await open(t);
+      const { monitor, boss, ann } = await open(t);
       for (const path of ['/cluster-info', '/api/metrics/nodes', '/pod-metrics', '/api/metrics/pods']) {
-        const { status, headers, json } = await request('GET', house.url + path, { token: boss.token });
+        const { status, headers, json } = await request('GET', monitor.url + path, { token: boss.token });
         assert.equal(status, 503, path);
         assert.equal(json.code, 'unavailable');
         assert.ok(Number(headers.get('retry-after')) > 0);
       }
-      const stream = await sse(t, `${house.url}/sse/health`, { token: ann.token });
+      const stream = await sse(t, `${monitor.url}/sse/health`, { token: ann.token });
       assert.equal(stream.status, 200);
-      const health = async () => (await request('GET', `${house.url}/healthz`)).json;
+      const health = async () => (await request('GET', `${monitor.url}/healthz`)).json;
       await until(async () => JSON.stringify(await health()).includes('nothing was measured yet'));
       assert.equal(stream.events.length, 0);
-      await measure(house, ann);
+      await measure(monitor, ann);
       await until(() => stream.events.length >= 2, { timeoutMs: 30_000 });
       assert.deepEqual(await health(), { status: 'ok' });
     });
 
     test('a source that fails leaves the last snapshot with its time, and /healthz names it until it is back', async (t) => {
-      const { house, boss, ann } = await open(t);
-      await measure(house, ann);
-      house.measured.problem = 'the engine is on fire';
-      const problem = async () => String((await request('GET', `${house.url}/healthz`)).json.problems ?? '');
+      const { monitor, boss, ann } = await open(t);
+      await measure(monitor, ann);
+      monitor.measured.problem = 'the engine is on fire';
+      const problem = async () => String((await request('GET', `${monitor.url}/healthz`)).json.problems ?? '');
       await until(async () => /test: the engine is on fire \(last measured \d+ s ago\)/.test(await problem()), {
         timeoutMs: 30_000,
       });
       const stamp = async () => {
-        const { status, json } = await request('GET', `${house.url}/pod-metrics`, { token: ann.token });
+        const { status, json } = await request('GET', `${monitor.url}/pod-metrics`, { token: ann.token });
         assert.equal(status, 200);
         return podsSchema.parse(json).timestamp;
       };
       const last = await stamp();
-      const socket = await websocket(t, `${house.ws}/ws/cluster-info?token=${boss.token}`);
+      const socket = await websocket(t, `${monitor.ws}/ws/cluster-info?token=${boss.token}`);
       assert.equal(nodesSchema.parse(await socket.json()).timestamp, last);
       await until(async () => Date.now() - Date.parse(last) > 1000);
       assert.equal(await stamp(), last);
-      await measure(house, ann);
+      await measure(monitor, ann);
       await until(async () => (await stamp()) !== last);
       await socket.json();
     });
 
     test('W15: streams end when their API token is deleted, its account loses the scope, or its user is gone', async (t) => {
-      const { house, ann, bob } = await open(t);
-      await measure(house, ann, bob);
+      const { monitor, ann, bob } = await open(t);
+      await measure(monitor, ann, bob);
       const mayRead = (person: Person) => ({ [`compute.${person.id}.containers`]: ['read'] });
-      const account = await house.account(ann, mayRead(ann));
-      const kept = await house.apiToken(ann, { scopes: mayRead(ann) });
-      const deleted = await house.apiToken(ann, { scopes: mayRead(ann) });
-      const ofAccount = await house.apiToken(ann, { account });
+      const account = await monitor.account(ann, mayRead(ann));
+      const kept = await monitor.apiToken(ann, { scopes: mayRead(ann) });
+      const deleted = await monitor.apiToken(ann, { scopes: mayRead(ann) });
+      const ofAccount = await monitor.apiToken(ann, { account });
       const streamsOf = async (token: string) => {
-        const socket = await websocket(t, `${house.ws}/ws/pod-metrics?token=${token}`);
+        const socket = await websocket(t, `${monitor.ws}/ws/pod-metrics?token=${token}`);
         let closed: string | undefined;
         void socket.closed.then(({ code, reason }) => {
           closed = `${code} ${reason}`;
         });
         const events = [
-          await sse(t, `${house.url}/sse/pod-metrics`, { token }),
-          await sse(t, `${house.url}/sse/health`, { token }),
+          await sse(t, `${monitor.url}/sse/pod-metrics`, { token }),
+          await sse(t, `${monitor.url}/sse/health`, { token }),
         ];
         return { closed: () => closed, over: () => events.map((one) => one.isOver()) };
       };
@@ -200,33 +202,33 @@ for (const [adapter, skip] of Object.entries(adapters)) {
       };
       const ended = ({ closed, over }: (typeof all)['kept'], what: string) =>
         until(() => closed() !== undefined && over().every(Boolean), { what, timeoutMs: 10_000 });
-      await house.revoke(ann, deleted.tokenId);
+      await monitor.revoke(ann, deleted.tokenId);
       await ended(all.deleted, 'the streams of a deleted token end');
       assert.equal(all.deleted.closed(), '1008 token revoked');
-      await house.setScopes(ann, account, { [`networking.${ann.id}`]: ['read'] });
+      await monitor.setScopes(ann, account, { [`networking.${ann.id}`]: ['read'] });
       await ended(all.ofAccount, 'the streams of an account without the scope end');
       assert.equal(all.ofAccount.closed(), '1008 scope withdrawn');
-      await house.forgetUser(bob);
+      await monitor.forgetUser(bob);
       await ended(all.bobs, 'the streams of a user who is gone end');
       assert.deepEqual([all.kept.closed(), all.kept.over()], [undefined, [false, false]]);
-      assert.equal((await request('GET', `${house.url}/pod-metrics`, { token: deleted.token })).status, 401);
+      assert.equal((await request('GET', `${monitor.url}/pod-metrics`, { token: deleted.token })).status, 401);
     });
 
     test('W15: streams end when their token expires, and when the service leaves', async (t) => {
-      const { house, ann } = await open(t);
-      await measure(house, ann);
-      const socket = await websocket(t, `${house.ws}/ws/pod-metrics?token=${ann.token}`);
-      const stream = await sse(t, `${house.url}/sse/pod-metrics`, { token: ann.token });
+      const { monitor, ann } = await open(t);
+      await measure(monitor, ann);
+      const socket = await websocket(t, `${monitor.ws}/ws/pod-metrics?token=${ann.token}`);
+      const stream = await sse(t, `${monitor.url}/sse/pod-metrics`, { token: ann.token });
       await until(() => stream.events.length > 0);
-      house.clock.advance(3_601_000);
+      monitor.clock.advance(3_601_000);
       await until(() => stream.isOver(), { what: 'the event stream of an expired token ends' });
-      house.clock.advance(-3_601_000);
-      const other = await sse(t, `${house.url}/sse/pod-metrics`, { token: ann.token });
+      monitor.clock.advance(-3_601_000);
+      const other = await sse(t, `${monitor.url}/sse/pod-metrics`, { token: ann.token });
       await until(() => other.events.length > 0);
-      house.drain();
+      monitor.drain();
       assert.equal((await socket.closed).code, 1012);
       await until(() => other.isOver(), { what: 'event streams end with the service' });
-      assert.equal((await request('GET', `${house.url}/sse/pod-metrics`, { token: ann.token })).status, 503);
+      assert.equal((await request('GET', `${monitor.url}/sse/pod-metrics`, { token: ann.token })).status, 503);
     });
   });
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { countingEngine } from '../../bench/monitor/engine.ts';
 import { newId } from '../../proto/ids.ts';
 import { dockerMetrics } from '../../transports/engines/docker/stats/metrics.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

@@ -1,16 +1,17 @@
 /** Owned domains and automated mappings over HTTP (interface sections 2.6, 3.1, 3.4, 4.3 and 7). */
+
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { no } from '../support/network/dns-provider.ts';
-import { INGRESS, openWorld, type World } from '../support/service/network.ts';
+import { INGRESS, type NetworkUnderTest, openNetwork } from '../support/service/network.ts';
 import { until } from '../support/until.ts';
 
 /** Nothing that the API says or logs holds the token. */
-function holdsNoToken(world: World, token: string, ...texts: readonly string[]): void {
+function holdsNoToken(network: NetworkUnderTest, token: string, ...texts: readonly string[]): void {
   for (const text of [
     ...texts,
-    JSON.stringify(world.log.lines, (_key, value) =>
+    JSON.stringify(network.log.lines, (_key, value) =>
       value instanceof Error ? `${value.stack} ${JSON.stringify(value)} ${String(value.cause)}` : value,
     ),
   ])
@@ -18,41 +19,41 @@ function holdsNoToken(world: World, token: string, ...texts: readonly string[]):
 }
 
 test('a token is connected, listed, refreshed and disconnected, and never shown', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  world.provider.zones.set('good', [
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  network.provider.zones.set('good', [
     { id: 'z1', name: 'Example.NET', status: 'active' },
     { id: 'z2', name: 'example.com', status: 'active' },
   ]);
-  const made = await world.call(ann.token, 'POST', '/api/domains', { token: 'good' });
+  const made = await network.call(ann.token, 'POST', '/api/domains', { token: 'good' });
   assert.equal(made.status, 201);
   assert.deepEqual(made.json, { id: made.json.id, zones: ['example.com', 'example.net'] });
-  const list = await world.call(ann.token, 'GET', '/api/domains');
+  const list = await network.call(ann.token, 'GET', '/api/domains');
   const [first] = Array.isArray(list.json.connections) ? list.json.connections : [];
   assert.deepEqual(list.json, {
     connections: [{ id: made.json.id, zones: ['example.com', 'example.net'], created_at: first.created_at }],
   });
   assert.match(first.created_at, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
-  world.provider.zones.get('good')?.shift();
-  const refreshed = await world.call(ann.token, 'POST', `/api/domains/${made.json.id}/refresh`);
+  network.provider.zones.get('good')?.shift();
+  const refreshed = await network.call(ann.token, 'POST', `/api/domains/${made.json.id}/refresh`);
   assert.deepEqual([refreshed.status, refreshed.json], [200, { id: made.json.id, zones: ['example.com'] }]);
-  const eve = await world.person();
-  assert.equal((await world.call(eve.token, 'POST', `/api/domains/${made.json.id}/refresh`)).status, 404);
-  const foreign = await world.call(eve.token, 'DELETE', `/api/domains/${made.json.id}`);
+  const eve = await network.person();
+  assert.equal((await network.call(eve.token, 'POST', `/api/domains/${made.json.id}/refresh`)).status, 404);
+  const foreign = await network.call(eve.token, 'DELETE', `/api/domains/${made.json.id}`);
   assert.deepEqual([foreign.status, foreign.text], [404, 'not found']);
-  const gone = await world.call(ann.token, 'DELETE', `/api/domains/${made.json.id}`);
+  const gone = await network.call(ann.token, 'DELETE', `/api/domains/${made.json.id}`);
   assert.deepEqual([gone.status, gone.text], [204, '']);
-  assert.deepEqual((await world.call(ann.token, 'GET', '/api/domains')).json, { connections: [] });
-  holdsNoToken(world, 'good', made.text, list.text, refreshed.text);
+  assert.deepEqual((await network.call(ann.token, 'GET', '/api/domains')).json, { connections: [] });
+  holdsNoToken(network, 'good', made.text, list.text, refreshed.text);
 });
 
 test('a token that is missing, wrong or without zones is refused', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  world.provider.zones.set('empty', []);
-  world.provider.zones.set('pending', [{ id: 'z9', name: 'example.net', status: 'pending' }]);
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  network.provider.zones.set('empty', []);
+  network.provider.zones.set('pending', [{ id: 'z9', name: 'example.net', status: 'pending' }]);
   const post = async (body: unknown) => {
-    const { status, text } = await world.call(ann.token, 'POST', '/api/domains', body);
+    const { status, text } = await network.call(ann.token, 'POST', '/api/domains', body);
     return [status, text];
   };
   for (const body of [{}, { token: '' }, { token: '  ' }, { token: 7 }, { token: null }, '[]', 'nonsense', 'null'])
@@ -64,8 +65,8 @@ test('a token that is missing, wrong or without zones is refused', async (t) => 
 });
 
 test('without an encryption key every endpoint of owned domains says so', async (t) => {
-  const world = await openWorld(t, { isBare: true });
-  const ann = await world.person();
+  const network = await openNetwork(t, { isBare: true });
+  const ann = await network.person();
   for (const [method, path, body] of [
     ['GET', '/api/domains'],
     ['POST', '/api/domains', { token: 'x' }],
@@ -74,64 +75,64 @@ test('without an encryption key every endpoint of owned domains says so', async 
     ['DELETE', '/api/domains/x'],
     ['POST', '/api/domains/aaaaaaaaaaaa/refresh'],
   ] as const) {
-    const reply = await world.call(ann.token, method, path, body);
+    const reply = await network.call(ann.token, method, path, body);
     assert.deepEqual([reply.status, reply.text], [503, 'dns-provider integration not configured'], `${method} ${path}`);
-    assert.equal((await world.call('', method, path, body)).status, 401);
+    assert.equal((await network.call('', method, path, body)).status, 401);
   }
   // Mappings go on by TXT records.
-  assert.equal((await world.map(ann, 'a.example.org')).status, 'pending');
+  assert.equal((await network.map(ann, 'a.example.org')).status, 'pending');
 });
 
 test('a hostname in an owned zone is verified at once by a record that is made, and removed with it', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  await world.connect(ann, 'example.net', 'deep.example.net', 'ample.net');
-  const container = await world.container(ann);
-  const created = await world.map(ann, 'www.deep.example.net', container);
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  await network.connect(ann, 'example.net', 'deep.example.net', 'ample.net');
+  const container = await network.container(ann);
+  const created = await network.map(ann, 'www.deep.example.net', container);
   assert.equal(created.status, 'verified');
   assert.equal(created.dns_automated, true);
-  const [record] = world.provider.records;
+  const [record] = network.provider.records;
   assert.deepEqual(
     [record?.zone, record?.type, record?.name, record?.content, record?.proxied],
     ['zone-deep.example.net', 'CNAME', 'www.deep.example.net', INGRESS, false],
   );
   const { dns_automated: _, ...plain } = created;
-  assert.deepEqual(await world.mapping(ann, 'www.deep.example.net'), plain);
-  assert.equal((await world.map(ann, 'xample.net', container)).status, 'pending');
-  assert.equal((await world.map(ann, 'example.net', container)).status, 'verified');
+  assert.deepEqual(await network.mapping(ann, 'www.deep.example.net'), plain);
+  assert.equal((await network.map(ann, 'xample.net', container)).status, 'pending');
+  assert.equal((await network.map(ann, 'example.net', container)).status, 'verified');
   // Another's zones cover nothing of mine.
-  const eve = await world.person();
-  assert.equal((await world.map(eve, 'eve.example.net')).status, 'pending');
+  const eve = await network.person();
+  assert.equal((await network.map(eve, 'eve.example.net')).status, 'pending');
 
-  assert.equal((await world.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`)).status, 204);
+  assert.equal((await network.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`)).status, 204);
   assert.deepEqual(
-    world.provider.records.map(({ name }) => name),
+    network.provider.records.map(({ name }) => name),
     ['example.net'],
   );
 });
 
 test('DELETE leaves records that are not ours', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  await world.connect(ann, 'example.net');
-  const container = await world.container(ann);
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  await network.connect(ann, 'example.net');
+  const container = await network.container(ann);
   const own = { zone: 'zone-example.net', type: 'CNAME', proxied: false, comment: '' };
-  world.provider.records.push({ ...own, id: 'theirs', name: 'found.example.net', content: INGRESS });
-  world.provider.records.push({ ...own, id: 'other', name: 'taken.example.net', content: 'elsewhere.test' });
+  network.provider.records.push({ ...own, id: 'theirs', name: 'found.example.net', content: INGRESS });
+  network.provider.records.push({ ...own, id: 'other', name: 'taken.example.net', content: 'elsewhere.test' });
   // It leads here already, so it is verified; it was the user who made it.
-  const found = await world.map(ann, 'found.example.net', container);
+  const found = await network.map(ann, 'found.example.net', container);
   assert.equal(found.status, 'verified');
   // It leads elsewhere, and is left so: the user is told what to do instead.
-  const taken = await world.map(ann, 'taken.example.net', container);
+  const taken = await network.map(ann, 'taken.example.net', container);
   assert.equal(taken.status, 'pending');
   assert.match(String(taken.detail), /has another record at the DNS provider.*TXT record _svc-verify\.taken/);
-  const moved = await world.map(ann, 'moved.example.net', container);
-  const record = world.provider.records.find(({ name }) => name === 'moved.example.net');
+  const moved = await network.map(ann, 'moved.example.net', container);
+  const record = network.provider.records.find(({ name }) => name === 'moved.example.net');
   assert.ok(record);
   record.content = 'elsewhere.test';
   for (const { id } of [found, taken, moved])
-    assert.equal((await world.call(ann.token, 'DELETE', `/api/domain-mappings/${id}`)).status, 204);
-  assert.deepEqual(world.provider.records.map(({ name }) => name).sort(), [
+    assert.equal((await network.call(ann.token, 'DELETE', `/api/domain-mappings/${id}`)).status, 204);
+  assert.deepEqual(network.provider.records.map(({ name }) => name).sort(), [
     'found.example.net',
     'moved.example.net',
     'taken.example.net',
@@ -139,66 +140,66 @@ test('DELETE leaves records that are not ours', async (t) => {
 });
 
 test('a zone that was given up since its snapshot proves nothing', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const { token } = await world.connect(ann, 'example.net');
-  const [zone] = world.provider.zones.get(token) ?? [];
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const { token } = await network.connect(ann, 'example.net');
+  const [zone] = network.provider.zones.get(token) ?? [];
   assert.ok(zone);
   zone.status = 'moved';
-  const created = await world.map(ann, 'a.example.net');
+  const created = await network.map(ann, 'a.example.net');
   assert.equal(created.status, 'pending');
   assert.match(String(created.detail), /does not serve the zone example\.net/);
-  assert.deepEqual(world.provider.records, []);
+  assert.deepEqual(network.provider.records, []);
 });
 
 test('removing a connection ends automation, and leaves mappings and records', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const { id } = await world.connect(ann, 'example.net');
-  const container = await world.container(ann);
-  await world.map(ann, 'a.example.net', container);
-  assert.equal((await world.call(ann.token, 'DELETE', `/api/domains/${id}`)).status, 204);
-  assert.equal((await world.mapping(ann, 'a.example.net'))?.status, 'verified');
-  assert.equal(world.provider.records.length, 1);
-  assert.equal((await world.map(ann, 'b.example.net', container)).status, 'pending');
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const { id } = await network.connect(ann, 'example.net');
+  const container = await network.container(ann);
+  await network.map(ann, 'a.example.net', container);
+  assert.equal((await network.call(ann.token, 'DELETE', `/api/domains/${id}`)).status, 204);
+  assert.equal((await network.mapping(ann, 'a.example.net'))?.status, 'verified');
+  assert.equal(network.provider.records.length, 1);
+  assert.equal((await network.map(ann, 'b.example.net', container)).status, 'pending');
 });
 
 test('zones of an older version are read at the first list', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  await world.connect(ann, 'example.net');
-  await world.db.run('update owned_domains set zones_at = null');
-  await world.db.run('delete from owned_zones');
-  const zones = async () => JSON.stringify((await world.call(ann.token, 'GET', '/api/domains')).json);
-  world.provider.fault = (_path, response) => {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  await network.connect(ann, 'example.net');
+  await network.db.run('update owned_domains set zones_at = null');
+  await network.db.run('delete from owned_zones');
+  const zones = async () => JSON.stringify((await network.call(ann.token, 'GET', '/api/domains')).json);
+  network.provider.fault = (_path, response) => {
     response.writeHead(500).end();
     return true;
   };
   assert.match(await zones(), /"zones":\[\]/);
-  world.provider.fault = undefined;
+  network.provider.fault = undefined;
   assert.match(await zones(), /"zones":\["example.net"\]/);
-  const calls = world.provider.calls.length;
+  const calls = network.provider.calls.length;
   assert.match(await zones(), /"zones":\["example.net"\]/);
-  assert.equal(world.provider.calls.length, calls, 'they are read once');
+  assert.equal(network.provider.calls.length, calls, 'they are read once');
 });
 
 test('N06: zones over many pages are read whole or not at all', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  world.provider.pageSize = 20;
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  network.provider.pageSize = 20;
   const names = Array.from({ length: 45 }, (_, n) => `zone${n}.net`);
-  const { id } = await world.connect(ann, ...names);
-  const refresh = () => world.call(ann.token, 'POST', `/api/domains/${id}/refresh`);
+  const { id } = await network.connect(ann, ...names);
+  const refresh = () => network.call(ann.token, 'POST', `/api/domains/${id}/refresh`);
   assert.deepEqual((await refresh()).json.zones, [...names].sort());
   let call = 0;
-  world.provider.fault = (_path, response) => {
+  network.provider.fault = (_path, response) => {
     if (++call !== 2) return false;
     no(response, 500, 10_000, 'Internal error');
     return true;
   };
   assert.equal((await refresh()).status, 502);
   call = 0;
-  world.provider.fault = (_path, response) => {
+  network.provider.fault = (_path, response) => {
     if (++call !== 2) return false;
     response.end(
       JSON.stringify({
@@ -211,16 +212,16 @@ test('N06: zones over many pages are read whole or not at all', async (t) => {
     return true;
   };
   assert.equal((await refresh()).status, 502);
-  world.provider.fault = undefined;
-  const list = await world.call(ann.token, 'GET', '/api/domains');
+  network.provider.fault = undefined;
+  const list = await network.call(ann.token, 'GET', '/api/domains');
   for (const name of names) assert.ok(list.text.includes(name), `${name} is still known`);
 });
 
 test('N06: whatever the provider answers, refresh is a 502 without the token, and a mapping falls back', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const { id, token } = await world.connect(ann, 'example.net');
-  const container = await world.container(ann);
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const { id, token } = await network.connect(ann, 'example.net');
+  const container = await network.container(ann);
   const faults: Record<string, (response: ServerResponse) => void> = {
     401: (response) => no(response, 401, 10_000, `Authentication error ${token}`),
     403: (response) => no(response, 403, 9109, `Invalid access token ${token}`),
@@ -237,38 +238,38 @@ test('N06: whatever the provider answers, refresh is a 502 without the token, an
   };
   let count = 0;
   for (const [name, fault] of Object.entries(faults)) {
-    world.provider.fault = (_path, response) => {
+    network.provider.fault = (_path, response) => {
       fault(response);
       return true;
     };
-    const reply = await world.call(ann.token, 'POST', `/api/domains/${id}/refresh`);
+    const reply = await network.call(ann.token, 'POST', `/api/domains/${id}/refresh`);
     assert.equal(reply.status, 502, `${name}: ${reply.text}`);
     assert.match(reply.headers.get('content-type') ?? '', /^text\/plain/);
     if (name === '429') assert.equal(reply.headers.get('retry-after'), '77');
     const hostname = `h${++count}.example.net`;
-    const created = await world.map(ann, hostname, container);
+    const created = await network.map(ann, hostname, container);
     assert.equal(created.status, 'pending', name);
-    holdsNoToken(world, token, reply.text, JSON.stringify(created));
-    const connected = await world.call(ann.token, 'POST', '/api/domains', { token });
+    holdsNoToken(network, token, reply.text, JSON.stringify(created));
+    const connected = await network.call(ann.token, 'POST', '/api/domains', { token });
     assert.ok([400, 502].includes(connected.status), `${name}: ${connected.status}`);
-    holdsNoToken(world, token, connected.text);
+    holdsNoToken(network, token, connected.text);
   }
-  world.provider.fault = undefined;
+  network.provider.fault = undefined;
   // What was only put off is made in the background.
-  world.clock.advance(31_000);
-  await until(async () => (await world.mapping(ann, 'h3.example.net'))?.status === 'verified', {
+  network.clock.advance(31_000);
+  await until(async () => (await network.mapping(ann, 'h3.example.net'))?.status === 'verified', {
     what: 'the record is made after all',
   });
-  assert.ok(world.provider.records.some(({ name }) => name === 'h3.example.net'));
+  assert.ok(network.provider.records.some(({ name }) => name === 'h3.example.net'));
 });
 
 test('N07: a token that was damaged or moved to another row does not open', async (t) => {
-  const world = await openWorld(t);
-  const [ann, eve] = [await world.person(), await world.person()];
-  const mine = await world.connect(ann, 'example.net');
-  const hers = await world.connect(eve, 'example.com');
-  const refresh = (id: string) => world.call(ann.token, 'POST', `/api/domains/${id}/refresh`);
-  await world.db.run(`update owned_domains set token = set_byte(token, 40, get_byte(token, 40) # 1) where id = $1`, [
+  const network = await openNetwork(t);
+  const [ann, eve] = [await network.person(), await network.person()];
+  const mine = await network.connect(ann, 'example.net');
+  const hers = await network.connect(eve, 'example.com');
+  const refresh = (id: string) => network.call(ann.token, 'POST', `/api/domains/${id}/refresh`);
+  await network.db.run(`update owned_domains set token = set_byte(token, 40, get_byte(token, 40) # 1) where id = $1`, [
     mine.id,
   ]);
   const damaged = await refresh(mine.id);
@@ -277,30 +278,30 @@ test('N07: a token that was damaged or moved to another row does not open', asyn
     [409, 'the stored token cannot be decrypted: disconnect and reconnect'],
   );
   // A mapping under it falls back to the TXT record.
-  assert.equal((await world.map(ann, 'a.example.net')).status, 'pending');
-  await world.db.run('update owned_domains set token = (select token from owned_domains where id = $2) where id = $1', [
-    mine.id,
-    hers.id,
-  ]);
+  assert.equal((await network.map(ann, 'a.example.net')).status, 'pending');
+  await network.db.run(
+    'update owned_domains set token = (select token from owned_domains where id = $2) where id = $1',
+    [mine.id, hers.id],
+  );
   assert.equal((await refresh(mine.id)).status, 409);
-  assert.equal((await world.call(ann.token, 'DELETE', `/api/domains/${mine.id}`)).status, 204);
+  assert.equal((await network.call(ann.token, 'DELETE', `/api/domains/${mine.id}`)).status, 204);
 });
 
 test('a record that was made and not written down is found again', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  await world.connect(ann, 'example.net');
-  const created = await world.map(ann, 'a.example.net');
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  await network.connect(ann, 'example.net');
+  const created = await network.map(ann, 'a.example.net');
   // As a crash between the provider's answer and the commit leaves it.
-  await world.db.run(
+  await network.db.run(
     `update domain_mappings set status = 'pending', verified_at = null, record = 'wanted', record_id = null, next_check_at = now()
      where id = $1`,
     [created.id],
   );
-  await until(async () => (await world.mapping(ann, 'a.example.net'))?.status === 'verified', {
+  await until(async () => (await network.mapping(ann, 'a.example.net'))?.status === 'verified', {
     what: 'it is verified again',
   });
-  assert.equal(world.provider.records.length, 1);
-  assert.equal((await world.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`)).status, 204);
-  assert.deepEqual(world.provider.records, []);
+  assert.equal(network.provider.records.length, 1);
+  assert.equal((await network.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`)).status, 204);
+  assert.deepEqual(network.provider.records, []);
 });

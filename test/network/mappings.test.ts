@@ -1,139 +1,146 @@
 /** Domain mappings over HTTP (interface sections 2.7, 3.1, 4.3, 5.3 and 7). */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setCertificateDetail, verifiedHostnames, verifiedMapping } from '../../storage/network/mappings.ts';
 import { BROKEN_ZONE } from '../support/network/dns-server.ts';
-import { DOMAIN, INGRESS, openWorld } from '../support/service/network.ts';
+import { INGRESS, openNetwork } from '../support/service/network.ts';
+import { DOMAIN } from '../support/service/node.ts';
 import { until } from '../support/until.ts';
 
 const HOUR = 3_600_000;
 const MAPPING_KEYS = ['container_id', 'domain', 'id', 'status', 'target_port', 'verify_name', 'verify_token'];
 
 test('a mapping outside of owned zones waits for its TXT record, and verify finds it', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const containerId = await world.container(ann);
-  const created = await world.map(ann, 'www.example.org', containerId);
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const containerId = await network.container(ann);
+  const created = await network.map(ann, 'www.example.org', containerId);
   assert.deepEqual(Object.keys(created).sort(), MAPPING_KEYS);
   assert.equal(created.status, 'pending');
   assert.equal(created.container_id, containerId);
   assert.equal(created.verify_name, '_svc-verify.www.example.org');
   assert.match(String(created.verify_token), /^svc-verify-[\w-]{20,}$/);
-  assert.deepEqual(await world.mapping(ann, 'www.example.org'), created);
+  assert.deepEqual(await network.mapping(ann, 'www.example.org'), created);
 
   const path = `/api/domain-mappings/${created.id}/verify`;
-  const none = await world.call(ann.token, 'POST', path);
+  const none = await network.call(ann.token, 'POST', path);
   assert.equal(none.status, 200);
   assert.deepEqual(Object.keys(none.json).sort(), ['detail', 'status']);
   assert.equal(none.json.status, 'pending');
-  for (const part of ['_svc-verify.www.example.org', String(created.verify_token), world.dns.address, 'no TXT record'])
+  for (const part of [
+    '_svc-verify.www.example.org',
+    String(created.verify_token),
+    network.dns.address,
+    'no TXT record',
+  ])
     assert.ok(String(none.json.detail).includes(part), `${part} in ${none.json.detail}`);
 
-  await world.dns.set('_svc-verify.www TXT "something else"');
-  const wrong = await world.call(ann.token, 'POST', path);
+  await network.dns.set('_svc-verify.www TXT "something else"');
+  const wrong = await network.call(ann.token, 'POST', path);
   assert.match(String(wrong.json.detail), /other values: "something else"/);
 
-  await world.dns.set(`_svc-verify.www TXT "${created.verify_token}"`);
-  assert.deepEqual((await world.call(ann.token, 'POST', path)).json, { status: 'verified' });
-  assert.deepEqual((await world.call(ann.token, 'POST', path)).json, { status: 'verified' });
-  assert.deepEqual(await world.mapping(ann, 'www.example.org'), { ...created, status: 'verified' });
-  await until(() => world.news.some(({ kind }) => kind === 'verified'), { what: 'the news of it' });
+  await network.dns.set(`_svc-verify.www TXT "${created.verify_token}"`);
+  assert.deepEqual((await network.call(ann.token, 'POST', path)).json, { status: 'verified' });
+  assert.deepEqual((await network.call(ann.token, 'POST', path)).json, { status: 'verified' });
+  assert.deepEqual(await network.mapping(ann, 'www.example.org'), { ...created, status: 'verified' });
+  await until(() => network.news.some(({ kind }) => kind === 'verified'), { what: 'the news of it' });
 });
 
 test('the background finds a record by itself, and goes on after a restart', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const created = await world.map(ann, 'a.example.org');
-  await world.restart();
-  await world.dns.set(`_svc-verify.a TXT "${created.verify_token}"`);
-  world.clock.advance(31_000);
-  await until(async () => (await world.mapping(ann, 'a.example.org'))?.status === 'verified', { what: 'verified' });
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const created = await network.map(ann, 'a.example.org');
+  await network.restart();
+  await network.dns.set(`_svc-verify.a TXT "${created.verify_token}"`);
+  network.clock.advance(31_000);
+  await until(async () => (await network.mapping(ann, 'a.example.org'))?.status === 'verified', { what: 'verified' });
 });
 
 test('a mapping expires after 72 hours, and a verify makes it pending again', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const created = await world.map(ann, 'a.example.org');
-  const status = async () => (await world.mapping(ann, 'a.example.org'))?.status;
-  world.clock.advance(71 * HOUR);
-  await until(async () => String((await world.mapping(ann, 'a.example.org'))?.detail).includes('no TXT record'), {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const created = await network.map(ann, 'a.example.org');
+  const status = async () => (await network.mapping(ann, 'a.example.org'))?.status;
+  network.clock.advance(71 * HOUR);
+  await until(async () => String((await network.mapping(ann, 'a.example.org'))?.detail).includes('no TXT record'), {
     what: 'it was looked at',
   });
   assert.equal(await status(), 'pending');
-  world.clock.advance(HOUR + 60_000);
+  network.clock.advance(HOUR + 60_000);
   await until(async () => (await status()) === 'failed', { what: 'it failed' });
   assert.match(
-    String((await world.mapping(ann, 'a.example.org'))?.detail),
+    String((await network.mapping(ann, 'a.example.org'))?.detail),
     /^not verified within 72 hours: .*no TXT record/,
   );
 
-  await world.dns.set(`_svc-verify.a TXT "${created.verify_token}"`);
-  const again = await world.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`);
+  await network.dns.set(`_svc-verify.a TXT "${created.verify_token}"`);
+  const again = await network.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`);
   assert.equal(again.json.status, 'pending');
   await until(async () => (await status()) === 'verified', { what: 'the background verifies it' });
 });
 
 test('N04: resolvers that are down, or answer SERVFAIL, let no mapping expire', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const created = await world.map(ann, 'a.example.org');
-  const broken = await world.map(ann, `a.${BROKEN_ZONE}`, String(created.container_id));
-  const seen = await world.call(ann.token, 'POST', `/api/domain-mappings/${broken.id}/verify`);
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const created = await network.map(ann, 'a.example.org');
+  const broken = await network.map(ann, `a.${BROKEN_ZONE}`, String(created.container_id));
+  const seen = await network.call(ann.token, 'POST', `/api/domain-mappings/${broken.id}/verify`);
   assert.equal(seen.json.status, 'pending');
   assert.match(String(seen.json.detail), /not looked up \(SERVFAIL\)\. It is looked for again by itself$/);
-  await world.dns.stop();
-  world.clock.advance(73 * HOUR);
-  const shown = async () => String((await world.mapping(ann, 'a.example.org'))?.detail);
+  await network.dns.stop();
+  network.clock.advance(73 * HOUR);
+  const shown = async () => String((await network.mapping(ann, 'a.example.org'))?.detail);
   await until(async () => (await shown()).includes('not looked up'), { what: 'it was looked at', timeoutMs: 20_000 });
   for (const name of ['a.example.org', `a.${BROKEN_ZONE}`])
-    assert.equal((await world.mapping(ann, name))?.status, 'pending');
+    assert.equal((await network.mapping(ann, name))?.status, 'pending');
 });
 
 test('N04: split strings and many records prove; an alias and what another was given do not', async (t) => {
-  const world = await openWorld(t);
-  const [ann, eve] = [await world.person(), await world.person()];
-  const created = await world.map(ann, 'a.example.org');
-  const other = await world.map(eve, 'b.example.org');
+  const network = await openNetwork(t);
+  const [ann, eve] = [await network.person(), await network.person()];
+  const created = await network.map(ann, 'a.example.org');
+  const other = await network.map(eve, 'b.example.org');
   const token = String(created.verify_token);
-  const verify = async () => (await world.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`)).json;
+  const verify = async () => (await network.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`)).json;
 
-  await world.dns.set(`_svc-verify.a TXT "${other.verify_token}"`);
+  await network.dns.set(`_svc-verify.a TXT "${other.verify_token}"`);
   assert.equal((await verify()).status, 'pending');
-  await world.dns.set('_svc-verify.a CNAME evil', `evil TXT "${token}"`);
+  await network.dns.set('_svc-verify.a CNAME evil', `evil TXT "${token}"`);
   const alias = await verify();
   assert.equal(alias.status, 'pending');
   assert.match(String(alias.detail), /alias \(CNAME\) of evil\.example\.org/);
-  await world.dns.set('*.a CNAME evil', '*.example.org. CNAME evil', `evil TXT "${token}"`);
+  await network.dns.set('*.a CNAME evil', '*.example.org. CNAME evil', `evil TXT "${token}"`);
   assert.equal((await verify()).status, 'pending');
 
   // More than fits into one datagram: the answer comes truncated, and again over TCP.
   const many = Array.from({ length: 40 }, (_, n) => `_svc-verify.a TXT "${n}${'x'.repeat(200)}"`);
-  await world.dns.set(...many);
+  await network.dns.set(...many);
   assert.match(String((await verify()).detail), /and 37 more/);
-  await world.dns.set(...many, `_svc-verify.a TXT "${token.slice(0, 7)}" "${token.slice(7)}"`);
+  await network.dns.set(...many, `_svc-verify.a TXT "${token.slice(0, 7)}" "${token.slice(7)}"`);
   assert.deepEqual(await verify(), { status: 'verified' });
 });
 
 test('N04: resolvers that fail are told apart from records that are missing', async (t) => {
-  const world = await openWorld(t, { resolvers: (dns) => `${dns},127.0.0.1:9` });
-  const ann = await world.person();
+  const network = await openNetwork(t, { resolvers: (dns) => `${dns},127.0.0.1:9` });
+  const ann = await network.person();
   // The server refuses questions about zones it does not have.
-  const elsewhere = await world.map(ann, 'www.example.com');
-  const { json } = await world.call(ann.token, 'POST', `/api/domain-mappings/${elsewhere.id}/verify`);
+  const elsewhere = await network.map(ann, 'www.example.com');
+  const { json } = await network.call(ann.token, 'POST', `/api/domain-mappings/${elsewhere.id}/verify`);
   assert.equal(json.status, 'pending');
   assert.match(String(json.detail), /not looked up \(it refuses the question\)/);
   assert.match(String(json.detail), /127\.0\.0\.1:9: not looked up/);
   // One of two is down: the other decides.
-  const created = await world.map(ann, 'a.example.org', String(elsewhere.container_id));
-  await world.dns.set(`_svc-verify.a TXT "${created.verify_token}"`);
-  const found = await world.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`);
+  const created = await network.map(ann, 'a.example.org', String(elsewhere.container_id));
+  await network.dns.set(`_svc-verify.a TXT "${created.verify_token}"`);
+  const found = await network.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`);
   assert.deepEqual(found.json, { status: 'verified' });
 });
 
 test('N01, N03: hostnames that nobody may map are invalid', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const container_id = await world.container(ann);
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const container_id = await network.container(ann);
   for (const domain of [
     ...['', 'localhost', 'localhost.', 'foo.localhost', 'a.local', 'com', 'co.uk', 'github.io', '*.example.org'],
     ...[
@@ -165,7 +172,7 @@ test('N01, N03: hostnames that nobody may map are invalid', async (t) => {
     ...[DOMAIN, `x.${DOMAIN}`, `X.${DOMAIN.toUpperCase()}.`, INGRESS, 'registry.test', 'x.registry.test'],
     ...[42, null, ['a.org'], {}],
   ]) {
-    const reply = await world.call(ann.token, 'POST', '/api/domain-mappings', {
+    const reply = await network.call(ann.token, 'POST', '/api/domain-mappings', {
       container_id,
       domain,
       target_port: 80,
@@ -176,14 +183,14 @@ test('N01, N03: hostnames that nobody may map are invalid', async (t) => {
 });
 
 test('N03: a user maps a hostname once, in whatever form it is written, also under a race', async (t) => {
-  const world = await openWorld(t);
-  const [ann, eve] = [await world.person(), await world.person()];
-  const [mine, hers] = [await world.container(ann), await world.container(eve)];
+  const network = await openNetwork(t);
+  const [ann, eve] = [await network.person(), await network.person()];
+  const [mine, hers] = [await network.container(ann), await network.container(eve)];
   const body = (domain: string, container_id: string) => ({ domain, container_id, target_port: 8000 });
-  const first = await world.map(ann, 'Bücher.Example.org.', mine);
+  const first = await network.map(ann, 'Bücher.Example.org.', mine);
   assert.equal(first.domain, 'xn--bcher-kva.example.org');
   // Others may claim it as well, until somebody proves it.
-  assert.equal((await world.map(eve, 'bücher.example.org', hers)).domain, first.domain);
+  assert.equal((await network.map(eve, 'bücher.example.org', hers)).domain, first.domain);
   for (const domain of [
     'bücher.example.org',
     'XN--BCHER-KVA.EXAMPLE.ORG',
@@ -195,15 +202,19 @@ test('N03: a user maps a hostname once, in whatever form it is written, also und
       [ann, mine],
       [eve, hers],
     ] as const) {
-      const reply = await world.call(person.token, 'POST', '/api/domain-mappings', body(domain, container));
+      const reply = await network.call(person.token, 'POST', '/api/domain-mappings', body(domain, container));
       assert.deepEqual([reply.status, reply.text], [409, 'domain already in use'], domain);
     }
   // Names around it are other names: a homograph, the parent, one below.
   for (const domain of ['bücһer.example.org', 'example.org', 'x.xn--bcher-kva.example.org'])
-    assert.equal((await world.call(eve.token, 'POST', '/api/domain-mappings', body(domain, hers))).status, 201, domain);
+    assert.equal(
+      (await network.call(eve.token, 'POST', '/api/domain-mappings', body(domain, hers))).status,
+      201,
+      domain,
+    );
   const race = await Promise.all(
     Array.from({ length: 20 }, (_, n) =>
-      world.call(
+      network.call(
         n % 2 === 0 ? ann.token : eve.token,
         'POST',
         '/api/domain-mappings',
@@ -215,12 +226,12 @@ test('N03: a user maps a hostname once, in whatever form it is written, also und
 });
 
 test('every refusal of mappings has its status and its text', async (t) => {
-  const world = await openWorld(t);
-  const [ann, eve] = [await world.person(), await world.person()];
-  const container_id = await world.container(ann);
+  const network = await openNetwork(t);
+  const [ann, eve] = [await network.person(), await network.person()];
+  const container_id = await network.container(ann);
   const good = { container_id, domain: 'a.example.org', target_port: 443 };
   const post = async (token: string, body: unknown) => {
-    const { status, text } = await world.call(token, 'POST', '/api/domain-mappings', body);
+    const { status, text } = await network.call(token, 'POST', '/api/domain-mappings', body);
     return [status, text];
   };
   for (const target_port of [0, 79, 81, 7999, 9000, 443.5, '443', null, undefined, -80, 2 ** 40])
@@ -234,35 +245,35 @@ test('every refusal of mappings has its status and its text', async (t) => {
   assert.deepEqual(await post(ann.token, '[]'), [400, 'invalid request body']);
   assert.deepEqual(await post('', good), [401, 'unauthorized']);
   assert.deepEqual(await post('nonsense', good), [401, 'unauthorized']);
-  const created = await world.map(ann, 'a.example.org', container_id);
+  const created = await network.map(ann, 'a.example.org', container_id);
   for (const id of [created.id, 'aaaaaaaaaaaa', 'x', '..%2f'])
     for (const [method, path] of [
       ['DELETE', ''],
       ['POST', '/verify'],
     ] as const) {
-      const reply = await world.call(eve.token, method, `/api/domain-mappings/${id}${path}`);
+      const reply = await network.call(eve.token, method, `/api/domain-mappings/${id}${path}`);
       assert.deepEqual([reply.status, reply.text], [404, 'not found'], `${method} ${id}${path}`);
     }
-  const missing = await world.call(ann.token, 'GET', '/api/nothing');
+  const missing = await network.call(ann.token, 'GET', '/api/nothing');
   assert.equal(missing.status, 404);
   assert.match(missing.text, /^This service has no such path/);
-  assert.equal((await world.call(ann.token, 'PUT', '/api/domain-mappings')).status, 405);
+  assert.equal((await network.call(ann.token, 'PUT', '/api/domain-mappings')).status, 405);
   // The listing of one shows nothing of the other's.
-  assert.equal(await world.mapping(eve, 'a.example.org'), undefined);
-  const gone = await world.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`);
+  assert.equal(await network.mapping(eve, 'a.example.org'), undefined);
+  const gone = await network.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`);
   assert.deepEqual([gone.status, gone.text], [204, '']);
-  assert.equal((await world.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`)).status, 404);
-  await until(() => world.news.some((news) => news.kind === 'removed' && news.hostname === 'a.example.org'), {
+  assert.equal((await network.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`)).status, 404);
+  await until(() => network.news.some((news) => news.kind === 'removed' && news.hostname === 'a.example.org'), {
     what: 'news',
   });
   assert.equal((await post(ann.token, good))[0], 201);
 });
 
 test('scopes: the exact one, a broader one, and what is missing is named with its id', async (t) => {
-  const world = await openWorld(t);
-  const [ann, eve] = [await world.person(), await world.person()];
-  const { id: connection } = await world.connect(ann, 'example.net');
-  const created = await world.map(ann, 'a.example.org');
+  const network = await openNetwork(t);
+  const [ann, eve] = [await network.person(), await network.person()];
+  const { id: connection } = await network.connect(ann, 'example.net');
+  const created = await network.map(ann, 'a.example.org');
   const cases = [
     ['GET', '/api/domains', 'domains', 'read', 200],
     ['POST', `/api/domains/${connection}/refresh`, `domains.${connection}`, 'create', 200],
@@ -274,7 +285,12 @@ test('scopes: the exact one, a broader one, and what is missing is named with it
     ['DELETE', `/api/domains/${connection}`, `domains.${connection}`, 'delete', 204],
   ] as const;
   const refused = async (scopes: Record<string, string[]>, method: string, path: string, key: string) => {
-    const reply = await world.call(await world.apiToken(ann, scopes), method, path, method === 'POST' ? {} : undefined);
+    const reply = await network.call(
+      await network.apiToken(ann, scopes),
+      method,
+      path,
+      method === 'POST' ? {} : undefined,
+    );
     assert.deepEqual(
       [reply.status, reply.text],
       [403, `forbidden: missing ${key} scope`],
@@ -298,8 +314,8 @@ test('scopes: the exact one, a broader one, and what is missing is named with it
     const levels = [key, `${root}.${resource.split('.')[0]}`, root];
     // What deletes can only be done once.
     for (const level of status === 204 ? levels.slice(-1) : levels) {
-      const reply = await world.call(
-        await world.apiToken(ann, { [level]: [action] }),
+      const reply = await network.call(
+        await network.apiToken(ann, { [level]: [action] }),
         method,
         path,
         method === 'POST' ? {} : undefined,
@@ -310,19 +326,19 @@ test('scopes: the exact one, a broader one, and what is missing is named with it
 });
 
 test('a mapping goes with its container', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const created = await world.map(ann, 'a.example.org');
-  await world.db.tx(async (tx) => {
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const created = await network.map(ann, 'a.example.org');
+  await network.db.tx(async (tx) => {
     await tx.run(`update containers set desired = 'deleted', slot = null where id = $1`, [created.container_id]);
     await tx.notify('compute', JSON.stringify({ kind: 'gone', containerId: created.container_id }));
   });
-  await until(async () => (await world.mapping(ann, 'a.example.org')) === undefined, { what: 'it is gone' });
+  await until(async () => (await network.mapping(ann, 'a.example.org')) === undefined, { what: 'it is gone' });
 });
 
 test('pages of the dashboard may call from other origins, and nobody else', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
+  const network = await openNetwork(t);
+  const ann = await network.person();
   const cookie = { cookie: `other=1; token=${ann.token}` };
   const own = [`https://${DOMAIN}`, `https://console.${DOMAIN}`, `https://a.b.${DOMAIN}:8443`];
   const foreign = [
@@ -336,32 +352,32 @@ test('pages of the dashboard may call from other origins, and nobody else', asyn
   ];
   for (const origin of [...own, ...foreign]) {
     const allowed = own.includes(origin) ? origin : null;
-    const preflight = await world.call('', 'OPTIONS', '/api/domain-mappings', undefined, {
+    const preflight = await network.call('', 'OPTIONS', '/api/domain-mappings', undefined, {
       ...{ origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' },
     });
     assert.equal(preflight.status, 204);
     assert.equal(preflight.headers.get('access-control-allow-origin'), allowed, origin);
     assert.equal(preflight.headers.get('access-control-allow-headers') !== null, allowed !== null);
-    const reply = await world.call(ann.token, 'GET', '/api/domain-mappings', undefined, { origin });
+    const reply = await network.call(ann.token, 'GET', '/api/domain-mappings', undefined, { origin });
     assert.equal(reply.status, 200);
     assert.equal(reply.headers.get('access-control-allow-origin'), allowed, origin);
     assert.equal(reply.headers.get('access-control-allow-credentials'), allowed === null ? null : 'true');
     assert.match(reply.headers.get('vary') ?? '', /origin/);
     // The cookie counts for pages of our own alone.
     assert.equal(
-      (await world.call('', 'GET', '/api/domain-mappings', undefined, { origin, ...cookie })).status,
+      (await network.call('', 'GET', '/api/domain-mappings', undefined, { origin, ...cookie })).status,
       allowed === null ? 401 : 200,
       origin,
     );
   }
-  assert.equal((await world.call('', 'GET', '/api/domain-mappings', undefined, cookie)).status, 200);
+  assert.equal((await network.call('', 'GET', '/api/domain-mappings', undefined, cookie)).status, 200);
 });
 
 test('a cookie that a container’s page planted beside the token makes nobody somebody else', async (t) => {
-  const world = await openWorld(t);
-  const [ann, bob] = [await world.person(), await world.person()];
+  const network = await openNetwork(t);
+  const [ann, bob] = [await network.person(), await network.person()];
   const statusOf = async (cookie: string) =>
-    (await world.call('', 'GET', '/api/domain-mappings', undefined, { cookie })).status;
+    (await network.call('', 'GET', '/api/domain-mappings', undefined, { cookie })).status;
   assert.equal(await statusOf(`token=${ann.token}; token=${bob.token}`), 401);
   assert.equal(await statusOf(`token=${bob.token}; a=b; token=${bob.token}`), 401);
   assert.equal(await statusOf(`__Host-token=${ann.token}`), 200);
@@ -371,37 +387,37 @@ test('a cookie that a container’s page planted beside the token makes nobody s
 });
 
 test('N08: what a certificate waits for shows in the mapping, and is not written down for one that is gone', async (t) => {
-  const world = await openWorld(t);
-  const ann = await world.person();
-  const created = await world.map(ann, 'a.example.org');
-  assert.equal(await verifiedMapping(world.db, 'a.example.org'), null);
-  assert.equal(await setCertificateDetail(world.db, 'a.example.org', 'too early'), false);
-  await world.dns.set(`_svc-verify.a TXT "${created.verify_token}"`);
-  await world.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`);
-  const served = await verifiedMapping(world.db, 'a.example.org');
+  const network = await openNetwork(t);
+  const ann = await network.person();
+  const created = await network.map(ann, 'a.example.org');
+  assert.equal(await verifiedMapping(network.db, 'a.example.org'), null);
+  assert.equal(await setCertificateDetail(network.db, 'a.example.org', 'too early'), false);
+  await network.dns.set(`_svc-verify.a TXT "${created.verify_token}"`);
+  await network.call(ann.token, 'POST', `/api/domain-mappings/${created.id}/verify`);
+  const served = await verifiedMapping(network.db, 'a.example.org');
   assert.deepEqual(
     [served?.id, served?.userId, served?.containerId, served?.hostname, served?.targetPort],
     [created.id, ann.id, created.container_id, 'a.example.org', 443],
   );
-  assert.deepEqual(await verifiedHostnames(world.db, '', 10), ['a.example.org']);
-  assert.deepEqual(await verifiedHostnames(world.db, 'a.example.org', 10), []);
-  assert.equal(await setCertificateDetail(world.db, 'a.example.org', 'the CA asks to wait'), true);
-  assert.equal((await world.mapping(ann, 'a.example.org'))?.detail, 'the CA asks to wait');
-  await world.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`);
-  assert.equal(await setCertificateDetail(world.db, 'a.example.org', 'too late'), false);
-  assert.equal(await verifiedMapping(world.db, 'a.example.org'), null);
+  assert.deepEqual(await verifiedHostnames(network.db, '', 10), ['a.example.org']);
+  assert.deepEqual(await verifiedHostnames(network.db, 'a.example.org', 10), []);
+  assert.equal(await setCertificateDetail(network.db, 'a.example.org', 'the CA asks to wait'), true);
+  assert.equal((await network.mapping(ann, 'a.example.org'))?.detail, 'the CA asks to wait');
+  await network.call(ann.token, 'DELETE', `/api/domain-mappings/${created.id}`);
+  assert.equal(await setCertificateDetail(network.db, 'a.example.org', 'too late'), false);
+  assert.equal(await verifiedMapping(network.db, 'a.example.org'), null);
 });
 
 test('a mapping that failed gives way to another', async (t) => {
-  const world = await openWorld(t);
-  const [ann, eve] = [await world.person(), await world.person()];
-  const squatted = await world.map(eve, 'a.example.org');
-  world.clock.advance(73 * HOUR);
-  await until(async () => (await world.mapping(eve, 'a.example.org'))?.status === 'failed', { what: 'it failed' });
-  const created = await world.map(ann, 'a.example.org');
+  const network = await openNetwork(t);
+  const [ann, eve] = [await network.person(), await network.person()];
+  const squatted = await network.map(eve, 'a.example.org');
+  network.clock.advance(73 * HOUR);
+  await until(async () => (await network.mapping(eve, 'a.example.org'))?.status === 'failed', { what: 'it failed' });
+  const created = await network.map(ann, 'a.example.org');
   assert.notEqual(created.id, squatted.id);
   // Their own, too.
-  const again = await world.map(eve, 'a.example.org');
+  const again = await network.map(eve, 'a.example.org');
   assert.notEqual(again.id, squatted.id);
-  assert.equal((await world.mapping(eve, 'a.example.org'))?.id, again.id);
+  assert.equal((await network.mapping(eve, 'a.example.org'))?.id, again.id);
 });

@@ -1,4 +1,5 @@
 /** What comes from the stream: hazards M01 to M12 as far as they are the service's, with the embedded bus. */
+
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
@@ -11,7 +12,8 @@ import { NOTIFICATIONS_CONSUMER } from '../../proto/subjects.ts';
 import { StorageError } from '../../storage/db.ts';
 import { MAX_PAYLOAD_BYTES } from '../../transports/bus/checks.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { type House, nextOf, openHouse, type Person, sample } from '../support/service/notify.ts';
+import { type NotifyUnderTest, nextOf, openNotify, sample } from '../support/service/notify.ts';
+import type { Person } from '../support/service/people.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -43,8 +45,8 @@ function messageOf(subject: string, data: Uint8Array, seq: number, deliveryCount
   return { message, answers };
 }
 
-/** A house whose bus hands over nothing but what the test does. */
-async function handHeld(t: Parameters<typeof openHouse>[0], options: Parameters<typeof openHouse>[1] = {}) {
+/** A notify whose bus hands over nothing but what the test does. */
+async function handHeld(t: Parameters<typeof openNotify>[0], options: Parameters<typeof openNotify>[1] = {}) {
   let handler: ((batch: readonly StreamMessage[]) => Promise<void>) | undefined;
   const wrapBus = (bus: Bus): Bus => ({
     publish: bus.publish.bind(bus),
@@ -59,32 +61,32 @@ async function handHeld(t: Parameters<typeof openHouse>[0], options: Parameters<
     },
     close: bus.close.bind(bus),
   });
-  const house = await openHouse(t, { ...options, wrapBus });
+  const notify = await openNotify(t, { ...options, wrapBus });
   const take = async (...messages: { message: StreamMessage }[]) => {
     await handler?.(messages.map(({ message }) => message));
     // Answers may still be on their way.
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { house, take };
+  return { notify, take };
 }
 
-const rows = (house: House, person: Person) => house.list(person, '?limit=100');
+const rows = (notify: NotifyUnderTest, person: Person) => notify.list(person, '?limit=100');
 
 test("a message written by hand is a notification; its metadata may be absent or anybody's", async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
   const base = { 2: ann.id, 3: 'Hello', 4: 'World' };
   const foreign = byHand({ 1: 'notification.created', 2: 'billing', 3: byHand({ 1: 'x' }) });
-  await house.bus.append(`notify.${ann.id}`, byHand(base));
-  await house.bus.append(`notify.${ann.id}`, byHand(base));
-  await house.bus.append(
+  await notify.bus.append(`notify.${ann.id}`, byHand(base));
+  await notify.bus.append(`notify.${ann.id}`, byHand(base));
+  await notify.bus.append(
     `notify.${ann.id}`,
     byHand({ 1: foreign, ...base, 5: '/bills', 6: 'billing', 7: 'may', 99: 'unknown' }),
   );
-  await house.bus.append(`notify.${ann.id}`, byHand({ 1: foreign, ...base, 5: '/bills', 6: 'billing', 7: 'june' }));
-  await until(async () => (await rows(house, ann)).length === 4);
+  await notify.bus.append(`notify.${ann.id}`, byHand({ 1: foreign, ...base, 5: '/bills', 6: 'billing', 7: 'june' }));
+  await until(async () => (await rows(notify, ann)).length === 4);
   assert.deepEqual(
-    (await rows(house, ann)).map(({ title, message, link, category, scope }) => [
+    (await rows(notify, ann)).map(({ title, message, link, category, scope }) => [
       title,
       message,
       link,
@@ -101,8 +103,8 @@ test("a message written by hand is a notification; its metadata may be absent or
 });
 
 test('M03, M10: poison becomes a dead letter at once, with the reason, and holds up nothing', async (t) => {
-  const house = await openHouse(t);
-  const [ann, bob] = [await house.person('ann'), await house.person('bob')];
+  const notify = await openNotify(t);
+  const [ann, bob] = [await notify.person('ann'), await notify.person('bob')];
   const nobody = 'zzzzzzzzzzzz';
   const poison: [string, Uint8Array, RegExp][] = [
     [`notify.${ann.id}`, Buffer.from('{"title":"json"}'), /not a notification|user_id/],
@@ -121,50 +123,50 @@ test('M03, M10: poison becomes a dead letter at once, with the reason, and holds
     [`notify.${ann.id}`, encoded(ann, { metadata: metadata('e'.repeat(129)) }), /event_id/],
   ];
   for (const [subject, data] of poison) {
-    await house.bus.append(subject, data);
-    await house.publish(ann, { title: 'good' });
+    await notify.bus.append(subject, data);
+    await notify.publish(ann, { title: 'good' });
   }
-  await until(async () => (await rows(house, ann)).length === poison.length);
-  await until(async () => (await house.deadLetters()).length === poison.length);
-  const letters = (await house.deadLetters()).sort((a, b) => a.seq - b.seq);
+  await until(async () => (await rows(notify, ann)).length === poison.length);
+  await until(async () => (await notify.deadLetters()).length === poison.length);
+  const letters = (await notify.deadLetters()).sort((a, b) => a.seq - b.seq);
   for (const [index, [subject, , reason]] of poison.entries()) {
     assert.equal(letters[index]?.subject, subject);
     assert.match(letters[index]?.reason ?? '', reason);
     assert.equal(letters[index]?.deliveries, 1);
   }
-  assert.equal(house.numbers.refused, poison.length);
-  for (const text of ['xxxxx', 'json']) assert.ok(!JSON.stringify(house.log.lines).includes(text));
+  assert.equal(notify.numbers.refused, poison.length);
+  for (const text of ['xxxxx', 'json']) assert.ok(!JSON.stringify(notify.log.lines).includes(text));
 });
 
 test('M11: an event is one row, whichever way it comes twice', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
   const event = encoded(ann);
   const subject = `notify.${ann.id}`;
-  assert.equal((await house.bus.append(subject, event, { msgId: 'a' })).duplicate, false);
-  assert.equal((await house.bus.append(subject, event, { msgId: 'a' })).duplicate, true);
-  await house.bus.append(subject, event, { msgId: 'b' });
-  await house.bus.append(subject, event);
-  await house.publish(ann, { title: 'last' });
-  await until(() => house.numbers.received === 4);
+  assert.equal((await notify.bus.append(subject, event, { msgId: 'a' })).duplicate, false);
+  assert.equal((await notify.bus.append(subject, event, { msgId: 'a' })).duplicate, true);
+  await notify.bus.append(subject, event, { msgId: 'b' });
+  await notify.bus.append(subject, event);
+  await notify.publish(ann, { title: 'last' });
+  await until(() => notify.numbers.received === 4);
   // Counted after the commit.
-  await until(() => house.numbers.stored + house.numbers.known === 4);
-  assert.deepEqual([house.numbers.stored, house.numbers.known], [2, 2]);
-  assert.equal((await rows(house, ann)).length, 2);
+  await until(() => notify.numbers.stored + notify.numbers.known === 4);
+  assert.deepEqual([notify.numbers.stored, notify.numbers.known], [2, 2]);
+  assert.equal((await rows(notify, ann)).length, 2);
 });
 
 test('the same event id to two users is two notifications', async (t) => {
-  const house = await openHouse(t);
-  const [ann, bob] = [await house.person('ann'), await house.person('bob')];
+  const notify = await openNotify(t);
+  const [ann, bob] = [await notify.person('ann'), await notify.person('bob')];
   for (const person of [ann, bob])
-    await house.bus.append(`notify.${person.id}`, encoded(person, { metadata: metadata('e') }));
-  await until(async () => (await rows(house, ann)).length === 1 && (await rows(house, bob)).length === 1);
+    await notify.bus.append(`notify.${person.id}`, encoded(person, { metadata: metadata('e') }));
+  await until(async () => (await rows(notify, ann)).length === 1 && (await rows(notify, bob)).length === 1);
 });
 
 test('M01, M04: a hundred redeliveries out of order, whole batches and twice in one, change nothing', async (t) => {
-  const { house, take } = await handHeld(t);
-  const ann = await house.person('ann');
-  const socket = await house.socket(t, ann);
+  const { notify, take } = await handHeld(t);
+  const ann = await notify.person('ann');
+  const socket = await notify.socket(t, ann);
   const events = Array.from({ length: 20 }, (_, index) => encoded(ann, { title: `n${index}` }));
   const subject = `notify.${ann.id}`;
   const answers: string[][] = [];
@@ -177,46 +179,46 @@ test('M01, M04: a hundred redeliveries out of order, whole batches and twice in 
     answers.push(...batch.map(({ answers }) => answers));
   }
   await until(() => answers.every((given) => given.length === 1 && given[0] === 'ack'));
-  const list = await rows(house, ann);
+  const list = await rows(notify, ann);
   assert.equal(list.length, 20);
   for (const row of list.toReversed()) assert.deepEqual(await nextOf(socket), row);
   assert.equal(socket.queued(), 0);
 });
 
 test('M01, M02: a commit whose answer was lost is told to the sockets all the same', async (t) => {
-  const { house, take } = await handHeld(t);
-  const ann = await house.person('ann');
-  const socket = await house.socket(t, ann);
+  const { notify, take } = await handHeld(t);
+  const ann = await notify.person('ann');
+  const socket = await notify.socket(t, ann);
   // The first delivery was stored by a process that died before it told anybody.
-  await house.outside.run(
+  await notify.outside.run(
     `insert into notifications (user_id, event_id, title, message, link, category, scope, created_at)
      values ($1, 'e', 'kept', 'm', '', '', '', now())`,
     [ann.id],
   );
   await take(messageOf(`notify.${ann.id}`, encoded(ann, { metadata: metadata('e') }), 1, 2));
   assert.equal((await nextOf(socket)).title, 'kept');
-  assert.equal((await rows(house, ann)).length, 1);
+  assert.equal((await rows(notify, ann)).length, 1);
 });
 
 test('M05, M07: acknowledged after the insert, not before; with the database away for a while nothing is given back', async (t) => {
-  const { house, take } = await handHeld(t, { holdMs: 5000 });
-  const ann = await house.person('ann');
-  house.db.failure = new StorageError('unavailable', 'gone');
+  const { notify, take } = await handHeld(t, { holdMs: 5000 });
+  const ann = await notify.person('ann');
+  notify.db.failure = new StorageError('unavailable', 'gone');
   const one = messageOf(`notify.${ann.id}`, encoded(ann), 1);
   const taking = take(one);
-  await until(() => house.numbers.received === 1);
+  await until(() => notify.numbers.received === 1);
   assert.deepEqual(one.answers, []);
-  house.db.failure = undefined;
+  notify.db.failure = undefined;
   await taking;
   await until(() => one.answers.length > 0);
   assert.deepEqual(one.answers, ['ack']);
-  assert.equal((await rows(house, ann)).length, 1);
+  assert.equal((await rows(notify, ann)).length, 1);
 });
 
 test('M07: with the database away for longer, messages are given back with a pause, and given up after five attempts', async (t) => {
-  const { house, take } = await handHeld(t, { holdMs: 0 });
-  const ann = await house.person('ann');
-  house.db.failure = new StorageError('unavailable', 'gone');
+  const { notify, take } = await handHeld(t, { holdMs: 0 });
+  const ann = await notify.person('ann');
+  notify.db.failure = new StorageError('unavailable', 'gone');
   const event = encoded(ann);
   for (const [deliveryCount, answer] of [
     [1, /^nak 60000$/],
@@ -228,49 +230,49 @@ test('M07: with the database away for longer, messages are given back with a pau
     await until(() => one.answers.length > 0);
     assert.match(one.answers.join(), answer);
   }
-  assert.deepEqual([house.numbers.retried, house.numbers.lost], [2, 1]);
+  assert.deepEqual([notify.numbers.retried, notify.numbers.lost], [2, 1]);
 });
 
 test('what the bus does not take as an answer comes again and does no harm', async (t) => {
-  const { house, take } = await handHeld(t);
-  const ann = await house.person('ann');
+  const { notify, take } = await handHeld(t);
+  const ann = await notify.person('ann');
   const { message } = messageOf(`notify.${ann.id}`, encoded(ann), 1);
   await take({ message: { ...message, ack: () => Promise.reject(new Error('the bus is away')) } });
   const again = messageOf(`notify.${ann.id}`, message.data, 1, 2);
   await take(again);
   await until(() => again.answers.length > 0);
   assert.deepEqual(again.answers, ['ack']);
-  assert.equal((await rows(house, ann)).length, 1);
-  await until(() => house.log.lines.some(({ level }) => level === 'warn'));
+  assert.equal((await rows(notify, ann)).length, 1);
+  await until(() => notify.log.lines.some(({ level }) => level === 'warn'));
 });
 
 test('M03: one that cannot be stored does not take its batch along, and is a dead letter after five attempts', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
-  await house.outside.script(`create function refuse() returns trigger language plpgsql as $$
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
+  await notify.outside.script(`create function refuse() returns trigger language plpgsql as $$
     begin if new.title = 'cursed' then raise exception 'no'; end if; return new; end $$;
     create trigger refuse before insert on notifications for each row execute function refuse();`);
   const all = ['1', '2', '3', 'cursed', '4', '5', '6', '7'];
-  await Promise.all(all.map((title) => house.publish(ann, { title })));
-  await until(async () => (await rows(house, ann)).length === 7);
-  await until(async () => (await house.deadLetters()).length === 1, { timeoutMs: 30_000, what: 'it is given up' });
-  const [letter] = await house.deadLetters();
+  await Promise.all(all.map((title) => notify.publish(ann, { title })));
+  await until(async () => (await rows(notify, ann)).length === 7);
+  await until(async () => (await notify.deadLetters()).length === 1, { timeoutMs: 30_000, what: 'it is given up' });
+  const [letter] = await notify.deadLetters();
   assert.equal(letter?.deliveries, 5);
   assert.match(letter?.reason ?? '', /after 5 attempts: no/);
 });
 
 test('batches of thousands are stored whole, what is of one user in the order of the stream', async (t) => {
-  const house = await openHouse(t);
+  const notify = await openNotify(t);
   // Of so many users some are stored beside the others.
   const people: Person[] = [];
-  for (let n = 0; n < 6; n++) people.push(await house.person(`user${n}`));
+  for (let n = 0; n < 6; n++) people.push(await notify.person(`user${n}`));
   const sockets = [];
-  for (const person of people) sockets.push(await house.socket(t, person));
+  for (const person of people) sockets.push(await notify.socket(t, person));
   const each = 500;
   for (let sent = 0; sent < each; sent += 100)
     await Promise.all(
       Array.from({ length: 100 }, (_, index) =>
-        Promise.all(people.map((person) => house.publish(person, { title: String(sent + index) }))),
+        Promise.all(people.map((person) => notify.publish(person, { title: String(sent + index) }))),
       ),
     );
   for (const socket of sockets) for (let n = 0; n < each; n++) assert.equal((await nextOf(socket)).title, String(n));

@@ -1,26 +1,24 @@
 /** Several processes of the notification service on one database and one bus: five sockets of a user in all of them together. */
+
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { oldest, SEATS } from '../../actors/notify/connection-quota.ts';
-import { notifyNumbers } from '../../actors/notify/deps.ts';
-import { startNotify } from '../../actors/notify/service.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { listNotifications, notificationSocket, unreadCount } from '../../proto/notify/endpoints.ts';
-import { NOTIFICATIONS_STREAM, notificationEvent } from '../../proto/notify/notification.ts';
+import { notificationEvent } from '../../proto/notify/notification.ts';
 import { insertUser } from '../../storage/auth/users.ts';
 import { streamStore } from '../../storage/bus/store.ts';
-import { openDb } from '../../storage/db.ts';
-import { type SystemRef, start, stats, stop, stopped } from '../../supervision/index.ts';
+import { type SystemRef, stats } from '../../supervision/index.ts';
 import type { Cluster } from '../../supervision/placement/index.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
-import { call, callFrom, someone } from '../support/service/compute.ts';
-import { FakeSocket } from '../support/service/fake-socket.ts';
-import { SHARDS, testHome } from '../support/service/one-node.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
+import { someone } from '../support/service/calls.ts';
+import type { FakeSocket } from '../support/service/fake-socket.ts';
+import { SHORT_LEASES, settled } from '../support/service/node.ts';
+import { openService } from '../support/service/open-service.ts';
 import { until } from '../support/until.ts';
 
-/** Short leases; long enough for a busy machine. */
-const TIMINGS = { beatMs: 200, ttlMs: 2000, marginMs: 500, answerMs: 1000, lookMs: 20 };
 const FULL = { code: 1008, reason: 'connection limit reached' };
 
 /** A process. */
@@ -38,48 +36,44 @@ interface Node {
 
 async function setting(t: TestContext) {
   const database = await testDatabase();
-  const db = openDb(database.connection, { log: silentLog, name: 'notify', max: 8 });
+  const { db } = database;
   const bus = embeddedBus({ store: streamStore(db), log: silentLog, lookMs: 200 });
-  await bus.ensureStream(NOTIFICATIONS_STREAM);
   const nodes: Node[] = [];
   t.after(async () => {
     await Promise.all(nodes.map((node) => node.end()));
     await bus.close();
-    await db.close();
     await database.close();
   });
   // No two sockets have one age.
   let time = Date.now();
-  const clock = { now: () => time++ };
+  const advance = (ms: number) => {
+    time += ms;
+  };
+  const clock = { now: () => time++, advance };
 
   const add = async (): Promise<Node> => {
-    const system = start({ log: silentLog });
-    const home = testHome({ system, db, bus, log: silentLog, timings: TIMINGS, roles: ['notify'] });
-    const service = await startNotify(system, { db, bus, home, clock, log: silentLog, numbers: notifyNumbers() });
-    let ended: Promise<void> | undefined;
-    const endWith = (goodbye: () => Promise<void>) =>
-      (ended ??= (async () => {
-        await goodbye();
-        stop(system);
-        await stopped(system);
-      })());
+    const opened = await openService(t, 'notify', () => ({}), {
+      database,
+      bus,
+      clock,
+      roles: ['notify'],
+      timings: SHORT_LEASES,
+    });
+    const { home, system } = opened;
     const node: Node = {
       home,
       connect: async (user) => {
         const before = handled(system);
-        const socket = FakeSocket.open(
-          await service.connect(notificationSocket, callFrom(notificationSocket, user, { query: { since: '0' } })),
-        );
+        const socket = await opened.connect(notificationSocket, user, { query: { since: '0' } });
         await until(() => handled(system) > before, { what: 'the actor of the user knows the socket' });
         return socket;
       },
-      unread: async (user) => (await call(service, unreadCount, user)).count,
-      titles: async (user) => (await call(service, listNotifications, user)).map(({ title }) => title),
-      end: () => endWith(() => home.drain().then(() => home.leave())),
-      kill: () => endWith(() => home.halt()),
+      unread: async (user) => (await opened.call(unreadCount, user)).count,
+      titles: async (user) => (await opened.call(listNotifications, user)).map(({ title }) => title),
+      end: () => opened.leave(),
+      kill: () => opened.kill(),
     };
     nodes.push(node);
-    await home.join();
     return node;
   };
   const person = async (where: (userId: string) => boolean): Promise<Caller> => {
@@ -98,14 +92,6 @@ async function setting(t: TestContext) {
 
 /** Messages that actors of users have handled in this process. */
 const handled = (system: SystemRef) => stats(system).kinds['notify/user']?.handled ?? 0;
-
-/** Until the nodes share all shards. */
-async function settled(...nodes: Node[]): Promise<void> {
-  const holding = () => nodes.map(({ home }) => home.node.holding);
-  await until(() => holding().every((n) => n > 0) && holding().reduce((sum, n) => sum + n, 0) === SHARDS, {
-    what: 'the nodes share the shards',
-  });
-}
 
 async function open(user: Caller, ...nodes: Node[]): Promise<FakeSocket[]> {
   const sockets: FakeSocket[] = [];

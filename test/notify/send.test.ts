@@ -1,4 +1,5 @@
 /** `troupe notify`: the service alone, and what operators send, through the real command line. */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -14,7 +15,7 @@ import { websocket } from '../support/clients/websocket.ts';
 import { request, spawnTroupe, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { refused } from '../support/service/compute.ts';
+import { refused } from '../support/service/calls.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 

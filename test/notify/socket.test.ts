@@ -1,11 +1,14 @@
 /** `/ws/notifications` (interface sections 4.7, 5.4, 6.4, 7, 8) over real sockets, on all adapters where it matters. */
+
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { StorageError } from '../../storage/db.ts';
 import { type TestSocket, UpgradeRefused, websocket } from '../support/clients/websocket.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { DOMAIN, type House, nextOf, openHouse, type Person } from '../support/service/notify.ts';
+import { DOMAIN } from '../support/service/node.ts';
+import { type NotifyUnderTest, nextOf, openNotify } from '../support/service/notify.ts';
+import type { Person } from '../support/service/people.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -30,28 +33,28 @@ async function take(socket: TestSocket, count: number): Promise<{ id: number; ti
 }
 
 /** Nothing more is on its way: what is published next comes next. */
-async function nothingMore(house: House, person: Person, socket: TestSocket): Promise<void> {
-  await house.publish(person, { title: 'the last' });
+async function nothingMore(notify: NotifyUnderTest, person: Person, socket: TestSocket): Promise<void> {
+  await notify.publish(person, { title: 'the last' });
   assert.equal((await nextOf(socket)).title, 'the last');
 }
 
-const bare = (t: TestContext, house: House, path: string, headers: Record<string, string> = {}) =>
-  websocket(t, house.url.replace('http', 'ws') + path, { headers });
+const bare = (t: TestContext, notify: NotifyUnderTest, path: string, headers: Record<string, string> = {}) =>
+  websocket(t, notify.url.replace('http', 'ws') + path, { headers });
 
 test('the token comes in the header or in the query; without a good one there is no upgrade', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
-  const socket = await bare(t, house, `/ws/notifications?token=${ann.token}`);
-  await nothingMore(house, ann, socket);
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
+  const socket = await bare(t, notify, `/ws/notifications?token=${ann.token}`);
+  await nothingMore(notify, ann, socket);
   for (const path of ['/ws/notifications', '/ws/notifications?token=', '/ws/notifications?token=x'])
-    assert.deepEqual(await refusal(bare(t, house, path)), [401, 'unauthorized']);
-  assert.deepEqual(await refusal(bare(t, house, `/ws/notification?token=${ann.token}`)), [404, 'not_found']);
-  assert.ok(!JSON.stringify(house.log.lines).includes(ann.token), 'a token is in the log');
+    assert.deepEqual(await refusal(bare(t, notify, path)), [401, 'unauthorized']);
+  assert.deepEqual(await refusal(bare(t, notify, `/ws/notification?token=${ann.token}`)), [404, 'not_found']);
+  assert.ok(!JSON.stringify(notify.log.lines).includes(ann.token), 'a token is in the log');
 });
 
 test('pages of the platform and its subdomains may connect, others may not', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
   const good = [
     `https://${DOMAIN}`,
     `https://console.${DOMAIN}`,
@@ -70,68 +73,68 @@ test('pages of the platform and its subdomains may connect, others may not', asy
     `https://${DOMAIN}@evil.test`,
     'https://',
   ];
-  for (const origin of good) await (await house.socket(t, ann, '', { headers: { origin } })).close(1000);
+  for (const origin of good) await (await notify.socket(t, ann, '', { headers: { origin } })).close(1000);
   for (const origin of bad)
-    assert.deepEqual(await refusal(house.socket(t, ann, '', { headers: { origin } })), [403, 'forbidden'], origin);
-  assert.deepEqual(await refusal(bare(t, house, '/ws/notifications', { origin: `https://${DOMAIN}` })), [
+    assert.deepEqual(await refusal(notify.socket(t, ann, '', { headers: { origin } })), [403, 'forbidden'], origin);
+  assert.deepEqual(await refusal(bare(t, notify, '/ws/notifications', { origin: `https://${DOMAIN}` })), [
     401,
     'unauthorized',
   ]);
 });
 
 test('since is a whole number, or there is no upgrade', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
   for (const since of ['-1', 'x', '1.5', '', '1e3', '9999999999999999', '0x1', '%2B1', '1;2'])
-    assert.deepEqual(await refusal(house.socket(t, ann, `?since=${since}`)), [400, 'invalid_request'], since);
+    assert.deepEqual(await refusal(notify.socket(t, ann, `?since=${since}`)), [400, 'invalid_request'], since);
 });
 
 for (const adapter of ['own', 'uws', 'node'] as const) {
   describe(`replay and follow on ${adapter}`, () => {
     test('several pages are replayed, then it follows', async (t) => {
-      const house = await openHouse(t, { adapter });
-      const ann = await house.person('ann');
-      await house.stored(ann, titles(1, 350));
-      const socket = await house.socket(t, ann, '?since=0');
+      const notify = await openNotify(t, { adapter });
+      const ann = await notify.person('ann');
+      await notify.stored(ann, titles(1, 350));
+      const socket = await notify.socket(t, ann, '?since=0');
       const all = await take(socket, 350);
       assert.deepEqual(all.map(({ title }) => title).sort(), titles(1, 350).sort());
       for (const [index, { id }] of all.entries()) assert.ok(index === 0 || id > (all[index - 1]?.id ?? 0));
-      await nothingMore(house, ann, socket);
+      await nothingMore(notify, ann, socket);
       const [third, second] = [all[347], all[348]];
       assert.ok(second && third);
-      const later = await house.socket(t, ann, `?since=${third.id}`);
+      const later = await notify.socket(t, ann, `?since=${third.id}`);
       assert.equal((await nextOf(later)).id, second.id);
     });
 
     test('without since nothing of the past comes; with an id that is to come neither, and nothing of the future is missed', async (t) => {
-      const house = await openHouse(t, { adapter });
-      const ann = await house.person('ann');
-      await house.stored(ann, titles(1, 3));
+      const notify = await openNotify(t, { adapter });
+      const ann = await notify.person('ann');
+      await notify.stored(ann, titles(1, 3));
       const sockets = [
-        await house.socket(t, ann),
-        await house.socket(t, ann, '?since=999999999999999'),
-        await house.socket(t, ann, `?since=${(await house.list(ann))[0]?.id}`),
+        await notify.socket(t, ann),
+        await notify.socket(t, ann, '?since=999999999999999'),
+        await notify.socket(t, ann, `?since=${(await notify.list(ann))[0]?.id}`),
       ];
-      await house.publish(ann, { title: 'new' });
+      await notify.publish(ann, { title: 'new' });
       for (const socket of sockets) assert.equal((await nextOf(socket)).title, 'new');
     });
 
     test('clients that come and go while notifications arrive see each id once and in order', async (t) => {
-      const house = await openHouse(t, { adapter });
-      const ann = await house.person('ann');
+      const notify = await openNotify(t, { adapter });
+      const ann = await notify.person('ann');
       const total = 600;
       const seen: number[] = [];
       let publishing = true;
       const publisher = (async () => {
         for (let sent = 0; sent < total; sent += 20) {
-          await Promise.all(titles(sent, sent + 19).map((title) => house.publish(ann, { title })));
+          await Promise.all(titles(sent, sent + 19).map((title) => notify.publish(ann, { title })));
         }
         publishing = false;
       })();
       let connections = 0;
       while (seen.length < total) {
         connections += 1;
-        const socket = await house.socket(t, ann, `?since=${seen.at(-1) ?? 0}`);
+        const socket = await notify.socket(t, ann, `?since=${seen.at(-1) ?? 0}`);
         // A few, and away: some when the client says so, some by a cut.
         const few = publishing || connections <= 12 ? 1 + ((connections * 7) % 40) : total;
         for (let taken = 0; taken < few && seen.length < total; taken++) seen.push((await nextOf(socket)).id);
@@ -142,134 +145,134 @@ for (const adapter of ['own', 'uws', 'node'] as const) {
       assert.ok(connections > 10);
       const rows = [];
       for (let offset = 0; offset < total; offset += 100)
-        rows.push(...(await house.list(ann, `?limit=100&offset=${offset}`)));
+        rows.push(...(await notify.list(ann, `?limit=100&offset=${offset}`)));
       assert.deepEqual(seen, rows.map(({ id }) => id).reverse());
     });
 
     test('a sixth socket of a user is closed at once, and a place is free once another has gone', async (t) => {
-      const house = await openHouse(t, { adapter });
-      const [ann, bob] = [await house.person('ann'), await house.person('bob')];
+      const notify = await openNotify(t, { adapter });
+      const [ann, bob] = [await notify.person('ann'), await notify.person('bob')];
       const five = [];
-      for (let n = 0; n < 5; n++) five.push(await house.socket(t, ann));
-      const sixth = await house.socket(t, ann, '?since=0');
+      for (let n = 0; n < 5; n++) five.push(await notify.socket(t, ann));
+      const sixth = await notify.socket(t, ann, '?since=0');
       assert.deepEqual(await sixth.closed, { code: 1008, reason: 'connection limit reached' });
       assert.equal(sixth.queued(), 0);
-      await nothingMore(house, bob, await house.socket(t, bob));
-      await house.publish(ann, { title: 'to five' });
+      await nothingMore(notify, bob, await notify.socket(t, bob));
+      await notify.publish(ann, { title: 'to five' });
       for (const socket of five) assert.equal((await nextOf(socket)).title, 'to five');
       await five[0]?.close(1000);
-      await until(() => house.numbers.sockets === 5, { what: 'four of Ann, one of Bob' });
-      const again = await house.socket(t, ann);
-      await nothingMore(house, ann, again);
-      assert.deepEqual(await (await house.socket(t, ann)).closed, { code: 1008, reason: 'connection limit reached' });
+      await until(() => notify.numbers.sockets === 5, { what: 'four of Ann, one of Bob' });
+      const again = await notify.socket(t, ann);
+      await nothingMore(notify, ann, again);
+      assert.deepEqual(await (await notify.socket(t, ann)).closed, { code: 1008, reason: 'connection limit reached' });
     });
 
     test('a reader that stops reading costs no memory, delays nobody, and gets the rest when it reads on', async (t) => {
-      const house = await openHouse(t, { adapter, maxBufferedBytes: 256 * 1024 });
-      const ann = await house.person('ann');
-      const [slow, quick] = [await house.socket(t, ann, '?since=0'), await house.socket(t, ann, '?since=0')];
+      const notify = await openNotify(t, { adapter, maxBufferedBytes: 256 * 1024 });
+      const ann = await notify.person('ann');
+      const [slow, quick] = [await notify.socket(t, ann, '?since=0'), await notify.socket(t, ann, '?since=0')];
       slow.socket.pause();
       // More than the kernel's buffers of a loopback connection hold.
       const message = 'x'.repeat(8000);
       const total = 1500;
       for (let sent = 0; sent < total; sent += 100) {
-        await Promise.all(titles(sent, sent + 99).map((title) => house.publish(ann, { title, message })));
+        await Promise.all(titles(sent, sent + 99).map((title) => notify.publish(ann, { title, message })));
       }
       const all = await take(quick, total);
       slow.socket.resume();
       assert.deepEqual(await take(slow, total), all);
-      await nothingMore(house, ann, slow);
+      await nothingMore(notify, ann, slow);
     });
 
     test('a reader that never reads on is closed with 1013, and comes back with since', async (t) => {
-      const house = await openHouse(t, { adapter, slowMs: 300 });
-      const ann = await house.person('ann');
-      const socket = await house.socket(t, ann, '?since=0');
+      const notify = await openNotify(t, { adapter, slowMs: 300 });
+      const ann = await notify.person('ann');
+      const socket = await notify.socket(t, ann, '?since=0');
       const first = nextOf(socket);
-      await house.publish(ann, { title: 'first' });
+      await notify.publish(ann, { title: 'first' });
       const { id } = await first;
       socket.socket.pause();
       const message = 'x'.repeat(8000);
       for (let sent = 0; sent < 1200; sent += 100)
-        await Promise.all(titles(sent, sent + 99).map((title) => house.publish(ann, { title, message })));
-      await until(() => house.numbers.sockets === 0, { what: 'the slow socket is closed' });
+        await Promise.all(titles(sent, sent + 99).map((title) => notify.publish(ann, { title, message })));
+      await until(() => notify.numbers.sockets === 0, { what: 'the slow socket is closed' });
       socket.socket.resume();
       const end = await socket.closed;
       assert.ok(end.code === 1013 || end.code === 1006, String(end.code));
-      const again = await house.socket(t, ann, `?since=${id}`);
+      const again = await notify.socket(t, ann, `?since=${id}`);
       assert.equal((await take(again, 1200)).length, 1200);
     });
   });
 }
 
 test('frames from the client are refused', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
   for (const data of ['hello', new Uint8Array([1])]) {
-    const socket = await house.socket(t, ann);
+    const socket = await notify.socket(t, ann);
     socket.send(data);
     assert.equal((await socket.closed).code, 1003);
   }
 });
 
 test('the server pings, and a peer that answers nothing is cut', async (t) => {
-  const house = await openHouse(t, { pingMs: 100 });
-  const ann = await house.person('ann');
-  const alive = await house.socket(t, ann);
-  const dead = await house.socket(t, ann, '', { autoPong: false });
+  const notify = await openNotify(t, { pingMs: 100 });
+  const ann = await notify.person('ann');
+  const alive = await notify.socket(t, ann);
+  const dead = await notify.socket(t, ann, '', { autoPong: false });
   let pings = 0;
   alive.socket.on('ping', () => pings++);
   assert.equal((await dead.closed).code, 1006);
   await until(() => pings > 3);
-  await nothingMore(house, ann, alive);
-  await until(() => house.numbers.sockets === 1);
+  await nothingMore(notify, ann, alive);
+  await until(() => notify.numbers.sockets === 1);
 });
 
 test('a token that expires, and a user that is gone, close the socket', async (t) => {
-  const house = await openHouse(t);
-  const [ann, bob] = [await house.person('ann', 2), await house.person('bob')];
-  const [expiring, revoked] = [await house.socket(t, ann), await house.socket(t, bob)];
+  const notify = await openNotify(t);
+  const [ann, bob] = [await notify.person('ann', 2), await notify.person('bob')];
+  const [expiring, revoked] = [await notify.socket(t, ann), await notify.socket(t, bob)];
   assert.deepEqual(await expiring.closed, { code: 1008, reason: 'token expired' });
-  await house.forgetUser(bob);
+  await notify.forgetUser(bob);
   assert.deepEqual(await revoked.closed, { code: 1008, reason: 'token revoked' });
-  assert.deepEqual(await refusal(house.socket(t, bob)), [401, 'unauthorized']);
+  assert.deepEqual(await refusal(notify.socket(t, bob)), [401, 'unauthorized']);
 });
 
 test('the database away: no upgrade without it, and an open socket goes on once it is back', async (t) => {
-  const house = await openHouse(t);
-  const [ann, bob] = [await house.person('ann'), await house.person('bob')];
-  const open = await house.socket(t, ann);
-  await nothingMore(house, ann, open);
-  house.db.failure = new StorageError('unavailable', 'gone');
-  assert.deepEqual(await refusal(house.socket(t, bob)), [503, 'unavailable']);
-  await house.publish(ann, { title: 'meanwhile' });
-  house.db.failure = undefined;
+  const notify = await openNotify(t);
+  const [ann, bob] = [await notify.person('ann'), await notify.person('bob')];
+  const open = await notify.socket(t, ann);
+  await nothingMore(notify, ann, open);
+  notify.db.failure = new StorageError('unavailable', 'gone');
+  assert.deepEqual(await refusal(notify.socket(t, bob)), [503, 'unavailable']);
+  await notify.publish(ann, { title: 'meanwhile' });
+  notify.db.failure = undefined;
   assert.equal((await nextOf(open)).title, 'meanwhile');
-  await nothingMore(house, bob, await house.socket(t, bob));
+  await nothingMore(notify, bob, await notify.socket(t, bob));
 });
 
 test('a replay that meets a database that is away goes on when it is back', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
-  await house.stored(ann, titles(1, 3));
-  house.db.failure = new StorageError('unavailable', 'gone');
-  const socket = await house.socket(t, ann, '?since=0');
-  await until(() => house.log.lines.some(({ message }) => message === 'notifications could not be read for a socket'));
-  house.db.failure = undefined;
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
+  await notify.stored(ann, titles(1, 3));
+  notify.db.failure = new StorageError('unavailable', 'gone');
+  const socket = await notify.socket(t, ann, '?since=0');
+  await until(() => notify.log.lines.some(({ message }) => message === 'notifications could not be read for a socket'));
+  notify.db.failure = undefined;
   assert.equal((await take(socket, 3)).length, 3);
-  await nothingMore(house, ann, socket);
+  await nothingMore(notify, ann, socket);
 });
 
 test('M08: a thousand clients that come back at once all get what they missed', async (t) => {
-  const house = await openHouse(t);
+  const notify = await openNotify(t);
   const people = [];
-  for (let n = 0; n < 200; n++) people.push(await house.person(`user${n}`));
+  for (let n = 0; n < 200; n++) people.push(await notify.person(`user${n}`));
   await Promise.all(
-    people.flatMap((person) => [house.publish(person, { title: 'a' }), house.publish(person, { title: 'b' })]),
+    people.flatMap((person) => [notify.publish(person, { title: 'a' }), notify.publish(person, { title: 'b' })]),
   );
-  await until(() => house.numbers.stored === 400);
+  await until(() => notify.numbers.stored === 400);
   const clients = await Promise.all(
-    people.flatMap((person) => Array.from({ length: 5 }, () => house.socket(t, person, '?since=0'))),
+    people.flatMap((person) => Array.from({ length: 5 }, () => notify.socket(t, person, '?since=0'))),
   );
   assert.equal(clients.length, 1000);
   await Promise.all(
@@ -278,19 +281,19 @@ test('M08: a thousand clients that come back at once all get what they missed', 
       assert.ok(first && second && first.id < second.id);
     }),
   );
-  assert.equal(house.numbers.sockets, 1000);
+  assert.equal(notify.numbers.sockets, 1000);
 });
 
 test('M09: somebody with very many unread gets them all, in order, in bounded pages', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
-  await house.outside.run(
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
+  await notify.outside.run(
     `insert into notifications (user_id, event_id, title, message, link, category, scope, created_at)
      select $1, 'e' || n, 'n' || n, 'm', '', '', '', now() from generate_series(1, 30000) as n`,
     [ann.id],
   );
-  assert.deepEqual((await house.get(ann, '/api/notifications/unread-count')).json, { count: 30_000 });
-  const socket = await house.socket(t, ann, '?since=0');
+  assert.deepEqual((await notify.get(ann, '/api/notifications/unread-count')).json, { count: 30_000 });
+  const socket = await notify.socket(t, ann, '?since=0');
   let last = 0;
   for (let n = 1; n <= 30_000; n++) {
     const frame = await socket.next();
@@ -301,17 +304,17 @@ test('M09: somebody with very many unread gets them all, in order, in bounded pa
     // The client of the tests stops at 10,000 waiting frames.
     if (socket.queued() < 1000) socket.socket.resume();
   }
-  await nothingMore(house, ann, socket);
-  assert.equal((await house.call(ann, 'POST', '/api/notifications/read-all')).status, 200);
-  assert.deepEqual((await house.get(ann, '/api/notifications/unread-count')).json, { count: 0 });
+  await nothingMore(notify, ann, socket);
+  assert.equal((await notify.request(ann, 'POST', '/api/notifications/read-all')).status, 200);
+  assert.deepEqual((await notify.get(ann, '/api/notifications/unread-count')).json, { count: 0 });
 });
 
 test('the service stops: sockets are told to come back', async (t) => {
-  const house = await openHouse(t);
-  const ann = await house.person('ann');
-  const socket = await house.socket(t, ann);
-  await nothingMore(house, ann, socket);
+  const notify = await openNotify(t);
+  const ann = await notify.person('ann');
+  const socket = await notify.socket(t, ann);
+  await nothingMore(notify, ann, socket);
   const { stop } = await import('../../supervision/index.ts');
-  stop(house.system);
+  stop(notify.system);
   assert.deepEqual(await socket.closed, { code: 1012, reason: 'service restarts' });
 });

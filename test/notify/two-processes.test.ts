@@ -12,8 +12,9 @@ import { natsBus } from '../../transports/bus/nats.ts';
 import { BUS_SECRET, skipWithoutNats, startNats } from '../support/bus/nats-server.ts';
 import { type TestSocket, websocket } from '../support/clients/websocket.ts';
 import { spawnTroupe } from '../support/cluster/platform.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { silentLog } from '../support/log.ts';
 import { nextOf } from '../support/service/notify.ts';
 
 failOnLeaks();

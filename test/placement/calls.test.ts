@@ -20,7 +20,7 @@ import { ActorError, spawn, start, stop, stopped } from '../../supervision/index
 import { jsonCodec, type RefsIn, type RefsOut, RemoteError, toWire } from '../../supervision/placement/index.ts';
 import { packAnswer, readAnswer } from '../../supervision/placement/wire.ts';
 import { testDatabase } from '../support/database/database.ts';
-import { callFrom, someone } from '../support/service/compute.ts';
+import { callFrom, someone } from '../support/service/calls.ts';
 
 const refsOut: RefsOut = { out: () => ({ $reply: true }) };
 const codec = callCodec(computeEndpoints);

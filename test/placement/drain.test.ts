@@ -1,10 +1,11 @@
 /** Nodes that an operator asks to give their entities away, and work that one node does at a time. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startSingleton } from '../../actors/service/singleton.ts';
 import { askDrain, listNodes } from '../../storage/placement/nodes.ts';
 import { type Ref, stop, stopped } from '../../supervision/index.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { CALM_MS, type Member, SHARDS, town } from '../support/placement/account-nodes.ts';
 import type { AccountMessage } from '../support/placement/account-service.ts';
 import { until } from '../support/until.ts';

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { type LeaseStore, PlacementError, type ShardLease } from '../../proto/ports/placement.ts';
 import { PlacementNode } from '../../supervision/placement/node.ts';
 import { type NodeHooks, TIMINGS } from '../../supervision/placement/node-options.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { MemoryLeases } from '../support/placement/memory-leases.ts';
 
 const SHARDS = 4;

@@ -3,9 +3,8 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { periodic } from '../../actors/service/periodic.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
-import { silentLog } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { keptLog } from '../support/service/compute.ts';
+import { keptLog, silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();

@@ -1,4 +1,5 @@
 /** A service from its definition, on the real runtime, with endpoints of the test's own. */
+
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
@@ -8,8 +9,8 @@ import { startService, streamHandler } from '../../actors/service/start-service.
 import { type AnyEndpoint, type Caller, endpoint, remainingMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { type EntityKind, entities, spawn, start, stop, stopped } from '../../supervision/index.ts';
-import { silentLog } from '../support/database/database.ts';
 import { failOnLeaks } from '../support/leaks.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();

@@ -12,7 +12,8 @@ import type { NodeInfo, View } from '../../proto/ports/placement.ts';
 import { openDb } from '../../storage/db.ts';
 import { fence } from '../../storage/placement/fence.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
-import { silentLog, startTestServer, testDatabase } from '../support/database/database.ts';
+import { startTestServer, testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { simulateMoves } from '../support/placement/simulation.ts';
 
 const nodes = Number(process.argv[2] ?? 1000);

@@ -5,6 +5,7 @@
  * real statements on a database of this machine (not durable), subscriptions on a real nats-server. Prints what was measured, and the table
  * that follows from it. ASK_MICROSECONDS: processor time of a remote ask at both ends, as `npm run bench -- cluster` measures it.
  */
+
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
@@ -19,7 +20,8 @@ import { assign, shardOf } from '../../supervision/placement/shards.ts';
 import { ClusterView } from '../../supervision/placement/view.ts';
 import { startNats } from '../support/bus/nats-server.ts';
 import { percentile } from '../support/cluster/history.ts';
-import { silentLog, startTestServer, testDatabase } from '../support/database/database.ts';
+import { startTestServer, testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 
 const entityCount = Number(process.argv[2] ?? 10_000_000);
 const askUs = Number(process.argv[3] ?? 84);

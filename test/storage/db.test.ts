@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { z } from 'zod';
 import { type Db, isConstraint, openDb, StorageError, type StorageErrorCode } from '../../storage/db.ts';
-import { silentLog, type TestDatabase, testDatabase } from '../support/database/database.ts';
+import { type TestDatabase, testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const n = z.object({ n: z.number() });

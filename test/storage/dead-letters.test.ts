@@ -1,4 +1,5 @@
 /** Dead letters of the embedded bus, by the command's own functions on the database. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
@@ -12,7 +13,8 @@ import { streamStore } from '../../storage/bus/store.ts';
 import { outboxStore } from '../../storage/outbox.ts';
 import { embeddedBus } from '../../transports/bus/embedded.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 test('a message of the embedded bus that was given up is sent again, once, and handled', async (t) => {

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { type Db, openDb, StorageError } from '../../storage/db.ts';
 import { isRunning, runsIn } from '../../storage/embedded/processes.ts';
 import { EmbeddedError, type EmbeddedServer, startEmbedded } from '../../storage/embedded/server.ts';
-import { silentLog } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { supportFile } from '../support/project.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';

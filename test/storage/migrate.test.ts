@@ -5,7 +5,8 @@ import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { type Db, openDb } from '../../storage/db.ts';
 import { MigrationError, migrate, readMigrations } from '../../storage/migrate.ts';
-import { silentLog, testDatabase } from '../support/database/database.ts';
+import { testDatabase } from '../support/database/database.ts';
+import { silentLog } from '../support/log.ts';
 import { tempDir } from '../support/temp.ts';
 
 /** An empty database and an empty folder of migrations. */

@@ -26,3 +26,8 @@ export async function until<T>(condition: () => T | Promise<T>, options: UntilOp
     await delay(options.everyMs ?? 10);
   }
 }
+
+/** Lets everything that is due happen: turns of the event loop, for what must not happen. */
+export async function turns(count = 50): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,4 +1,5 @@
 /** `troupe auth`: the authentication service alone. Several share the users: each user is awake in one of them. */
+import type { AuthDeps } from '../../../actors/auth/deps.ts';
 import { startAuth } from '../../../actors/auth/service.ts';
 import { ensureAdmin } from '../../../actors/auth/users/users.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
@@ -24,8 +25,8 @@ export const AUTH: Role = {
   },
 };
 
-/** Starts the authentication service. */
-export async function openAuth(parts: RoleParts, home: Placement): Promise<Service> {
+/** Starts the authentication service. `overrides`: what takes the place of the usual parts. */
+export async function openAuth(parts: RoleParts, home: Placement, overrides: Partial<AuthDeps> = {}): Promise<Service> {
   const { environment, domain, db, bus, log, clock, jwtSecret, authenticate, tokensChanged } = parts;
   return startAuth(parts.system, {
     db,
@@ -44,5 +45,6 @@ export async function openAuth(parts: RoleParts, home: Placement): Promise<Servi
       origins: environment.WEBAUTHN_ORIGINS,
       tenants: `compute.${domain.toLowerCase()}`,
     },
+    ...overrides,
   });
 }

@@ -1,5 +1,6 @@
 /** `troupe compute`: the compute service alone. */
 import { type PullAuth, pullAuth } from '../../../actors/auth/registry/pull-credential.ts';
+import type { ComputeDeps } from '../../../actors/compute/deps.ts';
 import { startCompute } from '../../../actors/compute/service.ts';
 import { sshElseEngine } from '../../../actors/compute/terminal/shells.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
@@ -48,8 +49,15 @@ interface ComputeParts {
   readonly takenPorts: readonly number[];
 }
 
-/** Starts the compute service on an engine, whose owner ends it. */
-export async function openCompute(parts: RoleParts, home: Placement, besides: ComputeParts): Promise<Service> {
+/**
+ * Starts the compute service on an engine, whose owner ends it. `overrides`: what takes the place of the usual parts.
+ */
+export async function openCompute(
+  parts: RoleParts,
+  home: Placement,
+  besides: ComputeParts,
+  overrides: Partial<ComputeDeps> = {},
+): Promise<Service> {
   const { environment, domain, db, bus, log, clock, jwtSecret, streams } = parts;
   const { engine, keys, sshAddress, takenPorts } = besides;
   await bus.ensureStream(NOTIFICATIONS_STREAM);
@@ -73,6 +81,7 @@ export async function openCompute(parts: RoleParts, home: Placement, besides: Co
     platformKey: keys.publicKey,
     sshAddress,
     takenPorts,
+    ...overrides,
   });
 }
 

@@ -1,5 +1,5 @@
 /** `troupe notify`: the notification service alone, beside a platform on the same database. */
-import { notifyNumbers } from '../../../actors/notify/deps.ts';
+import { type NotifyDeps, notifyNumbers } from '../../../actors/notify/deps.ts';
 import { startNotify } from '../../../actors/notify/service.ts';
 import type { Placement } from '../../../actors/service/placement.ts';
 import type { Service } from '../../../proto/service.ts';
@@ -16,10 +16,17 @@ export const NOTIFY: Role = {
   open: async (parts) => ({ service: await openNotify(parts, parts.home) }),
 };
 
-/** Starts the notification service; without a placement its users are all in this process. */
-export function openNotify(parts: RoleParts, home: Placement | undefined): Promise<Service> {
+/**
+ * Starts the notification service; without a placement its users are all in this process. `overrides`: what takes the
+ * place of the usual parts.
+ */
+export function openNotify(
+  parts: RoleParts,
+  home: Placement | undefined,
+  overrides: Partial<NotifyDeps> = {},
+): Promise<Service> {
   const { db, bus, clock, log, metrics } = parts;
-  const numbers = notifyNumbers();
+  const numbers = overrides.numbers ?? notifyNumbers();
   notifyMetrics(metrics.registry, numbers);
-  return startNotify(parts.system, { db, bus, clock, numbers, home, log });
+  return startNotify(parts.system, { db, bus, clock, numbers, home, log, ...overrides });
 }

@@ -1,4 +1,5 @@
 /** Calls every endpoint of the authentication service over HTTP, rightly and wrongly, with secrets wherever one can stand. */
+
 import { z } from 'zod';
 import { authEndpoints } from '../../../proto/auth/endpoints.ts';
 import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
@@ -6,7 +7,8 @@ import { StorageError } from '../../../storage/errors.ts';
 import { api } from '../../../transports/api/api.ts';
 import { OpenStreams } from '../../../transports/api/open-streams.ts';
 import { listen } from '../../../transports/http/index.ts';
-import { type House, PASSWORD, SECRET } from '../service/auth.ts';
+import { type AuthUnderTest, PASSWORD } from '../service/auth.ts';
+import { SECRET } from '../service/node.ts';
 
 const NEW_PASSWORD = 'Z9-new-password-Z9';
 const WRONG_PASSWORD = 'Z9-wrong-password-Z9';
@@ -14,14 +16,14 @@ const withToken = z.object({ token: z.string() });
 const withId = z.object({ id: z.string() });
 
 /** Returns every secret that was sent or received: passwords and tokens. */
-export async function exercise(house: House): Promise<string[]> {
+export async function exercise(auth: AuthUnderTest): Promise<string[]> {
   const secrets = [PASSWORD, NEW_PASSWORD, WRONG_PASSWORD, SECRET];
   const handlers = api({
-    service: house.service,
-    authenticate: (token) => house.prove(token),
-    streams: new OpenStreams(tokenDirectory(house.db), house.log),
+    service: auth.service,
+    authenticate: (token) => auth.prove(token),
+    streams: new OpenStreams(tokenDirectory(auth.db), auth.log),
     pages: new Map(),
-    log: house.log,
+    log: auth.log,
   });
   const server = await listen({ host: '127.0.0.1', port: 0, ...handlers }, 'node');
   const send = async (method: string, path: string, authorization?: string, body?: unknown) => {
@@ -76,7 +78,7 @@ export async function exercise(house: House): Promise<string[]> {
     ];
     secrets.push('z9-typed-where-the-name-belongs');
     for (const failure of [undefined, new StorageError('internal', 'The test broke the database.')]) {
-      house.db.failure = failure;
+      auth.db.failure = failure;
       for (const { method, path } of authEndpoints) {
         for (const authorization of authorizations) {
           // Deletes what is named only where nothing has that name.
@@ -87,14 +89,14 @@ export async function exercise(house: House): Promise<string[]> {
         }
       }
     }
-    house.db.failure = undefined;
+    auth.db.failure = undefined;
     // What the database says of a row it refuses has the row in it, with the password's hash.
-    await house.outside.script(`alter table users add constraint broken check (display_name <> 'Broken')`);
+    await auth.outside.script(`alter table users add constraint broken check (display_name <> 'Broken')`);
     await send('PUT', '/api/settings/profile', ann, { display_name: 'Broken' });
     await send('DELETE', path, ann);
     return [...new Set(secrets)];
   } finally {
-    house.db.failure = undefined;
+    auth.db.failure = undefined;
     await server.close(1000);
   }
 }

@@ -1,8 +1,9 @@
 /** A process that consumes and tells what it did, to be killed. Arguments: database URL, stream, mode. */
+
 import { streamStore } from '../../../storage/bus/store.ts';
 import { openDb } from '../../../storage/db.ts';
 import { embeddedBus } from '../../../transports/bus/embedded.ts';
-import { silentLog } from '../database/database.ts';
+import { silentLog } from '../log.ts';
 
 const [url = '', stream = '', mode = ''] = process.argv.slice(2);
 const db = openDb({ connectionString: url }, { log: silentLog, name: 'child' });

@@ -2,6 +2,7 @@
  * Chaos against a whole platform: clients do random things while its Docker Engine is killed and containers are changed behind its
  * back. In the end rows, API and Docker must agree. The same seed makes the same choices; what meets what in time differs.
  */
+
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
@@ -10,7 +11,7 @@ import { websocket } from '../clients/websocket.ts';
 import { logIn, type Reply, request, startPlatform, troupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
 import { buildTinyImage } from '../engine/tiny-image.ts';
-import { publicKey } from '../service/compute.ts';
+import { publicKey } from '../ssh/public-key.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import { disagreements, dockerContainers, type Seen } from './agreement.ts';

@@ -1,4 +1,5 @@
 /** The Docker Engine of a chaos trial: killed and started again, and started again when it crashes, as its operator's init would. */
+
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -7,7 +8,7 @@ import { dockerdFiles, isAlive } from '../../../transports/engines/docker/host/d
 import { shimsOf } from '../../../transports/engines/docker/host/dockerd-leftovers.ts';
 import { BRIDGE_PREFIX } from '../../../transports/engines/docker/network.ts';
 import { runProgram } from '../../../transports/engines/docker/run.ts';
-import { silentLog } from '../database/database.ts';
+import { silentLog } from '../log.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 

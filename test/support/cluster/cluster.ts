@@ -1,4 +1,5 @@
 /** Several processes of the real command line on a network of their own, with a real nats-server and a PostgreSQL. */
+
 import { randomBytes } from 'node:crypto';
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +7,8 @@ import { z } from 'zod';
 import { type Db, openDb } from '../../../storage/db.ts';
 import { migrate, migrationsDir } from '../../../storage/migrate.ts';
 import { skipWithoutNats, startNats, type TestNats } from '../bus/nats-server.ts';
-import { silentLog, startTestServer } from '../database/database.ts';
+import { startTestServer } from '../database/database.ts';
+import { silentLog } from '../log.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import { type Front, startFront } from './balancing-client.ts';

@@ -3,20 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import type { Log } from '../../../proto/ports/log.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
 import { startEmbedded } from '../../../storage/embedded/server.ts';
 import { migrate, migrationsDir, readMigrations } from '../../../storage/migrate.ts';
 import { guard } from '../guard.ts';
-
-/** A log that says nothing. */
-export const silentLog: Log = {
-  debug() {},
-  info() {},
-  warn() {},
-  error() {},
-  child: () => silentLog,
-};
+import { silentLog } from '../log.ts';
 
 /** The connection of one database, in the shape `openDb` takes. */
 export interface TestConnection {

@@ -1,7 +1,8 @@
 /** A process that runs the server of a data directory until it is killed. Argument: data directory. */
+
 import { openDb } from '../../../storage/db.ts';
 import { startEmbedded } from '../../../storage/embedded/server.ts';
-import { silentLog } from './database.ts';
+import { silentLog } from '../log.ts';
 
 const server = await startEmbedded({ dataDir: process.argv[2] ?? '', log: silentLog });
 const db = openDb(server.connection, { log: silentLog, name: 'child' });

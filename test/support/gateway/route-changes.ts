@@ -1,4 +1,5 @@
 /** Changes of routes and containers under open sessions and load: through the real control, a real database and real sockets. */
+
 import { connect, type Socket } from 'node:net';
 import { Registry } from 'prom-client';
 import { openGateway } from '../../../cmd/node/gateway.ts';
@@ -7,7 +8,8 @@ import { deleteRoute, insertRoute } from '../../../storage/gateway/routes.ts';
 import { start, stop, stopped } from '../../../supervision/index.ts';
 import { certificateContext } from '../../../transports/gateway/tls/front.ts';
 import { generateKeyPair } from '../../../transports/ssh/keys.ts';
-import { silentLog, testDatabase } from '../database/database.ts';
+import { testDatabase } from '../database/database.ts';
+import { silentLog } from '../log.ts';
 import { addSshOwner, type SshOwner, sshSession } from '../ssh/echo-sessions.ts';
 import { startSshd } from '../ssh/sshd.ts';
 import type { Cleanup } from '../temp.ts';

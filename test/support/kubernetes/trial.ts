@@ -2,6 +2,7 @@
  * Users do random things with their containers while the API server and etcd are killed and started again. In the end rows and cluster
  * must agree, with each other and with what users were told. The compute service, its database and the cluster are real; pods are said to run by the test.
  */
+
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
@@ -11,7 +12,8 @@ import { Refusal } from '../../../proto/errors.ts';
 import { kubernetesEngine } from '../../../transports/engines/kubernetes/engine.ts';
 import { seeded } from '../chaos/chaos.ts';
 import { silentLog } from '../engine/docker-under-test.ts';
-import { openWorld, someone } from '../service/compute.ts';
+import { someone } from '../service/calls.ts';
+import { openCompute } from '../service/compute.ts';
 import type { Cleanup } from '../temp.ts';
 import { until } from '../until.ts';
 import { type Cluster, startCluster } from './cluster.ts';
@@ -66,32 +68,32 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
     watchTimes: { silenceMs: 60_000, firstPauseMs: 100, longestPauseMs: 2000 },
   });
   t.after(() => engine.close());
-  const world = await openWorld(t, { wrapEngine: () => engine, defaultImage: 'x/y:1' });
+  const compute = await openCompute(t, { wrapEngine: () => engine, defaultImage: 'x/y:1' });
   const users = Array.from({ length: 4 }, (_, n) => someone(`user${n}`));
   const keys = new Map<Caller, number>();
-  for (const user of users) keys.set(user, await world.key(user));
+  for (const user of users) keys.set(user, await compute.key(user));
 
   const answers: Record<string, number> = {};
   /** What users were told of their containers: by id, what each is to be. */
   const promised = new Map<string, 'running' | 'stopped'>();
   const operate = async (): Promise<void> => {
     const user = pick(users);
-    const own = await world.list(user);
+    const own = await compute.list(user);
     const name = own.length === 0 ? 'create' : pick(['create', 'create', 'start', 'stop', 'stop', 'delete']);
     const id = own.length === 0 ? '' : pick(own).id;
     let outcome = 'ok';
     try {
       if (name === 'create') {
-        const made = await world.create(user, { ssh_key_ids: [keys.get(user)], memory_mb: 128 });
+        const made = await compute.create(user, { ssh_key_ids: [keys.get(user)], memory_mb: 128 });
         promised.set(made, 'running');
       } else if (name === 'start') {
-        await world.on(startContainer, user, id);
+        await compute.on(startContainer, user, id);
         promised.set(id, 'running');
       } else if (name === 'stop') {
-        await world.on(stopContainer, user, id);
+        await compute.on(stopContainer, user, id);
         promised.set(id, 'stopped');
       } else {
-        await world.on(deleteContainer, user, id);
+        await compute.on(deleteContainer, user, id);
         promised.delete(id);
       }
     } catch (error) {
@@ -129,7 +131,7 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
 
   /** What the platform said last of its failures. */
   const lastWords = (): string =>
-    world.log.lines
+    compute.log.lines
       .filter(({ level }) => level === 'warn')
       .slice(-8)
       .map(({ message, fields }) => `${message}: ${'err' in fields ? String(fields.err) : ''}`)
@@ -140,7 +142,7 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
   const agree = async (): Promise<boolean> => {
     problems = await disagreements(
       cluster,
-      await world.db.many(row, 'select id, desired, status from containers'),
+      await compute.db.many(row, 'select id, desired, status from containers'),
       promised,
     ).catch((error: unknown) => [`it cannot be looked at: ${String(error)}`]);
     if (problems.length > 0 && performance.now() - toldAt > 5000) {
@@ -154,7 +156,7 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
   );
   const settledMs = Math.round(performance.now() - began);
   const left: Record<string, number> = {};
-  for (const { status } of await world.db.many(row, 'select id, desired, status from containers'))
+  for (const { status } of await compute.db.many(row, 'select id, desired, status from containers'))
     left[status] = (left[status] ?? 0) + 1;
   return { answers, kills, settledMs, left };
 }

@@ -19,8 +19,9 @@ import { parseSealKey } from '../../../storage/seal.ts';
 import { start, stop, stopped } from '../../../supervision/index.ts';
 import { certificateContext } from '../../../transports/gateway/tls/front.ts';
 import { generateKeyPair } from '../../../transports/ssh/keys.ts';
-import { silentLog, type TestDatabase, testDatabase } from '../database/database.ts';
+import { type TestDatabase, testDatabase } from '../database/database.ts';
 import { certificates } from '../gateway/listeners.ts';
+import { silentLog } from '../log.ts';
 import { type Cleanup, freePort } from '../temp.ts';
 
 export const CONTAINER = 'abcdefghijk1';

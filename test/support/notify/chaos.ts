@@ -3,6 +3,7 @@
  * carries the bus, NATS get SIGKILL at random. In the end every published notification is one row, and every client has seen each id once and in order. The same seed makes the
  * same choices; what meets what in time differs.
  */
+
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -23,7 +24,7 @@ import { embeddedBus } from '../../../transports/bus/embedded.ts';
 import { natsBus } from '../../../transports/bus/nats.ts';
 import { BUS_SECRET, startNats, type TestNats } from '../bus/nats-server.ts';
 import { seeded } from '../chaos/chaos.ts';
-import { silentLog } from '../database/database.ts';
+import { silentLog } from '../log.ts';
 import { type Cleanup, freePort, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import { FollowingClient } from './following-client.ts';

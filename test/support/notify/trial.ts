@@ -1,4 +1,5 @@
 /** A database, a bus on NATS, people and a service's process: what trials of the notification service begin with. */
+
 import { join } from 'node:path';
 import { z } from 'zod';
 import { sessionTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
@@ -11,7 +12,7 @@ import { startEmbedded } from '../../../storage/embedded/server.ts';
 import { migrate, migrationsDir } from '../../../storage/migrate.ts';
 import { natsBus } from '../../../transports/bus/nats.ts';
 import { BUS_SECRET, startNats, type TestNats } from '../bus/nats-server.ts';
-import { silentLog } from '../database/database.ts';
+import { silentLog } from '../log.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 
 const SECRET = 'a secret of the trials, 32 bytes or more';

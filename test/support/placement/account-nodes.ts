@@ -1,4 +1,5 @@
 /** Nodes of a bank in one process: each with a system, a lease store and a place on the bus of its own. */
+
 import type { TestContext } from 'node:test';
 import type { Bus } from '../../../proto/ports/bus.ts';
 import type { Log } from '../../../proto/ports/log.ts';
@@ -17,7 +18,8 @@ import {
 } from '../../../supervision/index.ts';
 import { Cluster, shardOf, type Timings } from '../../../supervision/placement/index.ts';
 import { embeddedBus } from '../../../transports/bus/embedded.ts';
-import { silentLog, testDatabase } from '../database/database.ts';
+import { testDatabase } from '../database/database.ts';
+import { silentLog } from '../log.ts';
 import { until } from '../until.ts';
 import { ACCOUNT, type AccountMessage, accountKind, BANK_SQL } from './account-service.ts';
 

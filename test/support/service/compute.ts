@@ -1,9 +1,7 @@
 /** The real compute service on a real database, with an engine and shells in this process, called as a transport calls it. */
 import assert from 'node:assert/strict';
-import { generateKeyPairSync } from 'node:crypto';
 import { z } from 'zod';
 import type { ComputeDeps } from '../../../actors/compute/deps.ts';
-import { startCompute } from '../../../actors/compute/service.ts';
 import type { TokenWatch } from '../../../proto/auth/tokens.ts';
 import {
   computeSocket,
@@ -14,145 +12,27 @@ import {
   logs,
   terminal,
 } from '../../../proto/compute/endpoints.ts';
-import type { AnyEndpoint, Caller, CallOf, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
-import { type ErrorCode, Refusal } from '../../../proto/errors.ts';
-import { newId } from '../../../proto/ids.ts';
+import type { AnyEndpoint, Caller, Endpoint, ReplyOf } from '../../../proto/endpoint.ts';
 import { decodeNotification } from '../../../proto/notify/notification.ts';
-import type { Bus } from '../../../proto/ports/bus.ts';
-import type { Clock } from '../../../proto/ports/clock.ts';
-import type { Engine, ImageCatalog } from '../../../proto/ports/engine.ts';
-import type { Log } from '../../../proto/ports/log.ts';
+import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Service } from '../../../proto/service.ts';
-import { streamStore } from '../../../storage/bus/store.ts';
 import { containerById } from '../../../storage/compute/containers.ts';
-import type { Db } from '../../../storage/db.ts';
-import { start, stats, stop, stopped } from '../../../supervision/index.ts';
-import type { Cluster } from '../../../supervision/placement/index.ts';
-import { check } from '../../../transports/api/read.ts';
-import { embeddedBus } from '../../../transports/bus/embedded.ts';
-import { silentLog, testDatabase } from '../database/database.ts';
+import { stats } from '../../../supervision/index.ts';
+import { type MovableClock, movableClock } from '../clock.ts';
+import { type TestDatabase, testDatabase } from '../database/database.ts';
+import type { FailingDb } from '../database/failing-db.ts';
 import { type FakeShells, fakeShells } from '../engine/fake-shells.ts';
 import { type MemoryEngine, type MemoryEngineOptions, memoryEngine } from '../engine/memory-engine.ts';
+import { type KeptLog, keptLog } from '../log.ts';
+import { publicKey } from '../ssh/public-key.ts';
 import type { Cleanup } from '../temp.ts';
 import { until } from '../until.ts';
-import { FakeSocket } from './fake-socket.ts';
-import { testHome } from './one-node.ts';
+import { call, type Input } from './calls.ts';
+import type { FakeSocket } from './fake-socket.ts';
+import { type OpenService, openService } from './open-service.ts';
 
 export const REGISTRY = 'registry.test:5000';
-export const DOMAIN = 'cloud.test';
 export const PLATFORM_KEY = 'ssh-ed25519 PLATFORM platform';
-
-/** A clock that the test moves on. */
-export interface MovableClock extends Clock {
-  advance(ms: number): void;
-}
-
-export function movableClock(): MovableClock {
-  let ahead = 0;
-  return {
-    now: () => Date.now() + ahead,
-    advance: (ms) => {
-      ahead += ms;
-    },
-  };
-}
-
-/** A log whose lines are kept, as `level message` with their fields. */
-export interface KeptLog extends Log {
-  readonly lines: { readonly level: string; readonly message: string; readonly fields: object }[];
-}
-
-export function keptLog(): KeptLog {
-  const lines: KeptLog['lines'] = [];
-  const at = (level: string) => (fields: object, message: string) => void lines.push({ level, message, fields });
-  const log: KeptLog = {
-    lines,
-    debug: at('debug'),
-    info: at('info'),
-    warn: at('warn'),
-    error: at('error'),
-    child: () => log,
-  };
-  return log;
-}
-
-/** Input of a call as it comes from outside, before any schema. */
-export interface Input {
-  readonly params?: Record<string, string>;
-  readonly query?: Record<string, string>;
-  readonly body?: unknown;
-  readonly address?: string;
-  readonly basic?: { readonly username: string; readonly password: string } | undefined;
-}
-
-/** Calls an endpoint: input through its schemas, and the reply through its own, which it must fit without a field too many. */
-export async function call<E extends Endpoint>(
-  service: Service,
-  endpoint: E,
-  caller: Caller | undefined,
-  input: Input = {},
-): Promise<ReplyOf<E>> {
-  const reply = await service.call(endpoint, callFrom(endpoint, caller, input));
-  if (endpoint.reply !== undefined) assert.deepEqual(endpoint.reply.parse(reply), reply);
-  return asReply(endpoint, reply);
-}
-
-/** The one cast: the reply was put through exactly this endpoint's schema. */
-function asReply<E extends Endpoint>(_endpoint: E, reply: unknown): ReplyOf<E> {
-  return reply as ReplyOf<E>;
-}
-
-/** Input read as transports/api reads it. Throws Refusal. */
-export function callFrom(endpoint: AnyEndpoint, caller: Caller | undefined, input: Input = {}): CallOf<AnyEndpoint> {
-  const { params = {}, query = {}, body, address = '192.0.2.1', basic } = input;
-  return {
-    caller,
-    params: endpoint.params === undefined ? params : check(endpoint.params, params, 'path'),
-    query: endpoint.query === undefined ? undefined : check(endpoint.query, query, 'query'),
-    body: endpoint.body === undefined ? undefined : check(endpoint.body, body, 'body'),
-    basic,
-    address,
-    requestId: 'test',
-  };
-}
-
-/** Asserts that `work` is refused with `code`, and returns the refusal. */
-export async function refused(code: ErrorCode, work: Promise<unknown>): Promise<Refusal> {
-  try {
-    await work;
-  } catch (error) {
-    assert.ok(error instanceof Refusal, String(error));
-    assert.equal(error.code, code, error.message);
-    return error;
-  }
-  assert.fail(`it was not refused, expected ${code}`);
-}
-
-/** Somebody who is logged in; the token lives an hour. */
-export function someone(username = 'ann', expiresInSeconds = 3600): Caller {
-  return {
-    kind: 'session',
-    userId: newId(),
-    username,
-    isAdmin: false,
-    tokenId: newId(),
-    expiresAt: Math.floor(Date.now() / 1000) + expiresInSeconds,
-  };
-}
-
-/** A new Ed25519 key in OpenSSH's form. */
-export function publicKey(comment = 'ann@laptop'): string {
-  const { x = '' } = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' });
-  const parts = [Buffer.from('ssh-ed25519'), Buffer.from(x, 'base64url')];
-  const blob = Buffer.concat(
-    parts.flatMap((part) => {
-      const length = Buffer.alloc(4);
-      length.writeUInt32BE(part.byteLength);
-      return [length, part];
-    }),
-  );
-  return `ssh-ed25519 ${blob.toString('base64')} ${comment}`.trim();
-}
 
 /** Tokens that a test revokes. */
 export interface FakeTokens extends TokenWatch {
@@ -179,111 +59,70 @@ export function fakeTokens(): FakeTokens {
   };
 }
 
-/** A database of which the test can make every statement fail. */
-export interface FailingDb extends Db {
-  failure: Error | undefined;
-}
+type Replaced = 'defaultImage' | 'registryAuth' | 'lingerMs' | 'sshAddress' | 'catalog' | 'takenPorts';
 
-export function failingDb(db: Db): FailingDb {
-  const guarded = <T>(work: () => Promise<T>): Promise<T> =>
-    failing.failure === undefined ? work() : Promise.reject(failing.failure);
-  const failing: FailingDb = {
-    failure: undefined,
-    many: (schema, text, values) => guarded(() => db.many(schema, text, values)),
-    one: (schema, text, values) => guarded(() => db.one(schema, text, values)),
-    run: (text, values) => guarded(() => db.run(text, values)),
-    script: (text) => guarded(() => db.script(text)),
-    notify: (channel, payload) => guarded(() => db.notify(channel, payload)),
-    ping: () => guarded(() => db.ping()),
-    tx: (work, options) => guarded(() => db.tx(work, options)),
-    listen: (channel, handler) => db.listen(channel, handler),
-    close: () => db.close(),
-  };
-  return failing;
-}
-
-export interface WorldOptions {
+/** What takes the place of the usual parts. */
+export interface ComputeOptions extends Partial<Pick<ComputeDeps, Replaced>> {
   readonly engine?: MemoryEngineOptions;
-  readonly defaultImage?: string;
-  readonly registryAuth?: ComputeDeps['registryAuth'];
-  readonly lingerMs?: number;
-  readonly sshAddress?: ComputeDeps['sshAddress'];
-  readonly catalog?: ImageCatalog;
-  readonly takenPorts?: readonly number[];
   /** Stands before the engine, for what its own hands cannot play. */
   readonly wrapEngine?: (engine: MemoryEngine) => Engine;
 }
 
-/** One running service and what it stands on. */
-export class World {
-  readonly db: FailingDb;
+/** One running service and what it stands on; it can be ended and started again. */
+export class ComputeUnderTest {
+  readonly database: TestDatabase;
   readonly engine: MemoryEngine;
   readonly shells: FakeShells = fakeShells();
   readonly clock: MovableClock = movableClock();
   readonly log: KeptLog = keptLog();
   readonly tokens: FakeTokens = fakeTokens();
-  readonly #options: WorldOptions;
-  readonly #realDb: Db;
-  #bus: Bus | undefined;
-  #home: Cluster | undefined;
-  #service: Service | undefined;
-  #system = start();
+  readonly #t: Cleanup;
+  readonly #options: ComputeOptions;
+  #opened: OpenService | undefined;
 
-  constructor(db: Db, options: WorldOptions) {
-    this.#realDb = db;
-    this.db = failingDb(db);
+  constructor(t: Cleanup, database: TestDatabase, options: ComputeOptions) {
+    this.#t = t;
+    this.database = database;
     this.engine = memoryEngine(options.engine);
     this.#options = options;
   }
 
+  get #running(): OpenService {
+    assert.ok(this.#opened);
+    return this.#opened;
+  }
+
   get service(): Service {
-    assert.ok(this.#service);
-    return this.#service;
+    return this.#running.service;
+  }
+
+  /** Of the service that was started last. */
+  get db(): FailingDb {
+    return this.#running.db;
   }
 
   /** Starts the service, as a cluster of one node. */
   async start(): Promise<void> {
-    this.#system = start({ log: this.log });
-    this.#bus = embeddedBus({ store: streamStore(this.#realDb), log: silentLog });
-    const parts = { system: this.#system, db: this.#realDb, bus: this.#bus, log: silentLog, roles: ['compute'] };
-    this.#home = testHome(parts);
-    this.#service = await startCompute(this.#system, {
-      db: this.db,
-      home: this.#home,
-      engine: this.#options.wrapEngine?.(this.engine) ?? this.engine,
-      shells: this.shells,
-      tokens: this.tokens,
-      ...(this.#options.lingerMs === undefined ? {} : { lingerMs: this.#options.lingerMs }),
-      ...(this.#options.sshAddress === undefined ? {} : { sshAddress: this.#options.sshAddress }),
-      log: this.log,
-      clock: this.clock,
-      domain: DOMAIN,
-      registryHost: REGISTRY,
-      ...(this.#options.registryAuth === undefined ? {} : { registryAuth: this.#options.registryAuth }),
-      defaultImage: this.#options.defaultImage ?? this.engine.baseImage,
-      platformKey: PLATFORM_KEY,
-      ...(this.#options.catalog === undefined ? {} : { catalog: this.#options.catalog }),
-      ...(this.#options.takenPorts === undefined ? {} : { takenPorts: this.#options.takenPorts }),
-    });
-    await this.#home.join();
+    const { engine: _, wrapEngine, ...options } = this.#options;
+    const { database, clock, log, engine, shells, tokens } = this;
+    const parts = { shells, tokens, registryHost: REGISTRY, defaultImage: engine.baseImage };
+    const overrides = () => ({ ...parts, engine: wrapEngine?.(engine) ?? engine, ...options });
+    this.#opened = await openService(this.#t, 'compute', overrides, { database, clock, log });
   }
 
   /** Ends the service; the database and the engine go on. */
-  async stop(): Promise<void> {
-    await this.#home?.leave();
-    stop(this.#system);
-    await stopped(this.#system);
-    await this.#bus?.close();
+  stop(): Promise<void> {
+    return this.#running.end();
   }
 
   /** How many actors of a kind are alive. */
   alive(kind: string): number {
-    return stats(this.#system).kinds[kind]?.alive ?? 0;
+    return stats(this.#running.system).kinds[kind]?.alive ?? 0;
   }
 
   /** How many messages actors of a kind have handled. */
   handled(kind: string): number {
-    return stats(this.#system).kinds[kind]?.handled ?? 0;
+    return stats(this.#running.system).kinds[kind]?.handled ?? 0;
   }
 
   call<E extends Endpoint>(endpoint: E, caller: Caller, input: Input = {}): Promise<ReplyOf<E>> {
@@ -353,8 +192,8 @@ export class World {
     return rows.map(({ data }) => decodeNotification(data)).map(({ title, message }) => `${title}: ${message}`);
   }
 
-  async connect(endpoint: AnyEndpoint, caller: Caller, input: Input = {}): Promise<FakeSocket> {
-    return FakeSocket.open(await this.service.connect(endpoint, callFrom(endpoint, caller, input)));
+  connect(endpoint: AnyEndpoint, caller: Caller, input: Input = {}): Promise<FakeSocket> {
+    return this.#running.connect(endpoint, caller, input);
   }
 
   /** A connection to /compute/ws that has its list. */
@@ -374,21 +213,15 @@ export class World {
   }
 }
 
-/** A world of one test, gone with it. */
-export async function openWorld(t: Cleanup, options: WorldOptions = {}): Promise<World> {
+/** The service of one test, gone with it. */
+export async function openCompute(t: Cleanup, options: ComputeOptions = {}): Promise<ComputeUnderTest> {
   const database = await testDatabase();
-  const world = new World(database.db, options);
+  const compute = new ComputeUnderTest(t, database, options);
   t.after(async () => {
-    world.db.failure = undefined;
-    await world.stop();
-    await world.engine.close();
+    await compute.stop();
+    await compute.engine.close();
     await database.close();
   });
-  await world.start();
-  return world;
-}
-
-/** Lets everything that is due happen: turns of the event loop, for what must not happen. */
-export async function turns(count = 50): Promise<void> {
-  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
+  await compute.start();
+  return compute;
 }

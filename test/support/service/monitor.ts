@@ -1,38 +1,21 @@
 /** The real monitor on a real database and the embedded bus, behind a real listener; what it measures is the test's own. */
-import assert from 'node:assert/strict';
 import { z } from 'zod';
-import { apiTokens, challengeTokens, sessionTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
-import { monitorNumbers } from '../../../actors/monitor/deps.ts';
-import { startMonitor } from '../../../actors/monitor/service.ts';
+import { challengeTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
+import type { MonitorService } from '../../../actors/monitor/service.ts';
 import { newId } from '../../../proto/ids.ts';
-import { decodeNotification, NOTIFICATIONS_STREAM, type Notification } from '../../../proto/notify/notification.ts';
+import { decodeNotification, type Notification } from '../../../proto/notify/notification.ts';
+import type { HttpServer } from '../../../proto/ports/http.ts';
 import type { ClusterSample, MetricsSource, NodeSample, PodSample } from '../../../proto/ports/metrics-source.ts';
 import type { Scopes } from '../../../proto/scopes.ts';
-import { deleteApiToken, insertApiToken } from '../../../storage/auth/api-tokens.ts';
+import { deleteApiToken } from '../../../storage/auth/api-tokens.ts';
 import { insertServiceAccount, setServiceAccountScopes } from '../../../storage/auth/service-accounts.ts';
-import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
-import { insertUser } from '../../../storage/auth/users.ts';
-import { streamStore } from '../../../storage/bus/store.ts';
-import type { Db } from '../../../storage/db.ts';
-import { start, stop, stopped } from '../../../supervision/index.ts';
-import { api } from '../../../transports/api/api.ts';
-import { authenticator } from '../../../transports/api/authenticate.ts';
-import { OpenStreams } from '../../../transports/api/open-streams.ts';
-import { jsonReply } from '../../../transports/api/replies.ts';
-import { embeddedBus } from '../../../transports/bus/embedded.ts';
-import { listen } from '../../../transports/http/index.ts';
-import { silentLog, testDatabase } from '../database/database.ts';
+import type { AdapterChoice } from '../../../transports/http/index.ts';
 import type { Cleanup } from '../temp.ts';
-import { type MovableClock, movableClock } from './compute.ts';
+import { SECRET } from './node.ts';
+import { type OpenService, openService, serve } from './open-service.ts';
+import { addApiToken, addPerson, type Person } from './people.ts';
 
-const SECRET = 'a secret of the tests, 32 bytes or more';
 export const ADMIN = 'boss';
-
-/** Somebody who is logged in. */
-export interface Person {
-  readonly id: string;
-  readonly token: string;
-}
 
 /** What the only source says; the test changes it. */
 export interface Measured {
@@ -42,15 +25,13 @@ export interface Measured {
   problem: string | undefined;
 }
 
-export interface MonitorHouse {
-  readonly db: Db;
-  readonly clock: MovableClock;
+export interface MonitorUnderTest extends OpenService<MonitorService> {
   readonly measured: Measured;
   /** `http://127.0.0.1:<port>` */
   readonly url: string;
   readonly ws: string;
   /** Which adapter serves. */
-  readonly adapter: 'own' | 'uws' | 'node';
+  readonly adapter: HttpServer['adapter'];
   person(username: string): Promise<Person>;
   /** An API token of the person, with its id. */
   apiToken(
@@ -72,23 +53,10 @@ export interface MonitorHouse {
 }
 
 /** Opens it. Nothing is measured before `measured` has something. */
-export async function openMonitorHouse(
+export async function openMonitor(
   t: Cleanup,
-  options: { adapter?: 'own' | 'uws' | 'node'; refreshMs?: number } = {},
-): Promise<MonitorHouse> {
-  const database = await testDatabase();
-  const { db } = database;
-  const clock = movableClock();
-  const bus = embeddedBus({ store: streamStore(db), log: silentLog, lookMs: 200 });
-  await bus.ensureStream(NOTIFICATIONS_STREAM);
-  const system = start({ log: silentLog });
-  const directory = tokenDirectory(db);
-  const { authenticate, forget } = authenticator({ secret: SECRET, clock, directory });
-  const streams = new OpenStreams(directory, silentLog);
-  const news = directory.onNews((change) => {
-    forget(change);
-    streams.look(change);
-  });
+  options: { readonly adapter?: AdapterChoice; readonly refreshMs?: number } = {},
+): Promise<MonitorUnderTest> {
   const measured: Measured = { nodes: [], pods: [], problem: 'not yet' };
   let calls = 0;
   const source: MetricsSource = {
@@ -103,66 +71,41 @@ export async function openMonitorHouse(
     },
     close: async () => {},
   };
-  const numbers = monitorNumbers();
-  const service = await startMonitor(system, {
-    ...{ db, bus, log: silentLog, clock, sources: [source], own: () => [], numbers, adminUsername: ADMIN },
-    graph: {
-      ...{ services: () => [], hasGateway: false, bus: { kind: 'embedded', problem: () => undefined } },
-      ...{ engine: { kind: 'test', calls: () => 0 }, nodes: async () => [], routes: async () => [] },
-      mappings: async () => [],
-    },
-    refreshMs: options.refreshMs ?? 100,
-    pingMs: 1000,
-  });
-  const health = async () => {
-    const { ok, problems } = await service.health();
-    return ok ? jsonReply(200, { status: 'ok' }) : jsonReply(503, { status: 'degraded', problems });
-  };
-  const pages = new Map([['/healthz', { reply: health }]]);
-  const handlers = api({ service, authenticate, streams, pages, log: silentLog });
-  const server = await listen({ host: '127.0.0.1', port: 0, ...handlers }, options.adapter ?? 'auto');
-  t.after(async () => {
-    service.drain();
-    await server.close(1000);
-    stop(system);
-    await stopped(system);
-    await news.close();
-    streams.close();
-    await bus.close();
-    await database.close();
-  });
-  return {
-    ...{ db, clock, measured, adapter: server.adapter },
-    url: `http://127.0.0.1:${server.port}`,
-    ws: `ws://127.0.0.1:${server.port}`,
-    async person(username) {
-      const id = newId();
-      assert.ok(await insertUser(db, { id, username, passwordHash: 'none' }));
-      const { token } = await sessionTokens(SECRET, 3600, clock)({ id, username, isAdmin: username === ADMIN });
-      return { id, token };
-    },
-    async apiToken({ id: userId }, of) {
-      const tokenId = newId();
-      const grants = 'account' in of ? { serviceAccountId: of.account } : { scopes: of.scopes };
-      assert.ok(
-        await insertApiToken(db, { id: tokenId, userId, name: tokenId, grants, expiresAt: undefined, max: 100 }),
-      );
-      return { token: await apiTokens(SECRET, clock)({ tokenId, userId, expiresAt: undefined }), tokenId };
-    },
-    async account({ id: userId }, scopes) {
+  const opened = await openService(
+    t,
+    'monitor',
+    () => ({
+      sources: [source],
+      own: () => [],
+      refreshMs: options.refreshMs ?? 100,
+      pingMs: 1000,
+    }),
+    { environment: { ADMIN_USERNAME: ADMIN } },
+  );
+  const { db, clock, service } = opened;
+  const { port, adapter } = await serve(opened, { adapter: options.adapter ?? 'auto' });
+  opened.before('streams', async () => service.drain());
+  return Object.assign(opened, {
+    measured,
+    adapter,
+    url: `http://127.0.0.1:${port}`,
+    ws: `ws://127.0.0.1:${port}`,
+    person: (username: string) => addPerson(opened, username),
+    apiToken: (person: Person, of: Parameters<typeof addApiToken>[2]) => addApiToken(opened, person, of),
+    async account({ id: userId }: Person, scopes: Scopes) {
       const id = newId();
       await insertServiceAccount(db, { id, userId, name: id, scopes, max: 100 });
       return id;
     },
-    setScopes: async ({ id }, account, scopes) =>
+    setScopes: async ({ id }: Person, account: string, scopes: Scopes) =>
       void (await db.tx((tx) => setServiceAccountScopes(tx, id, account, scopes))),
-    challenge: ({ id }) => challengeTokens(SECRET, clock)({ id, username: 'somebody' }),
-    revoke: async ({ id }, tokenId) => void (await db.tx((tx) => deleteApiToken(tx, id, tokenId))),
-    async forgetUser({ id }) {
+    challenge: ({ id }: Person) => challengeTokens(SECRET, clock)({ id, username: 'somebody' }),
+    revoke: async ({ id }: Person, tokenId: string) => void (await db.tx((tx) => deleteApiToken(tx, id, tokenId))),
+    async forgetUser({ id }: Person) {
       await db.run('delete from users where id = $1', [id]);
       await db.notify('tokens', `user:${id}`);
     },
-    async container({ id: userId }, name) {
+    async container({ id: userId }: Person, name: string) {
       const id = newId();
       await db.run(
         `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths,
@@ -176,5 +119,5 @@ export async function openMonitorHouse(
       return rows.map(({ data }) => decodeNotification(data));
     },
     drain: () => service.drain(),
-  };
+  });
 }

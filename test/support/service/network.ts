@@ -1,40 +1,29 @@
 /** The real networking API on a real database, with a stand-in for the provider and a real DNS server. */
 import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
-import { Registry } from 'prom-client';
 import { z } from 'zod';
-import { apiTokens, sessionTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
-import { readEnvironment } from '../../../cmd/config/config.ts';
 import { openNetworkApi } from '../../../cmd/node/network.ts';
 import { servicePages } from '../../../cmd/observability/pages.ts';
 import { newId } from '../../../proto/ids.ts';
 import type { NetworkNews } from '../../../proto/network/events.ts';
 import type { Scopes } from '../../../proto/scopes.ts';
-import { insertApiToken } from '../../../storage/auth/api-tokens.ts';
-import { tokenDirectory } from '../../../storage/auth/token-directory.ts';
-import { insertUser } from '../../../storage/auth/users.ts';
 import { insertContainer } from '../../../storage/compute/containers.ts';
 import type { Db } from '../../../storage/db.ts';
 import { networkNews } from '../../../storage/network/news.ts';
-import { start, stop, stopped } from '../../../supervision/index.ts';
-import { authenticator } from '../../../transports/api/authenticate.ts';
-import { OpenStreams } from '../../../transports/api/open-streams.ts';
-import { silentLog, testDatabase } from '../database/database.ts';
+import type { AdapterChoice } from '../../../transports/http/index.ts';
+import { type MovableClock, movableClock } from '../clock.ts';
+import { testDatabase } from '../database/database.ts';
+import { type KeptLog, keptLog } from '../log.ts';
 import { type StandIn, standIn } from '../network/dns-provider.ts';
 import { type DnsServer, dnsServer } from '../network/dns-server.ts';
 import type { Cleanup } from '../temp.ts';
-import { type KeptLog, keptLog, type MovableClock, movableClock } from './compute.ts';
+import { startNode } from './node.ts';
+import { addApiToken, addPerson, type Person } from './people.ts';
 
-export const SECRET = 'a secret of the tests, 32 bytes or more';
-export const DOMAIN = 'cloud.test';
 export const INGRESS = 'ingress.cloud.test';
-export const KEY = createSecretKey(Buffer.alloc(32, 7));
-const clock = { now: Date.now };
-
-export interface Person {
-  readonly id: string;
-  readonly token: string;
-}
+const KEY = createSecretKey(Buffer.alloc(32, 7));
+/** The clock is moved by weeks. */
+const YEAR_SECONDS = 365 * 86_400;
 
 export interface Reply {
   readonly status: number;
@@ -43,7 +32,7 @@ export interface Reply {
   readonly json: Record<string, unknown>;
 }
 
-export interface World {
+export interface NetworkUnderTest {
   readonly url: string;
   readonly db: Db;
   readonly clock: MovableClock;
@@ -65,85 +54,69 @@ export interface World {
   restart(): Promise<void>;
 }
 
-export interface WorldOptions {
+export interface NetworkOptions {
   /** Without an encryption key. */
   readonly isBare?: boolean;
   readonly resolvers?: (dns: string) => string;
-  readonly adapter?: 'own' | 'uws' | 'node';
+  readonly adapter?: AdapterChoice;
 }
 
-export async function openWorld(t: Cleanup, options: WorldOptions = {}): Promise<World> {
+/** Opens it without anybody. */
+export async function openNetwork(t: Cleanup, options: NetworkOptions = {}): Promise<NetworkUnderTest> {
   const database = await testDatabase();
   const { db } = database;
-  const [provider, dns, movable, log] = [
-    await standIn(t),
-    await dnsServer(t, 'example.org'),
-    movableClock(),
-    keptLog(),
-  ];
-  const directory = tokenDirectory(db);
-  const { authenticate, forget } = authenticator({ secret: SECRET, clock, directory });
-  const streams = new OpenStreams(directory, silentLog);
-  const tokenNews = directory.onNews(forget);
+  const [provider, dns] = [await standIn(t), await dnsServer(t, 'example.org')];
+  const [clock, log] = [movableClock(), keptLog()];
   const news: NetworkNews[] = [];
   const heard = networkNews(db).onNews((item) => void news.push(item));
-  const environment = readEnvironment({
+  const environment = {
     INGRESS_HOST: INGRESS,
     REGISTRY_HOST: 'registry.test:5000',
     DNS_RESOLVERS: options.resolvers?.(dns.address) ?? dns.address,
     DNS_PROVIDER_URL: provider.url,
     HTTP_ADAPTER: options.adapter ?? 'auto',
-  });
+  };
   const open = async () => {
-    const system = start({ log });
-    const api = await openNetworkApi({
-      ...{ system, db, log, clock: movable, environment, domain: DOMAIN, port: 0, installation: 'abcdefghijkl' },
-      ...{ encryptionKey: options.isBare ? undefined : KEY, authenticate, streams, lookMs: 50 },
-      pages: (service) => servicePages(service, new Registry()),
+    const node = await startNode(t, { database, clock, log, environment });
+    const { server } = await openNetworkApi({
+      system: node.system,
+      db,
+      log,
+      clock,
+      environment: node.environment,
+      domain: node.domain,
+      port: 0,
+      installation: 'abcdefghijkl',
+      encryptionKey: options.isBare ? undefined : KEY,
+      authenticate: node.authenticate,
+      streams: node.streams,
+      lookMs: 50,
+      pages: (service) => servicePages(service, node.metrics.registry),
       onReply: () => {},
     });
-    return { url: `http://127.0.0.1:${api.server.port}`, system, server: api.server };
+    node.before('listener', () => server.close(500));
+    return { node, url: `http://127.0.0.1:${server.port}` };
   };
   let running = await open();
-  const end = async () => {
-    await running.server.close(500);
-    stop(running.system);
-    await stopped(running.system);
-  };
   t.after(async () => {
-    await end();
+    await running.node.end();
     await heard.close();
-    await tokenNews.close();
-    streams.close();
     await database.close();
   });
   let count = 0;
 
-  const world: World = {
+  const network: NetworkUnderTest = {
     get url() {
       return running.url;
     },
-    ...{ db, clock: movable, log, provider, dns, news },
-    async person() {
-      const id = newId();
-      const username = `user${++count}`;
-      assert.ok(await insertUser(db, { id, username, passwordHash: 'none' }));
-      const { token } = await sessionTokens(SECRET, 3600, clock)({ id, username, isAdmin: false });
-      return { id, token };
-    },
-    async apiToken(person, scopes) {
-      const tokenId = newId();
-      const token = {
-        id: tokenId,
-        userId: person.id,
-        name: 'test',
-        grants: { scopes },
-        expiresAt: undefined,
-        max: 1000,
-      };
-      assert.ok(await insertApiToken(db, token));
-      return apiTokens(SECRET, clock)({ tokenId, userId: person.id, expiresAt: undefined });
-    },
+    db,
+    clock,
+    log,
+    provider,
+    dns,
+    news,
+    person: () => addPerson(running.node, `user${++count}`, YEAR_SECONDS),
+    apiToken: async (person, scopes) => (await addApiToken(running.node, person, { scopes })).token,
     async container(person) {
       const row = await db.tx((tx) =>
         insertContainer(tx, {
@@ -155,7 +128,7 @@ export async function openWorld(t: Cleanup, options: WorldOptions = {}): Promise
       return row.id;
     },
     async call(token, method, path, body, headers = {}) {
-      const response = await fetch(world.url + path, {
+      const response = await fetch(network.url + path, {
         method,
         headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...headers },
         ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
@@ -170,9 +143,9 @@ export async function openWorld(t: Cleanup, options: WorldOptions = {}): Promise
       };
     },
     async map(person, domain, containerId) {
-      const container = containerId ?? (await world.container(person));
+      const container = containerId ?? (await network.container(person));
       const body = { container_id: container, domain, target_port: 443 };
-      const reply = await world.call(person.token, 'POST', '/api/domain-mappings', body);
+      const reply = await network.call(person.token, 'POST', '/api/domain-mappings', body);
       assert.equal(reply.status, 201, reply.text);
       return reply.json;
     },
@@ -182,21 +155,21 @@ export async function openWorld(t: Cleanup, options: WorldOptions = {}): Promise
         token,
         zones.map((name) => ({ id: `zone-${name}`, name, status: 'active' })),
       );
-      const reply = await world.call(person.token, 'POST', '/api/domains', { token });
+      const reply = await network.call(person.token, 'POST', '/api/domains', { token });
       assert.equal(reply.status, 201, reply.text);
       return { id: String(reply.json.id), token };
     },
     async mapping(person, domain) {
-      const { json } = await world.call(person.token, 'GET', '/api/domain-mappings');
+      const { json } = await network.call(person.token, 'GET', '/api/domain-mappings');
       return z
         .array(z.record(z.string(), z.unknown()))
         .parse(json.domains)
         .find((item) => item.domain === domain);
     },
     async restart() {
-      await end();
+      await running.node.end();
       running = await open();
     },
   };
-  return world;
+  return network;
 }

@@ -1,4 +1,5 @@
 /** The gateway's SSH server in front of a real sshd that stands in for containers, and real clients. */
+
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -12,7 +13,7 @@ import { fingerprintOf } from '../../../transports/gateway/ssh/login.ts';
 import { Admission } from '../../../transports/gateway/tcp/admission.ts';
 import { listenRaw } from '../../../transports/gateway/tcp/listen.ts';
 import { generateKeyPair, generateRsaKey } from '../../../transports/ssh/keys.ts';
-import { silentLog } from '../database/database.ts';
+import { silentLog } from '../log.ts';
 import { skipWithout } from '../require.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';

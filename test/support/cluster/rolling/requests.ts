@@ -1,7 +1,8 @@
 /** People who use all services of a platform all the time, and what they were answered instead of what they should have been. */
+
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { publicKey } from '../../service/compute.ts';
+import { publicKey } from '../../ssh/public-key.ts';
 import type { Front, FrontReply } from '../balancing-client.ts';
 import type { Person } from '../services.ts';
 

@@ -2,12 +2,13 @@
  * A new version comes to a whole platform: every process is told to end and started again, one after the other or one machine's after the
  * other's, while people use all of it.
  */
+
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../../../proto/notify/notification.ts';
 import { natsBus } from '../../../../transports/bus/nats.ts';
 import { BUS_SECRET } from '../../bus/nats-server.ts';
-import { silentLog } from '../../database/database.ts';
+import { silentLog } from '../../log.ts';
 import type { Cleanup } from '../../temp.ts';
 import { until } from '../../until.ts';
 import type { ServiceProcess } from '../services.ts';
