@@ -50,6 +50,11 @@ export class EntitiesPart<Msg> implements Part {
     return this.#entities.ref;
   }
 
+  /** Entities awake on this node. */
+  awake(): number {
+    return this.#entities?.awake() ?? 0;
+  }
+
   /** Sends without waiting; before the part is started the message is lost. */
   tell(id: string, message: Msg): void {
     this.#entities?.tell(id, message);

@@ -26,7 +26,7 @@ interface PeriodicOptions {
 }
 
 /** Added to the wait for the next time after failures in a row. */
-const BACKOFF = { minMs: 500, maxMs: 30_000 };
+const BACKOFF = { minMs: 500, maxMs: 5000 };
 
 /**
  * The part that does it: at once, then every `everyMs`, one run at a time. A time that comes during a run is made up
