@@ -9,10 +9,10 @@ import { errorText } from '../lib/error-text.ts';
 import type { Log } from '../proto/ports/log.ts';
 import type { Db } from './db.ts';
 import { StorageError } from './errors.ts';
-import type { Tx } from './queries.ts';
+import type { Queries, Tx } from './queries.ts';
 
 /** Why the schema cannot be brought up to date. The message names the migration and what to do. */
-export class MigrationError extends CodedError<'changed' | 'newer' | 'bad_file' | 'failed'> {}
+export class MigrationError extends CodedError<'changed' | 'newer' | 'bad_file' | 'failed' | 'forbidden'> {}
 
 /** One numbered file. */
 interface Migration {
@@ -28,6 +28,8 @@ interface Migration {
 const LOCK_KEY = 7_274_001;
 // Rewriting a large table takes longer than any statement of a request may.
 const TIMEOUT_MS = 30 * 60_000;
+/** insufficient_privilege */
+const FORBIDDEN = '42501';
 const FILE_NAME = /^(\d{4})-[a-z0-9-]+\.sql$/;
 const TRANSACTION_CONTROL = /^\s*(begin|start\s+transaction|commit|rollback|end)\b[^;]*;/im;
 
@@ -62,11 +64,13 @@ export async function readMigrations(dir: string | URL = migrationsDir): Promise
 
 /**
  * Applies what is missing, each migration in a transaction of its own, and returns the names applied. Of two processes
- * at once one waits for the other. Rejects with MigrationError: `changed` (an applied file was edited), `newer` (the
- * database knows a migration that this build does not), `failed` (a statement failed; earlier migrations stay applied).
+ * at once one waits for the other. Where nothing is missing it only reads. Rejects with MigrationError: `changed` (an
+ * applied file was edited), `newer` (the database knows a migration that this build does not), `failed` (a statement
+ * failed; earlier migrations stay applied), `forbidden` (something is missing that this role may not apply).
  */
 export async function migrate(db: Db, dir: string | URL, log: Log): Promise<string[]> {
   const migrations = await readMigrations(dir);
+  if ((await hasMigrations(db)) && (await nextOf(db, migrations)) === undefined) return [];
   const applied: string[] = [];
   for (;;) {
     const next = await db.tx((tx) => applyNext(tx, migrations), { timeoutMs: TIMEOUT_MS });
@@ -81,25 +85,37 @@ export async function migrate(db: Db, dir: string | URL, log: Log): Promise<stri
 
 const appliedRow = z.object({ id: z.number(), name: z.string(), checksum: z.string() });
 
+/** The first migration that is missing. Throws MigrationError `changed` or `newer` for one that is there. */
+async function nextOf(db: Queries, migrations: readonly Migration[]): Promise<Migration | undefined> {
+  const done = await db.many(appliedRow, 'select id, name, checksum from migrations order by id');
+  for (const row of done) checkApplied(row, migrations);
+  return migrations.find(({ id }) => !done.some((row) => row.id === id));
+}
+
 async function applyNext(tx: Tx, migrations: readonly Migration[]): Promise<string | undefined> {
   await tx.run('select pg_advisory_xact_lock($1)', [LOCK_KEY]);
-  await tx.script(`create table if not exists migrations (
-    id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default
-    now())`);
-  const done = await tx.many(appliedRow, 'select id, name, checksum from migrations order by id');
-  for (const row of done) checkApplied(row, migrations);
-  const next = migrations.find(({ id }) => !done.some((row) => row.id === id));
-  if (next === undefined) return undefined;
+  let next: Migration | undefined;
   try {
+    await tx.script(`create table if not exists migrations (
+      id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default
+      now())`);
+    next = await nextOf(tx, migrations);
+    if (next === undefined) return undefined;
     await tx.script(next.sql);
+    const values = [next.id, next.name, next.checksum];
+    await tx.run('insert into migrations (id, name, checksum) values ($1, $2, $3)', values);
   } catch (error) {
-    if (error instanceof StorageError && (error.code === 'unavailable' || error.code === 'conflict')) throw error;
+    if (!(error instanceof StorageError) || error.code === 'unavailable' || error.code === 'conflict') throw error;
+    if (error.sqlState === FORBIDDEN)
+      throw new MigrationError('forbidden', 'This role may not apply the migrations that are missing.', {
+        cause: error,
+      });
+    if (next === undefined) throw error;
     const reason = errorText(error, 'unknown');
     throw new MigrationError('failed', `Migration ${next.name} failed and was rolled back: ${reason}`, {
       cause: error,
     });
   }
-  await tx.run('insert into migrations (id, name, checksum) values ($1, $2, $3)', [next.id, next.name, next.checksum]);
   return next.name;
 }
 
@@ -132,9 +148,12 @@ export async function schemaVersion(
   dir: string | URL = migrationsDir,
 ): Promise<{ has: number; knows: number }> {
   const knows = (await readMigrations(dir)).length;
-  const table = z.object({ present: z.boolean() });
-  const found = await db.one(table, "select to_regclass('migrations') is not null as present");
-  if (found?.present !== true) return { has: 0, knows };
+  if (!(await hasMigrations(db))) return { has: 0, knows };
   const row = await db.one(z.object({ has: z.number() }), 'select coalesce(max(id), 0) as has from migrations');
   return { has: row?.has ?? 0, knows };
+}
+
+async function hasMigrations(db: Queries): Promise<boolean> {
+  const table = z.object({ present: z.boolean() });
+  return (await db.one(table, "select to_regclass('migrations') is not null as present"))?.present === true;
 }

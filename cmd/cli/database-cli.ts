@@ -1,5 +1,6 @@
-/** `troupe database` on the command line; database-command.ts does the work. */
-import type { Command } from 'commander';
+/** `troupe database` on the command line; database-command.ts and database-roles.ts do the work. */
+import { Argument, type Command, InvalidArgumentError } from 'commander';
+import { SERVICES, type ServiceWithRole } from '../../storage/rights.ts';
 
 /** Adds the commands; `data` is the option that most commands have. */
 export function addDatabase(program: Command, { data }: { data: readonly [string, string, string?] }): void {
@@ -30,4 +31,21 @@ export function addDatabase(program: Command, { data }: { data: readonly [string
       const { databaseDump } = await import('./database-command.ts');
       await databaseDump(file, options);
     });
+  database
+    .command('roles')
+    .addArgument(new Argument('[services...]', 'for these alone').choices(SERVICES))
+    .description('print the SQL that gives each service that runs alone a role with the rights it needs, or run it')
+    .option('--apply', 'run it, as the owner of the database; again after each upgrade')
+    .option('--prefix <name>', 'what the names of the roles begin with', prefix, 'troupe')
+    .option(...data)
+    .action(async (services: readonly ServiceWithRole[], options: { data: string; apply?: true; prefix: string }) => {
+      const { databaseRoles } = await import('./database-roles.ts');
+      await databaseRoles(services, { ...options, apply: options.apply === true });
+    });
+}
+
+/** The beginning of roles' names, which stand in SQL as they are. */
+function prefix(value: string): string {
+  if (/^[a-z_][a-z0-9_]{0,49}$/.test(value) && !value.startsWith('pg_')) return value;
+  throw new InvalidArgumentError('must be small letters, digits and _, at most 50, and not begin with pg_.');
 }

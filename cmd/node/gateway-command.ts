@@ -57,6 +57,8 @@ interface GatewayCommandOptions extends LogServiceOptions {
   readonly json: boolean;
 }
 
+/** What it opens the database with. */
+const OWN_DB = { name: 'gateway', service: 'gateway', connections: 4 } as const;
 /** How long answers under way may take at the end, ms. */
 const DRAIN_MS = 10_000;
 
@@ -78,7 +80,7 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
     teardown.add('certificate', async () => certificate.close());
     const server = await databaseServer(environment, dataDir, log, () => {});
     teardown.add('database server', () => server.release());
-    const database = await openDatabase(server.connection, { name: 'gateway', connections: 4, log, teardown });
+    const database = await openDatabase(server.connection, { ...OWN_DB, log, teardown });
     const { db, sharedClock } = database;
     const installation = await getSetting(db, 'installation');
     const { encryptionKey, jwtSecret } = openGivenSecrets(dataDir, environment);

@@ -45,7 +45,8 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
   const told = stopSignal(environment.LEAVE_DELAY);
   const teardown = new Teardown(log);
   try {
-    const database = await openDatabase({ connectionString }, { name, connections: role.connections, log, teardown });
+    const { connections } = role;
+    const database = await openDatabase({ connectionString }, { name, service: name, connections, log, teardown });
     const { db, sharedClock } = database;
     const { bus, busProblem, besides, system, callers, metrics } = await openRuntime({
       database,

@@ -7,12 +7,13 @@ import type { Log } from '../../proto/ports/log.ts';
 import { tokenDirectory } from '../../storage/auth/token-directory.ts';
 import { databaseClock } from '../../storage/clock.ts';
 import { type Db, type DbConnection, openDb } from '../../storage/db.ts';
+import type { ServiceWithRole } from '../../storage/rights.ts';
 import { type SystemRef, start, stop, stopped } from '../../supervision/index.ts';
 import { type Authentication, openAuthentication } from '../../transports/api/authentication.ts';
 import type { Environment } from '../config/config.ts';
 import { processMetrics } from '../observability/pages.ts';
 import { openBus } from './bus.ts';
-import { bringUpToDate } from './schema.ts';
+import { bringUpToDate, refuseWithoutRights } from './schema.ts';
 import { Teardown } from './teardown.ts';
 
 // uWebSockets.js reads this while it loads: without it a request head of over 4 KiB in several packets is refused.
@@ -31,7 +32,8 @@ export interface ProcessDatabase {
 
 /**
  * Opens the database with at most `connections`, and brings its schema up to date. `former`: the node that this process
- * was before. Both end with `teardown`. Throws as `bringUpToDate`.
+ * was before; `service`: the only one that it runs, whose rights suffice. Both end with `teardown`. Throws as
+ * `bringUpToDate` and `refuseWithoutRights`.
  */
 export async function openDatabase(
   database: DbConnection,
@@ -41,14 +43,16 @@ export async function openDatabase(
     readonly log: Log;
     readonly teardown: Teardown;
     readonly former?: Parameters<typeof bringUpToDate>[2];
+    readonly service?: ServiceWithRole;
   },
 ): Promise<ProcessDatabase> {
-  const { name, connections, log, teardown, former } = options;
+  const { name, connections, log, teardown, former, service } = options;
   const db = openDb(database, { log, name, max: connections });
   teardown.add('database', () => db.close());
   const sharedClock = databaseClock(db);
   teardown.add('shared clock', async () => sharedClock.close());
   const applied = await bringUpToDate(db, log, former);
+  if (service !== undefined) await refuseWithoutRights(db, service);
   return { db, sharedClock, applied: applied.length };
 }
 

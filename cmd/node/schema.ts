@@ -6,8 +6,10 @@
 import type { Log } from '../../proto/ports/log.ts';
 import { NODE_FORMAT } from '../../proto/ports/placement.ts';
 import type { Db } from '../../storage/db.ts';
-import { migrate, migrationsDir, schemaVersion } from '../../storage/migrate.ts';
+import { MigrationError, migrate, migrationsDir, schemaVersion } from '../../storage/migrate.ts';
 import { oddNode } from '../../storage/placement/nodes.ts';
+import type { ServiceWithRole } from '../../storage/rights.ts';
+import { missingRight } from '../../storage/roles.ts';
 import { CliError } from '../config/cli-error.ts';
 import { version } from '../config/package-root.ts';
 
@@ -25,8 +27,8 @@ export function unreadable(node: { address: string; version: string; format: num
 /**
  * Applies the migrations that are missing and returns their names. Throws CliError, and changes nothing, when some are
  * missing while a node lives that speaks another format of messages: this version cannot join it, and it could not
- * start again on the new schema. `former` is the node that this process takes the place of. Rejects with MigrationError
- * as `migrate`.
+ * start again on the new schema. And when the role of DATABASE_URL may not apply them. `former` is the node that this
+ * process takes the place of. Rejects with MigrationError as `migrate`.
  */
 export async function bringUpToDate(db: Db, log: Log, former?: string): Promise<string[]> {
   const { has, knows } = await schemaVersion(db);
@@ -34,5 +36,24 @@ export async function bringUpToDate(db: Db, log: Log, former?: string): Promise<
     const odd = await oddNode(db, NODE_FORMAT, former);
     if (odd !== undefined) throw unreadable(odd, log);
   }
-  return migrate(db, migrationsDir, log);
+  try {
+    return await migrate(db, migrationsDir, log);
+  } catch (cause) {
+    if (!(cause instanceof MigrationError) || cause.code !== 'forbidden') throw cause;
+    throw new CliError(
+      `The database has ${has} of ${knows} migrations, and the role of DATABASE_URL may not apply the others. Run ` +
+        '`troupe migrate` with the DATABASE_URL of its owner first (docs/reference/database-roles.md).',
+      { cause },
+    );
+  }
+}
+
+/** Throws CliError when whoever is logged in may not do all that `service` does. After `bringUpToDate`. */
+export async function refuseWithoutRights(db: Db, service: ServiceWithRole): Promise<void> {
+  const lack = await missingRight(db, service);
+  if (lack === undefined) return;
+  throw new CliError(
+    `The database role ${lack.role} lacks rights that \`troupe ${service}\` needs: ${lack.missing}. Run \`troupe ` +
+      'database roles --apply` with the DATABASE_URL of the owner (docs/reference/database-roles.md).',
+  );
 }

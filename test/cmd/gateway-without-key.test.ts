@@ -28,6 +28,7 @@ test('without ENCRYPTION_KEY it serves, says in a line what is off, and makes no
   const database = await testDatabase();
   t.after(() => database.close());
   const { db } = database;
+  const roles = await database.serviceRoles();
   // The platform was set up elsewhere, with a key.
   const key = createSecretKey(Buffer.alloc(32, 7));
   await platformKeys(db, key);
@@ -39,7 +40,7 @@ test('without ENCRYPTION_KEY it serves, says in a line what is off, and makes no
   const data = join(await tempDir(t), 'gateway');
   const ports = ['http', 'https', 'ssh', 'net'].flatMap((name) => [`--${name}-port`, '0']);
   const child = spawnTroupe(['gateway', '--listen', '127.0.0.1', '--domain', 'cloud.test', '--data', data, ...ports], {
-    ...{ DATABASE_URL: database.url, JWT_SECRET: SECRET, LOG_LEVEL: 'error' },
+    ...{ DATABASE_URL: roles.urlOf('gateway'), JWT_SECRET: SECRET, LOG_LEVEL: 'error' },
   });
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => (log += chunk));

@@ -59,7 +59,12 @@ test('services run alone, several of each: a container is looked after by whiche
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, /The compute service needs DATABASE_URL, JWT_SECRET, NATS_URL and ENCRYPTION_KEY/);
 
-  const [auth, one, two] = await Promise.all(['auth', 'compute', 'compute'].map((name) => service(after, name, env)));
+  const roles = await database.serviceRoles();
+  const [auth, one, two] = await Promise.all(
+    (['auth', 'compute', 'compute'] as const).map((name) =>
+      service(after, name, { ...env, DATABASE_URL: roles.urlOf(name) }),
+    ),
+  );
   assert.ok(auth && one && two);
   const token = await logIn(auth.url, 'admin', PASSWORD);
   const { id } = await startBox(one.url, token, await tempDir(after));

@@ -21,7 +21,7 @@ import { until } from '../support/until.ts';
 
 const patience = { timeoutMs: 60_000, everyMs: 50 };
 const skip = skipWithoutKubernetes();
-const components = ['components/kubelet-stats', 'components/own-namespaces'];
+const components = ['components/database-roles', 'components/kubelet-stats', 'components/own-namespaces'];
 
 test('the image takes with it what the command line reads', () => {
   const lines = readFileSync(join(projectRoot, 'deploy/Dockerfile'), 'utf8').split('\n');
@@ -53,6 +53,22 @@ test('the example asks for no right to kubelets, and each service gets the secre
     'troupe-monitor': ['troupe-monitor'],
     'troupe-notify': ['troupe-notify'],
   });
+});
+
+test('what gives the services their roles in the database runs before core, as the owner, and opens nothing sealed', () => {
+  const core = manifestsOf('example').find(
+    ({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'troupe-core',
+  );
+  const [container, ...more] = initSchema.parse(core).spec.template.spec.initContainers;
+  assert.deepEqual(more, []);
+  const [database, roles, ...services] = container?.args ?? [];
+  assert.deepEqual([database, roles, services.pop()], ['database', 'roles', '--apply']);
+  const alone = manifestsOf('base')
+    .filter(({ kind, metadata }) => /^(Deployment|DaemonSet)$/.test(kind) && metadata.name !== 'troupe-core')
+    .map(({ metadata }) => metadata.name.replace('troupe-', ''));
+  assert.deepEqual(services.sort(), alone.sort());
+  assert.deepEqual(container?.envFrom, [{ secretRef: { name: 'troupe-core' } }]);
+  assert.deepEqual(container.securityContext, { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true });
 });
 
 test('the admission policy speaks of the account that runs containers, and of its own namespaces', () => {
@@ -182,6 +198,21 @@ const source = z.object({ secretRef: z.object({ name: z.string() }).optional() }
 const sourcesSchema = z.object({
   spec: z.object({
     template: z.object({ spec: z.object({ containers: z.array(z.object({ envFrom: z.array(source) })) }) }),
+  }),
+});
+const initSchema = z.object({
+  spec: z.object({
+    template: z.object({
+      spec: z.object({
+        initContainers: z.array(
+          z.object({
+            args: z.array(z.string()),
+            envFrom: z.array(source),
+            securityContext: z.object({ allowPrivilegeEscalation: z.boolean(), readOnlyRootFilesystem: z.boolean() }),
+          }),
+        ),
+      }),
+    }),
   }),
 });
 const roleSchema = z.object({ rules: z.array(ruleSchema) });

@@ -130,7 +130,8 @@ describe('the monitor alone', {
     logs = collector.got;
     const flags = ['-addr', '127.0.0.1:0', '-refresh', `${REFRESH_MS}ms`, '-api-server', dockerd.host];
     const shipping = ['-log-service', `127.0.0.1:${collector.port}`, '-log-source', 'the-test'];
-    const env = { DATABASE_URL: database.url, JWT_SECRET: SECRET, NATS_URL: '' };
+    const roles = await database.serviceRoles();
+    const env = { DATABASE_URL: roles.urlOf('monitor'), JWT_SECRET: SECRET, NATS_URL: '' };
     const child = spawnTroupe(['monitor', ...flags, ...shipping, '--json'], env);
     const ended = once(child, 'close');
     cleanup.after(async () => {

@@ -62,7 +62,8 @@ test('an operator tells one or all while nothing runs; the service delivers once
     assert.match(bad.stderr, message);
   }
 
-  const child = spawnTroupe(['notify', '-addr', '127.0.0.1:0', '--json', '--domain', 'cloud.test'], env);
+  const own = { ...env, DATABASE_URL: (await database.serviceRoles()).urlOf('notify') };
+  const child = spawnTroupe(['notify', '-addr', '127.0.0.1:0', '--json', '--domain', 'cloud.test'], own);
   t.after(() => child.kill('SIGKILL'));
   const [line] = await once(createInterface({ input: child.stdout }), 'line');
   const ready = z

@@ -45,8 +45,9 @@ test('M12: two processes share the stream, and sockets of both hear at once of w
   assert.ok(await insertUser(database.db, { ...person, passwordHash: 'none' }));
   const { token } = await sessionTokens(SECRET, 3600, { now: Date.now })(person);
 
+  const roles = await database.serviceRoles();
   const start = async () => {
-    const env = { DATABASE_URL: database.url, JWT_SECRET: SECRET, NATS_URL: nats.url, LOG_LEVEL: 'error' };
+    const env = { DATABASE_URL: roles.urlOf('notify'), JWT_SECRET: SECRET, NATS_URL: nats.url, LOG_LEVEL: 'error' };
     const child = spawnTroupe(['notify', '-addr', '127.0.0.1:0', '--json'], env);
     const ended = once(child, 'exit');
     t.after(async () => {

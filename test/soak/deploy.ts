@@ -12,12 +12,14 @@ import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
+import { openDb } from '../../storage/db.ts';
 import { startNats } from '../support/bus/nats-server.ts';
 import { startTestServer } from '../support/database/database.ts';
 import { buildTinyImage } from '../support/engine/tiny-image.ts';
 import { type Cluster, startCluster } from '../support/kubernetes/cluster.ts';
 import { applyAll, asServed, type Manifest, manifestsOf } from '../support/kubernetes/manifests.ts';
 import { provideVolumes, testStorageClass } from '../support/kubernetes/volumes.ts';
+import { silentLog } from '../support/log.ts';
 import { findProgram } from '../support/require.ts';
 import { type Cleanup, tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
@@ -173,6 +175,14 @@ async function trial(reference: string): Promise<void> {
   await run('iptables', ['-I', 'FORWARD', '-i', bridge, '-o', bridge, '-j', 'ACCEPT']);
   const database = await startTestServer();
   t.after(() => database.stop());
+  // As the guide has it done: they get their rights before core starts.
+  const owner = openDb(
+    { socketDir: database.socketDir, user: 'troupe', database: 'postgres' },
+    { log: silentLog, name: 'test', max: 1 },
+  );
+  const alone = ['gateway', 'monitor', 'notify'];
+  await owner.script(alone.map((service) => `create role troupe_${service} login;`).join('\n'));
+  await owner.close();
   const nats = await startNats(t);
   const folder = await tempDir(t);
   const [key, certificate, keyFile] = ['tls.key', 'tls.crt', 'id'].map((name) => join(folder, name));
@@ -195,7 +205,7 @@ async function trial(reference: string): Promise<void> {
     ...first,
     ...['core', 'gateway', 'monitor', 'notify'].map((service) =>
       secret(`troupe-${service}`, {
-        DATABASE_URL: `postgres://troupe@${machine}:${postgres}/postgres`,
+        DATABASE_URL: `postgres://${service === 'core' ? 'troupe' : `troupe_${service}`}@${machine}:${postgres}/postgres`,
         NATS_URL: broker,
         NATS_INSECURE: 'allow',
         JWT_SECRET: 'the shared secret of this trial, long enough',

@@ -9,6 +9,7 @@ import { addUser } from '../../../actors/auth/users/users.ts';
 import { newId } from '../../../proto/ids.ts';
 import type { Db } from '../../../storage/db.ts';
 import { listServiceShards } from '../../../storage/placement/nodes.ts';
+import type { ServiceWithRole } from '../../../storage/rights.ts';
 import { getOrCreateSetting } from '../../../storage/settings.ts';
 import { skipWithoutNats, startNats, type TestNats } from '../bus/nats-server.ts';
 import { testDatabase } from '../database/database.ts';
@@ -24,7 +25,7 @@ export function skipWithoutServices(): string | false {
 }
 
 /** What can be run. */
-export type ServiceName = 'auth' | 'compute' | 'gateway' | 'monitor' | 'notify';
+export type ServiceName = ServiceWithRole;
 
 /** Somebody who is logged in. */
 export interface Person {
@@ -36,6 +37,7 @@ export interface Person {
 /** What the processes share. What is given to `after` ends before all that stands there by then, in reverse. */
 export interface Ground extends Cleanup {
   readonly db: Db;
+  /** The owner's, for commands: each process has the role of its service. */
   readonly databaseUrl: string;
   readonly nats: TestNats;
   /** Parent domain of all host names. */
@@ -57,7 +59,10 @@ const MAX_LOG = 1 << 20;
 /** Roles whose entities are placed. */
 const PLACED: readonly string[] = ['auth', 'compute'];
 
-/** Lays the ground: a database, a nats-server, secrets; no process yet. `more`: environment of all processes. */
+/**
+ * Lays the ground: a database with a role for each service, a nats-server, secrets; no process yet. `more`: environment of all
+ * processes.
+ */
 export async function layGround(t: Cleanup, more: Readonly<Record<string, string>> = {}): Promise<Ground> {
   // In reverse: what runs ends before what it stands on.
   const ends: (() => Promise<void> | void)[] = [];
@@ -68,6 +73,7 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
   const database = await testDatabase();
   after.after(() => database.close());
   const { db } = database;
+  const roles = await database.serviceRoles();
   // As the first service that looks after containers does.
   await getOrCreateSetting(db, 'installation', newId);
   const nats = await startNats(after);
@@ -76,7 +82,7 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
   const env = {
     // Tests change more in a minute than people do.
     CHANGES_PER_MINUTE: '100000',
-    ...{ DATABASE_URL: database.url, NATS_URL: nats.url, NATS_INSECURE: 'allow', PLATFORM_DOMAIN: DOMAIN },
+    ...{ NATS_URL: nats.url, NATS_INSECURE: 'allow', PLATFORM_DOMAIN: DOMAIN },
     DEFAULT_IMAGE: more.DEFAULT_IMAGE ?? (await tinyImage()),
     ...{ JWT_SECRET: jwtSecret, ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'), LOG_LEVEL: 'info' },
     // Nobody is there: names of the tests are no business of real servers.
@@ -89,7 +95,8 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
     ...{ ...after, db, databaseUrl: database.url, nats, domain: DOMAIN },
     start: async (name) => {
       const port = await freePort();
-      const process = new ServiceProcess(name, port, await argsOf(name, port, folder), env);
+      const own = { DATABASE_URL: roles.urlOf(name), ...env };
+      const process = new ServiceProcess(name, port, await argsOf(name, port, folder), own);
       running.push(process);
       after.after(() => process.kill());
       await process.start();

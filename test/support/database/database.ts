@@ -6,6 +6,8 @@ import { after } from 'node:test';
 import { type Db, openDb } from '../../../storage/db.ts';
 import { startEmbedded } from '../../../storage/embedded/server.ts';
 import { migrate, migrationsDir, readMigrations } from '../../../storage/migrate.ts';
+import { SERVICES, type ServiceWithRole } from '../../../storage/rights.ts';
+import { roleOf, rolesSql } from '../../../storage/roles.ts';
 import { guard } from '../guard.ts';
 import { silentLog } from '../log.ts';
 
@@ -22,8 +24,21 @@ export interface TestDatabase {
   readonly connection: TestConnection;
   /** The same as a URL, for children that take DATABASE_URL. */
   readonly url: string;
+  /** Makes roles for the services that run alone, which log in to this database and go with it. */
+  serviceRoles(): Promise<ServiceRoles>;
   /** Closes `db` and drops the database, ending connections of others to it. Idempotent. */
   close(): Promise<void>;
+}
+
+export interface ServiceRoles {
+  /** Of their names. */
+  readonly prefix: string;
+  /** Gives them their rights anew. */
+  apply(): Promise<void>;
+  /** As whom a service logs in. */
+  connectionOf(service: ServiceWithRole): TestConnection;
+  /** The same as a URL. */
+  urlOf(service: ServiceWithRole): string;
 }
 
 /** A server for tests, not durable, in a temporary folder that goes with it. */
@@ -92,19 +107,36 @@ export async function testDatabase(): Promise<TestDatabase> {
   });
   const connection = address(name);
   const db = openDb(connection, { log: silentLog, name: 'test' });
+  // Roles are the server's, which others use at the same time.
+  const prefix = name.slice(0, 24);
+  const roles = SERVICES.map((service) => roleOf(service, prefix));
+  const connectionOf = (service: ServiceWithRole) => ({ ...connection, user: roleOf(service, prefix) });
   let closed: Promise<void> | undefined;
   return {
     db,
     connection,
-    url: `postgresql://troupe@/${name}?host=${encodeURIComponent(socketDir)}`,
+    url: urlOf(connection),
+    serviceRoles: async () => {
+      const apply = () => db.tx((tx) => tx.script(rolesSql(SERVICES, prefix)));
+      await apply();
+      await db.script(roles.map((role) => `alter role ${role} login;`).join('\n'));
+      return { prefix, apply, connectionOf, urlOf: (service) => urlOf(connectionOf(service)) };
+    },
     close() {
       closed ??= (async () => {
         await db.close();
-        await withAdmin(address('postgres'), (admin) => admin.run(`drop database if exists ${name} with (force)`));
+        await withAdmin(address('postgres'), async (admin) => {
+          await admin.run(`drop database if exists ${name} with (force)`);
+          await admin.run(`drop role if exists ${roles.join(', ')}`);
+        });
       })();
       return closed;
     },
   };
+}
+
+function urlOf({ socketDir, user, database }: TestConnection): string {
+  return `postgresql://${user}@/${database}?host=${encodeURIComponent(socketDir)}`;
 }
 
 async function withAdmin<T>(connection: TestConnection, work: (admin: Db) => Promise<T>): Promise<T> {

@@ -20,6 +20,7 @@ const kustomization = z.object({
   namespace: z.string().optional(),
   resources: z.array(z.string()).default([]),
   components: z.array(z.string()).default([]),
+  patches: z.array(z.object({ patch: z.string() })).default([]),
 });
 
 const clusterWide = [
@@ -28,28 +29,61 @@ const clusterWide = [
 ];
 const root = join(projectRoot, 'deploy/kubernetes');
 
-/** All objects of a folder below deploy/kubernetes: its resources, its components, and its namespace on what has one. */
+/**
+ * All objects of a folder below deploy/kubernetes: its resources, its components with what they change, its own changes, and its
+ * namespace on what has one.
+ */
 export function manifestsOf(folder: string): Manifest[] {
-  const { namespace, resources, components } = kustomization.parse(yamlOf(join(folder, 'kustomization.yaml'))[0]);
-  const objects = [...resources, ...components].flatMap((name) =>
+  return objectsOf(folder, []);
+}
+
+function objectsOf(folder: string, given: readonly Manifest[]): Manifest[] {
+  const kustomized = kustomization.parse(yamlOf(join(folder, 'kustomization.yaml'))[0]);
+  const { namespace, resources, components, patches } = kustomized;
+  const added = resources.flatMap((name) =>
     name.endsWith('.yaml')
       ? yamlOf(join(folder, name)).map((one) => objectView.parse(one))
       : manifestsOf(join(folder, name)),
   );
+  let objects = [...given, ...added];
+  for (const name of components) objects = objectsOf(join(folder, name), objects);
+  for (const { patch } of patches) {
+    const change = objectView.parse(yamlIn(patch)[0]);
+    const isTarget = ({ kind, metadata }: Manifest) => kind === change.kind && metadata.name === change.metadata.name;
+    assert.equal(objects.filter(isTarget).length, 1, `${folder}: what is changed is there once`);
+    objects = objects.map((one) => (isTarget(one) ? objectView.parse(merged(one, change)) : one));
+  }
   if (namespace === undefined) return objects;
   return objects.map((one) =>
     clusterWide.includes(one.kind) ? one : { ...one, metadata: { ...one.metadata, namespace } },
   );
 }
 
+const record = z.record(z.string(), z.unknown());
+
+/** `change` over `value`; lists are only added, never changed: that is all we use of kustomize's merging. */
+function merged(value: unknown, change: unknown): unknown {
+  const [before, after] = [record.safeParse(value), record.safeParse(change)];
+  if (!before.success || !after.success) {
+    assert.ok(!Array.isArray(change) || value === undefined, 'a list is changed');
+    return change;
+  }
+  const changes = Object.entries(after.data).map(([key, one]) => [key, merged(before.data[key], one)]);
+  return { ...before.data, ...Object.fromEntries(changes) };
+}
+
 /** The client library's own reader of YAML. What the library makes of it itself leaves out the fields it does not know. */
 const reader: unknown = createRequire(createRequire(import.meta.url).resolve('@kubernetes/client-node'))('js-yaml');
 
 function yamlOf(path: string): unknown[] {
+  return yamlIn(readFileSync(join(root, path), 'utf8'));
+}
+
+function yamlIn(text: string): unknown[] {
   assert.ok(
     typeof reader === 'object' && reader !== null && 'loadAll' in reader && typeof reader.loadAll === 'function',
   );
-  return z.array(z.unknown()).parse(reader.loadAll(readFileSync(join(root, path), 'utf8')));
+  return z.array(z.unknown()).parse(reader.loadAll(text));
 }
 
 const plurals: Readonly<Record<string, string>> = {

@@ -55,6 +55,7 @@ export async function openTown(t: Cleanup, options: Partial<PebbleOptions> = {})
   const database = await testDatabase();
   t.after(() => database.close());
   const { db } = database;
+  const roles = await database.serviceRoles();
   await setSetting(db, 'installation', 'abcdefghijkl');
   await addContainer(db, undefined);
   const balancer = await openBalancer(t);
@@ -71,7 +72,7 @@ export async function openTown(t: Cleanup, options: Partial<PebbleOptions> = {})
       const ports = ['http', 'https', 'ssh', 'net'].flatMap((name) => [`--${name}-port`, '0']);
       const own = ['--listen', '127.0.0.1', '--domain', 'cloud.test', '--data', join(folder, `gateway-${++count}`)];
       const child = spawnTroupe(['gateway', '--json', ...own, ...ports], {
-        ...{ DATABASE_URL: database.url, JWT_SECRET: 'a secret of the tests, 32 bytes or more' },
+        ...{ DATABASE_URL: roles.urlOf('gateway'), JWT_SECRET: 'a secret of the tests, 32 bytes or more' },
         ...{ ENCRYPTION_KEY: '33'.repeat(32), LOG_LEVEL: 'warn', DNS_RESOLVERS: pebble.dns },
         ...{ ACME_DIRECTORY_URL: front.directoryUrl, ACME_CA_FILE: caFile, ACME_EMAIL: 'ops@example.com' },
       });

@@ -1,0 +1,59 @@
+/**
+ * Whose each table is: the SQL that names a table or a view stands in the folder of its owner (storage/<owner>), or in
+ * the file of that name at the top.
+ */
+
+/** Tables and views by owner. */
+export const OWNED = {
+  audit: ['audit_log'],
+  auth: [
+    'api_tokens',
+    'login_attempts',
+    'login_networks',
+    'login_sessions',
+    'public_repositories',
+    'removed_users',
+    'security_keys',
+    'service_accounts',
+    'spent_tokens',
+    'users',
+  ],
+  bus: [
+    'bus_consumers',
+    'bus_dead_letters',
+    'bus_deliveries',
+    'bus_kv',
+    'bus_message_ids',
+    'bus_messages',
+    'bus_streams',
+  ],
+  compute: ['container_keys', 'containers', 'deleted_containers', 'ingress_rules', 'ssh_keys'],
+  gateway: ['node_routes', 'static_routes'],
+  migrate: ['migrations'],
+  monitor: ['container_alerts', 'disk_alerts'],
+  network: [
+    'acme_accounts',
+    'acme_challenges',
+    'acme_shares',
+    'certificates',
+    'domain_mappings',
+    'owned_domains',
+    'owned_zones',
+  ],
+  notify: ['notification_mutes', 'notification_turn', 'notifications'],
+  outbox: ['outbox'],
+  placement: ['placement_nodes', 'placement_shards'],
+  settings: ['open_settings', 'settings'],
+} as const;
+
+/** A table or a view. */
+export type Relation = (typeof OWNED)[keyof typeof OWNED][number];
+
+/** All of them. */
+export const RELATIONS: readonly Relation[] = Object.values(OWNED).flat();
+
+/** Sequences that statements name. Those behind identity columns go with their tables. */
+export const SEQUENCES = ['bus_kv_revisions', 'notifications_id_seq'] as const;
+
+/** Functions that statements call. */
+export const FUNCTIONS = ['store_notifications'] as const;

@@ -1,0 +1,151 @@
+/**
+ * What each service that runs alone may do with the database, and nothing besides (docs/reference/database-roles.md):
+ * all that its statements need, of its own tables and of others'. A right goes a version after its last use, for the
+ * version before runs on beside the new one.
+ */
+import { FUNCTIONS, OWNED, RELATIONS, type Relation, SEQUENCES } from './ownership.ts';
+
+/** Services that have a role. */
+export const SERVICES = ['auth', 'compute', 'gateway', 'monitor', 'notify'] as const;
+
+/** One of them. */
+export type ServiceWithRole = (typeof SERVICES)[number];
+
+/** Columns by name, separated by commas; true: all, also those that come later. */
+type Columns = true | string;
+
+/**
+ * What may be done with a table or view. `update` is also what it takes to lock a row, whichever column it names.
+ */
+interface Rights {
+  readonly select?: Columns;
+  readonly insert?: Columns;
+  readonly update?: Columns;
+  readonly delete?: true;
+}
+
+type RightsByRelation = { readonly [R in Relation]?: Rights };
+
+const READ: Rights = { select: true };
+const ALL: Rights = { select: true, insert: true, update: true, delete: true };
+
+const allOf = <R extends Relation>(relations: readonly R[]) =>
+  Object.fromEntries(relations.map((relation) => [relation, ALL]));
+
+/** Of every service: whether the schema is this version's, whose a token is, and where messages wait. */
+const COMMON: readonly RightsByRelation[] = [
+  { migrations: READ, placement_nodes: READ },
+  {
+    users: { select: 'id, username, disabled_at, sessions_from, sessions_epoch, kept_session' },
+    api_tokens: { select: 'id, user_id, service_account_id, scopes, expires_at, last_used_at', update: 'last_used_at' },
+    service_accounts: { select: 'id, name, scopes' },
+  },
+  allOf(OWNED.bus),
+];
+
+/** Of those that are members of the cluster, and publish the outbox when it is their turn. */
+const MEMBER: readonly RightsByRelation[] = [
+  allOf(OWNED.placement),
+  { outbox: { select: true, insert: true, delete: true } },
+];
+
+const AUDIT: RightsByRelation = { audit_log: { insert: true } };
+
+/** The rights of each, which add up. */
+const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
+  auth: [
+    ...COMMON,
+    ...MEMBER,
+    allOf(OWNED.auth),
+    {
+      audit_log: { insert: true, select: 'at, username', delete: true },
+      open_settings: { select: true, insert: true },
+    },
+    // To forget a user who was removed, once nothing is left that another service has to end.
+    {
+      containers: { select: 'user_id' },
+      domain_mappings: { select: 'user_id' },
+      notification_mutes: { select: 'user_id', delete: true },
+      notifications: { select: 'user_id', delete: true },
+      owned_domains: { select: 'user_id', delete: true },
+      ssh_keys: { select: 'user_id', delete: true },
+    },
+  ],
+  compute: [
+    ...COMMON,
+    ...MEMBER,
+    AUDIT,
+    allOf(OWNED.compute),
+    {
+      users: { select: 'leaving', update: 'leaving' },
+      removed_users: { select: 'id' },
+      public_repositories: { select: 'name' },
+      open_settings: { select: true, insert: true },
+      // The key that opens containers, sealed.
+      settings: { select: true, insert: true },
+    },
+  ],
+  gateway: [
+    ...COMMON,
+    AUDIT,
+    allOf(OWNED.network),
+    {
+      container_keys: READ,
+      containers: READ,
+      ingress_rules: READ,
+      node_routes: READ,
+      ssh_keys: { select: 'id, user_id, fingerprint' },
+      static_routes: READ,
+      outbox: { select: 'msg_id', insert: true },
+      open_settings: { select: true, insert: true, update: true },
+      // The keys of the SSH server and the one that opens containers, sealed.
+      settings: { select: true, insert: true },
+    },
+  ],
+  monitor: [
+    ...COMMON,
+    ...MEMBER,
+    {
+      container_alerts: { select: true, insert: true, delete: true },
+      disk_alerts: { select: true, insert: true, delete: true },
+      containers: { select: 'id, user_id, name, status, storage_gb, desired, created_at' },
+      domain_mappings: {
+        select: 'id, user_id, domain, container_id, target_port, status, detail, certificate_detail, created_at',
+      },
+      certificates: { select: 'hostname, chain, not_after' },
+      static_routes: READ,
+      open_settings: READ,
+    },
+  ],
+  notify: [...COMMON, ...MEMBER, allOf(OWNED.notify)],
+};
+
+/** What some have besides, by service. */
+const USAGE: Readonly<Record<(typeof SEQUENCES)[number] | (typeof FUNCTIONS)[number], readonly ServiceWithRole[]>> = {
+  bus_kv_revisions: SERVICES,
+  notifications_id_seq: ['notify'],
+  store_notifications: ['notify'],
+};
+
+/** One right: `column` is empty for the whole table, and for what is no table. */
+interface Right {
+  readonly on: string;
+  readonly right: 'select' | 'insert' | 'update' | 'delete' | 'usage' | 'execute';
+  readonly column: string;
+}
+
+const COMMANDS = ['select', 'insert', 'update', 'delete'] as const;
+
+/** All rights of a service, each once. */
+export function rightsOf(service: ServiceWithRole): Right[] {
+  const rights = RELATIONS.flatMap((on) =>
+    COMMANDS.flatMap((right): Right[] => {
+      const given = RIGHTS[service].flatMap((group) => group[on]?.[right] ?? []);
+      const columns = given.includes(true) ? [''] : given.flatMap((names) => String(names).split(', '));
+      return [...new Set(columns)].map((column) => ({ on, right, column }));
+    }),
+  );
+  const used = (names: typeof SEQUENCES | typeof FUNCTIONS, right: 'usage' | 'execute'): Right[] =>
+    names.filter((on) => USAGE[on].includes(service)).map((on) => ({ on, right, column: '' }));
+  return [...rights, ...used(SEQUENCES, 'usage'), ...used(FUNCTIONS, 'execute')];
+}
