@@ -252,6 +252,23 @@ export function engineConformance(
       assert.equal(await engine.inspect(spec.id), undefined);
     });
 
+    it('removes nothing once another node may look after the container', async () => {
+      const spec = specOf({ mountPaths: ['/root'] });
+      await engine.create(spec);
+      await engine.start(spec.id, keys);
+      await under.writeFile(spec.id, '/root/kept', 'kept');
+      await engine.stop(spec.id, 5);
+      const fence = () => {
+        throw new Error('another node has it');
+      };
+      const others = { ...spec, mountPaths: ['/root', '/srv/new'] };
+      await assert.rejects(engine.create(others, fence), /another node has it/);
+      await engine.create(spec);
+      await engine.start(spec.id, keys);
+      assert.equal(await under.readFile(spec.id, '/root/kept'), 'kept');
+      await engine.remove(spec.id);
+    });
+
     it('says whether a container has an SSH server to wait for', async () => {
       await rejectsWith(engine.hasSshServer('nothing'), 'not_found');
       const id = await started();

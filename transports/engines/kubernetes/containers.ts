@@ -90,18 +90,20 @@ export class KubeContainers {
 
   /**
    * Makes namespace, claim, secret, service and policy. What exists is adopted; a pod that is not as wanted and does
-   * not run goes.
+   * not run goes. `fence` as in `Engine.create`: what it waits for may take a minute.
    */
-  async create(spec: ContainerSpec): Promise<void> {
+  async create(spec: ContainerSpec, fence: () => void = () => {}): Promise<void> {
     const kept = keptSpec(spec);
     const namespace = this.#naming.namespace(spec.userId, spec.id);
     const deadline = Date.now() + GONE_MS;
     for (let wait = 100; ; wait = Math.min(1000, wait * 1.5)) {
-      const written = await this.#writes.run(() => this.#write(namespace, spec, kept));
+      const written = await this.#writes.run(() => this.#write(namespace, spec, kept, fence));
       if (written !== 'going') {
         const { pod } = written;
         if (pod === undefined || workloadOf(pod)?.state.running !== undefined) return;
-        if (pod.metadata.annotations[SPEC_ANNOTATION] !== JSON.stringify(kept)) await this.pods.delete(namespace);
+        if (pod.metadata.annotations[SPEC_ANNOTATION] === JSON.stringify(kept)) return;
+        fence();
+        await this.pods.delete(namespace);
         return;
       }
       if (Date.now() > deadline) {
@@ -116,12 +118,14 @@ export class KubeContainers {
     namespace: string,
     spec: ContainerSpec,
     kept: KeptSpec,
+    fence: () => void,
   ): Promise<{ pod: PodView | undefined } | 'going'> {
     const path = `/api/v1/namespaces/${namespace}`;
     const present = await getIfThere(this.#client, path, objectView);
     const isOurs = present === undefined || this.#naming.idOf(present.metadata.labels) === spec.id;
     if (!isOurs) throw new EngineError('refused', `The namespace ${namespace} belongs to somebody else.`);
     if (present?.metadata.deletionTimestamp != null) return 'going';
+    fence();
     const made = await this.#client.apply(path, namespaceManifest(this.#naming, spec, kept), objectView);
     this.#namespaces.note(spec.id, namespace);
     if (made.metadata.deletionTimestamp != null) return 'going';

@@ -85,7 +85,7 @@ export function kubernetesEngine(options: KubernetesEngineOptions): Engine {
       parseImageReference(image);
       if (signal?.aborted === true) throw new EngineError('unavailable', 'Given up.', { cause: signal.reason });
     },
-    create: (spec) => containers.create(spec),
+    create: (spec, fence) => containers.create(spec, fence),
     start: async (id, keys) => {
       await start(id, keys);
       usage.usage(id);
