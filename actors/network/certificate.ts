@@ -14,7 +14,7 @@ export type CertificateMessage = 'look' | 'over';
 interface CertificateState {
   isOrdering: boolean;
   /** Something changed while an order was under way. */
-  lookAgain: boolean;
+  orderAgain: boolean;
 }
 
 const SLEEP_AFTER_MS = 10_000;
@@ -25,17 +25,17 @@ export function certificateKind(deps: CertificateDeps): EntityKind<CertificateMe
     kind: 'network/certificate',
     sleepAfterMs: SLEEP_AFTER_MS,
     mailbox: { capacity: 16, policy: 'drop-newest' },
-    activate: () => ({ isOrdering: false, lookAgain: false }),
+    activate: () => ({ isOrdering: false, orderAgain: false }),
     handle: (state, message, ctx) => {
       const { authority, log } = deps;
       if (message === 'over') state.isOrdering = false;
-      else if (state.isOrdering) state.lookAgain = true;
-      if (authority === undefined || state.isOrdering || (message === 'over' && !state.lookAgain)) {
+      else if (state.isOrdering) state.orderAgain = true;
+      if (authority === undefined || state.isOrdering || (message === 'over' && !state.orderAgain)) {
         ctx.keepAwake(state.isOrdering);
         if (message === 'over') ctx.sleep();
         return state;
       }
-      state.lookAgain = false;
+      state.orderAgain = false;
       state.isOrdering = true;
       ctx.keepAwake(true);
       const { id, self, signal } = ctx;

@@ -75,7 +75,7 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
       if (found?.pid === pid && found.ready) return found;
       await sleep(20);
     }
-    const said = await lastWords(options, since);
+    const said = await lastLines(options, since);
     // Processes of a killed server hold its memory for a moment, and may be all that is heard.
     if (attempt < 100 && LEFTOVERS.test(said)) {
       await sleep(100);
@@ -86,7 +86,7 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
 }
 
 /** What a server that did not start wrote, to its output and then to its log files. */
-async function lastWords({ dir, startLog }: PostmasterOptions, since: number): Promise<string> {
+async function lastLines({ dir, startLog }: PostmasterOptions, since: number): Promise<string> {
   const texts = [await readFile(startLog, 'utf8').catch(() => '')];
   for (const name of await readdir(join(dir, 'log')).catch(() => [])) {
     const file = join(dir, 'log', name);

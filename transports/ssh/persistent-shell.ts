@@ -28,7 +28,7 @@ const PIECE_BYTES = 16 * 1024;
 /** How often the holder hears that we live. */
 const PULSE_MS = 15_000;
 /** How long what was said last may take to reach the holder, before the connection is ended anyway. */
-const FAREWELL_MS = 10_000;
+const CLOSE_MS = 10_000;
 
 /**
  * Makes the Shell of a bridge that has said hello, and looks at it. Takes over all three, as `shellOver` does.
@@ -207,7 +207,7 @@ class KeptStream extends Duplex implements KeptShell {
     this.#input?.taken();
     this.#input = undefined;
     turns.leave(this.#socket);
-    this.#farewell();
+    this.#closeConnection();
     this.#resolveEnded(this.#end ?? { code: null, signal: null });
     done(error);
   }
@@ -216,7 +216,7 @@ class KeptStream extends Duplex implements KeptShell {
    * Ends the connection once the holder has heard what was said: it answers the end of our half with the end of its
    * own.
    */
-  #farewell(): void {
+  #closeConnection(): void {
     const client = this.#client;
     const socket = this.#socket;
     const channel = this.#channel;
@@ -230,7 +230,7 @@ class KeptStream extends Duplex implements KeptShell {
       clearTimeout(timer);
       hangUp(client, socket);
     };
-    const timer = setTimeout(end, FAREWELL_MS);
+    const timer = setTimeout(end, CLOSE_MS);
     channel.once('close', end);
     client.once('close', end);
     channel.end();

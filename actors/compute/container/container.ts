@@ -43,7 +43,7 @@ import type { EngineHealth } from './watcher.ts';
 
 const SLEEP_AFTER_MS = 60_000;
 /** How long a container that goes to another node waits for its work to end. */
-const LET_GO_MS = 1000;
+const CANCEL_MS = 1000;
 
 /** The kind, for the service's tree. `onStatus` hears of every change of status after it is written. */
 export function containerKind(
@@ -54,8 +54,8 @@ export function containerKind(
   const { db, clock } = deps;
   const reconciler = new ContainerReconciler(deps, onStatus, health);
 
-  /** Writes what the user wants, with the trail and the news of it, and sets off. */
-  async function want({ state, ctx }: Own, call: Call, desired: Desired, discard = false): Promise<void> {
+  /** Writes the desired state, its audit entry and its news, and begins to reconcile. */
+  async function change({ state, ctx }: Own, call: Call, desired: Desired, discard = false): Promise<void> {
     const { id } = state.row;
     const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
     const written = await fenced(db, state.lease, async (tx) => {
@@ -72,7 +72,7 @@ export function containerKind(
       );
       return row;
     });
-    await reconciler.want(state, ctx, written);
+    await reconciler.setDesired(state, ctx, written);
   }
 
   const table = handlers<Own>(
@@ -86,7 +86,7 @@ export function containerKind(
           message: `The container is ${status}: only a stopped or failed one can be started.`,
         });
       }
-      await want({ state, ctx }, call, 'running', call.query.discard === 'true');
+      await change({ state, ctx }, call, 'running', call.query.discard === 'true');
       return createdView(state.row, deps.domain);
     }),
     handler(stopContainer, async ({ state, ctx }: Own, call) => {
@@ -94,12 +94,12 @@ export function containerKind(
       if (status === 'stopped' || status === 'failed') {
         throw new Refusal('conflict', { message: `The container is ${status}: there is nothing to stop.` });
       }
-      await want({ state, ctx }, call, 'stopped');
+      await change({ state, ctx }, call, 'stopped');
       return createdView(state.row, deps.domain);
     }),
     handler(deleteContainer, async ({ state, ctx }: Own, call) => {
       own(state, call);
-      await want({ state, ctx }, call, 'deleted');
+      await change({ state, ctx }, call, 'deleted');
       return { status: 'ok' as const };
     }),
     ...settingsHandlers(deps, reconciler),
@@ -116,20 +116,20 @@ export function containerKind(
       const row = await containerById(deps.db, id);
       return row === undefined ? undefined : freshState(lease, row);
     },
-    onSleep: ({ job }) => letGo(job),
+    onSleep: ({ job }) => cancelJob(job),
     handle: async (state, message, ctx) => {
       switch (message.type) {
         case 'call':
           await handleCall(table, { state, ctx }, message);
           break;
         case 'look':
-          await reconciler.look(state, ctx);
+          await reconciler.reconcile(state, ctx);
           break;
-        case 'rested':
-          await reconciler.rested(state, ctx);
+        case 'backoff-over':
+          await reconciler.backoffOver(state, ctx);
           break;
         case 'report':
-          await reconciler.report(state, ctx, message.job, message.report);
+          await reconciler.onReport(state, ctx, message.job, message.report);
           break;
         case 'attach':
           attach(state, ctx, message.stream);
@@ -157,8 +157,8 @@ function mustRun(row: ContainerRow): undefined {
  * Ends work whose container goes to another node, so that two do not work on it at once. What takes too long is
  * idempotent.
  */
-async function letGo(job: Job | undefined): Promise<void> {
+async function cancelJob(job: Job | undefined): Promise<void> {
   if (job === undefined) return;
   job.abort.abort(new Error('another node looks after the container'));
-  await waitAtMost(job.done, LET_GO_MS);
+  await waitAtMost(job.done, CANCEL_MS);
 }

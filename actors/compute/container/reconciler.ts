@@ -1,13 +1,13 @@
 /**
- * How the container's actor gets from what is wanted to what is. It re-reads the world at every look, works on one
- * difference at a time, and writes each change of status to the row before anybody hears of it.
+ * How the container's actor gets from what is wanted to what is. It reads row and engine at every look, works on one
+ * difference at a time, and writes each change of status to the row before it tells anyone.
  *
- * What the actor is doing (`job`, `timer` and `resting` of its state):
+ * What the actor is doing (`job`, `timer` and `isBackingOff` of its state):
  *
  *   idle      --look--> observing
  *   observing --nothing differs--> idle
  *             --something differs--> working on that
- *             --second crash or a later one--> resting
+ *             --second crash or a later one--> backing off
  *             --the row is gone--> asleep
  *   working   --done, or told other keys--> observing
  *             --launched--> probing
@@ -17,12 +17,12 @@
  *             --not ready--> waiting; silent for too long --> working: a restart
  *             --failed--> waiting
  *   waiting   --its time, or any look--> observing
- *   resting   --its time, or another wish--> observing
+ *   backing off --its time, or another desired state--> observing
  *   observing, working, probing --look--> the same, then observing
- *             --another wish, a restart asked for, or 10 minutes over--> given up, then observing
+ *             --another desired state, a restart asked for, or 10 minutes over--> given up, then observing
  *             --the database is away--> waiting
  *
- * What its row says (`status`), as far as it is written here; wishes write `pending`, `stopped` and deletions:
+ * What its row says (`status`), as far as it is written here; users write `pending`, `stopped` and deletions:
  *
  *   pending      --the engine made it--> initializing
  *   pending, initializing --ready--> running
@@ -82,24 +82,24 @@ export class ContainerReconciler {
     this.#health = health;
   }
 
-  /** Looks now, or right after the work under way; work that takes longer than a start may is given up. */
-  async look(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
-    if (state.resting) return;
+  /** Reconciles now, or right after the work under way; work that takes longer than a start may is given up. */
+  async reconcile(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
+    if (state.isBackingOff) return;
     if (state.job === undefined) return this.#begin(state, ctx, 'observe');
-    state.lookAgain = true;
+    state.reconcileAgain = true;
     if (!this.#isTooLate(state.row)) return;
     state.job.abort.abort(new Error(TOO_LATE));
     await this.#status.set(state, 'failed', { reason: state.problem ?? TOO_LATE });
   }
 
   /** The pause after a crash is over. */
-  async rested(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
-    state.resting = false;
-    await this.look(state, ctx);
+  async backoffOver(state: ContainerActorState, ctx: ContainerContext): Promise<void> {
+    state.isBackingOff = false;
+    await this.reconcile(state, ctx);
   }
 
   /** Takes the report of a job. Reports of a job that is not the present one mean nothing. */
-  async report(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
+  async onReport(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
     if (job !== state.job) return;
     if (report.type === 'progress') {
       if (!job.abort.signal.aborted) await this.#noteProgress(state, report.line);
@@ -107,48 +107,48 @@ export class ContainerReconciler {
     }
     state.progress = undefined;
     if (report.type !== 'accepted') state.job = undefined;
-    // It served a wish that was taken back: whatever it came to, look again.
-    if (job.abort.signal.aborted) state.lookAgain = true;
-    else await this.#heedSafely(state, ctx, job, report);
-    if (state.lookAgain && state.job === undefined) this.#begin(state, ctx, 'observe');
+    // It served a state that is not desired any more: whatever came of it, reconcile again.
+    if (job.abort.signal.aborted) state.reconcileAgain = true;
+    else await this.#tryApplyReport(state, ctx, job, report);
+    if (state.reconcileAgain && state.job === undefined) this.#begin(state, ctx, 'observe');
   }
 
-  /** Takes a row in which its user changed what it is made of, and makes it so. */
-  async changed(state: ContainerActorState, ctx: ContainerContext, written: ContainerRow): Promise<void> {
-    // A restart is asked for: nobody cares for what is under way.
+  /** Takes a row in which its user changed settings, and reconciles. */
+  async onSettingsChanged(state: ContainerActorState, ctx: ContainerContext, written: ContainerRow): Promise<void> {
+    // A restart is asked for: what is under way is of no use any more.
     if (written.status !== state.row.status) state.job?.abort.abort(new Error('it is restarted'));
-    this.#status.adopt(state, written);
-    await this.look(state, ctx);
+    this.#status.applyRow(state, written);
+    await this.reconcile(state, ctx);
   }
 
-  /** Takes a row in which its user wants another state, closes what depended on the state before, and sets off. */
-  async want(state: ContainerActorState, ctx: ContainerContext, written: ContainerRow): Promise<void> {
+  /** Takes a row with another desired state: closes what depended on the one before, and reconciles. */
+  async setDesired(state: ContainerActorState, ctx: ContainerContext, written: ContainerRow): Promise<void> {
     if (written.desired !== 'running') closeTerminals(state, { code: 1000, reason: `container ${written.desired}` });
-    this.#status.adopt(state, written);
+    this.#status.applyRow(state, written);
     state.crashes = 0;
     state.failures = 0;
     state.problem = undefined;
-    state.resting = false;
+    state.isBackingOff = false;
     state.tolerated = undefined;
     state.silentRestarts = 0;
     state.job?.abort.abort(new Error('another state is wanted'));
-    await this.look(state, ctx);
+    await this.reconcile(state, ctx);
   }
 
-  /** Heeds a report; when the database is away the world is looked at again, since nothing was written. */
-  async #heedSafely(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
+  /** Applies a report. When the database is away nothing was written: it reconciles again soon. */
+  async #tryApplyReport(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
     try {
-      await this.#heed(state, ctx, job, report);
+      await this.#applyReport(state, ctx, job, report);
     } catch (error) {
       // Another node looks after it: to go on would be to fight with that.
       if (isFenced(error) || refusalOf(error).code !== 'unavailable') throw error;
       this.#deps.log.warn({ containerId: state.row.id, err: error }, 'the status of a container could not be written');
-      this.#lookIn(state, ctx, REWRITE_AFTER_MS);
+      this.#reconcileIn(state, ctx, REWRITE_AFTER_MS);
     }
   }
 
-  /** What a report means for the container. */
-  async #heed(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
+  /** Changes state and status as the report says. */
+  async #applyReport(state: ContainerActorState, ctx: ContainerContext, job: Job, report: Report): Promise<void> {
     const { row } = state;
     switch (report.type) {
       case 'progress':
@@ -158,18 +158,18 @@ export class ContainerReconciler {
         return;
       case 'observed':
         if (report.row === undefined) {
-          state.lookAgain = false;
+          state.reconcileAgain = false;
           return ctx.sleep();
         }
         // Unless this actor wrote it since: then what was read may be older.
-        if (row === job.row) this.#status.adopt(state, knowsKeys(report.row, row.keysApplied));
-        return this.#observed(state, ctx, report.actual, report.lastWords);
+        if (row === job.row) this.#status.applyRow(state, knowsKeys(report.row, row.keysApplied));
+        return this.#observed(state, ctx, report.actual, report.lastLines);
       case 'started':
         return this.#started(state, ctx, report.keysRevision);
       case 'keyed':
         state.failures = 0;
         state.row = knowsKeys(row, report.keysRevision);
-        state.lookAgain = true;
+        state.reconcileAgain = true;
         return;
       case 'ready':
         return this.#ready(state, report);
@@ -177,11 +177,11 @@ export class ContainerReconciler {
         return this.#notReady(state, ctx, report);
       case 'done':
         state.failures = 0;
-        state.lookAgain = true;
+        state.reconcileAgain = true;
         return;
       case 'removed':
         await fenced(this.#deps.db, state.lease, (tx) => forgetContainer(tx, row.id));
-        state.lookAgain = false;
+        state.reconcileAgain = false;
         return ctx.sleep();
       case 'failed':
         return this.#failed(state, ctx, job.what, report.error);
@@ -193,10 +193,10 @@ export class ContainerReconciler {
     state.failures = 0;
     state.row = knowsKeys(state.row, keysRevision);
     state.connection = this.#health.connections;
-    const again = state.lookAgain;
+    const again = state.reconcileAgain;
     this.#begin(state, ctx, 'probe');
     // Most of what the engine told meanwhile is our own doing; the probe comes first.
-    state.lookAgain = again;
+    state.reconcileAgain = again;
   }
 
   async #ready(state: ContainerActorState, { address, externalAddress }: ReportOf<'ready'>): Promise<void> {
@@ -217,7 +217,7 @@ export class ContainerReconciler {
       return;
     }
     const isSilent = isStarting(row) && report.upForMs > SILENT_LIMIT_MS;
-    if (!isSilent || state.silentRestarts >= MAX_SILENT_RESTARTS) return this.#lookIn(state, ctx, PROBE_EVERY_MS);
+    if (!isSilent || state.silentRestarts >= MAX_SILENT_RESTARTS) return this.#reconcileIn(state, ctx, PROBE_EVERY_MS);
     state.silentRestarts++;
     // The end that follows is our doing.
     state.countedStart = report.startedAt ?? state.countedStart;
@@ -229,14 +229,14 @@ export class ContainerReconciler {
     state: ContainerActorState,
     ctx: ContainerContext,
     actual: ContainerState | undefined,
-    lastWords = '',
+    lastLines = '',
   ): Promise<void> {
     // What ended before this start was asked for is no crash of it.
     if (state.row.status === 'pending') state.countedStart = actual?.startedAt ?? state.countedStart;
     const runs = actual?.phase === 'running';
     if (state.row.restart && state.row.desired === 'running' && !runs) {
       const cleared = await fenced(this.#deps.db, state.lease, (tx) => clearRestart(tx, state.row.id));
-      if (cleared !== undefined) this.#status.adopt(state, cleared);
+      if (cleared !== undefined) this.#status.applyRow(state, cleared);
     }
     if (runs) this.#noteDrift(state, actual);
     const step = nextStep(state.row, actual, state.tolerated);
@@ -249,7 +249,7 @@ export class ContainerReconciler {
     }
     if (step === 'restart' || step === 'adjust') state.mending = true;
     if (step !== 'launch') return this.#begin(state, ctx, step);
-    if (await this.#crashed(state, ctx, actual, lastWords)) return;
+    if (await this.#crashed(state, ctx, actual, lastLines)) return;
     if (this.#isTooLate(state.row)) {
       const reason = state.problem ?? withoutNextTry(state.row.statusReason) ?? TOO_LATE;
       await this.#status.set(state, 'failed', { reason });
@@ -274,7 +274,7 @@ export class ContainerReconciler {
     state: ContainerActorState,
     ctx: ContainerContext,
     actual: ContainerState | undefined,
-    lastWords: string,
+    lastLines: string,
   ): Promise<boolean> {
     const { row } = state;
     const ended = endOf(state, actual);
@@ -284,7 +284,7 @@ export class ContainerReconciler {
     // What ended with the engine did not crash.
     const interrupted = state.connection !== undefined && state.connection !== this.#health.connections;
     const crashes = recovered ? 1 : state.crashes + (interrupted ? 0 : 1);
-    const said = lastWords === '' ? '' : `, and said last: ${lastWords}`;
+    const said = lastLines === '' ? '' : `, and said last: ${lastLines}`;
     const written = await (crashes > MAX_CRASHES
       ? this.#status.set(state, 'failed', { reason: `it keeps crashing: ${ended}${said}`, ended: true })
       : this.#status.set(state, 'initializing', { reason: `restarting: ${ended}`, ended: true }));
@@ -294,7 +294,7 @@ export class ContainerReconciler {
     state.countedStart = actual?.startedAt ?? REMOVED;
     if (crashes > MAX_CRASHES) return true;
     if (crashes <= 1 || interrupted) return false;
-    this.#rest(state, ctx, crashDelay(crashes));
+    this.#backOff(state, ctx, crashDelay(crashes));
     return true;
   }
 
@@ -321,7 +321,7 @@ export class ContainerReconciler {
       const starts = starting && what === 'launch' && known !== undefined && row.status !== 'running';
       const nextTry = this.#deps.clock.now() + next.retryMs;
       if (starts) await this.#status.set(state, row.status, { reason: triedAgain(known.message, nextTry) });
-      this.#lookIn(state, ctx, next.retryMs);
+      this.#reconcileIn(state, ctx, next.retryMs);
     }
   }
 
@@ -342,8 +342,8 @@ export class ContainerReconciler {
   #begin(state: ContainerActorState, ctx: ContainerContext, what: Work): void {
     state.timer?.();
     state.timer = undefined;
-    state.resting = false;
-    state.lookAgain = false;
+    state.isBackingOff = false;
+    state.reconcileAgain = false;
     const job: Job = { what, row: state.row, abort: new AbortController(), done: Promise.resolve() };
     state.job = job;
     const report = (report: Report) => dispatch(ctx.self, { type: 'report', job, report });
@@ -356,17 +356,17 @@ export class ContainerReconciler {
       .then(report, (error: unknown) => report({ type: 'failed', error }));
   }
 
-  #lookIn(state: ContainerActorState, ctx: ContainerContext, ms: number): void {
+  #reconcileIn(state: ContainerActorState, ctx: ContainerContext, ms: number): void {
     state.timer?.();
     state.timer = ctx.after(ms, { type: 'look' });
   }
 
   /** Waits out the pause after a crash: the engine's news of that very crash must not cut it short. */
-  #rest(state: ContainerActorState, ctx: ContainerContext, ms: number): void {
+  #backOff(state: ContainerActorState, ctx: ContainerContext, ms: number): void {
     state.timer?.();
-    state.timer = ctx.after(ms, { type: 'rested' });
-    state.resting = true;
-    state.lookAgain = false;
+    state.timer = ctx.after(ms, { type: 'backoff-over' });
+    state.isBackingOff = true;
+    state.reconcileAgain = false;
   }
 
   #isTooLate({ status, statusSince }: ContainerRow): boolean {

@@ -33,7 +33,7 @@ const MOUNTS_PAUSE_MS = 10_000;
  */
 export function settingsHandlers(
   { db, clock, engine }: ComputeDeps,
-  reconciler: Pick<ContainerReconciler, 'changed'>,
+  reconciler: Pick<ContainerReconciler, 'onSettingsChanged'>,
 ): readonly Handler<Own>[] {
   /** Writes in one transaction; the container may be going meanwhile. */
   const write = (lease: ShardLease, work: (tx: Tx) => Promise<ContainerRow | undefined>): Promise<ContainerRow> =>
@@ -86,7 +86,7 @@ export function settingsHandlers(
         await tellCompute(tx, { kind: 'ssh', containerId: id });
         return row;
       });
-      await reconciler.changed(state, ctx, written);
+      await reconciler.onSettingsChanged(state, ctx, written);
       return { ssh_enabled };
     }),
 
@@ -102,7 +102,7 @@ export function settingsHandlers(
         await audit(tx, auditEntry(call, 'container.mounts', id, { mount_paths, restarted }));
         return row;
       });
-      await reconciler.changed(state, ctx, written);
+      await reconciler.onSettingsChanged(state, ctx, written);
       return { mount_paths, restarted };
     }),
 
@@ -115,7 +115,7 @@ export function settingsHandlers(
         await audit(tx, auditEntry(call, 'container.pull_policy', id, { pull_policy }));
         return row;
       });
-      await reconciler.changed(state, ctx, written);
+      await reconciler.onSettingsChanged(state, ctx, written);
       return { pull_policy };
     }),
   ];

@@ -13,7 +13,7 @@ import type { Report, Work } from './work.ts';
 export type ContainerMessage =
   | ContainerMail
   /** The pause after a crash is over. */
-  | { readonly type: 'rested' }
+  | { readonly type: 'backoff-over' }
   /** From the work beside the mailbox. */
   | { readonly type: 'report'; readonly job: Job; readonly report: Report }
   /** A terminal is gone. */
@@ -35,12 +35,12 @@ export interface ContainerActorState {
   readonly lease: ShardLease;
   row: ContainerRow;
   job: Job | undefined;
-  /** Somebody said "look" while work was under way. */
-  lookAgain: boolean;
+  /** A look came while work was under way: reconcile again after it. */
+  reconcileAgain: boolean;
   /** Cancels the timer of the next look. */
   timer: (() => void) | undefined;
-  /** In the pause after a crash: no look shortens it, only a new wish. */
-  resting: boolean;
+  /** In the pause after a crash: no look shortens it, only another desired state. */
+  isBackingOff: boolean;
   /** Crashes without recovery in between. */
   crashes: number;
   /** The start whose end was counted as a crash, so that one end counts once: its Unix ms. */
@@ -87,9 +87,9 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     lease,
     row,
     job: undefined,
-    lookAgain: false,
+    reconcileAgain: false,
     timer: undefined,
-    resting: false,
+    isBackingOff: false,
     crashes: 0,
     countedStart: undefined,
     connection: undefined,

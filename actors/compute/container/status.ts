@@ -7,7 +7,7 @@ import type { ComputeDeps } from '../deps.ts';
 import { externalIp } from '../views.ts';
 import { startedNotice, stoppedNotice } from './notices.ts';
 import type { ContainerActorState } from './state.ts';
-import { closeTerminals, farewell } from './terminals.ts';
+import { closeReason, closeTerminals } from './terminals.ts';
 
 /** A change of status: why, where it is reached, and whether its workload ended without anybody's wish. */
 interface Change {
@@ -54,25 +54,25 @@ export class StatusWriter {
     });
     if (written === undefined) {
       // Being deleted, or an earlier write had come through unheard: read what the row says.
-      state.lookAgain = true;
+      state.reconcileAgain = true;
       return false;
     }
     this.#deps.log.info(
       { containerId: row.id, userId: row.userId, from: row.status, to: next, reason },
       'container status',
     );
-    this.adopt(state, written);
+    this.applyRow(state, written);
     return true;
   }
 
   /** Takes a row that was written or read; whoever watches hears when its status is another. */
-  adopt(state: ContainerActorState, row: ContainerRow): void {
+  applyRow(state: ContainerActorState, row: ContainerRow): void {
     const before = state.row;
     state.row = row;
     if (row.desired === 'deleted') return;
     if (row.status === before.status && row.address === before.address && externalIp(row) === externalIp(before))
       return;
-    if (row.status !== 'running') closeTerminals(state, farewell(row.status));
+    if (row.status !== 'running') closeTerminals(state, closeReason(row.status));
     this.#onStatus(row);
   }
 }

@@ -7,7 +7,7 @@ import type { ContainerActorState, ContainerContext } from './state.ts';
 /** Lets a terminal in, unless the container stopped between the permission and the connection. */
 export function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<ConnectionMessage>): void {
   if (state.row.status !== 'running') {
-    dispatch(stream, { type: 'close', ...farewell(state.row.status) });
+    dispatch(stream, { type: 'close', ...closeReason(state.row.status) });
     return;
   }
   dispatch(stream, { type: 'attached', by: ctx.self });
@@ -22,7 +22,7 @@ export function closeTerminals(state: ContainerActorState, end: ConnectionEnd): 
 }
 
 /** How a stream of a container that does not run (any more) is closed: 1012 asks its client to come back. */
-export function farewell(status: ContainerRow['status']): ConnectionEnd {
+export function closeReason(status: ContainerRow['status']): ConnectionEnd {
   if (status === 'stopped' || status === 'failed') return { code: 1000, reason: `container ${status}` };
   return { code: 1012, reason: 'container restarts' };
 }

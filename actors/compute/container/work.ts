@@ -25,7 +25,7 @@ export type Report =
       readonly actual: ContainerState | undefined;
       readonly row: ContainerRow | undefined;
       /** Of a workload that has crashed too often: what it said last. */
-      readonly lastWords?: string;
+      readonly lastLines?: string;
     }
   /** `keysRevision`: the keys it was told. */
   | { readonly type: 'started' | 'keyed'; readonly keysRevision: number }
@@ -99,7 +99,7 @@ export async function work(
       const [actual, now] = await Promise.all([engine.inspect(row.id), containerById(db, row.id)]);
       const isLast = crashes >= MAX_CRASHES && actual?.phase === 'exited' && now?.desired === 'running';
       if (!isLast) return { type: 'observed', actual, row: now };
-      return { type: 'observed', actual, row: now, lastWords: await lastWords(deps.engine, row.id, signal) };
+      return { type: 'observed', actual, row: now, lastLines: await lastLines(deps.engine, row.id, signal) };
     }
     case 'launch':
       return launch(deps, engine, row, signal, progress);
@@ -186,7 +186,7 @@ function authFor(
 }
 
 /** What a workload said last, fit for a line; empty when there is nothing to be had soon. */
-async function lastWords(engine: Pick<Engine, 'logs'>, id: string, signal: AbortSignal): Promise<string> {
+async function lastLines(engine: Pick<Engine, 'logs'>, id: string, signal: AbortSignal): Promise<string> {
   const lines: string[] = [];
   try {
     const soon = AbortSignal.any([signal, AbortSignal.timeout(LAST_WORDS_MS)]);

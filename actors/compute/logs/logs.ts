@@ -5,7 +5,7 @@ import { EngineError } from '../../../proto/ports/engine.ts';
 import type { Socket } from '../../../proto/ports/http.ts';
 import { dispatch, type Ref } from '../../../supervision/index.ts';
 import type { Connection, ConnectionEnd, ConnectionMessage } from '../../service/connection.ts';
-import { farewell } from '../container/terminals.ts';
+import { closeReason } from '../container/terminals.ts';
 import type { ComputeDeps } from '../deps.ts';
 import type { LogSharing } from './sharing.ts';
 
@@ -74,7 +74,7 @@ export function logConnection(
 export async function endOfLog(view: Promise<unknown>): Promise<ConnectionEnd> {
   try {
     const { status } = containerSchema.pick({ status: true }).parse(await view);
-    return farewell(status);
+    return closeReason(status);
   } catch (error) {
     if (error instanceof Refusal && error.code === 'not_found') return { code: 1000, reason: 'container deleted' };
     return { code: 1013, reason: 'not available, try again' };
