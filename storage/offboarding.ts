@@ -10,17 +10,17 @@ import type { Db, Queries, Tx } from './db.ts';
 const anyRow = z.object({});
 const idRow = z.object({ id: z.string() });
 const leavingSchema = z.enum(['stop', 'remove']);
-const leaverRow = z.object({ id: z.string(), username: z.string(), leaving: leavingSchema });
+const offboardedRow = z.object({ id: z.string(), username: z.string(), leaving: leavingSchema });
 
 /** What is to be done with what a disabled user has: stop the containers, or remove everything. */
 type Leaving = z.output<typeof leavingSchema>;
 
 /** A user with whom something is to be done. */
-export type Leaver = z.output<typeof leaverRow>;
+export type OffboardedUser = z.output<typeof offboardedRow>;
 
-/** All of them. */
-export function leavers(db: Queries): Promise<Leaver[]> {
-  return db.many(leaverRow, 'select id, username, leaving from users where leaving is not null order by id');
+/** All of them, by id. */
+export function offboardedUsers(db: Queries): Promise<OffboardedUser[]> {
+  return db.many(offboardedRow, 'select id, username, leaving from users where leaving is not null order by id');
 }
 
 /**
@@ -79,7 +79,7 @@ export async function noteStopped(db: Queries, userId: string): Promise<void> {
  * Whether a user may begin something new: not once they are disabled or removed. Whoever disables them meanwhile waits
  * for the end of `tx`, so that what was begun before is there to be seen.
  */
-export async function mayBegin(tx: Tx, userId: string): Promise<boolean> {
+export async function isUserActive(tx: Tx, userId: string): Promise<boolean> {
   const row = await tx.one(
     z.object({ disabled: z.boolean() }),
     'select disabled_at is not null as disabled from users where id = $1 for share',
@@ -107,28 +107,28 @@ export async function leftOf(db: Queries, userId: string): Promise<Left> {
  * domains, notifications, and the visibility of their repositories. Runs `also` in the same transaction then. Returns
  * what is left; undefined when the user is gone, or was before.
  */
-export function forgetLeaver(
+export function forgetOffboarded(
   db: Db,
   userId: string,
-  also: (tx: Tx, leaver: Leaver) => Promise<void>,
+  also: (tx: Tx, user: OffboardedUser) => Promise<void>,
 ): Promise<Left | undefined> {
   return db.tx(async (tx) => {
-    // Whoever began something has committed by now (`mayBegin`).
-    const leaver = await tx.one(
-      leaverRow,
+    // Whoever began something has committed by now (`isUserActive`).
+    const user = await tx.one(
+      offboardedRow,
       `select id, username, leaving from users where id = $1 and leaving = 'remove' for update`,
       [userId],
     );
-    if (leaver === undefined) return undefined;
+    if (user === undefined) return undefined;
     const left = await leftOf(tx, userId);
     if (left.containers + left.mappings > 0) return left;
     for (const table of ['owned_domains', 'ssh_keys', 'notification_mutes', 'notifications'])
       await tx.run(`delete from ${table} where user_id = $1`, [userId]);
-    await tx.run(`delete from public_repositories where starts_with(name, $1)`, [`${leaver.username}/`]);
+    await tx.run(`delete from public_repositories where starts_with(name, $1)`, [`${user.username}/`]);
     await tx.run('delete from users where id = $1', [userId]);
     await tellTokens(tx, 'user', userId);
-    await tx.run('insert into removed_users (id, username) values ($1, $2)', [userId, leaver.username]);
-    await also(tx, leaver);
+    await tx.run('insert into removed_users (id, username) values ($1, $2)', [userId, user.username]);
+    await also(tx, user);
     return undefined;
   });
 }

@@ -7,7 +7,7 @@ import { deleteContainer, stopContainer } from '../../proto/compute/endpoints.ts
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
-import { type Leaver, leavers, noteStopped } from '../../storage/offboarding.ts';
+import { noteStopped, type OffboardedUser, offboardedUsers } from '../../storage/offboarding.ts';
 import type { AnsweringEntities } from '../service/parts.ts';
 import { periodic } from '../service/periodic.ts';
 import type { ComputeDeps } from './deps.ts';
@@ -17,7 +17,7 @@ const EVERY_MS = 1000;
 
 /** The part that does it. */
 export function offboarding({ db, home, log }: ComputeDeps, containers: AnsweringEntities<ContainerMail>) {
-  const end = async ({ id: userId, leaving }: Leaver): Promise<void> => {
+  const end = async ({ id: userId, leaving }: OffboardedUser): Promise<void> => {
     const isRemoval = leaving === 'remove';
     let problems = 0;
     for (const { id, status } of await containersOfUser(db, userId)) {
@@ -46,9 +46,9 @@ export function offboarding({ db, home, log }: ComputeDeps, containers: Answerin
     log,
     failure: 'the containers of disabled users could not be looked after',
     work: async (signal) => {
-      for (const leaver of await leavers(db)) {
+      for (const user of await offboardedUsers(db)) {
         if (signal.aborted) return;
-        await end(leaver);
+        await end(user);
       }
     },
   });

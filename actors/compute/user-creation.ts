@@ -8,7 +8,7 @@ import { audit } from '../../storage/audit.ts';
 import { type ContainerRow, insertContainer } from '../../storage/compute/containers.ts';
 import { attachKeys, ownedKeys } from '../../storage/compute/ssh-keys.ts';
 import { fenced } from '../../storage/fenced.ts';
-import { mayBegin } from '../../storage/offboarding.ts';
+import { isUserActive } from '../../storage/offboarding.ts';
 import { auditEntry } from '../service/audit.ts';
 import { callerOf, type Handler, handler } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
@@ -29,7 +29,7 @@ export function creationHandler(
     if (problem !== undefined) throw invalidField('image', problem);
     const wanted = [...new Set(body.ssh_key_ids)];
     const row = await fenced(deps.db, state.lease, async (tx) => {
-      if (!(await mayBegin(tx, state.userId))) throw new Refusal('unauthorized');
+      if (!(await isUserActive(tx, state.userId))) throw new Refusal('unauthorized');
       const owned = new Set(await ownedKeys(tx, state.userId, wanted));
       const missing = wanted.find((id) => !owned.has(id));
       if (missing !== undefined) throw invalidField('ssh_key_ids', `you have no SSH key ${missing}`);

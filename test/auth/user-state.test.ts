@@ -11,7 +11,7 @@ import { beginKeyLogin } from '../../proto/auth/security-keys.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { readAudit } from '../../storage/audit.ts';
-import { leavers, untilSessions } from '../../storage/offboarding.ts';
+import { offboardedUsers, untilSessions } from '../../storage/offboarding.ts';
 import { beginLogin, challengedCaller, finishLogin, houseWithKey } from '../support/auth/second-factor.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { openAuth, otherProcess, PASSWORD } from '../support/service/auth.ts';
@@ -123,7 +123,7 @@ test('a removal takes all that is a user’s, once, and leaves everybody else’
 
   const { id } = await beginRemoval(auth.outside, 'ann', 'admin');
   assert.equal(id, ann.userId);
-  await until(async () => (await leavers(auth.db)).length === 0, { what: 'the service forgets her' });
+  await until(async () => (await offboardedUsers(auth.db)).length === 0, { what: 'the service forgets her' });
   const counted = [
     ...['api_tokens', 'login_sessions', 'login_networks', 'ssh_keys', 'notification_mutes', 'notifications'],
     'owned_domains',

@@ -1,5 +1,5 @@
 /** Ends the removal of users: one whose containers and mappings are gone is forgotten. One node does it at a time. */
-import { leavers } from '../../../storage/offboarding.ts';
+import { offboardedUsers } from '../../../storage/offboarding.ts';
 import { periodic } from '../../service/periodic.ts';
 import type { AuthDeps } from '../deps.ts';
 import { AUTH_USER } from './user.ts';
@@ -17,7 +17,7 @@ export function offboarding({ db, home, log }: AuthDeps) {
     log,
     failure: 'removed users could not be forgotten yet',
     work: async () => {
-      for (const { id, leaving } of await leavers(db)) if (leaving === 'remove') await forgetUser(db, id);
+      for (const { id, leaving } of await offboardedUsers(db)) if (leaving === 'remove') await forgetUser(db, id);
     },
   });
 }

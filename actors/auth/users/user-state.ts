@@ -11,7 +11,7 @@ import { Refusal } from '../../../proto/errors.ts';
 import { audit } from '../../../storage/audit.ts';
 import { type UserRow, userByName } from '../../../storage/auth/users.ts';
 import type { Db } from '../../../storage/db.ts';
-import { disable, enable, forgetLeaver, type Left, leftOf, removedUser } from '../../../storage/offboarding.ts';
+import { disable, enable, forgetOffboarded, type Left, leftOf, removedUser } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import { noUser, OPERATOR } from './users.ts';
 
@@ -80,7 +80,7 @@ export function beginRemoval(
 
 /** Forgets a user who is being removed and has nothing left. Returns what is left; undefined when the user is gone. */
 export function forgetUser(db: Db, userId: string): Promise<Left | undefined> {
-  return forgetLeaver(db, userId, async (tx, { username }) => {
+  return forgetOffboarded(db, userId, async (tx, { username }) => {
     await audit(tx, { ...entry('user.removed', userId), detail: { username } });
     await append(tx, { msgId: randomUUID(), subject: userChanged.subject(userId), data: new Uint8Array() });
   });

@@ -24,7 +24,7 @@ import { audit } from '../../../storage/audit.ts';
 import { type ContainerRow, containerById, type Desired, setDesired } from '../../../storage/compute/containers.ts';
 import { tellCompute } from '../../../storage/compute/news.ts';
 import { fenced } from '../../../storage/fenced.ts';
-import { mayBegin } from '../../../storage/offboarding.ts';
+import { isUserActive } from '../../../storage/offboarding.ts';
 import { append } from '../../../storage/outbox.ts';
 import type { EntityKind } from '../../../supervision/index.ts';
 import { auditEntry } from '../../service/audit.ts';
@@ -59,7 +59,7 @@ export function containerKind(
     const { id } = state.row;
     const verb = { running: 'start', stopped: 'stop', deleted: 'delete' }[desired];
     const written = await fenced(db, state.lease, async (tx) => {
-      if (desired === 'running' && !(await mayBegin(tx, state.row.userId))) throw new Refusal('unauthorized');
+      if (desired === 'running' && !(await isUserActive(tx, state.row.userId))) throw new Refusal('unauthorized');
       const row = await setDesired(tx, id, desired, desired === 'running' ? 'pending' : 'stopped', { discard });
       if (row === undefined) throw new Refusal('not_found');
       await audit(tx, auditEntry(call, `container.${verb}`, id, { name: row.name, ...(discard ? { discard } : {}) }));

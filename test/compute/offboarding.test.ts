@@ -7,7 +7,7 @@ import { createContainer, listContainers, startContainer, stopContainer } from '
 import type { Caller } from '../../proto/endpoint.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { insertUser } from '../../storage/auth/users.ts';
-import { leavers, mayBegin } from '../../storage/offboarding.ts';
+import { offboardedUsers, isUserActive } from '../../storage/offboarding.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { refused, someone } from '../support/service/calls.ts';
 import { type ComputeUnderTest, openCompute } from '../support/service/compute.ts';
@@ -52,7 +52,7 @@ test('--stop stops what runs, of this user alone, as the operator, and is done o
   await stopAndWait(compute, ann, second);
   await disableUser(compute.db, 'ann', { stop: true });
   await compute.reaches(ann, first, 'stopped');
-  await until(async () => (await leavers(compute.db)).length === 0, { what: 'nothing is left to do' });
+  await until(async () => (await offboardedUsers(compute.db)).length === 0, { what: 'nothing is left to do' });
   assert.equal((await compute.view(bob, kept)).status, 'running');
   const stops = await readAudit(compute.db, { action: 'container.stop', limit: 10 });
   assert.deepEqual(
@@ -98,7 +98,7 @@ test('a container that is begun while its user is being forgotten is seen, or re
   const { db } = compute;
   let isForgetting = Promise.resolve<unknown>(undefined);
   await db.tx(async (tx) => {
-    assert.equal(await mayBegin(tx, ann.userId), true);
+    assert.equal(await isUserActive(tx, ann.userId), true);
     // Waits for us: it cannot see what we have not committed.
     isForgetting = beginRemoval(db, 'ann', 'admin').then(({ id }) => forgetUser(db, id));
     await tx.run(
