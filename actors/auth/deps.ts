@@ -13,7 +13,7 @@ import type { RegistrySigner } from './registry/registry-key.ts';
 export interface AuthDeps {
   readonly db: Db;
   readonly bus: Bus;
-  readonly home: Placement;
+  readonly placement: Placement;
   readonly log: Log;
   readonly clock: Clock;
   readonly jwtSecret: SharedSecret;

@@ -17,12 +17,12 @@ const AUDIT_DAYS = 400;
 const MANY_ENTRIES = 2000;
 
 /** The part that does it, on one node of the cluster. */
-export function retention({ db, home, log }: AuthDeps) {
+export function retention({ db, placement, log }: AuthDeps) {
   return periodic({
     service: AUTH_USER.service,
     name: 'retention',
     everyMs: EVERY_MS,
-    home,
+    placement,
     log,
     failure: 'what is old could not be purged',
     work: async () => {

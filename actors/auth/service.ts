@@ -30,7 +30,7 @@ export function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
     queue: LOGIN_QUEUE,
   });
   // A good token of a user who is gone proves nobody.
-  const users = placedEntities(deps.home, AUTH_USER, userKind(deps, prover.prove), 'unauthorized');
+  const users = placedEntities(deps.placement, AUTH_USER, userKind(deps, prover.prove), 'unauthorized');
 
   return startService(system, {
     name: 'auth',

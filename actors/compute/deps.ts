@@ -10,7 +10,7 @@ import type { Placement } from '../service/placement.ts';
 
 export interface ComputeDeps {
   readonly db: Db;
-  readonly home: Placement;
+  readonly placement: Placement;
   readonly engine: Engine;
   readonly shells: Shells;
   /** For shells that wait without a connection. */

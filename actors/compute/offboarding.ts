@@ -16,7 +16,7 @@ import { type ContainerMail, SERVICE } from './placed.ts';
 const EVERY_MS = 1000;
 
 /** The part that does it. */
-export function offboarding({ db, home, log }: ComputeDeps, containers: AnsweringEntities<ContainerMail>) {
+export function offboarding({ db, placement, log }: ComputeDeps, containers: AnsweringEntities<ContainerMail>) {
   const end = async ({ id: userId, leaving }: OffboardedUser): Promise<void> => {
     const isRemoval = leaving === 'remove';
     let problems = 0;
@@ -42,7 +42,7 @@ export function offboarding({ db, home, log }: ComputeDeps, containers: Answerin
     service: SERVICE,
     name: 'offboarding',
     everyMs: EVERY_MS,
-    home,
+    placement,
     log,
     failure: 'the containers of disabled users could not be looked after',
     work: async (signal) => {

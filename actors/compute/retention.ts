@@ -9,12 +9,12 @@ const EVERY_MS = 6 * 3_600_000;
 const REMEMBER_DELETED_DAYS = 30;
 
 /** The part that does it. */
-export function retention({ db, home, log }: ComputeDeps) {
+export function retention({ db, placement, log }: ComputeDeps) {
   return periodic({
     service: SERVICE,
     name: 'retention',
     everyMs: EVERY_MS,
-    home,
+    placement,
     log,
     failure: 'containers that were deleted long ago could not be forgotten',
     work: () => purgeDeleted(db, REMEMBER_DELETED_DAYS),

@@ -21,15 +21,15 @@ import { userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Service> {
-  const { db, clock, home } = deps;
+  const { db, clock, placement } = deps;
   const engine: EngineHealth = { problem: undefined, connections: 0 };
   const limits = new SocketLimits();
   const sharing = new LogSharing(deps.engine);
 
   const look = (containerId: string): void => containers.tell(containerId, { type: 'look' });
-  const users = placedEntities(home, COMPUTE_USER, userKind(deps, look));
+  const users = placedEntities(placement, COMPUTE_USER, userKind(deps, look));
   const containers = placedEntities(
-    home,
+    placement,
     COMPUTE_CONTAINER,
     containerKind(deps, (container) => users.tell(container.userId, { type: 'status', container }), engine),
   );

@@ -77,7 +77,7 @@ export function userKind(
   return {
     kind: COMPUTE_USER.kind,
     sleepAfterMs: SLEEP_AFTER_MS,
-    activate: async (userId) => ({ lease: deps.home.lease(COMPUTE_USER, userId), userId, connections: new Set() }),
+    activate: async (userId) => ({ lease: deps.placement.lease(COMPUTE_USER, userId), userId, connections: new Set() }),
     handle: async (state, message, ctx) => {
       switch (message.type) {
         case 'call':

@@ -12,7 +12,7 @@ export interface NotifyDeps {
   readonly clock: Clock;
   readonly numbers: NotifyNumbers;
   /** Where sockets of all processes are counted. Undefined: no other process has any. */
-  readonly home?: Placement | undefined;
+  readonly placement?: Placement | undefined;
   /** How long a client may leave what was sent to it unread before it is closed. Default 30 s. */
   readonly slowMs?: number;
   /** How long a batch waits for a database that is away, before it is given back to the bus. Default 20 s. */

@@ -13,12 +13,12 @@ const KEPT_DAYS = 90;
 const STEP = 5000;
 
 /** The part that does it. */
-export function retention({ db, home, log }: NotifyDeps) {
+export function retention({ db, placement, log }: NotifyDeps) {
   return periodic({
     service: 'notify',
     name: 'retention',
     everyMs: EVERY_MS,
-    home,
+    placement,
     log,
     failure: 'old notifications could not be removed',
     work: async (signal) => {

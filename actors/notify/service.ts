@@ -16,10 +16,10 @@ import { userKind } from './user.ts';
 
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Service> {
-  const { db, bus, clock, home } = deps;
+  const { db, bus, clock, placement } = deps;
   const reader = notificationReader(db);
   const present = new Map<string, number>();
-  const seats = home && new EntitiesPart((parent) => home.place(SEATS, entities(parent, quotaKind())));
+  const seats = placement && new EntitiesPart((parent) => placement.place(SEATS, entities(parent, quotaKind())));
   const users = localEntities(userKind(deps, seats && ((userId, mail) => seats.tell(userId, mail))));
   const house: UserSocketHouse = { deps, reader, present, users };
   const others = new PeerHints(bus, (userId) => {

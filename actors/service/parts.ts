@@ -98,12 +98,12 @@ export function localEntities<Msg, State>(kind: EntityKind<Msg | CallMessage, St
  * `missing`: see AnsweringEntities.
  */
 export function placedEntities<Msg, Own, State>(
-  home: Placement,
+  placement: Placement,
   placed: PlacedKind<Msg | CallMessage>,
   kind: EntityKind<NoInfer<Msg> | CallMessage | Own, State>,
   missing?: ErrorCode,
 ): AnsweringEntities<Msg> {
-  return new AnsweringEntities<Msg>(kind.kind, (parent) => home.place(placed, entities(parent, kind)), missing);
+  return new AnsweringEntities<Msg>(kind.kind, (parent) => placement.place(placed, entities(parent, kind)), missing);
 }
 
 /** One actor. */

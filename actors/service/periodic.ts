@@ -15,7 +15,7 @@ interface PeriodicOptions {
   readonly name: string;
   readonly everyMs: number;
   /** With it, one node of the cluster does it at a time; without, each process. */
-  readonly home?: Placement | undefined;
+  readonly placement?: Placement | undefined;
   readonly log: Log;
   /** What the log says of a failure. */
   readonly failure: string;
@@ -33,13 +33,13 @@ const BACKOFF = { minMs: 500, maxMs: 5000 };
  * for after it.
  */
 export function periodic(options: PeriodicOptions): Part {
-  const { service, name, home, log } = options;
+  const { service, name, placement, log } = options;
   const work = (signal: AbortSignal) => repeat(options, signal);
   return {
     start: (parent) =>
-      home === undefined
+      placement === undefined
         ? startHere(parent, options, work)
-        : startSingleton(parent, { service, name, home, log, work }),
+        : startSingleton(parent, { service, name, placement, log, work }),
   };
 }
 

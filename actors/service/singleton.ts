@@ -26,7 +26,7 @@ interface SingletonOptions {
   /** The role of the nodes that can do it. */
   readonly service: string;
   readonly name: string;
-  readonly home: Placement;
+  readonly placement: Placement;
   readonly log: Log;
   /**
    * Does it until the signal aborts. A rejection, or an end before that, is logged, and it is begun again after a
@@ -47,7 +47,7 @@ const BACKOFF = { minMs: 500, maxMs: 30_000 };
 
 /** Starts it under `parent`, before the node joins; ends with the actor that is returned. */
 export function startSingleton(parent: AnyRef | SystemRef, options: SingletonOptions): AnyRef {
-  const { service, name, home, log, work } = options;
+  const { service, name, placement, log, work } = options;
   const placed: PlacedKind<'wake'> = {
     kind: `${service}/${name}`,
     service,
@@ -58,7 +58,7 @@ export function startSingleton(parent: AnyRef | SystemRef, options: SingletonOpt
     sleepAfterMs: LOOK_EVERY_MS,
     backoff: BACKOFF,
     activate: (id, ctx) => {
-      home.lease(placed, id);
+      placement.lease(placed, id);
       const end = new AbortController();
       ctx.keepAwake(true);
       log.info({ work: placed.kind }, 'this node does it now');
@@ -85,18 +85,18 @@ export function startSingleton(parent: AnyRef | SystemRef, options: SingletonOpt
   return spawn<() => void, 'look'>(
     parent,
     (close) => {
-      if (home.holds(placed, name)) doors?.tell(name, 'wake');
+      if (placement.holds(placed, name)) doors?.tell(name, 'wake');
       return close;
     },
     {
       name: `${service}-${name}`,
       kind: 'once',
       initialStateFunc: (ctx) => {
-        doors = home.place(placed, entities(ctx.self, kind));
+        doors = placement.place(placed, entities(ctx.self, kind));
         ctx.every(LOOK_EVERY_MS, 'look');
         const look = () => dispatch(ctx.self, 'look');
         look();
-        return home.onAcquired(service, look);
+        return placement.onAcquired(service, look);
       },
       afterStop: (close: (() => void) | undefined) => close?.(),
     },

@@ -59,7 +59,7 @@ interface Membership {
   /** The node's. */
   readonly id: string;
   /** Where services place their entities. */
-  readonly home: Placement;
+  readonly placement: Placement;
   /**
    * Begins to hold entities; resolves once it holds what was free. After all kinds were placed. Throws CliError as
    * `openMembership`.
@@ -95,7 +95,7 @@ export async function openMembership(options: MembershipOptions): Promise<Member
     const cluster = new Cluster({ parent: system, self, store, bus, log, timings });
     return {
       id,
-      home: cluster,
+      placement: cluster,
       async join() {
         await cluster.join();
         if (isShared) return;

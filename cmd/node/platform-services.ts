@@ -41,7 +41,7 @@ export async function openServices(
 ): Promise<PlatformServices> {
   const { options, teardown, db, bus, busProblem, system, membership, metrics } = core;
   const { environment, secrets, log } = options;
-  const { home } = membership;
+  const { placement } = membership;
   const partsOf = (service: string): RoleParts => ({
     environment,
     domain: options.domain,
@@ -55,12 +55,12 @@ export async function openServices(
     metrics,
     ...core.callers,
   });
-  const auth = await openAuth(partsOf('auth'), home);
+  const auth = await openAuth(partsOf('auth'), placement);
   const takenPorts = Object.values(options.ports);
   const { engine, keys } = core;
-  const compute = await openCompute(partsOf('compute'), home, { engine, keys, sshAddress, takenPorts });
-  const notify = await openNotify(partsOf('notify'), environment.NATS_URL === undefined ? undefined : home);
-  relayOnce(system, { db, bus, home, log });
+  const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sshAddress, takenPorts });
+  const notify = await openNotify(partsOf('notify'), environment.NATS_URL === undefined ? undefined : placement);
+  relayOnce(system, { db, bus, placement, log });
   await membership.join();
   auditMetrics(metrics.registry, db);
 

@@ -13,14 +13,14 @@ interface RelayParts {
   readonly db: Db;
   readonly bus: Bus;
   /** A member with the role `outbox`. */
-  readonly home: Placement;
+  readonly placement: Placement;
   readonly log: Log;
 }
 
 /**
  * Lets this process publish the outbox while it is the one that should; ends with `system`. Before the process joins.
  */
-export function relayOnce(system: SystemRef, { db, bus, home, log }: RelayParts): void {
+export function relayOnce(system: SystemRef, { db, bus, placement, log }: RelayParts): void {
   const work = (signal: AbortSignal) => relayOutbox({ store: outboxStore(db), bus, log, signal });
-  startSingleton(system, { service: 'outbox', name: 'relay', home, log, work });
+  startSingleton(system, { service: 'outbox', name: 'relay', placement, log, work });
 }

@@ -81,7 +81,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       bus,
       busProblem,
       system,
-      home: shared.home,
+      placement: shared.placement,
       log,
       clock: CLOCK,
       jwtSecret,

@@ -36,7 +36,7 @@ interface SharedOptions {
 /** The process as one of several. */
 interface Shared {
   /** Undefined when the bus ends at this process and others may be there: then it knows of none. */
-  readonly home: Placement | undefined;
+  readonly placement: Placement | undefined;
   /**
    * Begins to hold entities and to publish the outbox; after the services were started, before they listen: an event
    * whose stream is not there yet would be overtaken by later ones.
@@ -60,7 +60,7 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
         await relayed;
       });
     };
-    return { home: undefined, join };
+    return { placement: undefined, join };
   }
   const onProgress = (line: string) => log.warn({}, line);
   const membership = await openMembership({
@@ -75,11 +75,11 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
     roles: [...roles, 'outbox'],
   });
   teardown.add('membership', () => membership.leave());
-  const { home } = membership;
+  const { placement } = membership;
   return {
-    home,
+    placement,
     join: () => {
-      relayOnce(system, { db, bus, home, log });
+      relayOnce(system, { db, bus, placement, log });
       return membership.join();
     },
   };

@@ -65,7 +65,7 @@ export class Cluster implements ClusterContext {
   readonly #prefix: string;
   readonly #doors = new Map<string, PlacedInbound>();
   readonly #answered = new AskDeduplicator(() => performance.now());
-  readonly #home: AnyRef;
+  readonly #parent: AnyRef;
   readonly #post: Ending;
   /** Answers that are being made for others. */
   readonly #answers = new Set<Promise<unknown>>();
@@ -86,8 +86,8 @@ export class Cluster implements ClusterContext {
     this.log = log;
     this.resendMs = options.resendMs ?? 5000;
     this.#prefix = options.prefix ?? 'node';
-    this.#home = spawn<null, never>(options.parent, (state) => state, { kind: 'placement' });
-    this.refs = new RefExchange({ parent: this.#home, self: self.id, log, send: this.send.bind(this) });
+    this.#parent = spawn<null, never>(options.parent, (state) => state, { kind: 'placement' });
+    this.refs = new RefExchange({ parent: this.#parent, self: self.id, log, send: this.send.bind(this) });
     this.#echoMs = 2 * (timings?.beatMs ?? 1500);
     this.node = new PlacementNode({
       self,
@@ -343,7 +343,7 @@ export class Cluster implements ClusterContext {
     for (const door of this.#doors.values()) door.close();
     await this.#post.close();
     await this.refs.close();
-    stop(this.#home);
-    await stopped(this.#home);
+    stop(this.#parent);
+    await stopped(this.#parent);
   }
 }

@@ -45,8 +45,8 @@ export class RefExchange implements RefsIn {
   readonly #numbers = new Map<Ref<unknown>, number>();
   readonly #asks: number[] = [];
   readonly #origins = new Map<string, RefOrigin>();
-  /** Where refs that came from others are at home. */
-  readonly #homes = new WeakMap<Ref<never>, { readonly node: string; readonly ref: number }>();
+  /** The actors that refs of other nodes stand for. */
+  readonly #owners = new WeakMap<Ref<never>, { readonly node: string; readonly ref: number }>();
   #next = 1;
 
   constructor(options: RefExchangeOptions) {
@@ -72,9 +72,9 @@ export class RefExchange implements RefsIn {
   }
 
   in<Msg>(wire: unknown, codec: Codec<Msg>): Ref<Msg> {
-    const home = field(wire, '$ref');
-    const node: unknown = Array.isArray(home) ? home[0] : undefined;
-    const number: unknown = Array.isArray(home) ? home[1] : undefined;
+    const owner = field(wire, '$ref');
+    const node: unknown = Array.isArray(owner) ? owner[0] : undefined;
+    const number: unknown = Array.isArray(owner) ? owner[1] : undefined;
     if (typeof node !== 'string' || typeof number !== 'number') throw new TypeError('not a ref that crossed');
     const known: Ref<unknown> | undefined =
       node === this.#options.self ? this.#exported.get(number)?.ref : this.#origins.get(node)?.refs.get(number);
@@ -119,8 +119,8 @@ export class RefExchange implements RefsIn {
   }
 
   #out<Msg>(node: string, ref: Ref<Msg>, codec: Codec<Msg>): JsonValue {
-    const home = this.#homes.get(ref);
-    if (home !== undefined) return { $ref: [home.node, home.ref] };
+    const owner = this.#owners.get(ref);
+    if (owner !== undefined) return { $ref: [owner.node, owner.ref] };
     const erased: Exported = { ref: refOf(ref), codec, holders: new Set() };
     let number = this.#numbers.get(erased.ref);
     if (number === undefined) {
@@ -172,13 +172,13 @@ export class RefExchange implements RefsIn {
     const { refs } = origin;
     const kept = refOf(standIn);
     refs.set(number, kept);
-    this.#homes.set(standIn, { node, ref: number });
+    this.#owners.set(standIn, { node, ref: number });
     void stopped(standIn).then(() => {
       if (refs.get(number) !== kept) return;
       refs.delete(number);
       if (refs.size === 0 && this.#origins.get(node)?.refs === refs) this.#origins.delete(node);
     });
-    // Whoever sent it here need not be its home.
+    // Whoever sent it here need not be the node of its actor.
     send(node, 'hold', packRefNews({ ref: number, from: self, message: undefined }));
     return standIn;
   }

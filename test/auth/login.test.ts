@@ -183,7 +183,7 @@ describe('when a part is down', () => {
     const auth = await openAuth(t);
     const [system, bus] = [start(), embeddedBus({ store: streamStore(auth.outside), log: silentLog })];
     await bus.close();
-    const parts = { db: auth.db, bus, home: auth.home, log: silentLog, clock: auth.clock, jwtSecret: SECRET };
+    const parts = { db: auth.db, bus, placement: auth.placement, log: silentLog, clock: auth.clock, jwtSecret: SECRET };
     const deps = { ...parts, authenticate: () => undefined, tokensChanged: () => {}, relyingParty: RELYING_PARTY };
     t.after(async () => {
       stop(system);

@@ -59,7 +59,7 @@ test('X01: a call at one node for a user at another is answered; after that one 
   const { add, userOf, changes } = await setting(t);
   const [a, b] = [await add(), await add()];
   await settled(a, b);
-  const ann = await userOf(a, (id) => b.home.holds(AUTH_USER, id));
+  const ann = await userOf(a, (id) => b.placement.holds(AUTH_USER, id));
 
   assert.equal((await a.call(session, ann)).user_id, ann.userId);
   assert.equal((await a.call(updateProfile, ann, named('Ann of A'))).display_name, 'Ann of A');
@@ -76,7 +76,7 @@ test('a node that leaves hands its users over', { skip }, async (t) => {
   const { add, userOf } = await setting(t);
   const [a, b] = [await add(), await add()];
   await settled(a, b);
-  const ann = await userOf(a, (id) => b.home.holds(AUTH_USER, id));
+  const ann = await userOf(a, (id) => b.placement.holds(AUTH_USER, id));
   assert.equal((await a.call(updateProfile, ann, named('Before'))).display_name, 'Before');
   const [answered] = await Promise.all([a.call(updateProfile, ann, named('After')), b.end()]);
   assert.equal(answered.display_name, 'After');
@@ -93,17 +93,17 @@ test('X14: a write of a node that has lost its user without knowing is refused, 
   assert.equal(awake(b), 1);
 
   // Its beats are stopped, and its lease is over before it thinks so.
-  b.home.node.halt();
-  await leaseStore(db).leave(b.home.node.self.id);
+  b.placement.node.halt();
+  await leaseStore(db).leave(b.placement.node.self.id);
   const c = await add();
-  await until(() => c.home.holds(AUTH_USER, ann.userId), { what: 'another takes it' });
-  assert.ok(b.home.holds(AUTH_USER, ann.userId), 'B still believes');
+  await until(() => c.placement.holds(AUTH_USER, ann.userId), { what: 'another takes it' });
+  assert.ok(b.placement.holds(AUTH_USER, ann.userId), 'B still believes');
   assert.equal((await c.call(updateProfile, ann, named('Changed at C'))).display_name, 'Changed at C');
 
   const writing = b.call(updateProfile, ann, named('Changed at B'));
   await until(() => b.db.fenced > 0, { what: 'the write of B is refused' });
   assert.equal(await changes(), 1);
-  await b.home.node.beat();
+  await b.placement.node.beat();
   assert.equal((await writing).display_name, 'Changed at B');
   assert.equal((await c.call(session, ann)).display_name, 'Changed at B');
   assert.equal(await changes(), 2);
@@ -113,7 +113,7 @@ test('the limit of API tokens holds when one user makes them at both nodes at on
   const { add, userOf } = await setting(t);
   const [a, b] = [await add(), await add()];
   await settled(a, b);
-  const ann = await userOf(a, (id) => b.home.holds(AUTH_USER, id));
+  const ann = await userOf(a, (id) => b.placement.holds(AUTH_USER, id));
   const made = await Promise.allSettled(
     Array.from({ length: MAX_TOKENS + 10 }, (_, n) =>
       [a, b][n % 2]?.call(createToken, ann, { body: { name: `token ${n}`, scopes: readsOf(ann) } }),

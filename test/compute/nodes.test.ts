@@ -63,19 +63,25 @@ async function setting(t: TestContext) {
   const add = async (): Promise<Node> => {
     const shells = fakeShells();
     let stoodStill = false;
-    const asked = (home: Cluster): Placement => ({
-      place: home.place.bind(home),
-      holds: (kind, id) => !stoodStill && home.holds(kind, id),
-      onAcquired: (service, handler) => home.onAcquired(service, handler),
+    const asked = (placement: Cluster): Placement => ({
+      place: placement.place.bind(placement),
+      holds: (kind, id) => !stoodStill && placement.holds(kind, id),
+      onAcquired: (service, handler) => placement.onAcquired(service, handler),
       lease: (kind, id) => {
         if (stoodStill) throw new PlacementError('fenced', 'the lease could not be renewed in time');
-        return home.lease(kind, id);
+        return placement.lease(kind, id);
       },
     });
     const opened = await openService(
       t,
       'compute',
-      ({ home }) => ({ engine, shells, tokens: fakeTokens(), home: asked(home), registryHost: REGISTRY }),
+      ({ placement }) => ({
+        engine,
+        shells,
+        tokens: fakeTokens(),
+        placement: asked(placement),
+        registryHost: REGISTRY,
+      }),
       { database, nats: nats.server, timings: SHORT_LEASES },
     );
     const awaken = () => {
@@ -95,7 +101,7 @@ const by = (id: string) => ({ params: { id } });
 function someoneAt(node: Node): Caller {
   for (;;) {
     const caller = someone();
-    if (node.home.holds(COMPUTE_USER, caller.userId)) return caller;
+    if (node.placement.holds(COMPUTE_USER, caller.userId)) return caller;
   }
 }
 
@@ -104,7 +110,7 @@ async function containerAt(node: Node, through: Node): Promise<{ readonly owner:
   for (;;) {
     const owner = someone();
     const id = await create(through, owner);
-    if (node.home.holds(COMPUTE_CONTAINER, id)) {
+    if (node.placement.holds(COMPUTE_CONTAINER, id)) {
       await reaches(through, owner, id, 'running');
       return { owner, id };
     }
@@ -175,11 +181,11 @@ test('X14: a node that has lost a container without knowing changes neither its 
   const { owner, id } = await containerAt(b, b);
 
   // Its beats are stopped, and its lease is over before it thinks so.
-  b.home.node.halt();
-  await leaseStore(db).leave(b.home.node.self.id);
+  b.placement.node.halt();
+  await leaseStore(db).leave(b.placement.node.self.id);
   const c = await add();
-  await until(() => c.home.holds(COMPUTE_CONTAINER, id), { what: 'another takes it' });
-  assert.ok(b.home.holds(COMPUTE_CONTAINER, id), 'B still believes');
+  await until(() => c.placement.holds(COMPUTE_CONTAINER, id), { what: 'another takes it' });
+  assert.ok(b.placement.holds(COMPUTE_CONTAINER, id), 'B still believes');
 
   // What it observes it may not write.
   engine.crash(id);
@@ -193,7 +199,7 @@ test('X14: a node that has lost a container without knowing changes neither its 
   const before = b.db.fenced;
   await until(() => b.db.fenced > before, { what: 'the start at B is refused' });
   assert.equal((await containerById(db, id))?.desired, 'stopped');
-  await b.home.node.beat();
+  await b.placement.node.beat();
   assert.equal((await writing).status, 'pending');
   await reaches(c, owner, id, 'running');
 });
@@ -210,10 +216,10 @@ test('X02: work of a node that was frozen does not reach the engine when it goes
   await b.call(startContainer, owner, by(id));
   await until(() => engine.calls.filter((one) => one === `create ${id}`).length === 2, { what: 'it is being started' });
   // As if it stood still from here on until its lease was over.
-  b.home.node.halt();
-  await leaseStore(db).leave(b.home.node.self.id);
+  b.placement.node.halt();
+  await leaseStore(db).leave(b.placement.node.self.id);
   const c = await add();
-  await until(() => c.home.holds(COMPUTE_CONTAINER, id), { what: 'another takes it' });
+  await until(() => c.placement.holds(COMPUTE_CONTAINER, id), { what: 'another takes it' });
   await c.call(stopContainer, owner, by(id));
   await reaches(c, owner, id, 'stopped');
   b.awaken();
@@ -281,7 +287,7 @@ test('X16: while a node drains, every call is answered, and each change is made 
   await Promise.all(load);
   const trail = (action: string) => db.run('select from audit_log where action = $1', [action]);
   assert.deepEqual([await trail('ssh_key.create'), await trail('ssh_key.delete')], [counts.made, counts.made]);
-  assert.equal(a.home.node.holding, SHARDS);
+  assert.equal(a.placement.node.holding, SHARDS);
 });
 
 test('a connection to /compute/ws hears of all changes while its user moves, by hand-over and by a kill', {
@@ -303,7 +309,7 @@ test('a connection to /compute/ws hears of all changes while its user moves, by 
   await until(() => statusOf(socket, id) === 'stopped', { what: 'the change is told' });
 
   // Whoever has it now dies, unless that is the node of the connection itself: then the other one does.
-  await (a.home.holds(COMPUTE_USER, ann.userId) ? c.leave() : c.kill());
+  await (a.placement.holds(COMPUTE_USER, ann.userId) ? c.leave() : c.kill());
   await a.call(startContainer, ann, by(id));
   await until(() => statusOf(socket, id) === 'running', { what: 'the next change is told' });
   assert.equal(socket.closed, undefined);
@@ -319,7 +325,7 @@ test('a terminal stays joined while its container moves, and ends with it', { sk
   await b.kill();
   shell.far.write('still here');
   await until(() => socket.bytes.join('') === 'still here', { what: 'it prints' });
-  await until(() => a.home.holds(COMPUTE_CONTAINER, id), { what: 'A takes the container' });
+  await until(() => a.placement.holds(COMPUTE_CONTAINER, id), { what: 'A takes the container' });
   await until(() => awake(a, 'compute/container') > 0, { what: 'the terminal says that it is there' });
   await a.call(stopContainer, owner, by(id));
   assert.deepEqual(await socket.end(), { code: 1000, reason: 'container stopped' });
@@ -336,7 +342,7 @@ test('a log goes on while its container moves: each line once', { skip }, async 
   await until(() => lines().includes('one'), { what: 'the first line' });
   await b.kill();
   engine.print(id, ['two']);
-  await until(() => a.home.holds(COMPUTE_CONTAINER, id), { what: 'A takes the container' });
+  await until(() => a.placement.holds(COMPUTE_CONTAINER, id), { what: 'A takes the container' });
   engine.print(id, ['three']);
   await until(() => lines().includes('three'), { what: 'the last line' });
   assert.deepEqual(lines(), ['Server listening on 0.0.0.0 port 22.', 'one', 'two', 'three']);

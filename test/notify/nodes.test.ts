@@ -23,7 +23,7 @@ const FULL = { code: 1008, reason: 'connection limit reached' };
 
 /** A process. */
 interface Node {
-  readonly home: Cluster;
+  readonly placement: Cluster;
   /** Opens a socket; resolves once its user's actor there knows it. */
   connect(user: Caller): Promise<FakeSocket>;
   unread(user: Caller): Promise<number>;
@@ -59,9 +59,9 @@ async function setting(t: TestContext) {
       roles: ['notify'],
       timings: SHORT_LEASES,
     });
-    const { home, system } = opened;
+    const { placement, system } = opened;
     const node: Node = {
-      home,
+      placement,
       connect: async (user) => {
         const before = handled(system);
         const socket = await opened.connect(notificationSocket, user, { query: { since: '0' } });
@@ -107,7 +107,7 @@ test('a sixth socket of a user is closed, whichever process the others are in, a
   const [a, b] = [await add(), await add()];
   await settled(a, b);
   for (const holder of [a, b]) {
-    const user = await person((id) => holder.home.holds(SEATS, id));
+    const user = await person((id) => holder.placement.holds(SEATS, id));
     const five = await open(user, a, b, a, b, a);
     const sixth = await b.connect(user);
     assert.deepEqual(await sixth.end(), FULL);
@@ -133,7 +133,7 @@ test('X01: sockets of a process that died count no more: those that come back el
   for (const isCounterKilled of [false, true]) {
     const a = await add();
     await settled(a, b, c);
-    const user = await person((id) => a.home.holds(SEATS, id) === isCounterKilled);
+    const user = await person((id) => a.placement.holds(SEATS, id) === isCounterKilled);
     await open(user, a, a, a);
     const stay = await open(user, b, b);
     await a.kill();
@@ -150,7 +150,7 @@ test('X16: the count goes along when the process that has it leaves', async (t) 
   const { add, person } = await setting(t);
   const [a, b, c] = [await add(), await add(), await add()];
   await settled(a, b, c);
-  const user = await person((id) => c.home.holds(SEATS, id));
+  const user = await person((id) => c.placement.holds(SEATS, id));
   const five = await open(user, a, b, a, b, a);
   await c.end();
   const sixth = await b.connect(user);

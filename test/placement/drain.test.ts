@@ -50,7 +50,7 @@ test('work of which there is one goes to the next node when its node drains, and
   let fails = 0;
   for (const { id, cluster, system } of members) {
     startSingleton(system, {
-      ...{ service: 'bank', name: 'audit', home: cluster, log: silentLog },
+      ...{ service: 'bank', name: 'audit', placement: cluster, log: silentLog },
       work: async (signal) => {
         working.add(id);
         most = Math.max(most, working.size);

@@ -8,12 +8,12 @@ import { forgetUser } from './user-state.ts';
 const EVERY_MS = 1000;
 
 /** The part that does it. */
-export function offboarding({ db, home, log }: AuthDeps) {
+export function offboarding({ db, placement, log }: AuthDeps) {
   return periodic({
     service: AUTH_USER.service,
     name: 'offboarding',
     everyMs: EVERY_MS,
-    home,
+    placement,
     log,
     failure: 'removed users could not be forgotten yet',
     work: async () => {

@@ -120,7 +120,7 @@ export function userKind(deps: AuthDeps, provePassword: ProvePassword): EntityKi
     kind: AUTH_USER.kind,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: async (id) => {
-      const lease = deps.home.lease(AUTH_USER, id);
+      const lease = deps.placement.lease(AUTH_USER, id);
       const row = await userById(db, id);
       return row === undefined ? undefined : { lease, row, gone: false };
     },

@@ -112,7 +112,7 @@ export function containerKind(
     kind: COMPUTE_CONTAINER.kind,
     sleepAfterMs: SLEEP_AFTER_MS,
     activate: async (id) => {
-      const lease = deps.home.lease(COMPUTE_CONTAINER, id);
+      const lease = deps.placement.lease(COMPUTE_CONTAINER, id);
       const row = await containerById(deps.db, id);
       return row === undefined ? undefined : freshState(lease, row);
     },

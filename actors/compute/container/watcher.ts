@@ -38,8 +38,8 @@ export function startWatcher(
   look: (containerId: string) => void,
   health: EngineHealth,
 ): Ref<WatcherMessage> {
-  const { db, engine, home, log } = deps;
-  const isOurs = (id: string) => home.holds(COMPUTE_CONTAINER, id);
+  const { db, engine, placement, log } = deps;
+  const isOurs = (id: string) => placement.holds(COMPUTE_CONTAINER, id);
   const strangers = new Set<string>();
   /** Differences that an actor was told of, and may have found to be there for good. */
   const told = new Map<string, string>();
@@ -92,7 +92,7 @@ export function startWatcher(
   }
 
   const watching = (ctx: Context<WatcherMessage>): Ending => {
-    const acquiring = home.onAcquired(SERVICE, () => dispatch(ctx.self, { type: 'sweep' }));
+    const acquiring = placement.onAcquired(SERVICE, () => dispatch(ctx.self, { type: 'sweep' }));
     const events = engine.watch((id) => {
       if (id === undefined) health.connections++;
       dispatch(ctx.self, id === undefined ? { type: 'sweep' } : { type: 'changed', id });

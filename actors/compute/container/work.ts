@@ -57,9 +57,9 @@ type OwnEngine = Pick<
  * The engine, whose changes throw PlacementError `fenced` once another node may look after the container. It cannot
  * check that itself: a process that was frozen must find out before it goes on with what it was about to do.
  */
-function ownEngine({ engine, home }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
+function ownEngine({ engine, placement }: ComputeDeps, { id }: ContainerRow, lease: ShardLease): OwnEngine {
   const fence = () => {
-    if (home.lease(COMPUTE_CONTAINER, id).epoch !== lease.epoch)
+    if (placement.lease(COMPUTE_CONTAINER, id).epoch !== lease.epoch)
       throw new PlacementError('fenced', `container ${id} was with another node meanwhile`);
   };
   const ours = <A extends unknown[], R>(change: (...args: A) => Promise<R>) => {

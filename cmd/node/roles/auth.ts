@@ -26,12 +26,16 @@ export const AUTH: Role = {
 };
 
 /** Starts the authentication service. `overrides`: what takes the place of the usual parts. */
-export async function openAuth(parts: RoleParts, home: Placement, overrides: Partial<AuthDeps> = {}): Promise<Service> {
+export async function openAuth(
+  parts: RoleParts,
+  placement: Placement,
+  overrides: Partial<AuthDeps> = {},
+): Promise<Service> {
   const { environment, domain, db, bus, log, clock, jwtSecret, authenticate, tokensChanged } = parts;
   return startAuth(parts.system, {
     db,
     bus,
-    home,
+    placement,
     log,
     clock,
     jwtSecret,

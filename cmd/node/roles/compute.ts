@@ -54,7 +54,7 @@ interface ComputeParts {
  */
 export async function openCompute(
   parts: RoleParts,
-  home: Placement,
+  placement: Placement,
   besides: ComputeParts,
   overrides: Partial<ComputeDeps> = {},
 ): Promise<Service> {
@@ -68,7 +68,7 @@ export async function openCompute(
   const credentials = { jwtSecret, adminUsername: environment.ADMIN_USERNAME, registry };
   return startCompute(parts.system, {
     db,
-    home,
+    placement,
     engine,
     shells: sshElseEngine(ssh, engine, log),
     tokens: streams,

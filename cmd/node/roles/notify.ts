@@ -13,7 +13,7 @@ export const NOTIFY: Role = {
   needs: [],
   connections: 8,
   holds: 'events',
-  open: async (parts) => ({ service: await openNotify(parts, parts.home) }),
+  open: async (parts) => ({ service: await openNotify(parts, parts.placement) }),
 };
 
 /**
@@ -22,11 +22,11 @@ export const NOTIFY: Role = {
  */
 export function openNotify(
   parts: RoleParts,
-  home: Placement | undefined,
+  placement: Placement | undefined,
   overrides: Partial<NotifyDeps> = {},
 ): Promise<Service> {
   const { db, bus, clock, log, metrics } = parts;
   const numbers = overrides.numbers ?? notifyNumbers();
   notifyMetrics(metrics.registry, numbers);
-  return startNotify(parts.system, { db, bus, clock, numbers, home, log, ...overrides });
+  return startNotify(parts.system, { db, bus, clock, numbers, placement, log, ...overrides });
 }

@@ -38,7 +38,7 @@ export interface RoleParts {
 /** The same in a process of one role. */
 export interface AloneParts extends RoleParts {
   /** Where entities are; undefined when the bus ends at this process, which then knows of no other. */
-  readonly home: Placement | undefined;
+  readonly placement: Placement | undefined;
   /** Ends what the service needs besides, after its actors have ended. */
   readonly atEnd: (name: string, end: () => Promise<void>) => void;
 }
@@ -64,7 +64,7 @@ export interface Role {
 }
 
 /** The placement of a role that holds entities. */
-export function placementOf({ home }: AloneParts): Placement {
-  if (home === undefined) throw new TypeError('a role that holds entities is placed');
-  return home;
+export function placementOf({ placement }: AloneParts): Placement {
+  if (placement === undefined) throw new TypeError('a role that holds entities is placed');
+  return placement;
 }

@@ -59,7 +59,7 @@ export interface TestNode extends RoleParts {
   /** The database as another process has it. */
   readonly outside: Db;
   readonly store: StreamStore;
-  readonly home: Cluster;
+  readonly placement: Cluster;
   readonly log: KeptLog;
   readonly clock: MovableClock;
   /** What services here told of tokens. */
@@ -132,9 +132,9 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
   });
   const self = { id: newId(), roles, version: 'test', address: 'test' };
   const lease = leaseStore(database.db);
-  const home = new Cluster({ parent: system, self, store: lease, bus, log: silentLog, shards: SHARDS, timings });
+  const placement = new Cluster({ parent: system, self, store: lease, bus, log: silentLog, shards: SHARDS, timings });
   let isMember = false;
-  teardown.add('membership', () => (isMember ? home.leave() : home.halt()));
+  teardown.add('membership', () => (isMember ? placement.leave() : placement.halt()));
   const news: TokenNews[] = [];
   const db = failingDb(database.db);
   const end = () => {
@@ -152,7 +152,7 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
     bus,
     busProblem: () => undefined,
     system,
-    home,
+    placement,
     log,
     clock,
     jwtSecret: SECRET,
@@ -166,11 +166,11 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
     metrics: { registry: new Registry(), onReply: () => () => {}, requests: () => 0 },
     join: () => {
       isMember = true;
-      return home.join();
+      return placement.join();
     },
     before: (what, end) => teardown.add(what, end),
     end,
-    leave: () => home.drain().then(end),
+    leave: () => placement.drain().then(end),
     kill: () => {
       isMember = false;
       return end();
@@ -179,8 +179,8 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
 }
 
 /** Waits until the nodes share all shards of a service. */
-export async function settled(...nodes: readonly Pick<TestNode, 'home'>[]): Promise<void> {
-  const holding = () => nodes.map(({ home }) => home.node.holding);
+export async function settled(...nodes: readonly Pick<TestNode, 'placement'>[]): Promise<void> {
+  const holding = () => nodes.map(({ placement }) => placement.node.holding);
   await until(() => holding().every((n) => n > 0) && holding().reduce((sum, n) => sum + n, 0) === SHARDS, {
     what: 'the nodes share the shards',
   });

@@ -42,13 +42,13 @@ const OPENERS: {
 } = {
   auth: async (node, overrides) => {
     const { openAuth } = await import('../../../cmd/node/roles/auth.ts');
-    return openAuth(node, node.home, overrides);
+    return openAuth(node, node.placement, overrides);
   },
   compute: async (node, overrides) => {
     const { openCompute } = await import('../../../cmd/node/roles/compute.ts');
     const keys = { publicKey: PUBLIC_KEY, privateKey: '' };
     const besides = { engine: overrides.engine, keys, sshAddress: () => undefined, takenPorts: [] };
-    return openCompute(node, node.home, besides, overrides);
+    return openCompute(node, node.placement, besides, overrides);
   },
   monitor: async (node, overrides) => {
     const { openMonitor } = await import('../../../cmd/node/monitor.ts');
@@ -80,7 +80,7 @@ const OPENERS: {
   },
   notify: async (node, overrides, isPlaced) => {
     const { openNotify } = await import('../../../cmd/node/roles/notify.ts');
-    return openNotify(node, isPlaced ? node.home : undefined, overrides);
+    return openNotify(node, isPlaced ? node.placement : undefined, overrides);
   },
 };
 
