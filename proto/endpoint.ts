@@ -50,11 +50,14 @@ export function remainingMs(caller: Caller, now: number): number {
   return expiryMs(caller) - now;
 }
 
-/** Which actor answers: an entity of a kind keyed by the caller or by a path parameter, or the service's own desk. */
+/**
+ * Which actor answers: an entity of a kind, keyed by the caller or by a path parameter, or without a key a pool or the
+ * one actor of its kind.
+ */
 type ActorAddress =
   | { readonly kind: string; readonly key: 'caller' }
   | { readonly kind: string; readonly key: 'param'; readonly param: string }
-  | { readonly kind: string; readonly key: 'desk' };
+  | { readonly kind: string; readonly key: 'none' };
 
 type Shape = z.ZodType | undefined;
 type Out<S extends Shape> = S extends z.ZodType ? z.output<S> : undefined;

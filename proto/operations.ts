@@ -27,5 +27,5 @@ export const listActors = endpoint({
   summary: 'The supervision tree of this process',
   access: 'admin',
   reply: z.object({ actors: z.array(actorSchema) }),
-  actor: { kind: 'runtime', key: 'desk' },
+  actor: { kind: 'runtime', key: 'none' },
 });

@@ -8,7 +8,7 @@ import { startService, streamHandler } from '../service/start-service.ts';
 import { containerKind } from './container/container.ts';
 import { type EngineHealth, startWatcher } from './container/watcher.ts';
 import type { ComputeDeps } from './deps.ts';
-import { desk } from './desk.ts';
+import { listing } from './listing.ts';
 import { endOfLog, logConnection } from './logs/logs.ts';
 import { LogSharing } from './logs/sharing.ts';
 import { offboarding } from './offboarding.ts';
@@ -44,7 +44,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
     parts: {
       users,
       containers,
-      desk: desk(deps),
+      listing: listing(deps),
       offboarding: offboarding(deps, containers),
       retention: retention(deps),
       watcher: (parent) => startWatcher(parent, deps, look, engine),

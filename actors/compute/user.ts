@@ -10,7 +10,7 @@ import { dispatch, type EntityContext, type EntityKind, type Ref } from '../../s
 import type { ConnectionMessage } from '../service/connection.ts';
 import { handleCall, handler, handlers, refusalOf } from '../service/dispatch.ts';
 import type { ComputeDeps } from './deps.ts';
-import { listingHandler } from './desk.ts';
+import { listingHandler } from './listing.ts';
 import { COMPUTE_USER, type PlacedStatus, type UserMail } from './placed.ts';
 import { tooMany } from './socket-limits.ts';
 import { creationHandler } from './user-creation.ts';

@@ -154,7 +154,7 @@ export function callerOf(call: Call) {
 /** The key under which the endpoint's actor is found: the caller's id, or a path parameter. */
 export function actorKey(endpoint: AnyEndpoint, call: Call): string {
   const { actor } = endpoint;
-  if (actor.key === 'desk') return '';
+  if (actor.key === 'none') return '';
   if (actor.key === 'caller') return callerOf(call).userId;
   const { params } = call;
   const value =

@@ -85,7 +85,7 @@ export const checkToken = endpoint({
   params: byId,
   reply: z.object({ status: z.literal('valid'), scopes: scopesSchema.optional() }),
   refuses: ['not_found'],
-  actor: { kind: 'auth/login', key: 'desk' },
+  actor: { kind: 'auth/login', key: 'none' },
 });
 
 export const createServiceAccount = endpoint({

@@ -50,7 +50,7 @@ export const login = endpoint({
   body: z.object({ username: z.string().max(256), password: z.string().max(1024) }),
   reply: z.union([identitySchema, z.object({ requires_2fa: z.literal(true), challenge_token: z.string() })]),
   refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts'],
-  actor: { kind: 'auth/login', key: 'desk' },
+  actor: { kind: 'auth/login', key: 'none' },
 });
 
 export const session = endpoint({
@@ -73,7 +73,7 @@ export const logout = endpoint({
   summary: 'Log out: the client discards its token',
   access: 'none',
   reply: z.object({ status: z.literal('ok') }),
-  actor: { kind: 'auth/login', key: 'desk' },
+  actor: { kind: 'auth/login', key: 'none' },
 });
 
 export const updateProfile = endpoint({

@@ -39,7 +39,7 @@ export const registryToken = endpoint({
     issued_at: z.string(),
   }),
   refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts'],
-  actor: { kind: 'auth/login', key: 'desk' },
+  actor: { kind: 'auth/login', key: 'none' },
 });
 
 /** All endpoints of this file. */

@@ -99,7 +99,7 @@ export const beginKeyLogin = endpoint({
     state: z.string(),
   }),
   refuses: ['forbidden'],
-  actor: { kind: 'auth/login', key: 'desk' },
+  actor: { kind: 'auth/login', key: 'none' },
 });
 
 export const finishKeyLogin = endpoint({
@@ -118,7 +118,7 @@ export const finishKeyLogin = endpoint({
     token: z.string(),
   }),
   refuses: ['invalid_credential', 'forbidden'],
-  actor: { kind: 'auth/login', key: 'desk' },
+  actor: { kind: 'auth/login', key: 'none' },
 });
 
 export const listKeys = endpoint({

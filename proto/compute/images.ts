@@ -43,5 +43,5 @@ export const listAllContainers = endpoint({
   summary: 'The containers of all users',
   access: 'admin',
   reply: z.array(adminContainerSchema),
-  actor: { kind: 'compute/desk', key: 'desk' },
+  actor: { kind: 'compute/listing', key: 'none' },
 });

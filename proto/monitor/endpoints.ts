@@ -60,15 +60,15 @@ export const graphSchema = z.object({
 });
 export type Graph = z.output<typeof graphSchema>;
 
-const desk = { kind: 'monitor/collector', key: 'desk' } as const;
-const admin = { service: 'monitor', method: 'GET', access: 'admin', actor: desk } as const;
+const collector = { kind: 'monitor/collector', key: 'none' } as const;
+const admin = { service: 'monitor', method: 'GET', access: 'admin', actor: collector } as const;
 /** Any valid JWT; an API token must be allowed to read containers, which is what it is shown. */
 const anybody = {
   service: 'monitor',
   method: 'GET',
   access: 'token',
   scope: { key: (uid: string) => `compute.${uid}.containers`, action: 'read' },
-  actor: desk,
+  actor: collector,
 } as const;
 
 export const clusterInfo = endpoint({

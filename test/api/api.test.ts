@@ -10,7 +10,7 @@ import { api, type Page } from '../../transports/api/api.ts';
 import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { silentLog } from '../support/log.ts';
 
-const actor = { kind: 'test', key: 'desk' } as const;
+const actor = { kind: 'test', key: 'none' } as const;
 const base = { service: 'compute', summary: 'A test', method: 'GET', actor } as const;
 const endpoints: AnyEndpoint[] = [
   endpoint({ ...base, name: 'open', path: '/open', access: 'none' }),

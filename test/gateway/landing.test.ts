@@ -86,7 +86,7 @@ test('the page runs and loads nothing', () => {
   assert.ok(!odd.includes('<b>'));
 });
 
-test('a browser shows it as it is meant, on a phone and a desk, light and dark, without a complaint', async (t: TestContext) => {
+test('a browser shows it as it is meant, on a phone and a large screen, light and dark, without a complaint', async (t: TestContext) => {
   const page = landingPage({ domain: 'cloud.example.org', port: ':8443', sshPort: 2222, has: () => true });
   const proxy = await openProxy(t, () => ({ reply: page }));
   const browser = await chromium.launch({

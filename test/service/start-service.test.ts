@@ -17,7 +17,7 @@ failOnLeaks();
 
 const common = { service: 'auth', method: 'GET', access: 'session', summary: '', reply: z.string() } as const;
 const greet = endpoint({ ...common, name: 'greet', path: '/greet', actor: { kind: 'test/greeter', key: 'caller' } });
-const count = endpoint({ ...common, name: 'count', path: '/count', actor: { kind: 'test/desk', key: 'desk' } });
+const count = endpoint({ ...common, name: 'count', path: '/count', actor: { kind: 'test/pool', key: 'none' } });
 const watch = endpoint({ ...common, name: 'watch', path: '/watch', socket: true, actor: greet.actor });
 
 const db = { ping: async () => {} };
@@ -51,12 +51,16 @@ function openSystem(t: TestContext) {
 const refused = (code: string) => (error: unknown) => error instanceof Refusal && error.code === code;
 
 test('a call reaches the part whose kind its endpoint names', async (t) => {
-  const desk = pool('test/desk', handlers(handler(count, () => 'one')), { name: 'desk', concurrency: 1, queue: 1 });
+  const numbers = pool('test/pool', handlers(handler(count, () => 'one')), {
+    name: 'numbers',
+    concurrency: 1,
+    queue: 1,
+  });
   const service = await startService(openSystem(t), {
     name: 'auth',
     endpoints: [greet, count],
     db,
-    parts: { greeters: localEntities(greeters), desk },
+    parts: { greeters: localEntities(greeters), numbers },
   });
   assert.equal(await service.call(greet, callOf('ann')), 'hello ann');
   assert.equal(await service.call(count, callOf('ann')), 'one');

@@ -22,7 +22,7 @@ import { knownTransports } from './webauthn-rules.ts';
 import { webauthnStates } from './webauthn-state-token.ts';
 import { KeyRejected, verifyUse } from './webauthn-verify.ts';
 
-/** The handlers, for the login desk. */
+/** The handlers, for the pool of logins. */
 export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] {
   const { db, log, relyingParty } = deps;
   const states = webauthnStates(deps.jwtSecret, relyingParty.id, deps.clock);

@@ -1,6 +1,4 @@
-/**
- * The login desk: stateless, since everything it must remember (attempts, sessions) is counted in SQL for all nodes.
- */
+/** A stateless pool of logins: everything it must remember (attempts, sessions) is counted in SQL for all nodes. */
 import { checkToken } from '../../../proto/auth/api-tokens.ts';
 import { login, logout } from '../../../proto/auth/endpoints.ts';
 import { Refusal } from '../../../proto/errors.ts';
@@ -13,7 +11,7 @@ import { keyLoginHandlers } from './key-login.ts';
 import { loginSessions } from './login-sessions.ts';
 import type { PasswordProver } from './prove-password.ts';
 
-/** The desk's handlers. */
+/** The handlers of the pool. */
 export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: PasswordProver) {
   const enter = loginSessions(deps);
   const challenge = challengeTokens(deps.jwtSecret, deps.clock);

@@ -1,7 +1,4 @@
-/**
- * The desk of the compute service: calls that are no entity's, answered where they were asked, however long the answer
- * is.
- */
+/** The listing of all containers: it is no entity's, so a pool answers on the node that was asked. */
 import { listAllContainers } from '../../proto/compute/endpoints.ts';
 import { allContainers } from '../../storage/compute/containers.ts';
 import { type Handler, handler, handlers } from '../service/dispatch.ts';
@@ -20,8 +17,8 @@ export function listingHandler<C>(deps: ComputeDeps): Handler<C> {
   return handler(listAllContainers, async (_: C) => (await allContainers(deps.db)).map((row) => adminView(row, deps)));
 }
 
-/** The desk. */
-export function desk(deps: ComputeDeps) {
+/** The pool that makes it. */
+export function listing(deps: ComputeDeps) {
   const table = handlers<undefined>(listingHandler(deps));
-  return pool('compute/desk', table, { name: 'desk', concurrency: CONCURRENCY, queue: QUEUE });
+  return pool('compute/listing', table, { name: 'listing', concurrency: CONCURRENCY, queue: QUEUE });
 }
