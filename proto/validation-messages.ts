@@ -1,4 +1,4 @@
-/** Sentences about values that do not fit their schemas, the same at every door. */
+/** Sentences about values that do not fit their schemas, the same wherever they are read. */
 import type { z } from 'zod';
 import { type FieldError, Refusal } from './errors.ts';
 

@@ -75,7 +75,7 @@ export function handleCall<C>(table: Handlers<C>, context: C, message: CallMessa
 }
 
 function fail(message: CallMessage, error: unknown): void {
-  // Nothing was written, and somebody else owns the entity: its door asks there.
+  // Nothing was written, and another node owns the entity: the call goes there.
   if (isFenced(error)) throw error;
   const refused = refusalOf(error);
   dispatch(message.replyTo, { refused });

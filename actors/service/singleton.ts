@@ -81,18 +81,18 @@ export function startSingleton(parent: AnyRef | SystemRef, options: SingletonOpt
       await done;
     },
   };
-  let doors: Entities<'wake'> | undefined;
+  let entity: Entities<'wake'> | undefined;
   return spawn<() => void, 'look'>(
     parent,
     (close) => {
-      if (placement.holds(placed, name)) doors?.tell(name, 'wake');
+      if (placement.holds(placed, name)) entity?.tell(name, 'wake');
       return close;
     },
     {
       name: `${service}-${name}`,
-      kind: 'once',
+      kind: 'singleton',
       initialStateFunc: (ctx) => {
-        doors = placement.place(placed, entities(ctx.self, kind));
+        entity = placement.place(placed, entities(ctx.self, kind));
         ctx.every(LOOK_EVERY_MS, 'look');
         const look = () => dispatch(ctx.self, 'look');
         look();

@@ -1,4 +1,4 @@
-/** Everything Troupe reads from its environment, at one door. A bad value is named with what was expected. */
+/** Everything Troupe reads from its environment. A bad value is named with what was expected. */
 import { z } from 'zod';
 import { RegistryKeyError } from '../../actors/auth/registry/registry-key.ts';
 import { isCommonPassword } from '../../proto/auth/common-passwords.ts';

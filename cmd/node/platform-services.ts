@@ -14,7 +14,7 @@ import { withBusHealth } from './bus.ts';
 import { DEFAULT_REFRESH_MS, openMonitor } from './monitor.ts';
 import { withOperations } from './operations.ts';
 import { DRAIN_MS, type PlatformCore } from './platform-core.ts';
-import { relayOnce } from './relay.ts';
+import { startOutboxRelay } from './relay.ts';
 import { openAuth } from './roles/auth.ts';
 import { openCompute } from './roles/compute.ts';
 import { openNotify } from './roles/notify.ts';
@@ -60,7 +60,7 @@ export async function openServices(
   const { engine, keys } = core;
   const compute = await openCompute(partsOf('compute'), placement, { engine, keys, sshAddress, takenPorts });
   const notify = await openNotify(partsOf('notify'), environment.NATS_URL === undefined ? undefined : placement);
-  relayOnce(system, { db, bus, placement, log });
+  startOutboxRelay(system, { db, bus, placement, log });
   await membership.join();
   auditMetrics(metrics.registry, db);
 

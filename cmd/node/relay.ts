@@ -20,7 +20,7 @@ interface RelayParts {
 /**
  * Lets this process publish the outbox while it is the one that should; ends with `system`. Before the process joins.
  */
-export function relayOnce(system: SystemRef, { db, bus, placement, log }: RelayParts): void {
+export function startOutboxRelay(system: SystemRef, { db, bus, placement, log }: RelayParts): void {
   const work = (signal: AbortSignal) => relayOutbox({ store: outboxStore(db), bus, log, signal });
   startSingleton(system, { service: 'outbox', name: 'relay', placement, log, work });
 }

@@ -11,7 +11,7 @@ import { outboxStore } from '../../storage/outbox.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { relayOutbox } from '../../transports/bus/relay.ts';
 import { openMembership } from './membership.ts';
-import { relayOnce } from './relay.ts';
+import { startOutboxRelay } from './relay.ts';
 import type { Teardown } from './teardown.ts';
 
 /** What it is built from. */
@@ -79,7 +79,7 @@ export async function openShared(options: SharedOptions): Promise<Shared> {
   return {
     placement,
     join: () => {
-      relayOnce(system, { db, bus, placement, log });
+      startOutboxRelay(system, { db, bus, placement, log });
       return membership.join();
     },
   };

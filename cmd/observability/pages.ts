@@ -10,7 +10,7 @@ import type { Page, Pages } from '../../transports/api/api.ts';
 import { jsonReply } from '../../transports/api/replies.ts';
 import type { Environment } from '../config/config.ts';
 import { version } from '../config/package-root.ts';
-import { metricsDoor } from './metrics-door.ts';
+import { metricsAccess } from './metrics-access.ts';
 import { readMetric } from './read-metric.ts';
 
 /** Makes the numbers of one process. */
@@ -130,7 +130,7 @@ export function servicePages(service: Service, registry: Registry, { METRICS_TOK
     '/openapi.json': { reply: () => jsonReply(200, document) },
     // They tell how busy whom is.
     '/metrics': {
-      refuse: metricsDoor(METRICS_TOKEN),
+      refuse: metricsAccess(METRICS_TOKEN),
       reply: async () => ({
         status: 200,
         headers: [['content-type', registry.contentType]],

@@ -18,7 +18,7 @@ const DEFAULT_BACKOFF = Object.freeze({ minMs: 50, maxMs: 5000 });
 const DEFAULT_COOL_DOWN_MS = 10_000;
 const released: StopReason = Object.freeze({ kind: 'stopped', detail: 'released' });
 
-/** Makes the door to the entities of a kind that live on this node, and the actor above them, under `parent`. */
+/** Makes the entities of a kind on this node, and the actor above them, under `parent`. */
 export function entities<Msg, State>(parent: AnyRef | SystemRef, kind: EntityKind<Msg, State>): Entities<Msg> {
   return new LocalEntities<Msg>(cellOf(parent), kind);
 }

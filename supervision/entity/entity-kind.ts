@@ -46,7 +46,7 @@ export interface EntityKind<Msg, State> {
 }
 
 /**
- * The door to all entities of a kind. Callers know an id and nothing of where the entity is or whether it is awake:
+ * All entities of a kind. Callers know an id and nothing of where the entity is or whether it is awake:
  * the local implementation is in entities.ts, one that spans nodes stands behind the same interface.
  */
 export interface Entities<Msg> {

@@ -63,7 +63,7 @@ export class Cluster implements ClusterContext {
   readonly resendMs: number;
   readonly #options: ClusterOptions;
   readonly #prefix: string;
-  readonly #doors = new Map<string, PlacedInbound>();
+  readonly #inbound = new Map<string, PlacedInbound>();
   readonly #answered = new AskDeduplicator(() => performance.now());
   readonly #parent: AnyRef;
   readonly #post: Ending;
@@ -132,8 +132,8 @@ export class Cluster implements ClusterContext {
   place<Msg>(kind: PlacedKind<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'>;
   place<Msg>(kind: PlacedKind<Msg>, local?: Entities<Msg>): Pick<Entities<Msg>, 'tell' | 'ask'> {
     const placed = new PlacedEntities<Msg>(this, kind, local);
-    this.#doors.get(kind.kind)?.close();
-    this.#doors.set(kind.kind, placed);
+    this.#inbound.get(kind.kind)?.close();
+    this.#inbound.set(kind.kind, placed);
     return placed;
   }
 
@@ -246,15 +246,15 @@ export class Cluster implements ClusterContext {
   }
 
   #flush(): void {
-    for (const door of this.#doors.values()) door.flush();
+    for (const inbound of this.#inbound.values()) inbound.flush();
   }
 
   async #stopEntities(given: readonly Shard[]): Promise<void> {
     const work: Promise<void>[] = [];
-    for (const door of this.#doors.values()) {
-      const shards = new Set(given.filter(({ service }) => service === door.service).map(({ shard }) => shard));
+    for (const inbound of this.#inbound.values()) {
+      const shards = new Set(given.filter(({ service }) => service === inbound.service).map(({ shard }) => shard));
       if (shards.size === 0) continue;
-      work.push(door.release((id) => shards.has(shardOf(door.kind, id, this.node.shards))));
+      work.push(inbound.release((id) => shards.has(shardOf(inbound.kind, id, this.node.shards))));
     }
     await Promise.all(work);
   }
@@ -278,7 +278,7 @@ export class Cluster implements ClusterContext {
 
   #letter(data: Uint8Array): void {
     const letter = readTell(data);
-    const placed = this.#doors.get(letter.kind);
+    const placed = this.#inbound.get(letter.kind);
     if (placed === undefined)
       this.complain(letter.from, new Error(letter.kind), 'a message for a kind that is not here');
     else placed.receive(letter);
@@ -300,7 +300,7 @@ export class Cluster implements ClusterContext {
       void known.then(respond);
       return;
     }
-    const placed = this.#doors.get(question.kind);
+    const placed = this.#inbound.get(question.kind);
     if (placed === undefined) {
       respond(packAnswer({ type: 'moved' }));
       return;
@@ -340,7 +340,7 @@ export class Cluster implements ClusterContext {
   async #close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    for (const door of this.#doors.values()) door.close();
+    for (const inbound of this.#inbound.values()) inbound.close();
     await this.#post.close();
     await this.refs.close();
     stop(this.#parent);

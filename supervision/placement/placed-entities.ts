@@ -80,7 +80,7 @@ interface Journey {
 }
 
 /**
- * The door to the entities of a kind, whichever node they are on.
+ * The entities of a kind, whichever node they are on.
  *
  * tell: at most once. Without an owner it waits a while, in order; where the shard has just moved it is passed on.
  * ask: sent again, within its deadline, while nobody owns the shard and when the owner says that it does not. Without

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
-import { metricsDoor } from '../../cmd/observability/metrics-door.ts';
+import { metricsAccess } from '../../cmd/observability/metrics-access.ts';
 import { type AnyEndpoint, type Call, type Caller, endpoint } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { BodyError, type HttpReply, type HttpRequest } from '../../proto/ports/http.ts';
@@ -83,7 +83,7 @@ const { onRequest, onUpgrade } = api({
   ),
   pages: new Map<string, Page>([
     ['/healthz', { reply: () => ({ status: 200, headers: [], body: 'fine' }) }],
-    ['/metrics', { refuse: metricsDoor(undefined), reply: () => ({ status: 200, headers: [], body: 'numbers' }) }],
+    ['/metrics', { refuse: metricsAccess(undefined), reply: () => ({ status: 200, headers: [], body: 'numbers' }) }],
     [
       '/broken',
       {

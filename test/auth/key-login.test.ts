@@ -220,7 +220,7 @@ describe('what a key signed', () => {
     await enterWithKey(auth, counterless);
   });
 
-  test('at the same time with the same counter opens one door', async (t) => {
+  test('at the same time with the same counter lets one in', async (t) => {
     const { auth, ann, key } = await houseWithKey(t);
     const before = await records(auth, ann);
     const begun = [];

@@ -93,10 +93,10 @@ test('a prefix does not fill the gateway: others get in, also when it was full b
   assert.ok(enter('192.0.2.2'));
 });
 
-test('the SSH door: of those that wait, one of the site with most goes, not whoever came first', () => {
+test('logins by SSH: of those that wait, one of the site with most goes, not whoever came first', () => {
   const ended: string[] = [];
-  const door = new SshAdmission({ waiting: 8, waitingPerAddress: 4 });
-  const admit = (address: string) => door.admit(address, () => ended.push(address));
+  const admission = new SshAdmission({ waiting: 8, waitingPerAddress: 4 });
+  const admit = (address: string) => admission.admit(address, () => ended.push(address));
   assert.equal(typeof admit('192.0.2.1'), 'object');
   for (let i = 0; i < 9; i++) assert.equal(typeof admit(`2001:db8:1:${i}::1`), 'object');
   assert.deepEqual(ended, ['2001:db8:1:0::1', '2001:db8:1:1::1']);

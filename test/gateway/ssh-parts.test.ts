@@ -83,16 +83,16 @@ test('addresses: an IPv6 network counts as one', () => {
   assert.equal(networkOf('::1'), '0:0:0:0::/64');
 });
 
-test('the door: the oldest that waits goes first, and an address has its share', () => {
+test('admission: the oldest that waits goes first, and an address has its share', () => {
   const ended: number[] = [];
-  const door = new SshAdmission({ waiting: 2, waitingPerAddress: 1, total: 1, perAddress: 1 });
-  const first = door.admit('a', () => ended.push(1));
+  const admission = new SshAdmission({ waiting: 2, waitingPerAddress: 1, total: 1, perAddress: 1 });
+  const first = admission.admit('a', () => ended.push(1));
   assert.equal(
-    door.admit('a', () => {}),
+    admission.admit('a', () => {}),
     'crowded',
   );
-  const second = door.admit('b', () => ended.push(2));
-  const third = door.admit('c', () => ended.push(3));
+  const second = admission.admit('b', () => ended.push(2));
+  const third = admission.admit('c', () => ended.push(3));
   assert.deepEqual(ended, [1]);
   assert.ok(typeof first === 'object' && typeof second === 'object' && typeof third === 'object');
   assert.equal(second.enter(), true);
@@ -101,29 +101,29 @@ test('the door: the oldest that waits goes first, and an address has its share',
   second.leave();
   assert.equal(third.enter(), true);
   first.leave();
-  assert.equal(typeof door.admit('a', () => {}), 'object');
+  assert.equal(typeof admission.admit('a', () => {}), 'object');
 });
 
-test('the door: mistakes add up, slow down, shut out, and are forgiven', () => {
+test('admission: mistakes add up, slow down, shut out, and are forgiven', () => {
   let now = 0;
-  const door = new SshAdmission({ mistakes: 20, forgiveMs: 1000 }, () => now);
-  const visitor = door.admit('a', () => {});
+  const admission = new SshAdmission({ mistakes: 20, forgiveMs: 1000 }, () => now);
+  const visitor = admission.admit('a', () => {});
   assert.ok(typeof visitor === 'object');
   const waits = Array.from({ length: 20 }, () => visitor.mistake());
   assert.equal(waits[0], 0);
   assert.ok((waits.at(-1) ?? 0) >= 900);
   assert.equal(
-    door.admit('a', () => {}),
+    admission.admit('a', () => {}),
     'punished',
   );
-  assert.equal(typeof door.admit('b', () => {}), 'object');
+  assert.equal(typeof admission.admit('b', () => {}), 'object');
   now += 3900;
   assert.equal(
-    door.admit('a', () => {}),
+    admission.admit('a', () => {}),
     'punished',
   );
   now += 200;
-  assert.equal(typeof door.admit('a', () => {}), 'object');
+  assert.equal(typeof admission.admit('a', () => {}), 'object');
 });
 
 test('what is written because of bytes that came leaves together, and what is written later by itself', async () => {

@@ -1,4 +1,4 @@
-/** The TLS door with real clients: what is ended, what is passed, what is refused and how (hazards T01, T07, T09, T12, T13). */
+/** TLS with real clients: what is ended, what is passed, what is refused and how (hazards T01, T07, T09, T12, T13). */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -37,7 +37,7 @@ const certificates = () => {
   return made;
 };
 
-/** A door on a free port; plain text is echoed with the name before it. */
+/** A listener on a free port; plain text is echoed with the name before it. */
 async function open(
   t: TestContext,
   decide?: (name: string | undefined) => TlsDecision | Promise<TlsDecision>,
@@ -105,7 +105,7 @@ async function says(socket: TLSSocket, text: string): Promise<string> {
   return heard;
 }
 
-describe('the TLS door', () => {
+describe('a TLS connection', () => {
   test('ends TLS for its own names, in TLS 1.2 and 1.3, and speaks only HTTP/1.1', async (t) => {
     const { dial } = await open(t);
     for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {

@@ -135,8 +135,8 @@ describe('turns', () => {
   });
 });
 
-/** A TLS door whose loop is always busy; and a client of it. */
-async function door(t: TestContext, helloMs?: number) {
+/** A TLS listener whose loop is always busy; and a client of it. */
+async function front(t: TestContext, helloMs?: number) {
   const { own, authority } = await certificates();
   const context = certificateContext(own);
   const admission = new Admission();
@@ -171,7 +171,7 @@ async function door(t: TestContext, helloMs?: number) {
 }
 
 test('a newcomer’s handshake does not wait behind those of a network that began many', async (t) => {
-  const { turns, dial } = await door(t);
+  const { turns, dial } = await front(t);
   let done = 0;
   for (let i = 0; i < 300; i++) dial('127.0.0.2').on('secureConnect', () => done++);
   await until(() => turns.waiting > 100, { what: 'many wait' });
@@ -183,7 +183,7 @@ test('a newcomer’s handshake does not wait behind those of a network that bega
 });
 
 test('who waits for a turn too long is closed, and who leaves while it waits is forgotten', async (t) => {
-  const { turns, dial } = await door(t, 300);
+  const { turns, dial } = await front(t, 300);
   const sockets = Array.from({ length: 150 }, () => dial('127.0.0.2'));
   let closed = 0;
   for (const socket of sockets) socket.on('close', () => closed++);

@@ -100,7 +100,7 @@ test('outcomes cross: replies, nothing at all, and refusals with what their read
   assert.throws(() => outcomeCodec.decode({ refused: { code: 'toString', message: '' } }, { in: () => assert.fail() }));
 });
 
-test('a handler that was fenced gives no answer: its door asks the owner', async () => {
+test('a handler that was fenced gives no answer: the caller asks the owner', async () => {
   const { ref, outcomes, close } = asker();
   const error = new PlacementError('fenced', 'somebody else owns it');
   const call = callFrom(createContainer, someone(), { body: { name: 'box', ssh_key_ids: [1] } });

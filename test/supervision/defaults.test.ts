@@ -79,7 +79,7 @@ test('an entity is activated again 5 times, after at most 5 s, and then cools do
   const clock = clockOf(t);
   const system = start();
   let activations = 0;
-  const door = entities<string, object>(system, {
+  const all = entities<string, object>(system, {
     kind: 'entity',
     sleepAfterMs: 600_000,
     activate: () => {
@@ -91,13 +91,13 @@ test('an entity is activated again 5 times, after at most 5 s, and then cools do
     },
   });
   for (let i = 1; i <= 6; i++) {
-    door.tell('a', 'x');
+    all.tell('a', 'x');
     await clock.pass(5000);
     assert.equal(activations, Math.min(i + 1, 6));
   }
-  assert.equal(door.awake(), 0);
+  assert.equal(all.awake(), 0);
   const refused = (): Promise<string> =>
-    door
+    all
       .ask('a', () => 'x', 1000)
       .then(
         () => 'replied',

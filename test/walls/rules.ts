@@ -52,11 +52,11 @@ const SIBLINGS: Readonly<Record<string, Readonly<Record<string, readonly string[
 /** How a service is built: all services use it, and it knows none of them. */
 const SERVICE_KIT = 'actors/service';
 
-/** What cmd may import of each service: its door, and what the service is given by cmd. */
-const SERVICE_DOOR = /^actors\/[^/]+\/(?:service|(?:[a-z-]+-)?deps)\.ts$/;
+/** What cmd may import of each service: its entry, and what the service is given by cmd. */
+const SERVICE_ENTRY = /^actors\/[^/]+\/(?:service|(?:[a-z-]+-)?deps)\.ts$/;
 
 /** What cmd may import of the services besides, and why. */
-export const FURTHER_DOORS: ReadonlyMap<string, string> = new Map([
+export const FURTHER_ENTRIES: ReadonlyMap<string, string> = new Map([
   ['actors/service/placement.ts', 'cmd hands the cluster to all services'],
   ['actors/service/singleton.ts', 'publishing the outbox belongs to no service'],
   ['actors/network/certificates.ts', 'a gateway orders certificates also where the networking API is another process'],
@@ -128,8 +128,8 @@ export function wallBetween(from: string, to: string): string | undefined {
   if (FREE.includes(target) && room !== target && !(FREE.includes(room) && room !== 'cmd')) {
     return `nothing imports ${target} but ${target === 'cmd' ? 'test and bench' : 'test, bench and themselves'}`;
   }
-  if (room === 'cmd' && target === 'actors' && !SERVICE_DOOR.test(to) && !FURTHER_DOORS.has(to))
-    return 'cmd enters a service by its service.ts and deps.ts (FURTHER_DOORS of test/walls/rules.ts names the rest)';
+  if (room === 'cmd' && target === 'actors' && !SERVICE_ENTRY.test(to) && !FURTHER_ENTRIES.has(to))
+    return 'cmd enters a service by its service.ts and deps.ts (FURTHER_ENTRIES of test/walls/rules.ts names the rest)';
   const sibling = wallBetweenSiblings(from, to);
   if (sibling !== undefined || FREE.includes(room)) return sibling;
   if (room !== target && !NEIGHBOURS[room]?.includes(target)) {

@@ -131,11 +131,11 @@ sub hold {
   my $resize = sub { ioctl($pty, 0x5414, pack "S4", $_[1], $_[0], 0, 0) };
   $resize->($cols, $rows);
   sysopen(my $line, $tty, O_RDWR | O_NOCTTY) or die;
-  socket(my $door, PF_UNIX, SOCK_STREAM, 0) or die;
-  bind($door, pack_sockaddr_un($path)) or die;
-  listen($door, 8) or die;
+  socket(my $listener, PF_UNIX, SOCK_STREAM, 0) or die;
+  bind($listener, pack_sockaddr_un($path)) or die;
+  listen($listener, 8) or die;
   pipe(my $died, my $dies) or die;
-  quick($_) for $pty, $door, $died, $dies;
+  quick($_) for $pty, $listener, $died, $dies;
   $SIG{CHLD} = sub { syswrite $dies, "x" };
   my $shell = fork;
   die unless defined $shell;
@@ -267,7 +267,7 @@ sub hold {
     my $wait;
     for (grep { defined } @ends) { my $in = $_ - $at; $in = 0 if $in < 0; $wait = $in if !defined $wait || $in < $wait }
     my ($r, $w) = ("", "");
-    vec($r, fileno $_, 1) = 1 for $door, $died;
+    vec($r, fileno $_, 1) = 1 for $listener, $died;
     vec($r, fileno $pty, 1) = 1 if !defined $over && !defined $again && $room->() > 0;
     vec($w, fileno $pty, 1) = 1 if length $typed;
     for (@clients) {
@@ -310,7 +310,7 @@ sub hold {
       $finish->() if defined $over && $here && $who == $client;
       $drop->($who) if $who->{leaving};
     }
-    if (vec($r, fileno $door, 1) && accept(my $file, $door)) {
+    if (vec($r, fileno $listener, 1) && accept(my $file, $listener)) {
       quick($file);
       if (@clients < 16) { push @clients, { file => $file, in => "", out => "" } }
     }

@@ -1,4 +1,4 @@
-/** A TLS door that answers challenges, and nothing else. */
+/** A TLS listener that answers challenges, and nothing else. */
 import { once } from 'node:events';
 import { createSecureContext, createServer } from 'node:tls';
 import type { CertificatePem } from '../../../proto/ports/acme.ts';

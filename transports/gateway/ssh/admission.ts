@@ -38,7 +38,7 @@ const SITE_SHARE = 4;
 /** The slowest answer to a mistake, ms. */
 const MAX_DELAY_MS = 2000;
 
-/** A connection at the door. */
+/** A connection that asks to be admitted. */
 export interface Visitor {
   /** It has logged in: false when there are too many such, and it must go. */
   enter(): boolean;

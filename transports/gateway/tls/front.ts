@@ -1,7 +1,6 @@
 /**
- * The TLS door: reads the server name before the handshake, then ends TLS here, passes it through untouched, or refuses
- * with the alert that says why. Listens nowhere itself: connections are handed to
- * it.
+ * Takes TLS connections: reads the server name before the handshake, then ends TLS here, passes it through untouched,
+ * or refuses with the alert that says why. Listens nowhere itself: listeners hand connections to it.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
@@ -68,7 +67,7 @@ export function certificateContext(pem: { readonly cert: string; readonly key: s
   return createSecureContext({ ...pem, minVersion: 'TLSv1.2', honorCipherOrder: true, sessionIdContext: 'troupe' });
 }
 
-/** The door. */
+/** Takes TLS connections and does what was decided about their names. */
 export class TlsFront {
   readonly #options: TlsFrontOptions;
   readonly #helloMs: number;

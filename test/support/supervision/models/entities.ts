@@ -249,7 +249,7 @@ export async function playEntities({ max, commands }: EntityProgram): Promise<vo
       seen.letters.push(`${String(n)} ${reason}`);
     },
   });
-  const door = entities<Sent, { row: number }>(system, {
+  const all = entities<Sent, { row: number }>(system, {
     kind: 'entity',
     sleepAfterMs: 600_000,
     coolDownMs: 600_000,
@@ -296,7 +296,7 @@ export async function playEntities({ max, commands }: EntityProgram): Promise<vo
     const observed = () => {
       const { alive = 0, depth = 0, handled, failed, restarts, dropped } = stats(system).kinds.entity ?? {};
       const numbers = { alive, depth, handled: handled ?? 0, failed: failed ?? 0, restarts: restarts ?? 0 };
-      return { ...seen, rows, ...numbers, dropped: dropped ?? 0, ids: door.ids(), held: new Set(gates.keys()) };
+      return { ...seen, rows, ...numbers, dropped: dropped ?? 0, ids: all.ids(), held: new Set(gates.keys()) };
     };
     await settle(observed, expected);
   };
@@ -320,18 +320,18 @@ export async function playEntities({ max, commands }: EntityProgram): Promise<vo
     const id = IDS[command.id] ?? 'a';
     if (command.type === 'release') {
       model.release((each) => each === id);
-      void door.release((each) => each === id);
+      void all.release((each) => each === id);
     } else {
       for (const { what, ask } of command.items) {
         const item: Item = { n: ++n, what, ask };
         model.send(id, item);
-        if (!ask) door.tell(id, item);
+        if (!ask) all.tell(id, item);
         else {
           const ended = (how: string): void => {
             assert.ok(!seen.asks.has(item.n), 'an ask ends once');
             seen.asks.set(item.n, how);
           };
-          void door
+          void all
             .ask(id, (replyTo: Ref<string>) => ({ ...item, replyTo }), 600_000)
             .then(ended, (error: unknown) => ended(error instanceof ActorError ? error.code : String(error)));
         }

@@ -1,4 +1,4 @@
-/** The door to a Docker Engine of this machine: finding, starting, installing one, and saying what is missing. */
+/** A Docker Engine of this machine: finding, starting, installing one, and saying what is missing. */
 export { type DockerFinding as Finding, doctorDocker } from './doctor.ts';
 export { type DockerEnvironment, findDocker, searchDocker } from './find-docker.ts';
 export { canInstallDocker, installDocker, mmdebstrapInstalled } from './install-docker.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { metricsDoor } from '../../cmd/observability/metrics-door.ts';
+import { metricsAccess } from '../../cmd/observability/metrics-access.ts';
 
 test('metrics are for this machine, and with METRICS_TOKEN for who has it; nobody gets them through a proxy', () => {
   const ask = (token: string | undefined, remoteAddress: string, headers: Record<string, string> = {}) =>
-    metricsDoor(token)({
+    metricsAccess(token)({
       ...{ method: 'GET', path: '/metrics', query: '', remoteAddress, signal: new AbortController().signal },
       header: (name) => headers[name],
       body: () => Promise.resolve(new Uint8Array(0)),
