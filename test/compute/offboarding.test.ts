@@ -7,7 +7,7 @@ import { createContainer, listContainers, startContainer, stopContainer } from '
 import type { Caller } from '../../proto/endpoint.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { insertUser } from '../../storage/auth/users.ts';
-import { offboardedUsers, isUserActive } from '../../storage/offboarding.ts';
+import { isUserActive, offboardedUsers } from '../../storage/offboarding.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { refused, someone } from '../support/service/calls.ts';
 import { type ComputeUnderTest, openCompute } from '../support/service/compute.ts';
