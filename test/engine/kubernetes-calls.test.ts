@@ -40,13 +40,15 @@ test('the server is asked a bounded number of things at once, and who waits for 
   await Promise.all(calls);
   assert.equal(asked.length, 60);
   assert.ok(most <= 24, `${most} at once`);
+  const silent = await fakeApiServer(t, () => {});
   // Time counts from when the call is made, not from when it was wanted.
   const slow = Array.from({ length: 24 }, () => client.call('GET', '/slow'));
   await until(() => answers.length === 24);
   const waiting = client.call('GET', '/waiting', { timeoutMs: 300 });
   const stop = new AbortController();
   const givenUp = client.call('GET', '/never', { signal: stop.signal });
-  await new Promise((resolve) => setTimeout(resolve, 400));
+  // One that was made at once, with more time, has run out.
+  await assert.rejects(silent.client.call('GET', '/', { timeoutMs: 400 }));
   stop.abort();
   await assert.rejects(givenUp);
   for (const answer of answers.splice(0)) answer.end('{}');

@@ -5,12 +5,11 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { ProxyDecision, ProxyRequest } from '../../proto/gateway/traffic.ts';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { httpOrigin, openProxy, rawClient, rawOrigin } from '../support/gateway/proxy.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { until } from '../support/until.ts';
+import { standsStill, turns, until } from '../support/until.ts';
 
 failOnLeaks();
 
@@ -89,7 +88,7 @@ describe('a request', () => {
 
   test('that is decided later, or answered by the gateway itself, leaves the connection open', async (t) => {
     const proxy = await openProxy(t, async ({ target }) => {
-      await delay(1);
+      await turns(1);
       return { reply: { status: 404, body: `no ${target}\n`, headers: [['X-A', 'b']] } };
     });
     const client = await rawClient(t, proxy.port, GET + GET.replace('/ ', '/two '));
@@ -247,16 +246,14 @@ describe('a body', () => {
     let written = 0;
     const chunk = Buffer.alloc(65_536);
     while (written < size && client.socket.write(chunk)) written += chunk.length;
-    let before = -1;
-    // Nothing moves any more: far less than the whole is in flight.
-    while (client.socket.writableLength !== before) {
-      before = client.socket.writableLength;
-      await delay(50);
+    // Until nothing moves any more: far less than the whole is in flight.
+    await standsStill(() => {
       while (written < size && client.socket.writableLength === 0) {
         written += chunk.length;
         client.socket.write(chunk);
       }
-    }
+      return client.socket.writableLength;
+    }, 50);
     assert.ok(written < size / 2, `${written} bytes were taken`);
     accepted?.destroy();
     await client.sees(/^HTTP\/1.1 502 /);
@@ -281,11 +278,7 @@ describe('a body', () => {
     const second = await openProxy(t, flood);
     const slow = await rawClient(t, second.port, GET);
     slow.socket.pause();
-    let last = -1;
-    while (sent !== last) {
-      last = sent;
-      await delay(100);
-    }
+    await standsStill(() => sent, 100);
     assert.ok(sent < size / 2, `${sent} bytes were taken`);
     slow.socket.destroy();
     await until(() => origin?.destroyed, { what: 'the origin hears that nobody reads' });
@@ -624,7 +617,6 @@ describe('the end', () => {
     await until(() => proxy.upstreams.health()[0]?.connections === 1, { what: 'the origin is asked' });
     const closed = proxy.proxy.close(5000);
     await idle.ended();
-    await delay(20);
     answer();
     assert.match(await busy.ended(), /done/);
     await closed;

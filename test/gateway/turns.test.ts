@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, type TestContext, test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as turn } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
 import { Admission } from '../../transports/gateway/tcp/admission.ts';
 import { listenWires } from '../../transports/gateway/tcp/listen.ts';
@@ -16,6 +16,7 @@ failOnLeaks();
 
 /** Turns on a clock that stands still until `pass`: of these ms the loop had nothing to do in a share of `idle`. */
 function house(t: TestContext, options: Partial<TurnsOptions> = {}) {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const time = { now: 1000, idle: 0 };
   const clock = { now: () => time.now, idle: () => time.idle };
   const turns = new Turns({ isShared: () => true, clock, ...options });
@@ -30,7 +31,8 @@ function house(t: TestContext, options: Partial<TurnsOptions> = {}) {
     for (let left = ms; left > 0; left -= 10) {
       time.now += 10;
       time.idle += 10 * idle;
-      await delay(6);
+      t.mock.timers.tick(6);
+      await turn();
     }
   };
   const of = (address: string) => began.filter((one) => one === address).length;

@@ -213,8 +213,13 @@ test('errors keep their codes and causes over nodes', async (t) => {
     assert.deepEqual({ code, message, retryAfter }, { code: 'limit_reached', message: 'Enough.', retryAfter: 3 });
     return true;
   });
-  a.waits = () => new Promise((resolve) => setTimeout(resolve, 500));
+  let wake = () => {};
+  a.waits = () =>
+    new Promise((resolve) => {
+      wake = resolve;
+    });
   await assert.rejects(ask(b, id, 'wait', 100), { name: 'ActorError', code: 'timeout' });
+  wake();
 });
 
 test('an answer too large to cross fails its ask at once, and nothing else', async (t) => {

@@ -7,9 +7,9 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { attackers, idlers, type Met, measure, processorTime } from '../support/noisy-neighbours/neighbours.ts';
 import { neighbourhood } from '../support/noisy-neighbours/platform.ts';
+import { pause } from '../support/pause.ts';
 
 const seconds = Number(process.argv[2] ?? 300);
 const other = process.argv[3];
@@ -46,15 +46,15 @@ try {
   const [before, ofQuiet] = await withShares([pid], measure(third, quiet));
   const full = await overflows();
   const bad = attackers(cleanup, attack);
-  await delay(Math.min(20_000, seconds * 250));
+  await pause(Math.min(20_000, seconds * 250), 'fault');
   const [during, shares] = await withShares([pid, bad.pid], measure(third, seconds));
   const held = bad.held();
   await bad.end();
   const overflowed = (await overflows()) - full;
   // What they held is let go, and waits of theirs end.
-  await delay(10_000);
+  await pause(10_000, 'watch');
   const idle = idlers(cleanup, shares[1] ?? 0);
-  await delay(1000);
+  await pause(1000, 'watch');
   const [beside, ofIdle] = await withShares([pid, idle.pid], measure(third, quiet));
   await idle.end();
   const ratio = (kind: 'login' | 'page' | 'echo', to: Met) => Number((during[kind].p99 / to[kind].p99).toFixed(2));

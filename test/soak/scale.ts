@@ -22,6 +22,7 @@ import { startNats } from '../support/bus/nats-server.ts';
 import { percentile } from '../support/cluster/history.ts';
 import { startTestServer, testDatabase } from '../support/database/database.ts';
 import { silentLog } from '../support/log.ts';
+import { pause } from '../support/pause.ts';
 
 const entityCount = Number(process.argv[2] ?? 10_000_000);
 const askUs = Number(process.argv[3] ?? 84);
@@ -182,7 +183,7 @@ async function awakeBytes(): Promise<number> {
   const before = heap();
   for (let n = 0; n < AWAKE; n++) all.tell(`c${n.toString(36).padStart(11, '0')}`, null);
   while (all.awake() < AWAKE) await new Promise((resolve) => setImmediate(resolve));
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  await pause(500, 'watch');
   const bytes = (heap() - before) / AWAKE;
   stop(system);
   await stopped(system);

@@ -14,7 +14,7 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
+import { gate, rejectsWith, timersDue, until, withSystem } from '../support/supervision/system.ts';
 
 /** A counter that adds, crashes on demand, and says what it has. */
 type CounterMessage =
@@ -119,7 +119,7 @@ test('reset ends children, timers, watches and the signal of the life before', (
     await until(() => signals.length === 2, 'the second life');
     stop(other);
     dispatch(ref, 'hello');
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await timersDue(system, 30);
     assert.deepEqual(seen, ['life 1, 1 children', 'life 2, 0 children', 'hello']);
     assert.deepEqual(
       signals.map((signal) => signal.aborted),

@@ -11,7 +11,7 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
+import { gate, rejectsWith, timersDue, until, withSystem } from '../support/supervision/system.ts';
 
 interface Account {
   balance: number;
@@ -187,12 +187,8 @@ test('past its intensity an entity refuses for a while, then wakes again; others
     accounts.tell('a', { type: 'sleep' });
     assert.deepEqual(letters.at(-1)?.reason, 'crashed');
     assert.equal(await accounts.ask('b', get, 1000), 2);
-    let balance: number | undefined;
-    for (let i = 0; i < 500 && balance === undefined; i++) {
-      await new Promise((resolve) => setTimeout(resolve, 1));
-      balance = await accounts.ask('a', get, 1000).catch(() => undefined);
-    }
-    assert.equal(balance, 1);
+    await timersDue(system, 30);
+    assert.equal(await accounts.ask('a', get, 1000), 1);
   }));
 
 test('an idle entity falls asleep, is told so, and its next message wakes it from storage', () =>
@@ -282,7 +278,7 @@ test('keepAwake holds off the idle sleep, until it is taken back', () =>
     accounts.tell('a', { type: 'awake', on: true });
     accounts.tell('b', { type: 'add', amount: 1 });
     await until(() => bank.log.includes('-b'), 'the other is asleep');
-    await new Promise((resolve) => setTimeout(resolve, 15));
+    await timersDue(system, 15);
     assert.deepEqual(accounts.ids(), ['a']);
     accounts.tell('a', { type: 'awake', on: false });
     await until(() => bank.log.includes('-a'), 'asleep after all');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ActorError, dispatch, query, type Ref, spawn, stats } from '../../supervision/index.ts';
-import { rejectsWith, withSystem } from '../support/supervision/system.ts';
+import { rejectsWith, until, withSystem } from '../support/supervision/system.ts';
 
 interface Ask {
   readonly replyTo: Ref<string>;
@@ -35,7 +35,7 @@ test('X08: a million messages to one that does not read them: it keeps its bound
     const { depth = 0 } = stats(system).kinds.flooded ?? {};
     assert.ok(depth <= CAPACITY, `${depth} messages wait`);
     release();
-    while ((stats(system).kinds.flooded?.depth ?? 0) > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => stats(system).kinds.flooded?.depth === 0, 'the mailbox is empty');
     assert.ok(handled >= CAPACITY && handled <= CAPACITY + 1, `${handled} were handled`);
     assert.equal(stats(system).kinds.flooded?.dropped, FLOOD - handled);
   }));

@@ -15,7 +15,7 @@ import {
   stop,
   stopped,
 } from '../../supervision/index.ts';
-import { type Asking, gate, rejectsWith, until, withSystem } from '../support/supervision/system.ts';
+import { type Asking, gate, rejectsWith, timersDue, until, withSystem } from '../support/supervision/system.ts';
 
 const nothing = (): undefined => undefined;
 
@@ -264,7 +264,7 @@ test('timers send to their actor, can be cancelled, and end with it', () =>
     const before = seen.length;
     context?.after(1, 'from the dead');
     context?.every(1, 'from the dead');
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await timersDue(system, 30);
     assert.equal(seen.length, before);
     assert.ok(!seen.includes('cancelled'));
     assert.deepEqual(letters, []);
@@ -294,7 +294,7 @@ test('an actor stops when it was idle for shutdownAfter, not while it works or a
     const ref = spawn<undefined, number>(
       system,
       async (_, ms, ctx) => {
-        await new Promise((resolve) => setTimeout(resolve, ms));
+        await timersDue(system, ms);
         if (++handled === 1) dispatch(ctx.self, 0);
         return undefined;
       },

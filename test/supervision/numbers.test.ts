@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dispatch, entities, spawn, startSupervisor, stats, stop, stopped, tree } from '../../supervision/index.ts';
-import { until, withSystem } from '../support/supervision/system.ts';
+import { timersDue, until, withSystem } from '../support/supervision/system.ts';
 
 test('numbers are kept by kind of actor', () =>
   withSystem(async (system) => {
@@ -51,7 +51,7 @@ test('the age of a waiting message counts from its own arrival, not from the fir
       shutdownMs: 1,
       initialStateFunc: () => new Promise<undefined>(() => {}),
     });
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await timersDue(system, 20);
     dispatch(held, 'now');
     const [node] = tree(system).children;
     assert.equal(node?.status, 'held');

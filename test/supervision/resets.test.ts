@@ -99,7 +99,7 @@ test('what a handler begins while its actor is being reset ends with its life', 
     await until(() => aborted !== undefined, 'the handler ended');
     assert.equal(aborted, true);
     stop(target);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await stopped(target);
     dispatch(ref, 'hello');
     await until(() => got.includes('hello'), 'the next life');
     assert.deepEqual(got, ['hold', 'hello']);

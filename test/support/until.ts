@@ -31,3 +31,16 @@ export async function until<T>(condition: () => T | Promise<T>, options: UntilOp
 export async function turns(count = 50): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
 }
+
+/** Resolves once two looks that lie `forMs` apart give the same: nothing moves any more. */
+export async function standsStill(look: () => number, forMs: number): Promise<void> {
+  let last: number | undefined;
+  await until(
+    () => {
+      const before = last;
+      last = look();
+      return last === before;
+    },
+    { what: 'it stands still', everyMs: forMs },
+  );
+}

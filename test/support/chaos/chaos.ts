@@ -4,13 +4,14 @@
  */
 
 import assert from 'node:assert/strict';
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { withTimeout } from '../../../lib/timeout.ts';
 import { DockerClient } from '../../../transports/engines/docker/api/client.ts';
 import { websocket } from '../clients/websocket.ts';
 import { logIn, type Reply, request, startPlatform, troupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
 import { buildTinyImage } from '../engine/tiny-image.ts';
+import { pause } from '../pause.ts';
 import { publicKey } from '../ssh/public-key.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
@@ -81,8 +82,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
       const tidied = Promise.resolve()
         .then(end)
         .then(() => undefined);
-      const late = delay(TIDY_MS, `it took more than ${TIDY_MS} ms`, { ref: false });
-      const problem = await Promise.race([tidied, late]).catch(String);
+      const problem = await withTimeout(tidied, TIDY_MS, () => `it took more than ${TIDY_MS} ms`).catch(String);
       if (problem !== undefined) process.stderr.write(`not tidied: ${problem}\n`);
     }
   }
@@ -188,7 +188,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
         (await operations[name]?.(user, containers.length === 0 ? '' : pick(containers).id)) ?? assert.fail(name);
       answers[`${name} ${status}`] = (answers[`${name} ${status}`] ?? 0) + 1;
       assert.ok([200, 403, 404, 409, 429, 503].includes(status), `${name}: ${status} ${JSON.stringify(json)}`);
-      await delay(random() * options.pauseMs);
+      await pause(random() * options.pauseMs, 'pace');
     }
   }
 
@@ -231,7 +231,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
         everyMs: 50,
       });
       // Those that are left when the clients are done meet containers too.
-      if (!working) await delay(200);
+      if (!working) await pause(200, 'fault');
       if (deed === 'meddle') await meddle();
       else {
         await engine.killAndStart(random() * 2000);
@@ -279,7 +279,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
     await until(agreeing, { timeoutMs: options.settleMs, everyMs: 200 }).catch(() => assert.fail(problems.join('\n')));
     const settledMs = performance.now() - began - tookMs;
     // It stays so: nothing goes on making and breaking.
-    await delay(6000);
+    await pause(6000, 'watch');
     assert.ok(await agreeing(), `it did not stay so: ${problems.join('\n')}`);
     const statuses: Record<string, number> = {};
     for (const { status } of (await see()).containers) statuses[status] = (statuses[status] ?? 0) + 1;

@@ -2,13 +2,13 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { startPrivateDockerd, stopPrivateDockerd } from '../../../transports/engines/docker/host/dockerd.ts';
 import { dockerdFiles, isAlive } from '../../../transports/engines/docker/host/dockerd-files.ts';
 import { shimsOf } from '../../../transports/engines/docker/host/dockerd-leftovers.ts';
 import { BRIDGE_PREFIX } from '../../../transports/engines/docker/network.ts';
 import { runProgram } from '../../../transports/engines/docker/run.ts';
 import { silentLog } from '../log.ts';
+import { pause } from '../pause.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 
@@ -52,7 +52,7 @@ export async function trialEngine(t: Cleanup): Promise<TrialEngine> {
     killAndStart: async (pauseMs) => {
       if (isAlive(pid)) process.kill(pid, 'SIGKILL');
       await until(async () => !isAlive(pid), { what: 'dockerd dies' });
-      await delay(pauseMs);
+      await pause(pauseMs, 'fault');
       await begin();
     },
     keep: async () => {

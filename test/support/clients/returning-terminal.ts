@@ -1,5 +1,6 @@
 /** A client of a terminal with a session id that comes back whenever it loses its connection, and knows whether anything was lost. */
-import { setTimeout as pause } from 'node:timers/promises';
+
+import { pause } from '../pause.ts';
 import { until } from '../until.ts';
 import type { TestSocket } from './websocket.ts';
 
@@ -46,7 +47,7 @@ export async function returningTerminal(
         return await connect();
       } catch (error) {
         last = error;
-        await pause(100, undefined, { signal: ending.signal }).catch(() => undefined);
+        await pause(100, 'retry', ending.signal);
       }
     }
     if (!ending.signal.aborted) counted.problems.push(`it could not come back: ${String(last)}`);

@@ -1,8 +1,8 @@
 /** Clients of a cluster: users whose display names are written and read all the time, with everything that was answered. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { addUser } from '../../../actors/auth/users/users.ts';
 import type { Db } from '../../../storage/db.ts';
+import { pause } from '../pause.ts';
 import { type Front, type FrontReply, type FrontRequest, NoAnswer, type Target } from './balancing-client.ts';
 import type { Chronicle } from './chronicle.ts';
 import { type History, judge, type Operation, type Verdict } from './history.ts';
@@ -122,7 +122,7 @@ export class Load {
 
   async #work(client: Client, pauseMs: number): Promise<void> {
     while (this.#running) {
-      await pause(Math.random() * pauseMs);
+      await pause(Math.random() * pauseMs, 'pace');
       await (Math.random() < 0.5 ? this.write(client) : this.read(client));
     }
   }

@@ -1,5 +1,6 @@
 /** Trials of a cluster under load: one process is killed, frozen or cut off, and its entities must answer elsewhere. */
-import { setTimeout as pause } from 'node:timers/promises';
+
+import { pause } from '../pause.ts';
 import { until } from '../until.ts';
 import type { TestCluster } from './cluster.ts';
 import type { Client, Load } from './load.ts';
@@ -97,7 +98,7 @@ async function strike(
     const struck = performance.now();
     await victim.freeze();
     const undo = async () => {
-      await pause(Math.max(0, options.stopMs - (performance.now() - struck)));
+      await pause(Math.max(0, options.stopMs - (performance.now() - struck)), 'fault');
       victim.thaw();
     };
     return { detail: '', undo };
@@ -139,7 +140,7 @@ async function recovered(load: Load, client: Client, others: readonly Member[], 
     const { outcome, returned: at } = await load.write(client, { among: others, timeoutMs: 20_000 });
     if (outcome === 'ok') return at - struck;
     if (at - struck > GIVE_UP_MS) throw new Error(`user ${client.userId} answers nowhere after ${GIVE_UP_MS} ms`);
-    await pause(50);
+    await pause(50, 'retry');
   }
 }
 

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Engine } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
@@ -17,6 +16,7 @@ import {
 } from '../../../transports/engines/docker/host/dockerd.ts';
 import { namingOf } from '../../../transports/engines/docker/naming.ts';
 import { removeInstallation } from '../../../transports/engines/docker/remove-installation.ts';
+import { until } from '../until.ts';
 import type { EngineUnderTest } from './conformance-suite.ts';
 import { dockerProxy } from './docker-proxy.ts';
 import { alice, publish, registryInstalled, removePublished, startRegistry } from './docker-registry.ts';
@@ -71,10 +71,9 @@ export async function removeDockerFolder(dataDir: string): Promise<void> {
       .split('\n')
       .filter((line) => line.includes(`${dataDir}/`));
   // One that was killed has its mounts until the kernel is done with it.
-  for (let looks = 0; mounted().length > 0; looks++) {
-    if (looks === 100) throw new Error(`still mounted: ${mounted().join(', ')}`);
-    await delay(100);
-  }
+  await until(() => mounted().length === 0, { timeoutMs: 10_000, everyMs: 100 }).catch(() => {
+    throw new Error(`still mounted: ${mounted().join(', ')}`);
+  });
   await rm(dataDir, { recursive: true, force: true });
 }
 

@@ -4,7 +4,7 @@
  */
 import { Agent, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
+import { pause } from '../pause.ts';
 import type { Cleanup } from '../temp.ts';
 import { openProxy, rawOrigin } from './proxy.ts';
 
@@ -57,8 +57,8 @@ function bodyOf(target: string): string {
 async function answer(socket: Socket, target: string, below: Below): Promise<void> {
   const kind = kindOf(target);
   const body = bodyOf(target);
-  if (kind === 'late') await delay(1 + below(20));
-  if (kind === 'slow') await delay(150 + below(200));
+  if (kind === 'late') await pause(1 + below(20), 'slow peer');
+  if (kind === 'slow') await pause(150 + below(200), 'slow peer');
   if (socket.destroyed || socket.writableEnded) return;
   if (kind === 'broken') {
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length + 1}\r\n\r\n${body}`, 'latin1');
@@ -74,7 +74,7 @@ async function answer(socket: Socket, target: string, below: Below): Promise<voi
   const at = below(3) === 0 ? below(text.length) : text.length;
   socket.write(text.slice(0, at), 'latin1');
   if (at < text.length) {
-    await delay(below(3));
+    await pause(below(3), 'slow peer');
     socket.write(text.slice(at), 'latin1');
   }
   if (kind === 'announced' || kind === 'unannounced') socket.end();

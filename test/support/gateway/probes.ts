@@ -1,5 +1,6 @@
 /** Ordinary clients whose waiting is measured: a few connections, kept alive, each asking again a moment after its answer. */
 import { connect, type Socket } from 'node:net';
+import { pause } from '../pause.ts';
 import type { Cleanup } from '../temp.ts';
 
 export interface Waits {
@@ -63,7 +64,7 @@ export async function probe(
           socket.destroy();
           socket = open();
         }
-        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+        await pause(PAUSE_MS, 'pace');
       }
       socket.destroy();
     }),

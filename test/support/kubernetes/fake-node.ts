@@ -1,10 +1,10 @@
 /** Plays the kubelet where a cluster has none: pods of containers are said to run as soon as they are there. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { KubeClient } from '../../../transports/engines/kubernetes/client.ts';
 import { isReply } from '../../../transports/engines/kubernetes/errors.ts';
 import { watchResource } from '../../../transports/engines/kubernetes/watch.ts';
 import { silentLog } from '../engine/docker-under-test.ts';
+import { pause } from '../pause.ts';
 import type { Cluster } from './cluster.ts';
 
 const podView = z.object({
@@ -37,7 +37,7 @@ export function startFakeNode(cluster: Cluster, address = '203.0.113.1'): FakeNo
       } catch (error) {
         seen.delete(metadata.uid);
         if (isReply(error, 404)) return;
-        await delay(200, undefined, { signal: stop.signal }).catch(() => undefined);
+        await pause(200, 'retry', stop.signal);
       }
     }
   };

@@ -4,7 +4,6 @@
  */
 
 import assert from 'node:assert/strict';
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { deleteContainer, startContainer, stopContainer } from '../../../proto/compute/endpoints.ts';
 import type { Caller } from '../../../proto/endpoint.ts';
@@ -12,6 +11,7 @@ import { Refusal } from '../../../proto/errors.ts';
 import { kubernetesEngine } from '../../../transports/engines/kubernetes/engine.ts';
 import { seeded } from '../chaos/chaos.ts';
 import { silentLog } from '../engine/docker-under-test.ts';
+import { pause } from '../pause.ts';
 import { someone } from '../service/calls.ts';
 import { openCompute } from '../service/compute.ts';
 import type { Cleanup } from '../temp.ts';
@@ -108,7 +108,7 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
   const kill = async (): Promise<void> => {
     const part = kills % 2 === 0 ? cluster.apiServer : cluster.etcd;
     await part.kill();
-    await delay(random() * 1500);
+    await pause(random() * 1500, 'fault');
     part.start();
     await cluster.ready();
     kills += 1;
@@ -125,7 +125,7 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
   killing.catch(() => undefined);
   for (; done < options.operations; done += 1) {
     await operate();
-    await delay(random() * 300);
+    await pause(random() * 300, 'pace');
   }
   await killing;
 

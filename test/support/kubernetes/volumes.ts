@@ -1,8 +1,8 @@
 /** Gives every waiting claim of a one-node cluster a folder on its node: what a provisioner does elsewhere. */
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { pause } from '../pause.ts';
 import type { Cluster } from './cluster.ts';
 
 const claims = z.object({
@@ -63,7 +63,7 @@ export function provideVolumes(cluster: Cluster): { close(): Promise<void> } {
   const running = (async () => {
     while (!stop.signal.aborted) {
       await look().catch(() => undefined);
-      await delay(150, undefined, { signal: stop.signal }).catch(() => undefined);
+      await pause(150, 'pace', stop.signal);
     }
   })();
   return {

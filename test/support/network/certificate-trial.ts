@@ -5,10 +5,10 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { z } from 'zod';
 import { seeded } from '../chaos/chaos.ts';
+import { pause } from '../pause.ts';
 import type { Cleanup } from '../temp.ts';
 import { type GatewayTown, openTown } from './gateways.ts';
 import { nameFlood } from './name-flood.ts';
@@ -65,7 +65,7 @@ async function trial(
   const began = performance.now();
   await Promise.all(names.map((name) => town.map(name)));
   for (let n = 0; n < options.kills; n++) {
-    await delay(random() * 500);
+    await pause(random() * 500, 'fault');
     const victim = town.gateways[Math.floor(random() * town.gateways.length)];
     await victim?.kill();
     await town.start();
@@ -136,7 +136,7 @@ class Visitors {
       });
       this.#handshakes++;
       this.#longestMs = Math.max(this.#longestMs, performance.now() - began);
-      await delay(20);
+      await pause(20, 'pace');
     }
   }
 }

@@ -5,9 +5,9 @@ import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'node:https';
 import { loadavg } from 'node:os';
 import { createInterface } from 'node:readline';
-import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { z } from 'zod';
+import { pause } from '../pause.ts';
 import { supportFile } from '../project.ts';
 import type { Cleanup } from '../temp.ts';
 
@@ -141,7 +141,7 @@ async function repeat(until: number, everyMs: number, work: () => Promise<void>)
       failed++;
       if (error instanceof Refused) refused++;
     }
-    await delay(Math.max(1, everyMs - (performance.now() - began)));
+    await pause(Math.max(1, everyMs - (performance.now() - began)), 'pace');
   }
   times.sort((a, b) => a - b);
   const at = (part: number) =>

@@ -8,7 +8,6 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { sessionTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
 import { newId } from '../../../proto/ids.ts';
@@ -25,6 +24,7 @@ import { natsBus } from '../../../transports/bus/nats.ts';
 import { BUS_SECRET, startNats, type TestNats } from '../bus/nats-server.ts';
 import { seeded } from '../chaos/chaos.ts';
 import { silentLog } from '../log.ts';
+import { pause } from '../pause.ts';
 import { type Cleanup, freePort, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import { FollowingClient } from './following-client.ts';
@@ -138,14 +138,14 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
     // Spread over the publishing, and the last of them after it.
     const share = options.messages * ((kill - 0.5) / options.kills);
     await until(() => publisher.done >= Math.min(options.messages, share), { timeoutMs: 600_000, everyMs: 20 });
-    await delay(random() * 300);
+    await pause(random() * 300, 'fault');
     const victim = draw();
     kills[victim] += 1;
     if (victim === 'postgres') await killPostmaster(join(dataDir, 'postgres', 'postmaster.pid'));
     if (victim === 'service') await service.kill();
     if (victim === 'nats') {
       await nats?.kill();
-      await delay(random() * 1000);
+      await pause(random() * 1000, 'fault');
       await nats?.start();
     }
     await service.start();
@@ -168,7 +168,7 @@ async function chaos(t: Cleanup, options: NotifyChaosOptions): Promise<NotifyCha
   await until(settled, { timeoutMs: options.settleMs, everyMs: 200 }).catch(() => undefined);
   const settledMs = performance.now() - began - tookMs;
   // What is doubled may come late.
-  await delay(1000);
+  await pause(1000, 'watch');
   const rows = await check(db, publisher, people, clients);
   return {
     ...{ published: publisher.done, rows, kills, retries: publisher.retries, tookMs, settledMs },
@@ -203,18 +203,16 @@ function victims(isNats: boolean, random: () => number): () => Victim {
 
 /** The one that runs; if none does, the one before was killed a moment ago. */
 async function killPostmaster(pidFile: string): Promise<void> {
-  for (;;) {
+  const isKilled = async () => {
     const pid = Number((await readFile(pidFile, 'utf8').catch(() => '')).split('\n')[0]);
     try {
-      if (pid > 1) {
-        process.kill(pid, 'SIGKILL');
-        return;
-      }
+      return pid > 1 && process.kill(pid, 'SIGKILL');
     } catch {
       // Its file is there, it is not: the next one comes.
+      return false;
     }
-    await delay(50);
-  }
+  };
+  await until(isKilled, { what: 'a postmaster runs', everyMs: 50, timeoutMs: 120_000 });
 }
 
 const stored = z.object({ id: z.number(), user_id: z.string(), event_id: z.string() });
@@ -295,7 +293,7 @@ class Publisher {
         break;
       } catch {
         this.retries += 1;
-        await delay(100);
+        await pause(100, 'retry');
       }
     }
     this.done += 1;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { pause } from '../pause.ts';
 import { type Cleanup, freePort } from '../temp.ts';
 import { until } from '../until.ts';
 import { FollowingClient } from './following-client.ts';
@@ -54,7 +54,7 @@ export async function runAway(t: Cleanup, options: AwayOptions): Promise<AwayRep
   for (let n = 0; n < options.each; n++) await trial.publishToAll(`away ${n}`);
   while (performance.now() - shutAt < options.awayMs) {
     most = Math.max(most, memory());
-    await delay(Math.min(200, options.awayMs));
+    await pause(Math.min(200, options.awayMs), 'watch');
   }
   assert.equal(await trial.rows(), options.users);
   gate.open();

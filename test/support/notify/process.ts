@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { setTimeout as delay } from 'node:timers/promises';
 import { spawnTroupe } from '../cluster/platform.ts';
+import { pause } from '../pause.ts';
 
 /** `troupe notify` on one port, whether it runs or not. */
 export class ServiceProcess {
@@ -33,7 +33,7 @@ export class ServiceProcess {
       if (isReady) return;
       this.#child = undefined;
       assert.ok(attempt < 30, `the service does not start:\n${this.#log}`);
-      await delay(200);
+      await pause(200, 'retry');
     }
   }
 

@@ -2,9 +2,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import type { Box } from '../clients/container.ts';
+import { pause } from '../pause.ts';
+import { until } from '../until.ts';
 
 export interface CrowdOptions {
   readonly followers: number;
@@ -69,7 +70,7 @@ export async function crowd(
     const times = { calm: [], flooded: [], paced: [], beside: [], stalled: [] } as Record<string, number[]>;
     const cpu: Record<string, number[]> = { calm: [], flooded: [] };
     const phase = async (name: string): Promise<void> => {
-      await delay(300);
+      await pause(300, 'pace');
       const [used, begin] = [cpuMs(platformPid), performance.now()];
       times[name]?.push(...(await typeAll(typists, seconds * 1000)));
       cpu[name]?.push(((cpuMs(platformPid) - used) * 100) / (performance.now() - begin));
@@ -123,7 +124,7 @@ class Typist {
 
   async ready(): Promise<void> {
     this.#socket.send(Buffer.from('PS1=; printf "re""ady"; exec cat\n'));
-    while (!this.#seen.endsWith('ready')) await delay(10);
+    await until(() => this.#seen.endsWith('ready'), { what: 'the terminal is ready' });
   }
 
   /** Milliseconds until the echo. */
@@ -141,13 +142,13 @@ class Typist {
 }
 
 async function typeAll(typists: readonly Typist[], ms: number): Promise<number[]> {
-  const until = performance.now() + ms;
+  const end = performance.now() + ms;
   const all = typists.map(async (typist, i) => {
     const times: number[] = [];
-    await delay((i * KEY_EVERY_MS) / typists.length);
-    while (performance.now() < until) {
+    await pause((i * KEY_EVERY_MS) / typists.length, 'pace');
+    while (performance.now() < end) {
       times.push(await typist.key());
-      await delay(KEY_EVERY_MS);
+      await pause(KEY_EVERY_MS, 'pace');
     }
     return times;
   });
@@ -213,7 +214,7 @@ function pacedFlood(box: Box, mbPerSecond: number): ChildProcess {
 async function whileRunning(child: ChildProcess, work: () => Promise<void>): Promise<void> {
   const exited = once(child, 'exit');
   try {
-    await delay(500);
+    await pause(500, 'slow peer');
     await work();
     if (child.exitCode !== null) throw new Error(`the flood ended by itself with ${child.exitCode}`);
   } finally {

@@ -1,8 +1,8 @@
 /** A reader of a log who loses the connection again and again, and what it has in the end. */
 import { once } from 'node:events';
-import { setTimeout as delay } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import type { Box } from '../clients/container.ts';
+import { until } from '../until.ts';
 
 export interface ResumeOptions {
   /** How often the connection is cut. */
@@ -75,7 +75,7 @@ async function type(box: Box, token: string, command: string): Promise<void> {
   });
   await once(socket, 'open');
   socket.send(Buffer.from(`trap '' HUP; ${command}\n`));
-  while (!/started\r/.test(shown)) await delay(20);
+  await until(() => /started\r/.test(shown), { what: 'the command has started' });
   socket.terminate();
 }
 

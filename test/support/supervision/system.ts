@@ -6,6 +6,7 @@ import {
   type DeadLetter,
   type Ref,
   type SystemRef,
+  spawn,
   start,
   stop,
   stopped,
@@ -54,6 +55,28 @@ export async function withSystem(
     stop(system);
     await stopped(system);
   }
+}
+
+/** Resolves when timers of `ms` that actors have set before have fired: with one that is set now. */
+export async function timersDue(system: SystemRef, ms: number): Promise<void> {
+  const due = gate();
+  const last = spawn<undefined, 'due'>(
+    system,
+    () => {
+      due.open();
+      return undefined;
+    },
+    {
+      kind: 'last-timer',
+      initialStateFunc: (ctx) => {
+        ctx.after(ms, 'due');
+        return undefined;
+      },
+    },
+  );
+  await due.opened;
+  stop(last);
+  await stopped(last);
 }
 
 /** Fails unless the promise rejects with an ActorError of that code; gives the error. */

@@ -1,8 +1,8 @@
 /** Clients with open sockets, who come back whenever one ends: of notifications, of statuses, of a log. Each keeps what it saw wrong. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { computeEventSchema } from '../../../../proto/compute/endpoints.ts';
 import type { TestSocket } from '../../clients/websocket.ts';
+import { pause } from '../../pause.ts';
 
 /** How a client's sockets ended, by close code; `refused` when one did not open. */
 export type Ends = Map<string, number>;
@@ -47,7 +47,7 @@ abstract class Client {
       } catch (error) {
         if (!signal.aborted) this.#ended(`refused: ${error instanceof Error ? error.message.slice(0, 120) : ''}`);
       }
-      await pause(20 + Math.random() * 100, undefined, { signal }).catch(() => undefined);
+      await pause(20 + Math.random() * 100, 'retry', signal);
     }
   }
 

@@ -1,5 +1,4 @@
 /** A whole platform of processes: several of each service behind an address of its own, several gateways, somebody with containers. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { authEndpoints } from '../../../../proto/auth/endpoints.ts';
 import { computeEndpoints } from '../../../../proto/compute/endpoints.ts';
 import type { AnyEndpoint } from '../../../../proto/endpoint.ts';
@@ -11,6 +10,7 @@ import { type Box, startBox } from '../../clients/container.ts';
 import { type TestSocket, websocket } from '../../clients/websocket.ts';
 import { perlImage } from '../../engine/docker-client.ts';
 import { openBalancer } from '../../network/balancer.ts';
+import { pause } from '../../pause.ts';
 import { type Cleanup, tempDir } from '../../temp.ts';
 import { type Front, startFront } from '../balancing-client.ts';
 import { deleteAll } from '../platform.ts';
@@ -115,7 +115,7 @@ function keepReady(
       const said = await Promise.all(all.map((one) => one.isReady()));
       const ready = all.filter((_, n) => said[n]);
       if (ready.length > 0) take(ready);
-      await pause(ASK_EVERY_MS);
+      await pause(ASK_EVERY_MS, 'pace');
     }
   })();
   ground.after(async () => {

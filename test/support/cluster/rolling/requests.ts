@@ -1,7 +1,7 @@
 /** People who use all services of a platform all the time, and what they were answered instead of what they should have been. */
 
 import { randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
+import { pause } from '../../pause.ts';
 import { publicKey } from '../../ssh/public-key.ts';
 import type { Front, FrontReply } from '../balancing-client.ts';
 import type { Person } from '../services.ts';
@@ -70,7 +70,7 @@ export class Requests {
       } catch (error) {
         this.failures.push(`${now}: ${error instanceof Error ? error.message : 'failed'}`);
       }
-      await pause(Math.random() * LONGEST_PAUSE_MS);
+      await pause(Math.random() * LONGEST_PAUSE_MS, 'pace');
     }
   }
 }

@@ -3,12 +3,12 @@
  * other's, while people use all of it.
  */
 
-import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { NOTIFICATIONS_STREAM, notificationEvent } from '../../../../proto/notify/notification.ts';
 import { natsBus } from '../../../../transports/bus/nats.ts';
 import { BUS_SECRET } from '../../bus/nats-server.ts';
 import { silentLog } from '../../log.ts';
+import { pause } from '../../pause.ts';
 import type { Cleanup } from '../../temp.ts';
 import { until } from '../../until.ts';
 import type { ServiceProcess } from '../services.ts';
@@ -173,9 +173,9 @@ function publishTo({ ground, people }: WholePlatform): { stop(): Promise<number[
       const { subject, data, msgId } = notificationEvent('test', Date.now(), fields);
       // As the relay of the outbox does: one that may have been taken is sent again under its own id.
       const send = () => bus.append(subject, data, { msgId }).catch(() => undefined);
-      while ((await send()) === undefined) await pause(PUBLISH_EVERY_MS);
+      while ((await send()) === undefined) await pause(PUBLISH_EVERY_MS, 'retry');
       counts[n] = (counts[n] ?? 0) + 1;
-      await pause(PUBLISH_EVERY_MS, undefined, { signal: ending.signal }).catch(() => undefined);
+      await pause(PUBLISH_EVERY_MS, 'pace', ending.signal);
     }
   });
   const stop = async () => {

@@ -17,6 +17,7 @@ import {
   type TreeNode,
   tree,
 } from '../../../../supervision/index.ts';
+import { pause } from '../../pause.ts';
 import type { DecisionName } from './tree-model.ts';
 
 /** How a handler goes about its message. */
@@ -282,7 +283,7 @@ class Churn {
 
 async function act(manner: Manner): Promise<void> {
   if (manner === 'immediate' || manner === 'rejects late') await immediate();
-  if (manner === 'timer') await new Promise((resolve) => setTimeout(resolve, 1));
+  if (manner === 'timer') await pause(1, 'slow peer');
   if (manner === 'rejects' || manner === 'rejects late') throw new Error(manner);
   if (manner === 'never ends') await new Promise(() => {});
 }
