@@ -1,4 +1,4 @@
-/** Samples in the words of the interface (sections 2.13 and 2.14). */
+/** Samples as clients see them. */
 
 import type { NodeMetrics, PodMetrics } from '../../proto/monitor/endpoints.ts';
 import type { NodeSample, PodSample } from '../../proto/ports/metrics-source.ts';

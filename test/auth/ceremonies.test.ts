@@ -61,7 +61,7 @@ test('whatever bytes come for an attestation, they are refused or they are the k
   );
 });
 
-test('oversized CBOR is refused without being built (A10)', async () => {
+test('oversized CBOR is refused without being built', async () => {
   const good = newCredentialSchema.parse(new SoftKey().create({ challenge }));
   // Lists, maps, texts and byte strings of 2^32 - 1 and 2^53 - 1 members, alone and in each other.
   for (const head of ['9a', 'ba', '7a', '5a']

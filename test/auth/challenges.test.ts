@@ -96,7 +96,7 @@ describe('a challenge token', () => {
 });
 
 describe('a state', () => {
-  test('of one ceremony is none of the other (A10)', async (t) => {
+  test('of one ceremony is none of the other', async (t) => {
     const { auth, ann, key } = await houseWithKey(t);
     const adding = await auth.call(beginAddKey, ann);
     await refused('invalid_credential', finishLogin(auth, adding.state, key.get(adding.options)));
@@ -126,7 +126,7 @@ describe('a state', () => {
     await enterWithKey(auth, key);
   });
 
-  test('is only what this platform signed as one, for its own RP id (A01, A05)', async (t) => {
+  test('is only what this platform signed as one, for its own RP id', async (t) => {
     const { auth, ann, key } = await houseWithKey(t);
     const { options, state } = await beginLogin(auth);
     const challenge = options.challenge;

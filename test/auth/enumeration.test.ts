@@ -1,4 +1,4 @@
-/** Whether time or words tell which users exist (A12), and what passwords and names may be made of (A11, A14). */
+/** Whether time or words tell which users exist, and what passwords and names may be made of. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -35,7 +35,7 @@ async function sample(auth: AuthUnderTest, names: readonly [string, string]): Pr
 }
 
 describe('a refused login', () => {
-  test('takes the same time for a user and for nobody (A12)', async (t) => {
+  test('takes the same time for a user and for nobody', async (t) => {
     const auth = await openAuth(t);
     const [someone, nobody] = await sample(auth, ['ann', 'nobody']);
 
@@ -49,7 +49,7 @@ describe('a refused login', () => {
 });
 
 describe('a password', () => {
-  test('may be empty, have NUL, or be long in a login: it is a wrong one, or too long to be read (A11)', async (t) => {
+  test('may be empty, have NUL, or be long in a login: it is a wrong one, or too long to be read', async (t) => {
     const auth = await openAuth(t);
     const wrong = ['', '\0', `${PASSWORD}\0`, `\0${PASSWORD}`, PASSWORD.slice(0, -1), `${PASSWORD} `, 'x'.repeat(1024)];
     const texts = new Set<string>();
@@ -66,7 +66,7 @@ describe('a password', () => {
     assert.equal(await auth.db.run(`select from login_attempts where key like 'pair:%'`), wrong.length);
   });
 
-  test('counts to its last byte, beyond the 72nd and beyond what one character weighs (A11)', async (t) => {
+  test('counts to its last byte, beyond the 72nd and beyond what one character weighs', async (t) => {
     const auth = await openAuth(t);
     const ann = await auth.enter('ann');
     let current = PASSWORD;
@@ -80,7 +80,7 @@ describe('a password', () => {
     }
   });
 
-  test('is the same in both Unicode forms, whichever it was set in (A11)', async (t) => {
+  test('is the same in both Unicode forms, whichever it was set in', async (t) => {
     const auth = await openAuth(t);
     const text = 'Ångström é ﬁ 한글';
     for (const [i, form] of (['NFC', 'NFD'] as const).entries()) {
@@ -109,7 +109,7 @@ describe('a user name', () => {
     'ánn',
   ];
 
-  test('has no twins in case or Unicode: none can be made, and none logs in as it (A14)', async (t) => {
+  test('has no twins in case or Unicode: none can be made, and none logs in as it', async (t) => {
     const auth = await openAuth(t);
     for (const [i, twin] of TWINS.entries()) {
       await refused('invalid_request', addUser(auth.outside, twin, PASSWORD));
@@ -127,7 +127,7 @@ describe('a user name', () => {
     assert.equal(await auth.db.run('select from users'), 1);
   });
 
-  test('asked for at once is given once (A14)', async (t) => {
+  test('asked for at once is given once', async (t) => {
     const auth = await openAuth(t);
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => addUser(auth.outside, 'bob', PASSWORD)));
     assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 1);

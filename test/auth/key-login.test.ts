@@ -124,7 +124,7 @@ describe('a login with a security key', () => {
 });
 
 describe('what a key signed', () => {
-  test('is refused when anything of it is not as asked for (A10)', async (t) => {
+  test('is refused when anything of it is not as asked for', async (t) => {
     const { auth, ann, key } = await houseWithKey(t);
     const before = await records(auth, ann);
     const wrongs: Record<string, [KeyProblem, Wrong]> = {
@@ -174,7 +174,7 @@ describe('what a key signed', () => {
     await enterWithKey(auth, key);
   });
 
-  test('counts once: neither the state nor the answer is taken again (A10)', async (t) => {
+  test('counts once: neither the state nor the answer is taken again', async (t) => {
     const { auth, key } = await houseWithKey(t, new SoftKey({ counts: false }));
     const { options, state } = await beginLogin(auth);
     const answer = key.get(options);
@@ -188,7 +188,7 @@ describe('what a key signed', () => {
     await refused('invalid_credential', finishLogin(auth, next.state, key.get(next.options)));
   });
 
-  test('with a check of the user is asked for from keys that were made with one (A10)', async (t) => {
+  test('with a check of the user is asked for from keys that were made with one', async (t) => {
     const { auth, ann, key } = await houseWithKey(t, new SoftKey({ verifies: true }));
     const { options, state } = await beginLogin(auth);
     await refused('invalid_credential', finishLogin(auth, state, key.get(options, { flags: FLAGS.present })));
@@ -200,7 +200,7 @@ describe('what a key signed', () => {
     await enterWithKey(auth, plain, 'ann', { flags: FLAGS.present | FLAGS.verified });
   });
 
-  test('must have a counter that rises, unless the key does not count (A10)', async (t) => {
+  test('must have a counter that rises, unless the key does not count', async (t) => {
     const { auth, ann, key } = await houseWithKey(t);
     key.counter = 40;
     await enterWithKey(auth, key);
@@ -238,7 +238,7 @@ describe('what a key signed', () => {
     assert.equal(await advanceCounter(auth.db, { ...of, from: 7 }), true);
   });
 
-  test('with a key of somebody else, or of nobody, is refused (A10)', async (t) => {
+  test('with a key of somebody else, or of nobody, is refused', async (t) => {
     const { auth } = await houseWithKey(t);
     await addUser(auth.outside, 'bob', PASSWORD);
     const bobs = new SoftKey();

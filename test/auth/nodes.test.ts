@@ -53,7 +53,7 @@ async function setting(t: TestContext) {
 const awake = (node: Node) => stats(node.system).kinds['auth/user']?.alive ?? 0;
 const named = (display_name: string) => ({ body: { display_name } });
 
-test('X01: a call at one node for a user at another is answered; after that one was killed, here', {
+test('a call at one node for a user at another is answered; after that one was killed, here', {
   skip,
 }, async (t) => {
   const { add, userOf, changes } = await setting(t);
@@ -83,7 +83,7 @@ test('a node that leaves hands its users over', { skip }, async (t) => {
   assert.equal((await a.call(session, ann)).display_name, 'After');
 });
 
-test('X14: a write of a node that has lost its user without knowing is refused, and made once, by the owner', {
+test('a write of a node that has lost its user without knowing is refused, and made once, by the owner', {
   skip,
 }, async (t) => {
   const { db, add, userOf, changes } = await setting(t);

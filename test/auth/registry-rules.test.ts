@@ -1,4 +1,4 @@
-/** What is asked for in OCI scopes, and what is granted of it (interface section 4.1, "Registry token rules"). */
+/** What is asked for in OCI scopes, and what is granted of it. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
@@ -258,7 +258,7 @@ test('nothing is ever granted that the table forbids', () => {
       .tuple(username, name)
       .map(([username, repository]): RegistryIdentity => ({ kind: 'pull', username, repository })),
   );
-  /** The table again, written from the interface, in another way. */
+  /** The table again, written in another way. */
   const mayHave = (who: RegistryIdentity, name: string, action: RepositoryAction, open: boolean): boolean => {
     const [owner = '', ...rest] = name.split('/');
     if (rest.length === 0) return false;

@@ -1,4 +1,4 @@
-/** `GET /v2/token` of the real service, over HTTP (interface section 4.1, "Registry token rules"). */
+/** `GET /v2/token` of the real service, over HTTP. */
 
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
@@ -126,7 +126,7 @@ async function serviceAccount(auth: AuthUnderTest, name: string, scopes: (uid: s
 }
 
 describe('a registry token', () => {
-  test('has exactly the keys of the interface, and lives five minutes', async (t) => {
+  test('has exactly the keys that registries know, and lives five minutes', async (t) => {
     const { auth, ask, claims } = await open(t);
     const response = await ask({ as: ann, scope: 'repository:ann/app:pull,push' });
     assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');

@@ -1,4 +1,4 @@
-/** Who may pull a repository, as an operator sets it (design.md, section 9). */
+/** Who may pull a repository, as an operator sets it. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

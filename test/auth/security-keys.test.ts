@@ -98,7 +98,7 @@ describe('adding a security key', () => {
     assert.deepEqual(await auth.call(listKeys, ann), { keys: [] });
   });
 
-  test('refuses what was made for other eyes, or in another way than asked for (A10)', async (t) => {
+  test('refuses what was made for other eyes, or in another way than asked for', async (t) => {
     const auth = await openAuth(t);
     const ann = await auth.enter('ann');
     const deep = Buffer.alloc(20_000, 0x81);
@@ -238,7 +238,7 @@ describe('adding a security key', () => {
     await finishAdd(auth, ann, state, good, '🔑'.repeat(64));
   });
 
-  test('takes each state once, from whom it was given to, for five minutes (A10)', async (t) => {
+  test('takes each state once, from whom it was given to, for five minutes', async (t) => {
     const auth = await openAuth(t);
     await addUser(auth.outside, 'bob', 'correct horse battery');
     const [ann, bob] = [await auth.enter('ann'), await auth.enter('bob')];

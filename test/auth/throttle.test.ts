@@ -1,4 +1,4 @@
-/** The login throttle through the service: who waits, who does not, and that it cannot be turned against a user (A13). */
+/** The login throttle through the service: who waits, who does not, and that it cannot be turned against a user. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

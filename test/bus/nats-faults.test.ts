@@ -74,7 +74,7 @@ function collector() {
   };
 }
 
-test('M06: a broker killed and started again: what was acknowledged comes, and appends go through meanwhile', {
+test('a broker killed and started again: what was acknowledged comes, and appends go through meanwhile', {
   skip,
 }, async (t) => {
   const { server, bus } = await bench(t);
@@ -111,7 +111,7 @@ test('M06: a broker killed and started again: what was acknowledged comes, and a
   assert.ok(info);
 });
 
-test('M11: a repeated id is stored once, also when the server was killed in between', { skip }, async (t) => {
+test('a repeated id is stored once, also when the server was killed in between', { skip }, async (t) => {
   const { server, bus } = await bench(t);
   await bus.ensureStream(stream);
   const first = await bus.append('s.x', Buffer.from('x'), { msgId: 'one' });
@@ -123,7 +123,7 @@ test('M11: a repeated id is stored once, also when the server was killed in betw
   assert.ok((await bus.append('s.x', Buffer.from('x'), { msgId: 'two' })).seq > first.seq);
 });
 
-test('M06: a broker started again with an empty store: streams and consumers are made again, the outbox arrives', {
+test('a broker started again with an empty store: streams and consumers are made again, the outbox arrives', {
   skip,
 }, async (t) => {
   const { db, server, bus, operator } = await bench(t);
@@ -149,7 +149,7 @@ test('M06: a broker started again with an empty store: streams and consumers are
   assert.equal((await manager.streams.info(stream.name)).config.max_bytes, stream.maxBytes);
 });
 
-test('M06: an acknowledgement of a lost stream does not acknowledge what has its number now', { skip }, async (t) => {
+test('an acknowledgement of a lost stream does not acknowledge what has its number now', { skip }, async (t) => {
   const { server, bus } = await bench(t);
   await bus.ensureStream(stream);
   let acknowledge: () => void = () => undefined;
@@ -178,7 +178,7 @@ test('M06: an acknowledgement of a lost stream does not acknowledge what has its
   await until(() => got.filter((one) => one === 'new').length === 2, { what: 'the new message comes again' });
 });
 
-test('M06: a stream and a consumer that somebody deleted are made again', { skip }, async (t) => {
+test('a stream and a consumer that somebody deleted are made again', { skip }, async (t) => {
   const { bus, operator } = await bench(t);
   await bus.ensureStream(stream);
   const { got, handler } = collector();
@@ -237,7 +237,7 @@ test('what the broker can never do is refused, not tried for ever', { skip }, as
   assert.ok((await bus.append('s.x', new Uint8Array(50))).seq > 0);
 });
 
-test('M03: a poison message becomes a dead letter after its deliveries, and others flow', { skip }, async (t) => {
+test('a poison message becomes a dead letter after its deliveries, and others flow', { skip }, async (t) => {
   const { db, bus } = await bench(t);
   await bus.ensureStream(stream);
   const got: string[] = [];
@@ -287,7 +287,7 @@ test('M03: a poison message becomes a dead letter after its deliveries, and othe
   assert.deepEqual(letters.find(({ subject }) => subject === 's.poison')?.msgId, 'p1');
 });
 
-test('M03: what was delivered too often while nobody listened is a dead letter once somebody does', {
+test('what was delivered too often while nobody listened is a dead letter once somebody does', {
   skip,
 }, async (t) => {
   const { db, bus, open, operator } = await bench(t);
@@ -310,7 +310,7 @@ test('M03: what was delivered too often while nobody listened is a dead letter o
   await until(async () => (await listDeadLetters(db, 'S', 10)).length === 1, { timeoutMs: 15_000 });
 });
 
-test('M12: two with one durable: each message to one of them, and all of a dead one’s to the other', {
+test('two with one durable: each message to one of them, and all of a dead one’s to the other', {
   skip,
 }, async (t) => {
   const { bus, open } = await bench(t);
@@ -331,7 +331,7 @@ test('M12: two with one durable: each message to one of them, and all of a dead 
   await until(() => mine.got.filter((one) => one.startsWith('late')).length === 200);
 });
 
-test('M05: an answer later than the ack wait: the message comes again, is acknowledged once, and the stream goes on', {
+test('an answer later than the ack wait: the message comes again, is acknowledged once, and the stream goes on', {
   skip,
 }, async (t) => {
   const { bus, operator } = await bench(t);
@@ -353,7 +353,7 @@ test('M05: an answer later than the ack wait: the message comes again, is acknow
   assert.deepEqual(deliveries.slice(0, 2), [1, 2]);
 });
 
-test('M06: a server that hangs: appends are refused in time, and go through when it goes on', { skip }, async (t) => {
+test('a server that hangs: appends are refused in time, and go through when it goes on', { skip }, async (t) => {
   const { server, bus } = await bench(t, { patienceMs: 500 });
   await bus.ensureStream(stream);
   await server.freeze();
@@ -388,7 +388,7 @@ test('a clock that is set back an hour keeps no append waiting for an hour, and 
   await until(() => bus.problem === undefined);
 });
 
-test('M06: while the server is away memory stays bounded, and publishes are dropped', { skip }, async (t) => {
+test('while the server is away memory stays bounded, and publishes are dropped', { skip }, async (t) => {
   const { server, bus } = await bench(t, { patienceMs: 300 });
   await bus.ensureStream(stream);
   const heard: string[] = [];
@@ -408,7 +408,7 @@ test('M06: while the server is away memory stays bounded, and publishes are drop
   assert.deepEqual(heard, ['back']);
 });
 
-test('M06: a process too slow for the server is cut off, comes back, and gets all of its stream', {
+test('a process too slow for the server is cut off, comes back, and gets all of its stream', {
   skip,
 }, async (t) => {
   const { bus, open, server } = await bench(t, { configuration: 'max_pending: 1MB\nwrite_deadline: "100ms"' });
@@ -440,7 +440,7 @@ test('M06: a process too slow for the server is cut off, comes back, and gets al
   assert.ok(heard < 400);
 });
 
-test('M06: a full disk: appends are refused or stored, never lost, and go on once there is room', {
+test('a full disk: appends are refused or stored, never lost, and go on once there is room', {
   skip: skip || withoutMount(),
 }, async (t) => {
   // Mounted before the server's own hooks are set up, so unmounted after it has ended.

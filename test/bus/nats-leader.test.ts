@@ -23,7 +23,7 @@ const config: ConsumerConfig = { durable: 'worker', ackWaitMs: 5000, maxDeliver:
 /** Elections take seconds on a busy machine. */
 const PATIENT = { timeoutMs: 120_000, everyMs: 100 };
 
-test('M06: the leader of a stream steps down, and is killed: what was acknowledged is there once, and consumers go on', {
+test('the leader of a stream steps down, and is killed: what was acknowledged is there once, and consumers go on', {
   skip: skipWithoutNats(),
   timeout: 300_000,
 }, async (t) => {

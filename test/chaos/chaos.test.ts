@@ -11,7 +11,7 @@ const skip =
   skipUnless(tinyImageMissing() === undefined, tinyImageMissing() ?? '') ||
   skipUnless(existsSync('/proc/self/mounts'), 'this is not Linux');
 
-test('C12, C16: whatever clients and operators do, rows, API and Docker agree in the end', {
+test('whatever clients and operators do, rows, API and Docker agree in the end', {
   skip,
   timeout: 230_000,
 }, async (t) => {

@@ -5,7 +5,7 @@ import { skipWithoutCluster } from '../support/cluster/cluster.ts';
 import { setting } from '../support/cluster/setup.ts';
 import { until } from '../support/until.ts';
 
-test('X04: all processes die at once and come back: what was acknowledged is there', {
+test('all processes die at once and come back: what was acknowledged is there', {
   skip: skipWithoutCluster(),
 }, async (t) => {
   const { cluster, clients, load } = await setting(t, 3);

@@ -7,7 +7,7 @@ import { setting } from '../support/cluster/setup.ts';
 import { preloaded } from '../support/project.ts';
 import { until } from '../support/until.ts';
 
-test('X06: the clock of a process jumps by an hour, ahead and back, and over a leap second: it keeps its shards, and answers', {
+test('the clock of a process jumps by an hour, ahead and back, and over a leap second: it keeps its shards, and answers', {
   skip: skipWithoutCluster(),
 }, async (t) => {
   const { cluster, clients, load } = await setting(t, 2, { nodeArgs: preloaded('other-clock') });

@@ -5,7 +5,7 @@ import { skipWithoutCluster } from '../support/cluster/cluster.ts';
 import { setting } from '../support/cluster/setup.ts';
 import { until } from '../support/until.ts';
 
-test('X03: one process hears nothing of NATS, one nothing of PostgreSQL, one of neither: the fourth has everything; then all share again', {
+test('one process hears nothing of NATS, one nothing of PostgreSQL, one of neither: the fourth has everything; then all share again', {
   skip: skipWithoutCluster(),
 }, async (t) => {
   const { cluster, clients, load } = await setting(t, 4);

@@ -8,7 +8,7 @@ import { setting } from '../support/cluster/setup.ts';
 import { findProgram, skipWithout } from '../support/require.ts';
 import { until } from '../support/until.ts';
 
-test('X15: a process without a file descriptor left goes on, and serves again once it has some', {
+test('a process without a file descriptor left goes on, and serves again once it has some', {
   skip: skipWithoutCluster() || skipWithout('prlimit'),
 }, async (t) => {
   const { cluster, clients, load } = await setting(t, 2);

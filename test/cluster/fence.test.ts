@@ -46,7 +46,7 @@ async function zombie(t: TestContext, nodeArgs: readonly string[]): Promise<{ ve
   return { verdict: await load.verdict(), outcomes: [read, written, again].map((one) => one?.outcome ?? 'none') };
 }
 
-test('X02: a process that stood still in the middle of a write is fenced when it wakes: nothing of it is written', {
+test('a process that stood still in the middle of a write is fenced when it wakes: nothing of it is written', {
   skip,
 }, async (t) => {
   const { verdict, outcomes } = await zombie(t, []);

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { skipWithoutCluster } from '../support/cluster/cluster.ts';
 import { setting } from '../support/cluster/setup.ts';
 
-test('X04, X16: all processes are restarted one after the other under load: no request fails', {
+test('all processes are restarted one after the other under load: no request fails', {
   skip: skipWithoutCluster(),
 }, async (t) => {
   const { cluster, load } = await setting(t, 3, { timeoutMs: 60_000, retries: true });

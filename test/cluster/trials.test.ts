@@ -5,7 +5,7 @@ import { skipWithoutCluster } from '../support/cluster/cluster.ts';
 import { setting } from '../support/cluster/setup.ts';
 import { runTrials } from '../support/cluster/trials.ts';
 
-test('X01, X02, X03: a process is killed, frozen, cut off: its entities answer elsewhere, and nothing is lost, doubled or written by who may not', {
+test('a process is killed, frozen, cut off: its entities answer elsewhere, and nothing is lost, doubled or written by who may not', {
   skip: skipWithoutCluster(),
 }, async (t) => {
   const { cluster, load } = await setting(t, 3);

@@ -14,7 +14,7 @@ const FAULTS = [
   { signal: 'SIGWINCH', says: /nobody listens/ },
 ] as const;
 
-test('X11: what nobody catches in a process ends it: another has its entities, nothing acknowledged is lost, and it comes back', {
+test('what nobody catches in a process ends it: another has its entities, nothing acknowledged is lost, and it comes back', {
   skip: skipWithoutCluster(),
 }, async (t) => {
   const nodeArgs = preloaded('uncaught');

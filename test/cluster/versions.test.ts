@@ -20,7 +20,7 @@ async function setting(t: TestContext, size: number, started: number) {
   return { ...cluster, clients, load };
 }
 
-test('X05: a rolling restart to a version whose messages and rows have more fields: no request fails, and each version reads the other', {
+test('a rolling restart to a version whose messages and rows have more fields: no request fails, and each version reads the other', {
   skip,
 }, async (t) => {
   const { db, members, clients, load, shards, settled } = await setting(t, 3, 3);
@@ -60,7 +60,7 @@ test('X05: a rolling restart to a version whose messages and rows have more fiel
   for (const { log } of members) assert.doesNotMatch(log, /refused a message|unknown_format/);
 });
 
-test('X05: a process that speaks another format does not join those that run: it says so and ends, and they go on', {
+test('a process that speaks another format does not join those that run: it says so and ends, and they go on', {
   skip,
 }, async (t) => {
   const { members, clients, load, settled } = await setting(t, 3, 2);

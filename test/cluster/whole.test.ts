@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { runRolling } from '../support/cluster/rolling/rolling.ts';
 import { skipWithoutServices } from '../support/cluster/services.ts';
 
-test('X04, X16: one of two machines with a process of each service restarts under load: no request fails, and sockets and terminals that come back have missed nothing', {
+test('one of two machines with a process of each service restarts under load: no request fails, and sockets and terminals that come back have missed nothing', {
   skip: skipWithoutServices(),
 }, async (t) => {
   const { problems, requests, restarts, notifications, lines, statuses, terminals, logs } = await runRolling(t, {

@@ -12,7 +12,7 @@ import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 
-test('X15: a process whose log is on a full disk goes on, and ends as it should', {
+test('a process whose log is on a full disk goes on, and ends as it should', {
   skip: skipWithoutNats(),
 }, async (t) => {
   const database = await testDatabase();

@@ -1,4 +1,4 @@
-/** A gateway that nobody gave ENCRYPTION_KEY: it runs, and does without what needs the key (interface sections 1, 4.3 and 7). */
+/** A gateway that nobody gave ENCRYPTION_KEY: it runs, and does without what needs the key. */
 import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
 import { once } from 'node:events';

@@ -127,7 +127,7 @@ test('with a broker several share the entities', async (t) => {
   assert.deepEqual(await listNodes(db), []);
 });
 
-test('X05: beside a node whose messages it could not read a process does not start, and says why', async (t) => {
+test('beside a node whose messages it could not read a process does not start, and says why', async (t) => {
   const { db, store, open, ids } = await setting(t);
   await store.beat(other, 600_000, UNKNOWN);
   await db.run('update placement_nodes set format = 1');

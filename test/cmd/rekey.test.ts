@@ -1,4 +1,4 @@
-/** Changing ENCRYPTION_KEY: all secrets or none, also when it is broken off halfway (hazard N07). */
+/** Changing ENCRYPTION_KEY: all secrets or none, also when it is broken off halfway. */
 
 import assert from 'node:assert/strict';
 import type { KeyObject } from 'node:crypto';
@@ -96,7 +96,7 @@ test('every column that holds something sealed is known to it', async () => {
   assert.deepEqual(found.filter((column) => !plain.includes(column)).sort(), [...SEALED_COLUMNS].sort());
 });
 
-test('N07: all secrets open with the new key, and none with the old', async (t) => {
+test('all secrets open with the new key, and none with the old', async (t) => {
   const { db, env, data } = await setting(t);
   assert.deepEqual(await secrets(db, oldKey), WHOLE);
   const run = (key: string, next: string) =>
@@ -118,7 +118,7 @@ test('N07: all secrets open with the new key, and none with the old', async (t) 
   assert.deepEqual(await secrets(db, oldKey), { ...WHOLE, token: undefined });
 });
 
-test('N07: a key in the data folder is replaced there, and a run that was killed halfway is finished by the next', async (t) => {
+test('a key in the data folder is replaced there, and a run that was killed halfway is finished by the next', async (t) => {
   const { db, env, data } = await setting(t);
   const file = join(data, 'encryption-key');
   const key = () => readFile(file, 'utf8');

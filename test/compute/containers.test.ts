@@ -68,7 +68,7 @@ describe('a new container', () => {
     assert.equal(other.texts.length, 1);
   });
 
-  test('has exactly the fields of the interface: three less when it was just created, started or stopped', async (t) => {
+  test('has exactly the fields that clients know: three less when it was just created, started or stopped', async (t) => {
     const compute = await openCompute(t);
     const ann = someone();
     const ssh_key_ids = [await compute.key(ann)];
@@ -357,7 +357,7 @@ describe('what a container may be', () => {
   const taken = (body: Record<string, unknown>) =>
     callFrom(createContainer, someone(), { body: { name: 'box', ssh_key_ids: [1], ...body } });
 
-  test('mount paths that reach the system or are none are refused (C01)', () => {
+  test('mount paths that reach the system or are none are refused', () => {
     const bad = ['', 'root', './root', '../root', '/', '/root/', '//root', '/a/../etc', '/a/./b', '/proc', '/proc/1'];
     const worse = ['/sys', '/dev/shm', '/run', '/run/docker.sock', '/var/run/docker.sock', '/etc', '/etc/ssh', '/usr'];
     const injected = ['/root:ro', '/root:/etc', '/a b', '/a\0', '/a\n', '/ä', `/${'a'.repeat(255)}`, '/a,b', '/a"'];
@@ -370,14 +370,14 @@ describe('what a container may be', () => {
     taken({ mount_paths: ['/root', '/data', '/srv/www', '/home/ann', '/var/lib/app_1', '/a-b', '/ab'] });
   });
 
-  test('names are 1 to 63 plain characters (C05)', () => {
+  test('names are 1 to 63 plain characters', () => {
     for (const name of ['', ' box', '-box', '.box', 'a'.repeat(64), 'a/b', 'a\n', 'bäx', 'a\0', '<b>', 7, null]) {
       refusedBody({ name });
     }
     for (const name of ['a', '1', 'My box 1.0_x-y', 'a'.repeat(63)]) taken({ name });
   });
 
-  test('sizes are whole numbers within bounds (C04)', () => {
+  test('sizes are whole numbers within bounds', () => {
     for (const memory_mb of [0, -1, 127, 65_537, 512.5, 1e308, '1Ei', '512', null, Number.NaN])
       refusedBody({ memory_mb });
     for (const storage_gb of [0, -1, 1025, 1.5, 1e308, '5', null]) refusedBody({ storage_gb });
@@ -387,14 +387,14 @@ describe('what a container may be', () => {
     taken({ memory_mb: 65_536, storage_gb: 1024, instance_type: 'medium', pull_policy: 'Always' });
   });
 
-  test('keys are ids, at least one (C03)', () => {
+  test('keys are ids, at least one', () => {
     for (const ssh_key_ids of [[], 1, '1', null, Array.from({ length: 11 }, (_, i) => i + 1)]) {
       refusedBody({ ssh_key_ids });
     }
     for (const id of [0, -1, 1.5, '1', null, 2 ** 31]) refusedBody({ ssh_key_ids: [id] }, 'ssh_key_ids.0');
   });
 
-  test('a field nobody knows is refused, not passed by (C06)', () => {
+  test('a field nobody knows is refused, not passed by', () => {
     for (const field of ['privileged', 'network', 'pid', 'capabilities', 'runtime', 'env', 'user_id', 'status']) {
       refusedBody({ [field]: true }, '');
     }

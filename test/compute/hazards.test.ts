@@ -1,4 +1,4 @@
-/** What a container must not be made of, and what must not bring one out of step. C01 and C15 stand with mounts and terminals. */
+/** What a container must not be made of, and what must not bring one out of step. Mount paths and terminals have tests of their own. */
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -32,7 +32,7 @@ const refusesBody = (body: object) =>
 const callsOf = (compute: ComputeUnderTest, name: string) =>
   compute.engine.calls.filter((call) => call === name).length;
 
-test('C02: an image is one of the registry’s, by tag, and nothing else', async (t) => {
+test('an image is one of the registry’s, by tag, and nothing else', async (t) => {
   const compute = await openCompute(t);
   const ssh_key_ids = [await compute.key(ann)];
   for (const image of [
@@ -61,7 +61,7 @@ test('C02: an image is one of the registry’s, by tag, and nothing else', async
   );
 });
 
-test('C03: ports that are none, not allowed, or said in another way are refused', () => {
+test('ports that are none, not allowed, or said in another way are refused', () => {
   for (const port of [0, -1, 81, 7999, 9000, 65_536, Number.NaN, '80', '80/tcp; rm', null, [80], 8000.5]) {
     for (const body of [
       { port },
@@ -76,7 +76,7 @@ test('C03: ports that are none, not allowed, or said in another way are refused'
   }
 });
 
-test('C04: sizes outside their limits are refused', () => {
+test('sizes outside their limits are refused', () => {
   for (const size of [-1, 0, 1e308, Number.POSITIVE_INFINITY, 1.5, '1Ei', '512', null]) {
     refusesBody({ memory_mb: size });
     refusesBody({ storage_gb: size });
@@ -84,12 +84,12 @@ test('C04: sizes outside their limits are refused', () => {
   }
 });
 
-test('C05: names that are empty, too long or strange are refused', () => {
+test('names that are empty, too long or strange are refused', () => {
   for (const name of ['', '-x', ' x', 'x'.repeat(64), 'a\0', 'a\nb', 'a=b', 'ünï', 'x'.repeat(1_000_000)])
     refusesBody({ name });
 });
 
-test('C06: a field nobody knows is refused at creation', () => {
+test('a field nobody knows is refused at creation', () => {
   for (const field of [
     'privileged',
     'host_network',
@@ -105,14 +105,14 @@ test('C06: a field nobody knows is refused at creation', () => {
   }
 });
 
-test('C07: lists of a hundred thousand are refused', () => {
+test('lists of a hundred thousand are refused', () => {
   const many = Array.from({ length: 100_000 }, (_, i) => i + 1);
   refusesBody({ command: many });
   refusesBody({ ssh_key_ids: many });
   refusesBody({ mount_paths: many.map((i) => `/data/${i}`) });
 });
 
-test('C08: one name given twice at once makes two containers with ids of their own', async (t) => {
+test('one name given twice at once makes two containers with ids of their own', async (t) => {
   const compute = await openCompute(t);
   const ssh_key_ids = [await compute.key(ann)];
   const ids = await Promise.all([compute.create(ann, { ssh_key_ids }), compute.create(ann, { ssh_key_ids })]);
@@ -120,7 +120,7 @@ test('C08: one name given twice at once makes two containers with ids of their o
   for (const id of ids) await compute.reaches(ann, id, 'running');
 });
 
-describe('C09: deleted while it is being made', () => {
+describe('deleted while it is being made', () => {
   for (const step of ['ensureImage', 'create', 'start', 'dial'] as const) {
     test(`in the middle of ${step}, nothing is left`, async (t) => {
       const compute = await openCompute(t);
@@ -137,7 +137,7 @@ describe('C09: deleted while it is being made', () => {
   }
 });
 
-test('C10: a second stop is a conflict, and the engine is asked once', async (t) => {
+test('a second stop is a conflict, and the engine is asked once', async (t) => {
   const compute = await openCompute(t);
   const id = await compute.running(ann);
   await compute.on(stopContainer, ann, id);
@@ -158,7 +158,7 @@ test('a start right after a stop makes a fresh start, though the stop was not do
   assert.equal(callsOf(compute, `start ${id}`), 2);
 });
 
-describe('C12: changed behind our back', () => {
+describe('changed behind our back', () => {
   test('frozen: it goes on, and was running all the while', async (t) => {
     const compute = await openCompute(t);
     const id = await compute.running(ann);
@@ -222,7 +222,7 @@ describe('C12: changed behind our back', () => {
   });
 });
 
-describe('C14: the engine goes away', () => {
+describe('the engine goes away', () => {
   test('containers that ended with it did not crash, however often', async (t) => {
     const compute = await openCompute(t);
     const id = await compute.running(ann);
@@ -254,7 +254,7 @@ describe('C14: the engine goes away', () => {
   });
 });
 
-test('C14: a container that came up without a network is started anew', async (t) => {
+test('a container that came up without a network is started anew', async (t) => {
   let starts = 0;
   const compute = await openCompute(t, {
     engine: {
@@ -272,7 +272,7 @@ test('C14: a container that came up without a network is started anew', async (t
   assert.deepEqual(await compute.notices(ann.userId), ['Container started: "box" is running.']);
 });
 
-describe('C16: the platform dies between the engine’s work and its own word of it', () => {
+describe('the platform dies between the engine’s work and its own word of it', () => {
   for (const step of ['create', 'start'] as const) {
     test(`after ${step}: the next one adopts what there is`, async (t) => {
       const compute = await openCompute(t);

@@ -129,7 +129,7 @@ async function reaches(node: Node, owner: Caller, id: string, status: string): P
   });
 }
 
-test('X01: containers of a node that was killed are looked after by another: calls, work under way, what happens to them', {
+test('containers of a node that was killed are looked after by another: calls, work under way, what happens to them', {
   skip,
 }, async (t) => {
   const { engine, add, db } = await setting(t);
@@ -173,7 +173,7 @@ test('of several nodes one works on a container, whatever the engine tells all o
   assert.equal(engine.calls.filter((one) => one === `start ${id}`).length, 2);
 });
 
-test('X14: a node that has lost a container without knowing changes neither its row nor the engine', {
+test('a node that has lost a container without knowing changes neither its row nor the engine', {
   skip,
 }, async (t) => {
   const { db, engine, add } = await setting(t);
@@ -204,7 +204,7 @@ test('X14: a node that has lost a container without knowing changes neither its 
   await reaches(c, owner, id, 'running');
 });
 
-test('X02: work of a node that was frozen does not reach the engine when it goes on', { skip }, async (t) => {
+test('work of a node that was frozen does not reach the engine when it goes on', { skip }, async (t) => {
   const { db, engine, add } = await setting(t);
   const b = await add();
   const { owner, id } = await containerAt(b, b);
@@ -263,7 +263,7 @@ test('one rule a port, when both nodes are asked at once', { skip }, async (t) =
   assert.equal((await a.call(listIngress, owner, by(id))).rules.length, 1);
 });
 
-test('X16: while a node drains, every call is answered, and each change is made once', { skip }, async (t) => {
+test('while a node drains, every call is answered, and each change is made once', { skip }, async (t) => {
   const { db, add } = await setting(t);
   const [a, b] = [await add(), await add()];
   await settled(a, b);

@@ -13,7 +13,7 @@ failOnLeaks();
 const PATIENCE = { timeoutMs: 60_000 };
 
 describe('patience', { concurrency: true }, () => {
-  test('C11: a workload that ends again and again is started five times more, with growing pauses, then it has failed', async (t) => {
+  test('a workload that ends again and again is started five times more, with growing pauses, then it has failed', async (t) => {
     const ann = someone();
     const starts: number[] = [];
     let crashing = true;

@@ -23,7 +23,7 @@ const row = async (compute: ComputeUnderTest, id: string) => {
 };
 
 describe('a container that cannot be started', () => {
-  test('C11: fails at once with the reason when there is no such image', async (t) => {
+  test('fails at once with the reason when there is no such image', async (t) => {
     const image = `${REGISTRY}/ann/gone:1`;
     const compute = await openCompute(t);
     const socket = await compute.updates(ann);
@@ -153,7 +153,7 @@ describe('a workload that ends', () => {
     assert.equal((await row(compute, id)).statusReason, null);
   });
 
-  test('C11: says when memory ran out', async (t) => {
+  test('says when memory ran out', async (t) => {
     const compute = await openCompute(t);
     const id = await compute.running(ann);
     const socket = await compute.updates(ann);
@@ -210,7 +210,7 @@ describe('a workload that ends', () => {
   });
 });
 
-describe('C12: a container changed behind our back', () => {
+describe('a container changed behind our back', () => {
   test('removed: it is made again, each time anew', async (t) => {
     const compute = await openCompute(t);
     const id = await compute.running(ann);

@@ -283,7 +283,7 @@ describe('mounts', () => {
     ['one in another', ['/a', '/a/b']],
     ['seventeen', Array.from({ length: 17 }, (_, i) => `/d${i}`)],
   ] as const) {
-    test(`C01: ${what} are refused`, () => {
+    test(`${what} are refused`, () => {
       assert.throws(() => callFrom(setMounts, ann, { params: { id: 'aaaaaaaaaaaa' }, body: { mount_paths: paths } }), {
         code: 'invalid_request',
       });

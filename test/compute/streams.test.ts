@@ -75,7 +75,7 @@ describe('a terminal', () => {
     assert.equal(socket.closed, undefined);
   });
 
-  test('takes text as it is for what is typed, and passes over control messages it does not know (L05)', async (t) => {
+  test('takes text as it is for what is typed, and passes over control messages it does not know', async (t) => {
     const compute = await openCompute(t);
     const { socket, shell } = await terminalIn(compute);
     const typed = ['', 'ls', '\n', '{', 'null', '[]', '{"cols":80}', '{"type":1}', '"resize"', '\u00e9\u{1f600}'];
@@ -407,7 +407,7 @@ describe('a log', () => {
     assert.deepEqual(late.texts, []);
   });
 
-  test('since is a time of RFC 3339 (L07)', () => {
+  test('since is a time of RFC 3339', () => {
     const wrong = [
       '',
       '-1',
@@ -459,7 +459,7 @@ describe('a log', () => {
     }
   });
 
-  test('tail is a whole number up to 10,000 (L07)', () => {
+  test('tail is a whole number up to 10,000', () => {
     for (const tail of ['-1', '1000000000000', 'NaN', '', '1.5', '10001', '1e3', ' 1']) {
       assert.throws(() => callFrom(logs, ann, { params: { id: newId() }, query: { tail } }), {
         code: 'invalid_request',

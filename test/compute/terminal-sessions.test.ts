@@ -217,7 +217,7 @@ describe('a terminal with a session id', () => {
     await until(() => compute.shells.opened.length === 2);
   });
 
-  test('is bound to the user, the container and the kind of token (W16)', async (t) => {
+  test('is bound to the user, the container and the kind of token', async (t) => {
     const { compute, id, socket } = await inSession(t);
     const [bob, other] = [someone('bob'), await compute.running(ann)];
     await refused('not_found', compute.terminal(bob, id, ID));

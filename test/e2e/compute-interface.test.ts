@@ -1,4 +1,4 @@
-/** The compute service over HTTP and WebSocket, row by row of the interface (sections 2.8 to 2.11, 3.2, 4.2, 6.2, 8), on a real Docker Engine. */
+/** The compute service over HTTP and WebSocket, endpoint by endpoint, on a real Docker Engine. */
 
 import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process';
@@ -217,7 +217,7 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
   test('three containers, and the fourth is refused until one is deleted', async () => {
     const ssh_key_ids = [await key(bob)];
     const ids = [];
-    // C08: the same name twice, at once, is two containers.
+    // The same name twice, at once, is two containers.
     const twins = await Promise.all([created({ ssh_key_ids }, bob), created({ ssh_key_ids }, bob)]);
     ids.push(...twins, await created({ ssh_key_ids, memory_mb: 65_536 }, bob));
     const fourth = await call('POST', '/compute/containers', { name: 'x', ssh_key_ids }, bob);
@@ -233,7 +233,7 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
       const refused = await call('GET', '/compute/admin/containers', undefined, token);
       assert.deepEqual([refused.status, refused.json.code], [403, 'forbidden']);
     }
-    // C09: deleted in whatever it is doing.
+    // Deleted in whatever it is doing.
     for (const id of ids) await gone(id, bob);
     await gone(await created({ ssh_key_ids }, bob), bob);
   });

@@ -1,4 +1,4 @@
-/** Tokens of every kind at every endpoint of the running platform, and what their scopes open (interface sections 4.1, 5.1 to 5.4). */
+/** Tokens of every kind at every endpoint of the running platform, and what their scopes open. */
 
 import assert from 'node:assert/strict';
 import { createSecretKey, generateKeyPairSync } from 'node:crypto';
@@ -222,7 +222,7 @@ describe('credentials', { skip: skipWithoutDocker(), timeout: 180_000 }, () => {
     }
   });
 
-  test('each reply has the keys of the interface', async () => {
+  test('each reply has the keys that clients know', async () => {
     const keys = (value: unknown) => Object.keys(z.record(text, z.unknown()).parse(value)).sort();
     const list = (reply: Reply) => z.array(z.unknown()).parse(reply.json.list);
     const scopes = { [`compute.${uid}.containers`]: ['read'] };

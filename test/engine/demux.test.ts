@@ -41,7 +41,7 @@ function entry(text: string | Buffer, stream = 1): Buffer {
 }
 
 describe('docker log stream', () => {
-  it('gives the same frames however the bytes are cut (L04)', () => {
+  it('gives the same frames however the bytes are cut', () => {
     const frames = fc.array(fc.tuple(fc.constantFrom<1 | 2>(1, 2), fc.uint8Array({ maxLength: 50 })), {
       maxLength: 12,
     });

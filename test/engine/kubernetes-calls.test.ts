@@ -123,7 +123,7 @@ test('a container whose namespace is known is found by one small read, also when
   assert.equal(cache.namespaceOf('c'), undefined);
 });
 
-test('C13: events that come twice count once', () => {
+test('events that come twice count once', () => {
   const cache = new ClusterCache();
   for (const resource of ['namespaces', 'pods', 'services'] as const) cache.stands(resource, true);
   for (const type of ['ADDED', 'ADDED', 'MODIFIED', 'MODIFIED']) cache.changed('namespaces', type, namespace('a'));

@@ -1,4 +1,4 @@
-/** What an API server may do wrong (C13), done by one of the test's own. */
+/** What an API server may do wrong, done by one of the test's own. */
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
@@ -9,7 +9,7 @@ import { silentLog } from '../support/engine/docker-under-test.ts';
 import { eventually } from '../support/engine/eventually.ts';
 import { fakeApiServer as fake, status } from '../support/kubernetes/fake-api.ts';
 
-test('C13: a call that is told 429 comes again after Retry-After', async (t) => {
+test('a call that is told 429 comes again after Retry-After', async (t) => {
   const at: number[] = [];
   const { client } = await fake(t, (_request, response) => {
     at.push(Date.now());
@@ -21,7 +21,7 @@ test('C13: a call that is told 429 comes again after Retry-After', async (t) => 
   assert.ok((at[1] ?? 0) - (at[0] ?? 0) >= 990, 'too early');
 });
 
-test('C13: a conflict and a failing server are tried again, what is not valid is not', async (t) => {
+test('a conflict and a failing server are tried again, what is not valid is not', async (t) => {
   let count = 0;
   const { client, asked } = await fake(t, (request, response) => {
     count += 1;
@@ -42,7 +42,7 @@ test('C13: a conflict and a failing server are tried again, what is not valid is
   assert.equal(asked.length, 5);
 });
 
-test("C13: a quota and a missing right reach the user as the cluster's sentence", async (t) => {
+test("a quota and a missing right reach the user as the cluster's sentence", async (t) => {
   const { client } = await fake(t, (request, response) =>
     status(response, 403, 'Forbidden', request.url === '/quota' ? 'exceeded quota: pods' : listing),
   );
@@ -53,7 +53,7 @@ test("C13: a quota and a missing right reach the user as the cluster's sentence"
 const listing =
   'pods is forbidden: User "system:serviceaccount:troupe:core" cannot list resource "pods" in API group ""';
 
-test('C13: what admission denies is refused for good, whatever words it uses', async (t) => {
+test('what admission denies is refused for good, whatever words it uses', async (t) => {
   const denials = [
     'admission webhook "policy.example" denied the request: containers cannot run as root',
     'pods "container-0" is forbidden: cannot set blockOwnerDeletion',
@@ -73,7 +73,7 @@ test('C13: what admission denies is refused for good, whatever words it uses', a
   assert.equal(asked.length, denials.length);
 });
 
-test('C13: a server that was just started and has not read all roles is asked again, and not called short of rights', async (t) => {
+test('a server that was just started and has not read all roles is asked again, and not called short of rights', async (t) => {
   let isBack = false;
   let count = 0;
   const { client } = await fake(t, (request, response) => {
@@ -94,7 +94,7 @@ test('C13: a server that was just started and has not read all roles is asked ag
   await assert.rejects(client.call('GET', '/never', { timeoutMs: 1000 }), /not ready for it yet: pods is forbidden/);
 });
 
-test('C13: a redirect to another host is not followed, so no credentials go there', async (t) => {
+test('a redirect to another host is not followed, so no credentials go there', async (t) => {
   const other = await fake(t, (_request, response) => response.end('{}'));
   const { client } = await fake(t, (_request, response) => {
     response.writeHead(302, { location: `${other.url}/stolen` }).end();
@@ -103,7 +103,7 @@ test('C13: a redirect to another host is not followed, so no credentials go ther
   assert.deepEqual(other.asked, []);
 });
 
-test('C13: an answer that is cut short, or no JSON, is no answer', async (t) => {
+test('an answer that is cut short, or no JSON, is no answer', async (t) => {
   const { client } = await fake(t, (request, response) => {
     if (request.url === '/html') {
       response.end('<html>');
@@ -118,7 +118,7 @@ test('C13: an answer that is cut short, or no JSON, is no answer', async (t) => 
   await rejectsWith(client.json('GET', '/html', z.unknown()), 'unavailable');
 });
 
-test('C13: credentials that are not accepted any more are read anew, once', async (t) => {
+test('credentials that are not accepted any more are read anew, once', async (t) => {
   const seen: (string | undefined)[] = [];
   const { client, write } = await fake(t, (request, response) => {
     seen.push(request.headers.authorization);
@@ -171,7 +171,7 @@ async function watched(t: TestContext, answer: (turn: number, response: ServerRe
   return { seen, versions, lists };
 }
 
-test('C13: a watch that is closed again and again goes on where it was, bookmarks included', async (t) => {
+test('a watch that is closed again and again goes on where it was, bookmarks included', async (t) => {
   const { seen, versions, lists } = await watched(t, (turn, response) => {
     if (turn === 0) response.end(line('ADDED', labelled('a', '11')));
     else if (turn === 1) response.end(line('BOOKMARK', { metadata: { resourceVersion: '20' } }));
@@ -188,7 +188,7 @@ test('C13: a watch that is closed again and again goes on where it was, bookmark
   assert.equal(seen.filter((id) => id === undefined).length, 1);
 });
 
-test('C13: a version the server has forgotten (410) is found anew, and all is looked at', async (t) => {
+test('a version the server has forgotten (410) is found anew, and all is looked at', async (t) => {
   const { seen, lists } = await watched(t, (turn, response) => {
     if (turn === 0) {
       response.end(
@@ -201,7 +201,7 @@ test('C13: a version the server has forgotten (410) is found anew, and all is lo
   assert.ok(seen.includes(undefined));
 });
 
-test('C13: a watch that is silent for long, or speaks nonsense, is begun anew', async (t) => {
+test('a watch that is silent for long, or speaks nonsense, is begun anew', async (t) => {
   const { seen, versions } = await watched(
     t,
     (turn, response) => {

@@ -1,4 +1,4 @@
-/** Requests that wait for another's response: how long, and what for (hazard K10). The exchange is played by the test. */
+/** Requests that wait for another's response: how long, and what for. The exchange is played by the test. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';

@@ -1,4 +1,4 @@
-/** The cache's memory: what it counts is what it uses, and it never uses more than it may (hazard K12). */
+/** The cache's memory: what it counts is what it uses, and it never uses more than it may. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -27,7 +27,7 @@ function entry(
   );
 }
 
-test('K12: a million unique URLs take no more than the capacity, by its own count and by that of the process', () => {
+test('a million unique URLs take no more than the capacity, by its own count and by that of the process', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc');
   const used = () => {
@@ -72,7 +72,7 @@ test('what was used last stays longest', () => {
   assert.equal(store.evictions, 1);
 });
 
-test('K13: a flood for one host drives out no other once it has its share', () => {
+test('a flood for one host drives out no other once it has its share', () => {
   const size = entry('a.test', '/000', 1000).size;
   const store = new CacheStore({ capacity: 100 * size });
   for (let n = 0; n < 70; n++) store.set(entry('b.test', `/${n}`, 1000));

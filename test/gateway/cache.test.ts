@@ -1,4 +1,4 @@
-/** The response cache behind the running proxy: what the interface says of it (section 4.5), and hazards K01 to K13. */
+/** The response cache behind the running proxy: what is kept and for whom, and what must not be. */
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
@@ -177,8 +177,8 @@ describe('a mutating request', () => {
   });
 });
 
-describe('hazards', () => {
-  test('K01: host, scheme, port, origin, path in all its letters: none is given the answer of another; a query never', async (t) => {
+describe('what must not be kept or shared', () => {
+  test('host, scheme, port, origin, path in all its letters: none is given the answer of another; a query never', async (t) => {
     const proxy = await openCached(t, counting, {
       route: (request, port) => ({
         forward: { host: request.field('host')?.endsWith(':8001') ? 'localhost' : '127.0.0.1', port },
@@ -204,7 +204,7 @@ describe('hazards', () => {
       assert.equal(await isReused(proxy, '/x', { host }), false, host);
   });
 
-  test('K02: nothing that belongs to somebody is kept or given', async (t) => {
+  test('nothing that belongs to somebody is kept or given', async (t) => {
     const proxy = await openCached(t, ({ target, count }) =>
       ok(
         target.startsWith('/set') ? 'Set-Cookie: a=b\r\n' : target === '/public' ? 'Cache-Control: public\r\n' : '',
@@ -235,7 +235,7 @@ describe('hazards', () => {
     assert.equal((await proxy.ask('/public', { headers })).isCached, true);
   });
 
-  test('K03: Vary by what the key has is kept apart, by anything else not kept', async (t) => {
+  test('Vary by what the key has is kept apart, by anything else not kept', async (t) => {
     const proxy = await openCached(t, ({ target, count }) =>
       ok(`Vary: ${decodeURIComponent(target.slice(1))}\r\n`, `answer ${count}`),
     );
@@ -263,7 +263,7 @@ describe('hazards', () => {
     assert.equal((await proxy.ask('/Accept', { headers: 'Accept-Encoding: gzip;q=0, *\r\n' })).isCached, false);
   });
 
-  test('K04: what an origin makes of a field that the key does not know reaches nobody else', async (t) => {
+  test('what an origin makes of a field that the key does not know reaches nobody else', async (t) => {
     const proxy = await openCached(t, ({ head }) => ok('', `page: ${head.replaceAll('\r\n', '|')}`));
     let n = 0;
     for (const headers of [
@@ -291,7 +291,7 @@ describe('hazards', () => {
     }
   });
 
-  test('K05: a name that looks like a file changes nothing: what comes back decides', async (t) => {
+  test('a name that looks like a file changes nothing: what comes back decides', async (t) => {
     const proxy = await openCached(t, ({ count, head }) =>
       ok(/cookie/i.test(head) ? '' : 'Cache-Control: private\r\n', `account of ${head} ${count}`),
     );
@@ -302,7 +302,7 @@ describe('hazards', () => {
     }
   });
 
-  test('K06: a GET with a body, or an upgrade, takes no part', async (t) => {
+  test('a GET with a body, or an upgrade, takes no part', async (t) => {
     const proxy = await openCached(t, counting);
     await proxy.ask('/x');
     assert.equal((await proxy.ask('/x')).isCached, true);
@@ -323,7 +323,7 @@ describe('hazards', () => {
     assert.equal((await proxy.ask('/x')).body, 'answer 0');
   });
 
-  test('K07: errors are not kept, whoever caused them', async (t) => {
+  test('errors are not kept, whoever caused them', async (t) => {
     const statuses = [
       '201 Created',
       '204 No Content',
@@ -357,7 +357,7 @@ describe('hazards', () => {
     assert.equal(proxy.cache.numbers().entries, 0);
   });
 
-  test('K08: ranges and conditions go to the origin, and what comes back is not kept', async (t) => {
+  test('ranges and conditions go to the origin, and what comes back is not kept', async (t) => {
     const proxy = await openCached(t, ({ head, count }) =>
       /\r\nrange/i.test(head) && !/if-range: "old"/i.test(head)
         ? ok('Content-Range: bytes 0-0/8\r\nETag: "x"\r\n', 'a', '206 Partial Content')
@@ -382,7 +382,7 @@ describe('hazards', () => {
     assert.equal((await proxy.ask('/x', { headers: 'Range: bytes=0-0\r\n' })).status, 206);
   });
 
-  test('K10: a thousand simultaneous misses are one request to the origin', async (t) => {
+  test('a thousand simultaneous misses are one request to the origin', async (t) => {
     let reply = () => {};
     const proxy = await openCached(t, (_, socket) => {
       reply = () => void socket.write(ok('', 'for all'));
@@ -398,7 +398,7 @@ describe('hazards', () => {
     assert.equal(proxy.cache.numbers().hits, 999);
   });
 
-  test('K10: whoever waits gets nothing that is not for all, and asks for itself', async (t) => {
+  test('whoever waits gets nothing that is not for all, and asks for itself', async (t) => {
     const replies: (() => void)[] = [];
     const proxy = await openCached(t, ({ count }, socket) => {
       replies.push(() => void socket.write(ok(`Set-Cookie: id=${count}\r\n`, `only for ${count}`)));
@@ -417,7 +417,7 @@ describe('hazards', () => {
     assert.equal(new Set(bodies).size, 21);
   });
 
-  test('K10: the first one leaves: the next takes its place; it fails: all hear so', async (t) => {
+  test('the first one leaves: the next takes its place; it fails: all hear so', async (t) => {
     const replies: (() => void)[] = [];
     const proxy = await openCached(t, ({ target }, socket) => {
       replies.push(() => void socket.write(target === '/fail' ? 'no HTTP\r\n\r\n' : ok('', 'for all')));
@@ -445,7 +445,7 @@ describe('hazards', () => {
     assert.equal(proxy.seen.length, 3);
   });
 
-  test('K10: a first one that reads slowly holds nobody up', async (t) => {
+  test('a first one that reads slowly holds nobody up', async (t) => {
     const body = 'x'.repeat(MAX_BODY);
     const proxy = await openCached(t, (_, socket) => {
       // More than sockets take on the way, so that a reader that stands still is felt here.
@@ -462,7 +462,7 @@ describe('hazards', () => {
     assert.equal(status, 200);
   });
 
-  test('K11: what broke off is not kept', async (t) => {
+  test('what broke off is not kept', async (t) => {
     const proxy = await openCached(t, ({ target }, socket) => {
       if (target === '/length') socket.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf');
       else if (target === '/chunks') socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n');
@@ -477,7 +477,7 @@ describe('hazards', () => {
     assert.deepEqual({ entries, bytes }, { entries: 0, bytes: 0 });
   });
 
-  test('K09: ages and dates that are none, or too old, are not fresh; nothing is fresh for longer than 30 seconds', async (t) => {
+  test('ages and dates that are none, or too old, are not fresh; nothing is fresh for longer than 30 seconds', async (t) => {
     const cases: [string, boolean][] = [
       ['Age: 5\r\nCache-Control: max-age=60', true],
       ['Age: -1\r\nCache-Control: max-age=60', true],
@@ -510,7 +510,7 @@ describe('hazards', () => {
     }
   });
 
-  test('K12: any number of URLs takes no more memory than it may', async (t) => {
+  test('any number of URLs takes no more memory than it may', async (t) => {
     const capacity = 200_000;
     const proxy = await openCached(t, () => ok('', 'x'.repeat(1000)), { capacity });
     const client = await rawClient(t, proxy.port);
@@ -523,7 +523,7 @@ describe('hazards', () => {
     assert.equal((await proxy.ask('/499')).isCached, true);
   });
 
-  test('K13: a request to one host evicts nothing of another', async (t) => {
+  test('a request to one host evicts nothing of another', async (t) => {
     const proxy = await openCached(t, ({ method, count }) =>
       ok(method === 'GET' ? '' : 'Location: http://b.test/x\r\nContent-Location: //b.test/x\r\n', `answer ${count}`),
     );

@@ -1,4 +1,4 @@
-/** Chunked bodies (RFC 9112, section 7.1; hazard H07). */
+/** Chunked bodies (RFC 9112, section 7.1). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readChunks } from '../support/gateway/incremental-readers.ts';

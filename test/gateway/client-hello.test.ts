@@ -1,4 +1,4 @@
-/** ClientHellos, real and forged (hazards T01 to T11): the server name and the protocols, or a refusal, however they are cut. */
+/** ClientHellos, real and forged: the server name and the protocols, or a refusal, however they are cut. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -45,14 +45,14 @@ async function realHello(options: { servername?: string; ALPNProtocols?: string[
 }
 
 describe('a ClientHello', () => {
-  test('of a real client names its server and protocols; T07: or none', async () => {
+  test('of a real client names its server and protocols, or none', async () => {
     const bytes = await realHello({ servername: 'web.Example.test', ALPNProtocols: ['h2', 'http/1.1'] });
     assert.deepEqual(readClientHello(bytes), { serverName: 'web.example.test', protocols: ['h2', 'http/1.1'] });
     assert.deepEqual(readClientHello(await realHello({})), { serverName: undefined, protocols: [] });
     assert.deepEqual(readClientHello(record(handshake(start))), { serverName: undefined, protocols: [] });
   });
 
-  test('T01: is incomplete until its last byte, wherever it is cut', async () => {
+  test('is incomplete until its last byte, wherever it is cut', async () => {
     const bytes = await realHello({ servername: 'a.test' });
     for (let end = 0; end < bytes.length; end++)
       assert.equal(readClientHello(bytes.subarray(0, end)), 'incomplete', `${end}`);
@@ -62,7 +62,7 @@ describe('a ClientHello', () => {
     });
   });
 
-  test('T02, T03: may lie in many records', () => {
+  test('may lie in many records', () => {
     const message = handshake(helloBody(sni(name('a.test')), alpn('http/1.1')));
     for (const size of [1, 2, 3, 4, 5, 17, 64]) {
       const records: Buffer[] = [];
@@ -74,7 +74,7 @@ describe('a ClientHello', () => {
     }
   });
 
-  test('T04, T05: with lengths that cannot be is refused at once', () => {
+  test('with lengths that cannot be is refused at once', () => {
     for (const bytes of [
       Buffer.of(22, 3, 1, 0, 0),
       Buffer.of(22, 3, 1, 0xff, 0xff),
@@ -87,7 +87,7 @@ describe('a ClientHello', () => {
       assert.equal(readClientHello(bytes), 'invalid', bytes.toString('hex'));
   });
 
-  test('T06, T13: that is something else is refused at its first bytes', () => {
+  test('that is something else is refused at its first bytes', () => {
     for (const bytes of [
       Buffer.of(0x80, 0x2e, 1, 3, 1),
       Buffer.from('GET / HTTP/1.1\r\n'),
@@ -99,7 +99,7 @@ describe('a ClientHello', () => {
       assert.equal(readClientHello(bytes), 'invalid', bytes.toString('hex'));
   });
 
-  test('T08, T10: with two names, an extension twice, or one cut short is refused', () => {
+  test('with two names, an extension twice, or one cut short is refused', () => {
     const good = name('a.test');
     for (const [what, bytes] of Object.entries({
       'two names': hello(sni(good, name('b.test'))),
@@ -126,7 +126,7 @@ describe('a ClientHello', () => {
       assert.equal(readClientHello(bytes), 'invalid', what);
   });
 
-  test('T09: with a name that is none is refused; upper case and a last dot are forgiven', () => {
+  test('with a name that is none is refused; upper case and a last dot are forgiven', () => {
     assert.deepEqual(readClientHello(hello(sni(name('A.Test.')))), { serverName: 'a.test', protocols: [] });
     for (const text of [
       '',
@@ -150,7 +150,7 @@ describe('a ClientHello', () => {
       assert.equal(readClientHello(hello(sni(name(text)))), 'invalid', JSON.stringify(text));
   });
 
-  test('T10, T11: with GREASE, unknown extensions and very large keys is read; beyond the bound it is refused', () => {
+  test('with GREASE, unknown extensions and very large keys is read; beyond the bound it is refused', () => {
     const large = extension(51, Buffer.alloc(4000));
     assert.deepEqual(
       readClientHello(

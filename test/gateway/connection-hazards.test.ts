@@ -1,4 +1,4 @@
-/** Clients and origins that leave, stall, flood or say more than they should (hazards H11 and H12). */
+/** Clients and origins that leave, stall, flood or say more than they should. */
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
@@ -28,7 +28,7 @@ async function origin(t: TestContext, answer: string | ((socket: Socket) => void
   return { port, connections: () => connections };
 }
 
-describe('H11: a client', () => {
+describe('a client', () => {
   test('that pipelines ten thousand requests gets ten thousand answers in order, over one connection to the origin', async (t) => {
     const behind = await recorder(t);
     const proxy = await openProxy(t, behind.port);
@@ -77,7 +77,7 @@ describe('H11: a client', () => {
   });
 });
 
-describe('H12: a client', () => {
+describe('a client', () => {
   test('that says no more after its request still gets the answer', async (t) => {
     const { port } = await origin(t, (socket) => setTimeout(() => socket.write(OK), 30));
     const proxy = await openProxy(t, port);
@@ -95,7 +95,7 @@ describe('H12: a client', () => {
   });
 });
 
-describe('H12: an origin', () => {
+describe('an origin', () => {
   const CASES: [what: string, answer: string | ((socket: Socket) => void), client: RegExp][] = [
     [
       'that resets before it answers',

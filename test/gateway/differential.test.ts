@@ -1,4 +1,4 @@
-/** No origin ever sees a request that the gateway did not, nor another one than it passed on (hazards H01 to H13, in real servers). */
+/** No origin ever sees a request that the gateway did not, nor another one than it passed on (real servers). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { differential } from '../support/gateway/differential.ts';

@@ -1,4 +1,4 @@
-/** Ambiguous requests from outside: each hazard's are refused in words, or reach the origin as exactly what they say (H01 to H10, H13). */
+/** Ambiguous requests from outside: each is refused in words, or reaches the origin as exactly what it says. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AMBIGUOUS, numbered, type Seen } from '../support/gateway/ambiguous-requests.ts';
@@ -8,23 +8,23 @@ import { failOnLeaks } from '../support/leaks.ts';
 
 failOnLeaks();
 
-const HAZARDS: Readonly<Record<string, string>> = {
-  H01: 'a length beside a coding is refused',
-  H02: 'a coding that is not exactly chunked is refused',
-  H03: 'lengths that are not one plain number are refused',
-  H04: 'names of fields that are none are refused',
-  H05: 'control characters and line ends that are not CRLF are refused',
-  H06: 'folded lines are refused',
-  H07: 'chunks that two readers may read in two ways are refused; trailers are dropped',
-  H08: 'first lines that are not exactly method, target and version are refused',
-  H09: 'hosts that are none, or two, are refused',
-  H10: 'too much is refused before it is kept',
-  H11: 'bodies where few expect them are passed on whole; expectations are met or refused',
-  H13: 'fields of the hop and forged ones change nothing; paths are passed on as they are',
+const RULES: Readonly<Record<string, string>> = {
+  'length-and-coding': 'a length beside a coding is refused',
+  coding: 'a coding that is not exactly chunked is refused',
+  length: 'lengths that are not one plain number are refused',
+  'field-names': 'names of fields that are none are refused',
+  'field-values': 'control characters and line ends that are not CRLF are refused',
+  folding: 'folded lines are refused',
+  chunks: 'chunks that two readers may read in two ways are refused; trailers are dropped',
+  'first-line': 'first lines that are not exactly method, target and version are refused',
+  host: 'hosts that are none, or two, are refused',
+  size: 'too much is refused before it is kept',
+  body: 'bodies where few expect them are passed on whole; expectations are met or refused',
+  hop: 'fields of the hop and forged ones change nothing; paths are passed on as they are',
 };
 
-for (const [hazard, what] of Object.entries(HAZARDS)) {
-  test(`${hazard}: ${what}`, async (t) => {
+for (const [subject, what] of Object.entries(RULES)) {
+  test(`${subject}: ${what}`, async (t) => {
     const seen: Seen[] = [];
     const origin = await httpOrigin(t, (incoming, response) => {
       let length = 0;
@@ -38,10 +38,10 @@ for (const [hazard, what] of Object.entries(HAZARDS)) {
       });
     });
     const proxy = await openProxy(t, origin);
-    const requests = AMBIGUOUS.filter((request) => request.hazard === hazard);
-    assert.ok(requests.length >= 5, `${hazard} has ${requests.length} requests`);
+    const requests = AMBIGUOUS.filter((request) => request.subject === subject);
+    assert.ok(requests.length >= 5, `${subject} has ${requests.length} requests`);
     for (const [index, request] of requests.entries()) {
-      const { bytes, refused, forwarded } = numbered(request, `${hazard}-${index}`);
+      const { bytes, refused, forwarded } = numbered(request, `${subject}-${index}`);
       const label = JSON.stringify(bytes.length > 300 ? `${bytes.slice(0, 300)}...` : bytes);
       seen.length = 0;
       proxy.log.length = 0;

@@ -1,4 +1,4 @@
-/** The listeners together: what is told by first bytes, by server names and hosts, and by proxies in front (hazards T12 to T16). */
+/** The listeners together: what is told by first bytes, by server names and hosts, and by proxies in front. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -69,7 +69,7 @@ describe('a port of containers', () => {
   });
 });
 
-describe('T13: a client that speaks another protocol than the port', () => {
+describe('a client that speaks another protocol than the port', () => {
   test('gets plain HTTP on the TLS port refused with an alert, and TLS on the HTTP port with 400', async (t) => {
     const behind = await recorder(t);
     const { ports } = await openListeners(t, behind.port);
@@ -99,7 +99,7 @@ describe('T13: a client that speaks another protocol than the port', () => {
   });
 });
 
-describe('T12, T14, T15: a client that says hello, one byte, or nothing', () => {
+describe('a client that says hello, one byte, or nothing', () => {
   test('is given up after the time for it, wherever it stopped', async (t) => {
     const behind = await recorder(t);
     const { ports } = await openListeners(t, behind.port, { timeouts: { headMs: 300 }, firstBytesMs: 300 });
@@ -126,7 +126,7 @@ describe('T12, T14, T15: a client that says hello, one byte, or nothing', () => 
   });
 });
 
-describe('T16: a TLS connection is for the one host that it was opened for', () => {
+describe('a TLS connection is for the one host that it was opened for', () => {
   test('every other Host is misdirected, whichever tenant it is of; the connection goes on', async (t) => {
     const behind = await recorder(t);
     const { ports, dial, asked, log } = await openListeners(t, behind.port);

@@ -1,4 +1,4 @@
-/** Requests that come back to the gateway that sent them on (hazard N05; RFC 8586). */
+/** Requests that come back to the gateway that sent them on (RFC 8586). */
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { describe, test } from 'node:test';
@@ -12,7 +12,7 @@ failOnLeaks();
 const get = (host: string, ...fields: string[]) =>
   `GET / HTTP/1.1\r\nHost: ${host}\r\n${fields.map((field) => `${field}\r\n`).join('')}Connection: close\r\n\r\n`;
 
-describe('N05: a request that comes back', () => {
+describe('a request that comes back', () => {
   test('from a container that leads its host back to the gateway is ended at its second coming', async (t) => {
     let forwarded = 0;
     const ports: number[] = [];

@@ -1,4 +1,4 @@
-/** Requests through the proxy: what the origin sees, what the client gets, and what happens when either misbehaves (hazards H01 to H13). */
+/** Requests through the proxy: what the origin sees, what the client gets, and what happens when either misbehaves. */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-/** Heads of responses from origins (RFC 9112, sections 4 and 6.3; hazard H12): what is doubtful is a bad gateway. */
+/** Heads of responses from origins (RFC 9112, sections 4 and 6.3): what is doubtful is a bad gateway. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type ResponseHead, readResponseHead } from '../../transports/gateway/h1/response-head.ts';

@@ -12,7 +12,7 @@ for (const [kind, what] of [
   ['B', 'drip their bodies'],
   ['X', 'hardly read'],
 ] as const satisfies [SlowKind, string][]) {
-  test(`H11: clients that ${what} keep nobody from being served`, {
+  test(`clients that ${what} keep nobody from being served`, {
     skip: skipWithout('slowhttptest'),
     timeout: 60_000,
   }, async (t) => {

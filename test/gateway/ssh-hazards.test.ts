@@ -55,7 +55,7 @@ const exec = (client: ssh2.Client, command: string) =>
     client.exec(command, (error, channel) => (error ? reject(error) : resolve(channel))),
   );
 
-test('S01: a flood without a newline, or of lines, ends before it is kept', real, async (t) => {
+test('a flood without a newline, or of lines, ends before it is kept', real, async (t) => {
   const world = await openSsh(t);
   for (const bytes of [
     'A',
@@ -71,7 +71,7 @@ test('S01: a flood without a newline, or of lines, ends before it is kept', real
   await works(world);
 });
 
-test('S02: an identification that is too long, not ASCII or of another version is refused', real, async (t) => {
+test('an identification that is too long, not ASCII or of another version is refused', real, async (t) => {
   const world = await openSsh(t);
   for (const line of [
     `SSH-2.0-${'x'.repeat(250)}`,
@@ -91,7 +91,7 @@ test('S02: an identification that is too long, not ASCII or of another version i
   await until(() => longest.text().length > 100, { what: 'our KEXINIT' });
 });
 
-test('S03: ten thousand connections that say nothing keep nobody out', { ...real, timeout: 120_000 }, async (t) => {
+test('ten thousand connections that say nothing keep nobody out', { ...real, timeout: 120_000 }, async (t) => {
   const world = await openSsh(t, { limits: { waiting: 200, waitingPerAddress: 50 } });
   const open = new Set<Socket>();
   for (let n = 0; n < 10_000; n += 100) {
@@ -123,7 +123,7 @@ test('S03: ten thousand connections that say nothing keep nobody out', { ...real
   assert.ok(mine.some(({ text }) => /Too many logins at once/.test(text())));
 });
 
-test('S04: a packet of 2^31 bytes, or a KEXINIT of 256 KiB, ends the connection', real, async (t) => {
+test('a packet of 2^31 bytes, or a KEXINIT of 256 KiB, ends the connection', real, async (t) => {
   const world = await openSsh(t);
   for (const length of [2 ** 31, 256 * 1024, 0, 3, 0xffffffff]) {
     const client = await raw(t, world);
@@ -136,7 +136,7 @@ test('S04: a packet of 2^31 bytes, or a KEXINIT of 256 KiB, ends the connection'
   await works(world);
 });
 
-test('S05: a packet whose MAC is wrong ends the connection', real, async (t) => {
+test('a packet whose MAC is wrong ends the connection', real, async (t) => {
   const world = await openSsh(t);
   for (const cipher of ['aes128-gcm@openssh.com', 'aes128-ctr', 'chacha20-poly1305@openssh.com'] as const) {
     const client = new ssh2.Client();
@@ -154,7 +154,7 @@ test('S05: a packet whose MAC is wrong ends the connection', real, async (t) => 
   await works(world);
 });
 
-test('S06: key exchange is strict: a packet put in before NEWKEYS ends the connection', real, async (t) => {
+test('key exchange is strict: a packet put in before NEWKEYS ends the connection', real, async (t) => {
   const world = await openSsh(t);
   const verbose = await world.ssh(['-vvv'], 'true');
   assert.match(verbose.stderr, /will use strict KEX ordering/);
@@ -187,7 +187,7 @@ function kexinit(): Buffer {
   return Buffer.concat([Buffer.of(20), Buffer.alloc(16), ...lists, Buffer.alloc(5)]);
 }
 
-test('S07: a user name that is no id, or another tenant’s, learns nothing and reaches nobody', {
+test('a user name that is no id, or another tenant’s, learns nothing and reaches nobody', {
   ...real,
   timeout: 120_000,
 }, async (t) => {
@@ -219,39 +219,35 @@ test('S07: a user name that is no id, or another tenant’s, learns nothing and 
   assert.equal(world.dialled.length, 0);
 });
 
-test(
-  'S08: guessing is slowed and then refused, address by address; an honest user is not hindered',
-  real,
-  async (t) => {
-    const world = await openSsh(t, { limits: { mistakes: 12, forgiveMs: 100_000 } });
-    const guess = (from: string) =>
-      new Promise<string>((resolve) => {
-        const client = new ssh2.Client();
-        client.on('error', (error) => resolve(error.message)).on('close', () => resolve('closed'));
-        client.connect({
-          ...{ host: '127.0.0.1', port: world.port, localAddress: from, username: CONTAINER, password: 'guess' },
-          ...{ tryKeyboard: true, readyTimeout: 50_000 },
-        });
+test('guessing is slowed and then refused, address by address; an honest user is not hindered', real, async (t) => {
+  const world = await openSsh(t, { limits: { mistakes: 12, forgiveMs: 100_000 } });
+  const guess = (from: string) =>
+    new Promise<string>((resolve) => {
+      const client = new ssh2.Client();
+      client.on('error', (error) => resolve(error.message)).on('close', () => resolve('closed'));
+      client.connect({
+        ...{ host: '127.0.0.1', port: world.port, localAddress: from, username: CONTAINER, password: 'guess' },
+        ...{ tryKeyboard: true, readyTimeout: 50_000 },
       });
-    // A hundred addresses, each some guesses.
-    const guesses = Array.from({ length: 100 }, (_, n) => guess(`127.1.0.${1 + n}`));
-    await works(world);
-    for (const answer of await Promise.all(guesses)) assert.match(answer, /authentication methods failed|closed/);
-    // One that goes on is shut out.
-    const mean = '127.2.0.1';
-    for (let n = 0; n < 14; n++) await guess(mean);
-    const refused = await raw(t, world, mean);
-    await until(refused.gone, { what: 'it is refused' });
-    assert.match(refused.text(), /Too many failed logins from your address/);
-    assert.equal(
-      world.questions.every(({ fingerprint }) => fingerprint === world.fingerprint),
-      true,
-    );
-    await works(world);
-  },
-);
+    });
+  // A hundred addresses, each some guesses.
+  const guesses = Array.from({ length: 100 }, (_, n) => guess(`127.1.0.${1 + n}`));
+  await works(world);
+  for (const answer of await Promise.all(guesses)) assert.match(answer, /authentication methods failed|closed/);
+  // One that goes on is shut out.
+  const mean = '127.2.0.1';
+  for (let n = 0; n < 14; n++) await guess(mean);
+  const refused = await raw(t, world, mean);
+  await until(refused.gone, { what: 'it is refused' });
+  assert.match(refused.text(), /Too many failed logins from your address/);
+  assert.equal(
+    world.questions.every(({ fingerprint }) => fingerprint === world.fingerprint),
+    true,
+  );
+  await works(world);
+});
 
-test('S09: what is not granted is refused, and the session goes on', real, async (t) => {
+test('what is not granted is refused, and the session goes on', real, async (t) => {
   const world = await openSsh(t, {
     sshd: ['AllowTcpForwarding no', 'AllowAgentForwarding no', 'AllowStreamLocalForwarding no'],
   });
@@ -281,7 +277,7 @@ test('S09: what is not granted is refused, and the session goes on', real, async
   assert.equal(text, '0\n');
 });
 
-test('S10: thousands of channels: as many as are allowed open, and the others are refused', real, async (t) => {
+test('thousands of channels: as many as are allowed open, and the others are refused', real, async (t) => {
   const world = await openSsh(t, { limits: { channels: 20 } });
   const client = await login(t, world);
   const results = await Promise.allSettled(Array.from({ length: 2000 }, () => exec(client, 'cat')));
@@ -299,7 +295,7 @@ test('S10: thousands of channels: as many as are allowed open, and the others ar
 });
 
 test(
-  'S11: a client that never reads holds up nobody else, in bounded memory, and is ended when memory is short',
+  'a client that never reads holds up nobody else, in bounded memory, and is ended when memory is short',
   real,
   async (t) => {
     const world = await openSsh(t, { limits: { waitingBytes: 5_000_000, sweepMs: 100 } });
@@ -328,7 +324,7 @@ test(
 );
 
 test(
-  'S12: a process that exits during a transfer ends it with its code, and what it said before arrives',
+  'a process that exits during a transfer ends it with its code, and what it said before arrives',
   real,
   async (t) => {
     const world = await openSsh(t);
@@ -347,7 +343,7 @@ test(
   },
 );
 
-test('S13: a container that goes in the middle of a session ends it, and says so', real, async (t) => {
+test('a container that goes in the middle of a session ends it, and says so', real, async (t) => {
   const world = await openSsh(t);
   for (const how of ['reset', 'end'] as const) {
     const child = world.startSsh(['-N', '-M', '-S', join(world.dir, how), `${CONTAINER}@127.0.0.1`]);
@@ -369,20 +365,16 @@ test('S13: a container that goes in the middle of a session ends it, and says so
   await works(world);
 });
 
-test(
-  'S14: keys are exchanged anew after so many bytes, from either side, in the middle of transfers',
-  real,
-  async (t) => {
-    const world = await openSsh(t, { limits: { rekeyBytes: 1_000_000, sweepMs: 20 } });
-    const bytes = 30_000_000;
-    const ours = await world.ssh(['-v'], `head -c ${bytes} /dev/zero`);
-    assert.equal(ours.stdout.length, bytes);
-    assert.ok((ours.stderr.match(/SSH2_MSG_NEWKEYS received/g) ?? []).length >= 2, 'the gateway asked for new keys');
-    const theirs = await world.ssh(['-v', '-o', 'RekeyLimit=1M'], 'cat', Buffer.alloc(12_000_000));
-    assert.equal(theirs.stdout.length, 12_000_000);
-    assert.ok((theirs.stderr.match(/SSH2_MSG_NEWKEYS received/g) ?? []).length >= 5, 'the client asked for new keys');
-  },
-);
+test('keys are exchanged anew after so many bytes, from either side, in the middle of transfers', real, async (t) => {
+  const world = await openSsh(t, { limits: { rekeyBytes: 1_000_000, sweepMs: 20 } });
+  const bytes = 30_000_000;
+  const ours = await world.ssh(['-v'], `head -c ${bytes} /dev/zero`);
+  assert.equal(ours.stdout.length, bytes);
+  assert.ok((ours.stderr.match(/SSH2_MSG_NEWKEYS received/g) ?? []).length >= 2, 'the gateway asked for new keys');
+  const theirs = await world.ssh(['-v', '-o', 'RekeyLimit=1M'], 'cat', Buffer.alloc(12_000_000));
+  assert.equal(theirs.stdout.length, 12_000_000);
+  assert.ok((theirs.stderr.match(/SSH2_MSG_NEWKEYS received/g) ?? []).length >= 5, 'the client asked for new keys');
+});
 
 test('a login that does not come about in time is ended', real, async (t) => {
   const world = await openSsh(t, { limits: { loginMs: 300 } });

@@ -1,4 +1,4 @@
-/** TLS with real clients: what is ended, what is passed, what is refused and how (hazards T01, T07, T09, T12, T13). */
+/** TLS with real clients: what is ended, what is passed, what is refused and how. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';

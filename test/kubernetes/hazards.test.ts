@@ -22,7 +22,7 @@ const specOf = (id: string, change: Partial<ContainerSpec> = {}): ContainerSpec 
   ...change,
 });
 
-describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000 }, () => {
+describe('what goes wrong in a cluster', { skip: skipWithoutKubernetes(), timeout: 580_000 }, () => {
   let cluster: Cluster;
   let cutter: Cutter;
   let node: FakeNode;
@@ -59,7 +59,7 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     await cluster?.stop();
   });
 
-  test('C13: a version that etcd has forgotten (410) is found anew, and all is looked at', async () => {
+  test('a version that etcd has forgotten (410) is found anew, and all is looked at', async () => {
     const seen: (string | undefined)[] = [];
     const watch = engine.watch((id) => seen.push(id));
     await eventually(() => assert.deepEqual(seen, [undefined]));
@@ -92,7 +92,7 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     await engine.remove('a');
   });
 
-  test('C13: a quota that is used up (403) is told as it is', async () => {
+  test('a quota that is used up (403) is told as it is', async () => {
     await engine.create(specOf('b'));
     const quota = { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'none', namespace: 'compute-u1-b' } };
     await apply(pathIn('b', '/resourcequotas/none'), { ...quota, spec: { hard: { pods: '0' } } });
@@ -107,7 +107,7 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     await engine.remove('b');
   });
 
-  test('C13: a namespace that is still going, held by a finalizer, is waited for', async () => {
+  test('a namespace that is still going, held by a finalizer, is waited for', async () => {
     await engine.create(specOf('c'));
     const held = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'held', namespace: 'compute-u1-c' } };
     const path = pathIn('c', '/configmaps/held');
@@ -131,7 +131,7 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     await engine.remove('c');
   });
 
-  test('C13: a claim that cannot shrink (422) stays as it is, and the container comes about', async () => {
+  test('a claim that cannot shrink (422) stays as it is, and the container comes about', async () => {
     await engine.create(specOf('d', { storageGb: 2 }));
     await engine.create(specOf('d', { storageGb: 1 }));
     const { json } = await cluster.call('GET', pathIn('d', '/persistentvolumeclaims/data'));
@@ -217,7 +217,7 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     await engine.remove('h');
   });
 
-  test('C13: watches whose connections break again and again miss nothing', async () => {
+  test('watches whose connections break again and again miss nothing', async () => {
     const watch = engine.watch(() => undefined);
     const listed = async (): Promise<string[]> => (await engine.list()).map(({ id }) => id);
     for (const id of ['i1', 'i2', 'i3', 'i4']) {
@@ -264,7 +264,7 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     return { engine: made, kubeconfig, renew };
   };
 
-  test('C13: a server with too much to do (429) is asked again until it has room', async () => {
+  test('a server with too much to do (429) is asked again until it has room', async () => {
     const { engine: crowd, kubeconfig } = await accountEngine('crowd');
     const users = z.object({ users: z.array(z.object({ user: z.object({ token: z.string() }) })) });
     const [user] = users.parse(JSON.parse(await readFile(kubeconfig, 'utf8'))).users;
@@ -282,7 +282,7 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
     }
   });
 
-  test('C13: a token that is not accepted any more (401) is read anew', async () => {
+  test('a token that is not accepted any more (401) is read anew', async () => {
     const { engine: late, renew } = await accountEngine('late');
     try {
       const path = '/api/v1/namespaces/default/serviceaccounts/late';
@@ -297,7 +297,7 @@ describe('Kubernetes hazards', { skip: skipWithoutKubernetes(), timeout: 580_000
   });
 
   // The last: the cluster's own controllers do not learn of it.
-  test('C13: an authority that changed (CA rotation) is read anew', async () => {
+  test('an authority that changed (CA rotation) is read anew', async () => {
     await engine.list();
     await cluster.apiServer.kill();
     await rm(join(cluster.folder, 'pki'), { recursive: true });

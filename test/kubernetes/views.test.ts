@@ -24,7 +24,7 @@ function pod(status: object, metadata: object = {}) {
 const waiting = (reason: string, message = '') =>
   pod({ containerStatuses: [{ name: 'container', state: { waiting: { reason, message } } }] });
 
-test('C11: what keeps a pod from running is told in words, and whether it may pass', () => {
+test('what keeps a pod from running is told in words, and whether it may pass', () => {
   const table: [ReturnType<typeof pod>, string, RegExp][] = [
     [
       waiting('ErrImagePull', 'manifest unknown'),
@@ -70,7 +70,7 @@ test('C11: what keeps a pod from running is told in words, and whether it may pa
   );
 });
 
-test('C11: memory that was used up, an eviction and a stop are told apart', () => {
+test('memory that was used up, an eviction and a stop are told apart', () => {
   const ended = (terminated: object, more: object = {}) =>
     stateOf(
       'a',

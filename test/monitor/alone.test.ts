@@ -204,7 +204,7 @@ describe('the monitor alone', {
     assert.equal(pod?.memory_capacity, 64 * 2 ** 20);
   });
 
-  test('C14: while the engine stands still the last snapshot stays with its time, /healthz says so, and it recovers', async (t) => {
+  test('while the engine stands still the last snapshot stays with its time, /healthz says so, and it recovers', async (t) => {
     const stream = await sse(t, `${url}/sse/pod-metrics`, { token });
     await until(() => stream.events.length > 0, { timeoutMs: 30_000 });
     const health = async () => {

@@ -174,7 +174,7 @@ for (const [adapter, skip] of Object.entries(adapters)) {
       await socket.json();
     });
 
-    test('W15: streams end when their API token is deleted, its account loses the scope, or its user is gone', async (t) => {
+    test('streams end when their API token is deleted, its account loses the scope, or its user is gone', async (t) => {
       const { monitor, ann, bob } = await open(t);
       await measure(monitor, ann, bob);
       const mayRead = (person: Person) => ({ [`compute.${person.id}.containers`]: ['read'] });
@@ -214,7 +214,7 @@ for (const [adapter, skip] of Object.entries(adapters)) {
       assert.equal((await request('GET', `${monitor.url}/pod-metrics`, { token: deleted.token })).status, 401);
     });
 
-    test('W15: streams end when their token expires, and when the service leaves', async (t) => {
+    test('streams end when their token expires, and when the service leaves', async (t) => {
       const { monitor, ann } = await open(t);
       await measure(monitor, ann);
       const socket = await websocket(t, `${monitor.ws}/ws/pod-metrics?token=${ann.token}`);

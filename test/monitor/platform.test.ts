@@ -220,7 +220,7 @@ describe('the cluster monitor', { skip, timeout: 300_000 }, () => {
     await until(() => nodes.comments.includes(': ping'), { timeoutMs: 20_000, what: 'a ping' });
   });
 
-  test('L09: an event id that is known is not sent again; a forged or huge one counts as none', async (t) => {
+  test('an event id that is known is not sent again; a forged or huge one counts as none', async (t) => {
     const first = await sse(t, `${url()}/sse/pod-metrics`, { token: ann });
     const last = await until(() => first.events.at(-1), { timeoutMs: 15_000 });
     const again = await sse(t, `${url()}/sse/pod-metrics`, { token: ann, lastEventId: last.id });

@@ -49,7 +49,7 @@ function reader(client: EventsClient) {
   return sink;
 }
 
-test('L10: 10,000 idle event streams cost one encoding for each audience, and one more is refused', async (t) => {
+test('10,000 idle event streams cost one encoding for each audience, and one more is refused', async (t) => {
   const { hub, numbers, client } = world({ maxClients: 10_000, maxClientsOfUser: 1000 });
   t.after(() => hub.close());
   const clients = Array.from({ length: 10_000 }, (_, index) => {
@@ -71,7 +71,7 @@ test('L10: 10,000 idle event streams cost one encoding for each audience, and on
   assert.deepEqual([hub.size, numbers.streams], [0, 0]);
 });
 
-test('L10: one user cannot take all streams', (t) => {
+test('one user cannot take all streams', (t) => {
   const { hub, client } = world({ maxClients: 10, maxClientsOfUser: 2 });
   t.after(() => hub.close());
   client('ann');

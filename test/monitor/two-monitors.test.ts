@@ -101,7 +101,7 @@ describe('the platform with a second monitor', { skip: skipWithoutDocker() || mo
   };
   const isUp = async () => (await inDocker(box))[0]?.state === 'running';
 
-  test('W15: streams of both processes end when their API token is deleted, or its service account loses the scope', async (t) => {
+  test('streams of both processes end when their API token is deleted, or its service account loses the scope', async (t) => {
     const { auth, monitor: platforms } = platform.ready.urls;
     const post = async (path: string, body: object) => {
       const { status, json } = await request('POST', auth + path, { token: ann, body });

@@ -55,7 +55,7 @@ describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 
     assert.equal(pebble.orders(), 1);
   });
 
-  test('comes although nine of ten nonces are refused (T20)', async (t) => {
+  test('comes although nine of ten nonces are refused', async (t) => {
     const { authority, account, order } = await world(t, { nonceReject: 90 });
     const key = await authority.newKey();
     const chain = await authority.issue({ ...order('nonces.example.com'), account: await account(), key });
@@ -99,7 +99,7 @@ describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 
     );
   });
 
-  test('is taken up where it was left: one order, whoever finishes it (T22)', async (t) => {
+  test('is taken up where it was left: one order, whoever finishes it', async (t) => {
     const { pebble, authority, account, order } = await world(t);
     const [owner, key] = [await account(), await authority.newKey()];
     let url = '';
@@ -124,7 +124,7 @@ describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 
     assert.equal(pebble.orders(), 1);
   });
 
-  test('tells an account and an order that are gone from other failures (T20)', async (t) => {
+  test('tells an account and an order that are gone from other failures', async (t) => {
     const { pebble, authority, account, order } = await world(t);
     const [owner, key] = [await account(), await authority.newKey()];
     await assert.rejects(
@@ -194,7 +194,7 @@ describe('an authority that says no', () => {
       );
   };
 
-  test('is heard: its words, its type, and how long it wants to be left alone (T20)', async (t) => {
+  test('is heard: its words, its type, and how long it wants to be left alone', async (t) => {
     const body = JSON.stringify({
       type: 'urn:ietf:params:acme:error:rateLimited',
       detail: 'too many new orders\u0007 recently',
@@ -229,7 +229,7 @@ describe('an authority that says no', () => {
     await assert.rejects(authority.register(await silent.newKey(), never), /did not answer within 0.1 s/);
   });
 
-  test('with the wrong chain is not believed (T20)', async () => {
+  test('with the wrong chain is not believed', async () => {
     const [one, other] = [await makeAuthority('One', Date.now()), await makeAuthority('Other', Date.now())];
     const good = await issueCertificate(one, ['a.example.com'], Date.now());
     const foreign = await issueCertificate(one, ['a.example.com'], Date.now());

@@ -1,4 +1,4 @@
-/** Certificate authorities on bad days, names that do not lead here, and keys that are lost, through real gateways (hazards T18, T20, N07). */
+/** Certificate authorities on bad days, names that do not lead here, and keys that are lost, through real gateways. */
 import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
@@ -30,8 +30,8 @@ function refuse(response: ServerResponse, status: number, type: string, detail: 
 
 const isNewOrder = ({ method, url = '' }: IncomingMessage) => method === 'POST' && url.startsWith('/order-plz');
 
-describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
-  test('T20: that refuses nine of ten nonces gives a certificate all the same', async (t) => {
+describe('an authority on a bad day', { skip, timeout: 600_000 }, () => {
+  test('that refuses nine of ten nonces gives a certificate all the same', async (t) => {
     const { house, authority, issued, told } = await issuingWorld(t, { nonceReject: 90 });
     await house.gateway(authority());
     await house.map('nonces.example.com');
@@ -39,7 +39,7 @@ describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
     await told('nonces.example.com', /^$/);
   });
 
-  test('T20: that stands still is said so, and its order goes on when it moves again', async (t) => {
+  test('that stands still is said so, and its order goes on when it moves again', async (t) => {
     const { house, pebble, authority, issued, told } = await issuingWorld(t);
     const gateway = await house.gateway(authority({ timeoutMs: 1000 }));
     pebble.signal('SIGSTOP');
@@ -55,7 +55,7 @@ describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
     await told('slow.example.com', /^$/);
   });
 
-  test('T20: that says 429 with an hour is left alone for that hour, then served as before', async (t) => {
+  test('that says 429 with an hour is left alone for that hour, then served as before', async (t) => {
     const { house, pebble, authority, issued, told } = await issuingWorld(t);
     const front = await openCaFront(t, pebble);
     let asked = 0;
@@ -84,7 +84,7 @@ describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
     assert.match(await gateway.registry.metrics(), /troupe_acme_hold_seconds 0/);
   });
 
-  test('T20: that leaves an order in "processing" is waited for, the same order, and at last another is placed', async (t) => {
+  test('that leaves an order in "processing" is waited for, the same order, and at last another is placed', async (t) => {
     const { house, pebble, authority, issued, told } = await issuingWorld(t);
     const front = await openCaFront(t, pebble);
     front.change = (path, body) =>
@@ -110,7 +110,7 @@ describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
     await told('stuck.example.com', /^$/);
   });
 
-  test('T20: that has revoked the account gets another', async (t) => {
+  test('that has revoked the account gets another', async (t) => {
     const { house, pebble, authority, issued, told } = await issuingWorld(t);
     const front = await openCaFront(t, pebble);
     let isRevoked = true;
@@ -134,7 +134,7 @@ describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
     assert.ok(front.posts.filter((path) => path.startsWith('/sign-me-up')).length >= 2);
   });
 
-  test('T20: whose limits are reached is not asked; the next orders follow when there is room', async (t) => {
+  test('whose limits are reached is not asked; the next orders follow when there is room', async (t) => {
     const { house, pebble, authority, issued, told } = await issuingWorld(t);
     const gateway = await house.gateway(authority());
     await house.map('first.example.com');
@@ -151,8 +151,8 @@ describe('T20: an authority on a bad day', { skip, timeout: 600_000 }, () => {
   });
 });
 
-describe('T18: a hostname that does not lead here', { skip: skip || skipWithout('knotd'), timeout: 600_000 }, () => {
-  test('T18: is not ordered for while it leads nowhere, and refused by the authority with what to do while it leads elsewhere', async (t) => {
+describe('a hostname that does not lead here', { skip: skip || skipWithout('knotd'), timeout: 600_000 }, () => {
+  test('is not ordered for while it leads nowhere, and refused by the authority with what to do while it leads elsewhere', async (t) => {
     const dns = await dnsServer(t, 'example.org');
     const { house, pebble, authority, issued, told } = await issuingWorld(t, { dns: dns.address });
     await dns.set('ingress A 127.0.0.1');
@@ -183,7 +183,7 @@ describe('T18: a hostname that does not lead here', { skip: skip || skipWithout(
     assert.equal(pebble.orders(), 2);
   });
 
-  test('T18: resolvers that are down stop no order', async (t) => {
+  test('resolvers that are down stop no order', async (t) => {
     const { house, authority, issued } = await issuingWorld(t);
     const find = findAddresses({ servers: ['127.0.0.1:9'], timeoutMs: 100 });
     await house.gateway(authority(), { dns: { find, ingressHost: 'ingress.example.org' } });
@@ -192,8 +192,8 @@ describe('T18: a hostname that does not lead here', { skip: skip || skipWithout(
   });
 });
 
-describe('N07: keys that do not open any more', { skip, timeout: 600_000 }, () => {
-  test('N07: of the account, of a certificate and of an order are replaced, not stumbled over for ever', async (t) => {
+describe('keys that do not open any more', { skip, timeout: 600_000 }, () => {
+  test('of the account, of a certificate and of an order are replaced, not stumbled over for ever', async (t) => {
     const { house, pebble, authority, issued, told } = await issuingWorld(t);
     const first = await house.gateway(authority());
     await house.map('old.example.com');

@@ -20,7 +20,7 @@ describe('the rules of certificates', () => {
     assert.deepEqual(renewAt({ notBefore: at(0), notAfter: at(6) }, at(0)), at(4));
   });
 
-  test('T24: a clock that is wrong renews nothing again and again', () => {
+  test('a clock that is wrong renews nothing again and again', () => {
     const life = { notBefore: at(0), notAfter: at(90) };
     assert.deepEqual(renewAt(life, at(-1)), at(60));
     assert.deepEqual(renewAt(life, at(1)), at(60));
@@ -40,7 +40,7 @@ describe('the rules of certificates', () => {
     assert.equal(retryIn({ code: 'refused', retryAfterMs: undefined }, 100, 0), 12 * 3_600_000);
   });
 
-  test('T20: an outage is tried again soon, and what the authority says is never undercut', () => {
+  test('an outage is tried again soon, and what the authority says is never undercut', () => {
     assert.equal(retryIn({ code: 'unavailable', retryAfterMs: undefined }, 1, 0), 2000);
     assert.equal(retryIn({ code: 'unavailable', retryAfterMs: undefined }, 50, 0), 600_000);
     for (const code of ['unavailable', 'rate_limited', 'refused'] as const)
@@ -59,7 +59,7 @@ describe('the rules of certificates', () => {
     assert.equal(concernsAccount(new CaError('refused', 'no', { isAtOrder: true }), 'a.example.com'), false);
   });
 
-  test('T20: an order that does not get on is looked at ten times, and then another is placed', () => {
+  test('an order that does not get on is looked at ten times, and then another is placed', () => {
     const given = Array.from({ length: 30 }, (_, n) => isGivenUp({ code: 'stuck' }, n + 1));
     assert.deepEqual(
       given.flatMap((isGiven, n) => (isGiven ? [n + 1] : [])),
@@ -73,7 +73,7 @@ describe('the rules of certificates', () => {
     for (const code of ['unavailable', 'rate_limited'] as const) assert.equal(isGivenUp({ code }, 10), false);
   });
 
-  test('T18: whose name leads elsewhere is told where, and where it should lead', () => {
+  test('whose name leads elsewhere is told where, and where it should lead', () => {
     const found = (...addresses: string[]) => ({ kind: 'found', addresses }) as const;
     const said = (host: HostAddresses, ingress: HostAddresses) =>
       whatToCheck('a.example.com', host, 'in.cloud.test', ingress);

@@ -8,7 +8,7 @@ import { skipWithoutPebble } from '../support/network/pebble.ts';
 
 failOnLeaks();
 
-test('T17, T22: strangers by the hundred cause no order, after a gateway was killed while many hostnames were ordered', {
+test('strangers by the hundred cause no order, after a gateway was killed while many hostnames were ordered', {
   skip: skipWithoutPebble() || skipWithoutDocker(),
   timeout: 900_000,
 }, async () => {

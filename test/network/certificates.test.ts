@@ -1,4 +1,4 @@
-/** Certificates of mapped hosts through real gateways with a real authority (hazards T16 to T24, N05, N08). */
+/** Certificates of mapped hosts through real gateways with a real authority. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -45,7 +45,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
     assert.match(metrics, /troupe_acme_budget 99/);
   });
 
-  test('T21: asked for on three gateways at once, it is ordered once', async (t) => {
+  test('asked for on three gateways at once, it is ordered once', async (t) => {
     const { house, pebble, authority, issued } = await issuingWorld(t);
     const gateways = await Promise.all([
       house.gateway(authority()),
@@ -65,7 +65,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
     assert.equal(pebble.orders(), names.length);
   });
 
-  test('T19: the challenge is never shown to an ordinary client, and only a pending one is answered', async (t) => {
+  test('the challenge is never shown to an ordinary client, and only a pending one is answered', async (t) => {
     const { house, pebble, authority, issued } = await issuingWorld(t);
     const gateway = await house.gateway(authority());
     await house.map('alpn.example.com');
@@ -97,7 +97,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
     assert.deepEqual([...seen], ['http/1.1 DNS:alpn.example.com true']);
   });
 
-  test('T17: random server names cause no order and leave nothing behind', async (t) => {
+  test('random server names cause no order and leave nothing behind', async (t) => {
     const { house, pebble, authority, issued } = await issuingWorld(t);
     const gateway = await house.gateway(authority());
     await house.map('known.example.com');
@@ -120,7 +120,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
     );
   });
 
-  test('T20: an authority that is down is said so, and waited for', async (t) => {
+  test('an authority that is down is said so, and waited for', async (t) => {
     const { house, pebble, authority, issued } = await issuingWorld(t);
     await house.gateway(authority());
     await pebble.stop();
@@ -133,7 +133,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
     await until(async () => (await house.detail('down.example.com')) === '', { what: 'nothing more to say' });
   });
 
-  test('T20: an account that the authority has forgotten is made anew', async (t) => {
+  test('an account that the authority has forgotten is made anew', async (t) => {
     const { house, pebble, authority, issued } = await issuingWorld(t);
     await house.gateway(authority());
     await house.map('first.example.com');
@@ -144,7 +144,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
     await issued('second.example.com');
   });
 
-  test('T22: a node that dies in the middle of an order leaves it to another, which places none of its own', async (t) => {
+  test('a node that dies in the middle of an order leaves it to another, which places none of its own', async (t) => {
     const { house, pebble, authority, issued } = await issuingWorld(t);
     const real = authority();
     let isPlaced = false;
@@ -213,7 +213,7 @@ describe('an authority that says wait', { timeout: 600_000 }, () => {
   const house = async (t: TestContext) =>
     openHouse(t, await httpOrigin(t, (_incoming, response) => response.end('here')));
 
-  test('T20: for an hour is left alone for an hour, with its words in every mapping that waits', async (t) => {
+  test('for an hour is left alone for an hour, with its words in every mapping that waits', async (t) => {
     const it = await house(t);
     const { authority, orders } = await fake(
       async () =>
@@ -240,7 +240,7 @@ describe('an authority that says wait', { timeout: 600_000 }, () => {
     assert.match(await refusal(), /internal error|INTERNAL_ERROR/i);
   });
 
-  test('T23, T24: what has expired is served while nothing better is there, whatever the clocks say', async (t) => {
+  test('what has expired is served while nothing better is there, whatever the clocks say', async (t) => {
     const it = await house(t);
     let isDown = false;
     const { authority, orders, ca } = await fake(async (_order, sign) =>
@@ -265,7 +265,7 @@ describe('an authority that says wait', { timeout: 600_000 }, () => {
     assert.ok(orders.length >= 3, String(orders.length));
   });
 
-  test('N08: a mapping that is deleted while its order runs gets nothing, and is served by nobody', async (t) => {
+  test('a mapping that is deleted while its order runs gets nothing, and is served by nobody', async (t) => {
     const it = await house(t);
     let go: () => void = () => {};
     const waits = new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** Owned domains and automated mappings over HTTP (interface sections 2.6, 3.1, 3.4, 4.3 and 7). */
+/** Owned domains and automated mappings over HTTP. */
 
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
@@ -183,7 +183,7 @@ test('zones of an older version are read at the first list', async (t) => {
   assert.equal(network.provider.calls.length, calls, 'they are read once');
 });
 
-test('N06: zones over many pages are read whole or not at all', async (t) => {
+test('zones over many pages are read whole or not at all', async (t) => {
   const network = await openNetwork(t);
   const ann = await network.person();
   network.provider.pageSize = 20;
@@ -217,7 +217,7 @@ test('N06: zones over many pages are read whole or not at all', async (t) => {
   for (const name of names) assert.ok(list.text.includes(name), `${name} is still known`);
 });
 
-test('N06: whatever the provider answers, refresh is a 502 without the token, and a mapping falls back', async (t) => {
+test('whatever the provider answers, refresh is a 502 without the token, and a mapping falls back', async (t) => {
   const network = await openNetwork(t);
   const ann = await network.person();
   const { id, token } = await network.connect(ann, 'example.net');
@@ -263,7 +263,7 @@ test('N06: whatever the provider answers, refresh is a 502 without the token, an
   assert.ok(network.provider.records.some(({ name }) => name === 'h3.example.net'));
 });
 
-test('N07: a token that was damaged or moved to another row does not open', async (t) => {
+test('a token that was damaged or moved to another row does not open', async (t) => {
   const network = await openNetwork(t);
   const [ann, eve] = [await network.person(), await network.person()];
   const mine = await network.connect(ann, 'example.net');

@@ -1,4 +1,4 @@
-/** Certificates in a cluster of real gateway processes that are killed on purpose (hazards T21, T22). */
+/** Certificates in a cluster of real gateway processes that are killed on purpose. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
@@ -26,7 +26,7 @@ async function visit(port: number, servername: string, ca: string): Promise<stri
 }
 
 describe('three gateway processes', { skip, timeout: 900_000 }, () => {
-  test('T21: asked for one hostname at once place one order, and whichever the authority reaches answers', async (t) => {
+  test('asked for one hostname at once place one order, and whichever the authority reaches answers', async (t) => {
     const town = await openTown(t);
     const gateways = await Promise.all([town.start(), town.start(), town.start()]);
     const names = ['one.example.com', 'two.example.com', 'three.example.com'];
@@ -55,7 +55,7 @@ describe('three gateway processes', { skip, timeout: 900_000 }, () => {
     for (const gateway of gateways) assert.equal(await gateway.stop(), 0);
   });
 
-  test('T22: killed in the middle of orders, wherever each of them stood, another finishes them and places none', async (t) => {
+  test('killed in the middle of orders, wherever each of them stood, another finishes them and places none', async (t) => {
     const town = await openTown(t);
     const { front } = town;
     const first = await town.start();

@@ -1,4 +1,4 @@
-/** Traffic of mapped hosts: whose it is, and where it never goes (hazards T16, N02, N05). */
+/** Traffic of mapped hosts: whose it is, and where it never goes. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -18,7 +18,7 @@ failOnLeaks();
 const get = (host: string) => `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
 
 describe('mapped hosts of several people on one gateway', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
-  test('T16: a connection is for the host it was opened for, and its session resumes with no other', async (t) => {
+  test('a connection is for the host it was opened for, and its session resumes with no other', async (t) => {
     const { house, pebble, authority, issued } = await issuingWorld(t);
     const gateway = await house.gateway(authority());
     for (const name of ['a.example.com', 'b.example.com']) {
@@ -54,7 +54,7 @@ describe('mapped hosts of several people on one gateway', { skip: skipWithoutPeb
     }
   });
 
-  test('N05: a container that leads its hostname back to the gateway is told so, and nothing goes round', async (t) => {
+  test('a container that leads its hostname back to the gateway is told so, and nothing goes round', async (t) => {
     let passed = 0;
     let inward: RequestOptions = {};
     const origin = await httpOrigin(t, (incoming, response) => {
@@ -84,7 +84,7 @@ describe('mapped hosts of several people on one gateway', { skip: skipWithoutPeb
     assert.equal(passed, 1);
   });
 
-  test('N02: where DNS says that a hostname leads is never dialled, whatever it says in between', async (t) => {
+  test('where DNS says that a hostname leads is never dialled, whatever it says in between', async (t) => {
     const origin = await httpOrigin(t, (_incoming, response) => response.end('the container'));
     let intruded = 0;
     // The same port on another address of this machine, as DNS will name it.

@@ -1,4 +1,4 @@
-/** Domain mappings over HTTP (interface sections 2.7, 3.1, 4.3, 5.3 and 7). */
+/** Domain mappings over HTTP. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -80,7 +80,7 @@ test('a mapping expires after 72 hours, and a verify makes it pending again', as
   await until(async () => (await status()) === 'verified', { what: 'the background verifies it' });
 });
 
-test('N04: resolvers that are down, or answer SERVFAIL, let no mapping expire', async (t) => {
+test('resolvers that are down, or answer SERVFAIL, let no mapping expire', async (t) => {
   const network = await openNetwork(t);
   const ann = await network.person();
   const created = await network.map(ann, 'a.example.org');
@@ -96,7 +96,7 @@ test('N04: resolvers that are down, or answer SERVFAIL, let no mapping expire', 
     assert.equal((await network.mapping(ann, name))?.status, 'pending');
 });
 
-test('N04: split strings and many records prove; an alias and what another was given do not', async (t) => {
+test('split strings and many records prove; an alias and what another was given do not', async (t) => {
   const network = await openNetwork(t);
   const [ann, eve] = [await network.person(), await network.person()];
   const created = await network.map(ann, 'a.example.org');
@@ -121,7 +121,7 @@ test('N04: split strings and many records prove; an alias and what another was g
   assert.deepEqual(await verify(), { status: 'verified' });
 });
 
-test('N04: resolvers that fail are told apart from records that are missing', async (t) => {
+test('resolvers that fail are told apart from records that are missing', async (t) => {
   const network = await openNetwork(t, { resolvers: (dns) => `${dns},127.0.0.1:9` });
   const ann = await network.person();
   // The server refuses questions about zones it does not have.
@@ -137,7 +137,7 @@ test('N04: resolvers that fail are told apart from records that are missing', as
   assert.deepEqual(found.json, { status: 'verified' });
 });
 
-test('N01, N03: hostnames that nobody may map are invalid', async (t) => {
+test('hostnames that nobody may map are invalid', async (t) => {
   const network = await openNetwork(t);
   const ann = await network.person();
   const container_id = await network.container(ann);
@@ -182,7 +182,7 @@ test('N01, N03: hostnames that nobody may map are invalid', async (t) => {
   }
 });
 
-test('N03: a user maps a hostname once, in whatever form it is written, also under a race', async (t) => {
+test('a user maps a hostname once, in whatever form it is written, also under a race', async (t) => {
   const network = await openNetwork(t);
   const [ann, eve] = [await network.person(), await network.person()];
   const [mine, hers] = [await network.container(ann), await network.container(eve)];
@@ -386,7 +386,7 @@ test('a cookie that a container’s page planted beside the token makes nobody s
   assert.equal(await statusOf(`token=${ann.token}; __Host-token=x`), 401);
 });
 
-test('N08: what a certificate waits for shows in the mapping, and is not written down for one that is gone', async (t) => {
+test('what a certificate waits for shows in the mapping, and is not written down for one that is gone', async (t) => {
   const network = await openNetwork(t);
   const ann = await network.person();
   const created = await network.map(ann, 'a.example.org');

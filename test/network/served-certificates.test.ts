@@ -65,7 +65,7 @@ describe('certificates that are served', () => {
 });
 
 describe('pending challenges', () => {
-  test('T17: however many names are asked for, one read is under way, and who comes later is not told the past', async () => {
+  test('however many names are asked for, one read is under way, and who comes later is not told the past', async () => {
     const one = await pem();
     const put = new Map<string, CertificatePem>();
     const reads: (readonly string[])[] = [];

@@ -8,7 +8,7 @@ failOnLeaks();
 
 const size = { seed: 4, messages: 2000, users: 50, settleMs: 120_000 };
 
-test('M01, M02: while the service and PostgreSQL are killed, every notification is one row, and every client sees each id once and in order', {
+test('while the service and PostgreSQL are killed, every notification is one row, and every client sees each id once and in order', {
   timeout: 300_000,
 }, async () => {
   const report = await runNotifyChaos({ ...size, kills: 2, nats: false });
@@ -17,7 +17,7 @@ test('M01, M02: while the service and PostgreSQL are killed, every notification 
   assert.ok(report.connections >= 100, `clients had to come back: ${report.connections}`);
 });
 
-test('M01, M02, M06: the same on NATS, which is killed too', {
+test('the same on NATS, which is killed too', {
   timeout: 300_000,
   skip: skipWithoutNats(),
 }, async () => {

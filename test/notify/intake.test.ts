@@ -1,4 +1,4 @@
-/** What comes from the stream: hazards M01 to M12 as far as they are the service's, with the embedded bus. */
+/** What comes from the stream, good, poisonous, repeated or late, with the embedded bus. */
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -22,7 +22,7 @@ const metadata = (eventId: string) => ({ eventId, source: 'test', createdAt: Dat
 const encoded = (person: Person, more: Partial<Notification> = {}) =>
   encodeNotification({ ...sample(person.id), metadata: metadata(randomUUID()), ...more });
 
-/** A message by hand, as another language's publisher writes it: field numbers of interface section 6.1 only. */
+/** A message by hand, as another language's publisher writes it: with the field numbers alone. */
 function byHand(fields: Readonly<Record<number, string | Uint8Array>>): Uint8Array {
   const writer = protobuf.Writer.create();
   for (const [number, value] of Object.entries(fields)) {
@@ -102,7 +102,7 @@ test("a message written by hand is a notification; its metadata may be absent or
   );
 });
 
-test('M03, M10: poison becomes a dead letter at once, with the reason, and holds up nothing', async (t) => {
+test('poison becomes a dead letter at once, with the reason, and holds up nothing', async (t) => {
   const notify = await openNotify(t);
   const [ann, bob] = [await notify.person('ann'), await notify.person('bob')];
   const nobody = 'zzzzzzzzzzzz';
@@ -138,7 +138,7 @@ test('M03, M10: poison becomes a dead letter at once, with the reason, and holds
   for (const text of ['xxxxx', 'json']) assert.ok(!JSON.stringify(notify.log.lines).includes(text));
 });
 
-test('M11: an event is one row, whichever way it comes twice', async (t) => {
+test('an event is one row, whichever way it comes twice', async (t) => {
   const notify = await openNotify(t);
   const ann = await notify.person('ann');
   const event = encoded(ann);
@@ -163,7 +163,7 @@ test('the same event id to two users is two notifications', async (t) => {
   await until(async () => (await rows(notify, ann)).length === 1 && (await rows(notify, bob)).length === 1);
 });
 
-test('M01, M04: a hundred redeliveries out of order, whole batches and twice in one, change nothing', async (t) => {
+test('a hundred redeliveries out of order, whole batches and twice in one, change nothing', async (t) => {
   const { notify, take } = await handHeld(t);
   const ann = await notify.person('ann');
   const socket = await notify.socket(t, ann);
@@ -185,7 +185,7 @@ test('M01, M04: a hundred redeliveries out of order, whole batches and twice in 
   assert.equal(socket.queued(), 0);
 });
 
-test('M01, M02: a commit whose answer was lost is told to the sockets all the same', async (t) => {
+test('a commit whose answer was lost is told to the sockets all the same', async (t) => {
   const { notify, take } = await handHeld(t);
   const ann = await notify.person('ann');
   const socket = await notify.socket(t, ann);
@@ -200,7 +200,7 @@ test('M01, M02: a commit whose answer was lost is told to the sockets all the sa
   assert.equal((await rows(notify, ann)).length, 1);
 });
 
-test('M05, M07: acknowledged after the insert, not before; with the database away for a while nothing is given back', async (t) => {
+test('acknowledged after the insert, not before; with the database away for a while nothing is given back', async (t) => {
   const { notify, take } = await handHeld(t, { holdMs: 5000 });
   const ann = await notify.person('ann');
   notify.db.failure = new StorageError('unavailable', 'gone');
@@ -215,7 +215,7 @@ test('M05, M07: acknowledged after the insert, not before; with the database awa
   assert.equal((await rows(notify, ann)).length, 1);
 });
 
-test('M07: with the database away for longer, messages are given back with a pause, and given up after five attempts', async (t) => {
+test('with the database away for longer, messages are given back with a pause, and given up after five attempts', async (t) => {
   const { notify, take } = await handHeld(t, { holdMs: 0 });
   const ann = await notify.person('ann');
   notify.db.failure = new StorageError('unavailable', 'gone');
@@ -246,7 +246,7 @@ test('what the bus does not take as an answer comes again and does no harm', asy
   await until(() => notify.log.lines.some(({ level }) => level === 'warn'));
 });
 
-test('M03: one that cannot be stored does not take its batch along, and is a dead letter after five attempts', async (t) => {
+test('one that cannot be stored does not take its batch along, and is a dead letter after five attempts', async (t) => {
   const notify = await openNotify(t);
   const ann = await notify.person('ann');
   await notify.outside.script(`create function refuse() returns trigger language plpgsql as $$

@@ -127,7 +127,7 @@ test('a sixth socket of a user is closed, whichever process the others are in, a
   }
 });
 
-test('X01: sockets of a process that died count no more: those that come back elsewhere stay', async (t) => {
+test('sockets of a process that died count no more: those that come back elsewhere stay', async (t) => {
   const { add, person } = await setting(t);
   const [b, c] = [await add(), await add()];
   for (const isCounterKilled of [false, true]) {
@@ -146,7 +146,7 @@ test('X01: sockets of a process that died count no more: those that come back el
   }
 });
 
-test('X16: the count goes along when the process that has it leaves', async (t) => {
+test('the count goes along when the process that has it leaves', async (t) => {
   const { add, person } = await setting(t);
   const [a, b, c] = [await add(), await add(), await add()];
   await settled(a, b, c);

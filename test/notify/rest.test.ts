@@ -1,4 +1,4 @@
-/** Every row of interface section 4.7 over HTTP. */
+/** The REST interface of notifications, endpoint by endpoint. */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** `/ws/notifications` (interface sections 4.7, 5.4, 6.4, 7, 8) over real sockets, on all adapters where it matters. */
+/** `/ws/notifications` over real sockets, on all adapters where it matters. */
 
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
@@ -263,7 +263,7 @@ test('a replay that meets a database that is away goes on when it is back', asyn
   await nothingMore(notify, ann, socket);
 });
 
-test('M08: a thousand clients that come back at once all get what they missed', async (t) => {
+test('a thousand clients that come back at once all get what they missed', async (t) => {
   const notify = await openNotify(t);
   const people = [];
   for (let n = 0; n < 200; n++) people.push(await notify.person(`user${n}`));
@@ -284,7 +284,7 @@ test('M08: a thousand clients that come back at once all get what they missed', 
   assert.equal(notify.numbers.sockets, 1000);
 });
 
-test('M09: somebody with very many unread gets them all, in order, in bounded pages', async (t) => {
+test('somebody with very many unread gets them all, in order, in bounded pages', async (t) => {
   const notify = await openNotify(t);
   const ann = await notify.person('ann');
   await notify.outside.run(

@@ -11,7 +11,7 @@ failOnLeaks();
 
 const skip = skipWithoutNats();
 
-test('M07: while the database is away nothing is lost, and no more is taken than is kept', {
+test('while the database is away nothing is lost, and no more is taken than is kept', {
   skip,
   timeout: 120_000,
 }, async () => {
@@ -19,7 +19,7 @@ test('M07: while the database is away nothing is lost, and no more is taken than
   assert.deepEqual([report.rows, report.seen], [6100, 6100]);
 });
 
-test('M08: clients that all come back at once after a restart see each id once and in order', {
+test('clients that all come back at once after a restart see each id once and in order', {
   skip,
   timeout: 120_000,
 }, async () => {

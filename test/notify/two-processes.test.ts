@@ -24,7 +24,7 @@ const SECRET = 'a secret of the tests, 32 bytes or more';
 const SOON_MS = 8000;
 const COUNT = 20;
 
-test('M12: two processes share the stream, and sockets of both hear at once of what either stored', {
+test('two processes share the stream, and sockets of both hear at once of what either stored', {
   skip: skipWithoutNats(),
   timeout: 120_000,
 }, async (t) => {

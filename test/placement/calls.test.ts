@@ -68,7 +68,7 @@ test('a call arrives on another node as it left, whatever its schemas made of it
   await close();
 });
 
-test('X05: a call of a node of the version before gets the defaults it did not know; of a version to come, an unknown one is refused', async () => {
+test('a call of a node of the version before gets the defaults it did not know; of a version to come, an unknown one is refused', async () => {
   const { ref, refsIn, close } = asker();
   const call = callFrom(createContainer, someone(), { body: { name: 'box', ssh_key_ids: [1] } });
   const wire = Object(json(codec.encode({ type: 'call', endpoint: createContainer, call, replyTo: ref }, refsOut)));
@@ -128,7 +128,7 @@ test('what failed on another node is told like what failed here: a part that is 
   assert.equal(refusalOf(new ActorError('stopped', 'its owner is gone', { begun: true })).code, 'unavailable');
 });
 
-test('X14: a fenced transaction of a former owner writes nothing', async (t) => {
+test('a fenced transaction of a former owner writes nothing', async (t) => {
   const { db, close } = await testDatabase();
   t.after(close);
   await db.script('create table kept (n int)');

@@ -60,7 +60,7 @@ test('an account is at one node, and answers asks and takes tells from all, in o
   );
 });
 
-test('X01: after one of five nodes died, its accounts answer at the others, with all that was acknowledged', async (t) => {
+test('after one of five nodes died, its accounts answer at the others, with all that was acknowledged', async (t) => {
   const place = await town(t);
   const nodes: Member[] = [];
   for (const id of ['a', 'b', 'c', 'd', 'e']) nodes.push(await place.add(id));
@@ -78,7 +78,7 @@ test('X01: after one of five nodes died, its accounts answer at the others, with
   await place.settled(...nodes.filter((node) => node !== victim));
 });
 
-test('X02: a node that was frozen and wakes serves nothing, writes nothing, and comes back with new epochs', async (t) => {
+test('a node that was frozen and wakes serves nothing, writes nothing, and comes back with new epochs', async (t) => {
   const place = await town(t);
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);
@@ -115,7 +115,7 @@ test('X02: a node that was frozen and wakes serves nothing, writes nothing, and 
   assert.deepEqual(await effects(place), ['before', 'meanwhile', 'after']);
 });
 
-test('X16: draining under load loses no ask, and none is handled twice', async (t) => {
+test('draining under load loses no ask, and none is handled twice', async (t) => {
   const place = await town(t, { ttlMs: CALM_MS });
   // An answer that is only late is waited for.
   const resendMs = ASK_MS;
@@ -181,7 +181,7 @@ test('an ask whose answer is lost with its owner fails and says that it may have
   assert.equal(await ask(b, id, 'balance'), 1);
 });
 
-test('X02: an ask of an owner that stands still ends when another has its shard, not when the time for an answer is over', {
+test('an ask of an owner that stands still ends when another has its shard, not when the time for an answer is over', {
   timeout: 60_000,
 }, async (t) => {
   const place = await town(t);
@@ -303,7 +303,7 @@ test('an ask may be answered by another account, on a third node', async (t) => 
   assert.equal(await forwarded(c), 1);
 });
 
-test('X05: a message of a format that is not known is refused, and one line says so', async (t) => {
+test('a message of a format that is not known is refused, and one line says so', async (t) => {
   const place = await town(t);
   const a = await place.add('a');
   const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
@@ -320,7 +320,7 @@ test('X05: a message of a format that is not known is refused, and one line says
   assert.equal(await deposit(a, 'acc1', 'x'), 1);
 });
 
-test('X03: a node that the bus does not reach gives its shards away, and comes back', async (t) => {
+test('a node that the bus does not reach gives its shards away, and comes back', async (t) => {
   const place = await town(t);
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);

@@ -193,7 +193,7 @@ describe('leases', () => {
     );
   }
 
-  test('X06: a clock of the server that is put back by an hour does not keep the shards of the dead', async () => {
+  test('a clock of the server that is put back by an hour does not keep the shards of the dead', async () => {
     const { store, db } = await fresh();
     await store.beat(nodeNamed('a'), LONG, nobody);
     await store.beat(nodeNamed('b'), LONG, nobody);

@@ -222,7 +222,7 @@ function oneNode(hooks: Partial<NodeHooks> = {}) {
   return { world, store, node, beat };
 }
 
-test('X06: a shard that another node took, whatever our clocks say, is lost at the next beat', async () => {
+test('a shard that another node took, whatever our clocks say, is lost at the next beat', async () => {
   const lost: string[] = [];
   const stopping: number[] = [];
   const { store, node, beat } = oneNode({
@@ -247,7 +247,7 @@ test('X06: a shard that another node took, whatever our clocks say, is lost at t
   assert.equal(node.ownerOf('bank', 2)?.node, 'b');
 });
 
-test('X12: a node whose loop stood still serves nothing from the first question on, before any timer', async () => {
+test('a node whose loop stood still serves nothing from the first question on, before any timer', async () => {
   const { world, node, beat } = oneNode();
   await beat();
   assert.equal(node.serves('bank', 0), true);

@@ -8,7 +8,7 @@ import { FORMAT, packAnswer, readAnswer, readAsk, readTell } from '../../supervi
 const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 const unknown = { name: 'PlacementError', code: 'unknown_format' };
 
-test('X05: a message of another version is refused, and the line says which', () => {
+test('a message of another version is refused, and the line says which', () => {
   assert.throws(() => readTell(bytes({ v: FORMAT + 1, k: 'a', i: 'b', f: 'c', m: 1, h: 0 })), {
     ...unknown,
     message: `a message between nodes has format ${FORMAT + 1}, and this version of troupe reads ${FORMAT}`,
@@ -17,7 +17,7 @@ test('X05: a message of another version is refused, and the line says which', ()
   assert.throws(() => readTell(new Uint8Array([0x7b, 0xff])), unknown);
 });
 
-test('X05: fields that a later version added are ignored; missing and wrong ones are refused', () => {
+test('fields that a later version added are ignored; missing and wrong ones are refused', () => {
   const question = { v: FORMAT, k: 'a', i: 'b', f: 'c', m: { x: 1 }, n: 7, a: 0, t: 10, later: true };
   assert.deepEqual(readAsk(bytes(question)), {
     ...{ kind: 'a', id: 'b', from: 'c', message: { x: 1 }, ask: 7, age: 0, epoch: undefined, left: 10 },
@@ -27,7 +27,7 @@ test('X05: fields that a later version added are ignored; missing and wrong ones
   }
 });
 
-test('X13: nothing in a message reaches a prototype', () => {
+test('nothing in a message reaches a prototype', () => {
   const data = new TextEncoder().encode(
     `{"v":${FORMAT},"x":{"c":"crashed","m":"x","cause":{"__proto__":{"polluted":1},"n":"E","m":"y"}}}`,
   );
@@ -40,7 +40,7 @@ test('X13: nothing in a message reaches a prototype', () => {
   assert.ok(odd.type === 'error' && odd.error.code === 'crashed' && !(odd.error.cause instanceof Refusal));
 });
 
-test('X12: what is nested a hundred thousand deep, or is huge, is read or refused, and no stack overflows', () => {
+test('what is nested a hundred thousand deep, or is huge, is read or refused, and no stack overflows', () => {
   const deep = '['.repeat(100_000) + ']'.repeat(100_000);
   const letter = (message: string) =>
     new TextEncoder().encode(`{"v":${FORMAT},"k":"a","i":"b","f":"c","m":${message},"h":0}`);

@@ -43,7 +43,7 @@ test('what is encoded is decoded, with and without a scope', () => {
   assert.deepEqual(decodeNotification(encodeNotification(scoped)), scoped);
 });
 
-test('the field numbers are those of the interface', () => {
+test('the field numbers are those that publishers in other languages use', () => {
   const bytes = encodeNotification({ ...notification, scope: 's' });
   const reader = protobuf.Reader.create(bytes);
   const numbers: number[] = [];

@@ -21,7 +21,7 @@ const route = (
   ...{ id: next++, host, path_prefix, target, priority, strip_prefix },
 });
 
-describe('matching (interface section 4.5, rules 1 to 6)', () => {
+describe('matching', () => {
   test('the highest priority comes first, and of equals the oldest', () => {
     const [low, high, first, second] = [
       route('a.test', '/', 'low:1', -5),

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { periodic } from '../../actors/service/periodic.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { keptLog, silentLog } from '../support/log.ts';
-import { until } from '../support/until.ts';
+import { turns, until } from '../support/until.ts';
 
 failOnLeaks();
 
@@ -71,7 +71,7 @@ test('what wakes it during a run is made up for after it, and two runs never ove
   ends[0]?.();
   await until(() => ends.length === 2);
   ends[1]?.();
-  await pause(0);
+  await turns();
   assert.equal(ends.length, 2);
   await close();
   assert.equal(isEnded, true);
@@ -82,7 +82,7 @@ test('a part that is stopped ends its work first', async (t) => {
   const seen: string[] = [];
   const work = async (signal: AbortSignal) => {
     seen.push('begun');
-    await pause(AN_HOUR, undefined, { signal }).catch(() => undefined);
+    await once(signal, 'abort');
     seen.push('ended');
   };
   await periodic({ ...common, everyMs: AN_HOUR, work }).start(system);

@@ -147,7 +147,7 @@ test('asking an actor that has ended is refused without making the message', () 
     assert.equal(made, 0);
   }));
 
-test('X10: the ask in a handler that never ends gets stopped when its actor is stopped and the grace is over', () =>
+test('the ask in a handler that never ends gets stopped when its actor is stopped and the grace is over', () =>
   withSystem(async (system, { lines }) => {
     const hung = spawn<undefined, Asking<string>>(system, () => new Promise<undefined>(() => {}), { shutdownMs: 5 });
     const pool = spawnStateless<Asking<string>>(system, () => new Promise<undefined>(() => {}), { shutdownMs: 5 });

@@ -35,7 +35,7 @@ function echo(parent: Parameters<typeof spawn>[0]): Ref<Asking<string>> {
   });
 }
 
-test('X07: the restart limit ends a crash loop, the parent decides once, and the siblings never notice', () =>
+test('the restart limit ends a crash loop, the parent decides once, and the siblings never notice', () =>
   withSystem(async (system, { lines }) => {
     const children: { sibling?: Ref<Asking<string>>; loop?: ReturnType<typeof looping> } = {};
     let decisions = 0;

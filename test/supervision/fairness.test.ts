@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { dispatch, type Ref, spawn, stats, stop } from '../../supervision/index.ts';
 import { timersDue, until, withSystem } from '../support/supervision/system.ts';
 
-test('X12: an actor that never runs out of messages cannot hold up timers, sockets or other actors', () =>
+test('an actor that never runs out of messages cannot hold up timers, sockets or other actors', () =>
   withSystem(async (system) => {
     // It sends itself another message each time: if it were drained to the end, nothing else would ever run.
     const flooded: Ref<number> = spawn<number, number>(

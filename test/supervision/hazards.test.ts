@@ -8,7 +8,7 @@ interface Ask {
   readonly replyTo: Ref<string>;
 }
 
-test('X08: a million messages to one that does not read them: it keeps its bound, and others are answered meanwhile', () =>
+test('a million messages to one that does not read them: it keeps its bound, and others are answered meanwhile', () =>
   withSystem(async (system) => {
     const FLOOD = 1_000_000;
     const CAPACITY = 1000;
@@ -40,7 +40,7 @@ test('X08: a million messages to one that does not read them: it keeps its bound
     assert.equal(stats(system).kinds.flooded?.dropped, FLOOD - handled);
   }));
 
-test('X09: two actors that ask each other in a circle both hear timeout, and go on', () =>
+test('two actors that ask each other in a circle both hear timeout, and go on', () =>
   withSystem(async (system) => {
     type Message =
       | { readonly type: 'ask'; readonly replyTo: Ref<string> }
@@ -74,7 +74,7 @@ test('X09: two actors that ask each other in a circle both hear timeout, and go 
     }
   }));
 
-test('X10: a handler that never resolves holds up its own actor only', () =>
+test('a handler that never resolves holds up its own actor only', () =>
   withSystem(async (system) => {
     const stuck = spawn<undefined, Ask>(system, () => new Promise<undefined>(() => {}), { shutdownMs: 20 });
     const other = spawn<undefined, Ask>(system, (_, { replyTo }) => {

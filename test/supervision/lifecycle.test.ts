@@ -319,7 +319,7 @@ test('a system that is stopped ends all its actors and takes no more', async () 
   );
 });
 
-test('X11: a log or a dead letter listener that throws breaks nothing', async () => {
+test('a log or a dead letter listener that throws breaks nothing', async () => {
   const fail = (): never => {
     throw new Error('no log');
   };

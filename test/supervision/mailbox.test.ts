@@ -37,7 +37,7 @@ test('a mailbox is a queue, whatever is put in and taken out, across chunks and 
   );
 });
 
-test('X08: a flooded mailbox keeps the order through chunks of both sizes, and finds what waits', () => {
+test('a flooded mailbox keeps the order through chunks of both sizes, and finds what waits', () => {
   const mailbox = takeMailbox();
   const COUNT = 50_000;
   let taken = 0;

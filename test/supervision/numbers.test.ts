@@ -28,7 +28,7 @@ test('numbers are kept by kind of actor', () =>
     assert.equal(stats(system).kinds.adder?.alive, 0);
   }));
 
-test('X10: a handler that never ends is seen by the age of its message, and so is what waits behind it', () =>
+test('a handler that never ends is seen by the age of its message, and so is what waits behind it', () =>
   withSystem(async (system) => {
     const stuck = spawn<undefined, string>(system, () => new Promise<undefined>(() => {}), {
       kind: 'stuck',

@@ -1,4 +1,4 @@
-/** How a line of the product is written (CONTRIBUTING.md, idioms), as far as a pattern can tell. */
+/** How a line is written (CONTRIBUTING.md, idioms), as far as a pattern can tell. */
 
 const MAX_COLUMNS = 120;
 
@@ -8,6 +8,12 @@ interface Idiom {
   /** Folders where it is written otherwise: in classes made by the million, whose change has to be measured first. */
   readonly except?: RegExp;
 }
+
+/** X11 is a window system. */
+const CITATION: Idiom = {
+  pattern: /\bdesign\.md\b|\binterface,? \(?sections? \d|\bhazards? [A-Z]\d\d|\b(?!X11\b)[ACHKLMNSTWX]\d\d\b/,
+  message: 'cites a document that the project does not hold: say the rule itself',
+};
 
 const IDIOMS: readonly Idiom[] = [
   {
@@ -23,13 +29,20 @@ const IDIOMS: readonly Idiom[] = [
     message: 'has a private member: write #name',
     except: /^supervision\//,
   },
-  {
-    pattern: /\bdesign\.md\b|\binterface,? sections? \d|\bhazards? [A-Z]\d\d/,
-    message: 'cites a document that the project does not hold: say the rule itself',
-  },
+  CITATION,
   {
     pattern: /^(?:export )?const [a-z]\w* = (?:-?\d[\d_.]*|'[^']*'|"[^"]*"|`[^`$]*`|\/[^/*].*\/[a-z]*);/,
     message: 'has a constant in small letters: write NAME_OF_IT',
+  },
+];
+
+/** Of tests and benchmarks. */
+const TEST_IDIOMS: readonly Idiom[] = [
+  CITATION,
+  {
+    pattern: /\bsetTimeout\b.*'node:timers\/promises'|\bsetTimeout\((?:resolve|done|r)\b|new Promise.*\bsetTimeout\(/,
+    message: 'waits for time: wait for a condition (until), or say with pause() why time is the subject',
+    except: /^bench\/|^test\/support\/(?:pause|until)\.ts$/,
   },
 ];
 
@@ -39,10 +52,11 @@ export interface OddLine {
   readonly message: string;
 }
 
-/** The lines of a source file of the product (`file`: path from the root, with `/`) that are not as others. */
+/** The lines of a source file (`file`: path from the root, with `/`) that are not as others. */
 export function oddLines(file: string, source: string): OddLine[] {
-  if (/^(test|bench)\//.test(file)) return [];
-  const idioms = IDIOMS.filter(({ except }) => !except?.test(file));
+  // What holds the rules writes down what they forbid.
+  if (file.startsWith('test/walls/')) return [];
+  const idioms = (/^(test|bench)\//.test(file) ? TEST_IDIOMS : IDIOMS).filter(({ except }) => !except?.test(file));
   return source
     .split('\n')
     .flatMap((text, at) =>

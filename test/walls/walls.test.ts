@@ -295,7 +295,24 @@ test('a line of the product is written as the others are', async (t) => {
       .map(({ line }) => line);
   assert.deepEqual(await odd('actors/auth/a.ts'), [1, 2, 4, 7, 11, 13]);
   assert.deepEqual(await odd('supervision/a.ts'), [1, 2, 4, 11, 13]);
-  assert.deepEqual(await odd('test/a.test.ts'), []);
+  assert.deepEqual(await odd('test/a.test.ts'), [13]);
+  assert.deepEqual(await odd('bench/a.ts'), [13]);
+});
+
+test('a test waits for conditions, and says why where it waits for time', async (t) => {
+  const lines = [
+    "import { setTimeout as delay } from 'node:timers/promises';",
+    'await new Promise((resolve) => setTimeout(resolve, 10));',
+    'await new Promise<void>((resolve) => {',
+    '  setTimeout(resolve, 10);',
+    '});',
+    "await pause(10, 'pace');",
+    'const timer = setTimeout(() => child.kill(), 1000);',
+  ];
+  const odd = async (file: string) =>
+    checkWalls(await tree(t, { [file]: lines.join('\n') })).map(({ line, rule }) => `${line} ${rule}`);
+  assert.deepEqual(await odd('test/a.test.ts'), ['1 idiom', '2 idiom', '4 idiom']);
+  assert.deepEqual(await odd('test/support/pause.ts'), []);
 });
 
 test('every export of the product has a reader', () => {

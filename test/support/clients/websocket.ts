@@ -1,6 +1,8 @@
 /** A WebSocket client for tests: frames wait in order until the test asks for them. */
+
 import type { IncomingMessage } from 'node:http';
 import WebSocket, { type ClientOptions } from 'ws';
+import { withTimeout } from '../../../lib/timeout.ts';
 import type { SocketFrame } from '../../../proto/ports/http.ts';
 import type { Cleanup } from '../temp.ts';
 
@@ -136,23 +138,17 @@ class FrameQueue {
 
   /** One caller at a time. */
   async next(timeoutMs = WAIT_MS): Promise<SocketFrame> {
-    let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<'late'>((resolve) => {
-      timer = setTimeout(resolve, timeoutMs, 'late');
-    });
-    try {
-      for (;;) {
-        const frame = this.#frames.shift();
-        if (frame !== undefined) return frame;
-        if (this.#end !== undefined)
-          throw new Error(`closed with ${this.#end.code} ${this.#end.reason}, no frame left`);
-        const woken = new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-        if ((await Promise.race([woken, timeout])) === 'late') throw new Error(`no frame within ${timeoutMs} ms`);
-      }
-    } finally {
-      clearTimeout(timer);
+    const deadline = performance.now() + timeoutMs;
+    for (;;) {
+      const frame = this.#frames.shift();
+      if (frame !== undefined) return frame;
+      if (this.#end !== undefined) throw new Error(`closed with ${this.#end.code} ${this.#end.reason}, no frame left`);
+      const woken = new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      await withTimeout(woken, deadline - performance.now(), () => {
+        throw new Error(`no frame within ${timeoutMs} ms`);
+      });
     }
   }
 }

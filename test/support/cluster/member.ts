@@ -1,9 +1,11 @@
 /** One process of a cluster under test: the real command line at a place of its own, which can be killed, frozen and started again. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { withTimeout } from '../../../lib/timeout.ts';
 import { standsStill } from '../process-state.ts';
 import { until } from '../until.ts';
 import type { Cut, Place } from './network.ts';
@@ -79,12 +81,8 @@ export class Member {
       if (this.#child === child) this.#child = undefined;
     });
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(resolve, START_MS, 'late');
-    });
-    const first = await Promise.race([lines.next(), late, ended.then(() => 'ended' as const)]);
-    clearTimeout(timer);
+    const said = Promise.race([lines.next(), ended.then(() => 'ended' as const)]);
+    const first = await withTimeout(said, START_MS, () => 'late' as const);
     if (typeof first === 'string' || first.done === true || !ready(first.value)) {
       await this.kill();
       throw new Error(`member ${this.number} did not come up:\n${this.#log.slice(-4000)}`);

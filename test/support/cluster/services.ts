@@ -1,4 +1,5 @@
 /** Processes of services on this machine, several of each, on one database, nats-server and Docker Engine: `troupe auth` and the like. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -6,6 +7,7 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { sessionTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
 import { addUser } from '../../../actors/auth/users/users.ts';
+import { withTimeout } from '../../../lib/timeout.ts';
 import { newId } from '../../../proto/ids.ts';
 import type { Db } from '../../../storage/db.ts';
 import { listServiceShards } from '../../../storage/placement/nodes.ts';
@@ -210,13 +212,8 @@ export class ServiceProcess implements Target {
       if (this.#child === child) this.#child = undefined;
       return 'ended' as const;
     });
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(resolve, START_MS, 'late');
-    });
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-    const first = await Promise.race([lines.next(), ended, late]);
-    clearTimeout(timer);
+    const first = await withTimeout(Promise.race([lines.next(), ended]), START_MS, () => 'late' as const);
     if (typeof first !== 'string' && first.done !== true) return;
     await this.kill();
     throw new Error(`troupe ${this.name} did not come up:\n${this.#log.slice(-4000)}`);

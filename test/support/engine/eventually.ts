@@ -1,17 +1,21 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { until } from '../until.ts';
 
 /**
  * Tries `check` until it stops throwing; throws its last error after `withinMs`. Resolves with what it returned. Give `assert.ok` a
  * message in it: without one, Node parses the test's source for every failure and blocks the event loop for long.
  */
 export async function eventually<T>(check: () => T | Promise<T>, withinMs = 60_000): Promise<T> {
-  const deadline = Date.now() + withinMs;
-  for (;;) {
+  let failure: unknown;
+  const attempt = async () => {
     try {
-      return await check();
+      return { result: await check() };
     } catch (error) {
-      if (Date.now() > deadline) throw error;
+      failure = error;
+      return undefined;
     }
-    await delay(25);
-  }
+  };
+  const { result } = await until(attempt, { timeoutMs: withinMs, everyMs: 25 }).catch(() => {
+    throw failure;
+  });
+  return result;
 }

@@ -1,4 +1,4 @@
-/** M07: the database is away for minutes while notifications come. Nothing is acknowledged, nothing lost, and memory stays bounded. */
+/** The database is away for minutes while notifications come. Nothing is acknowledged, nothing lost, and memory stays bounded. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';

@@ -1,4 +1,4 @@
-/** M08: all clients come back at once, as after a restart, each with the id it saw last. */
+/** All clients come back at once, as after a restart, each with the id it saw last. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { type Cleanup, freePort } from '../temp.ts';

@@ -1,6 +1,8 @@
 /** A reader of a log who loses the connection again and again, and what it has in the end. */
+
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
+import { waitAtMost } from '../../../lib/timeout.ts';
 import type { Box } from '../clients/container.ts';
 import { until } from '../until.ts';
 
@@ -89,26 +91,19 @@ interface Reading {
 async function readSome(url: string, { most, longestMs, until }: Reading): Promise<string[]> {
   const socket = new WebSocket(url, { perMessageDeflate: false });
   const taken: string[] = [];
-  await new Promise<void>((resolve, reject) => {
-    const timer = setTimeout(resolve, longestMs);
-    const finish = () => {
-      clearTimeout(timer);
-      resolve();
-    };
+  const done = new Promise<void>((resolve, reject) => {
     let over = most === 0;
     socket.on('message', (data: Buffer) => {
       if (over) return;
       taken.push(data.toString());
       over = until(taken.at(-1) ?? '') || taken.length >= most;
-      if (over) finish();
+      if (over) resolve();
     });
-    socket.on('open', () => over && finish());
-    socket.on('close', finish);
-    socket.on('error', (error) => {
-      clearTimeout(timer);
-      reject(error);
-    });
+    socket.on('open', () => over && resolve());
+    socket.on('close', () => resolve());
+    socket.on('error', reject);
   });
+  await waitAtMost(done, longestMs);
   socket.on('error', () => {});
   socket.terminate();
   return taken;

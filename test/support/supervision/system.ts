@@ -11,14 +11,11 @@ import {
   stop,
   stopped,
 } from '../../../supervision/index.ts';
+import { until as untilTrue } from '../until.ts';
 
-/** Resolves once `condition` holds; fails after `withinMs`. */
+/** Resolves once `condition` holds, with looks close together; fails after `withinMs`. */
 export async function until(condition: () => boolean, what: string, withinMs = 5000): Promise<void> {
-  const deadline = performance.now() + withinMs;
-  while (!condition()) {
-    if (performance.now() > deadline) assert.fail(`never: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
+  await untilTrue(condition, { what, timeoutMs: withinMs, everyMs: 1 });
 }
 
 /** One line of the log. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { it } from 'node:test';
+import { withTimeout } from '../../../../lib/timeout.ts';
 import { ListenError } from '../../../../transports/http/index.ts';
 import { freePort } from '../../temp.ts';
 import { until } from '../../until.ts';
@@ -137,7 +138,7 @@ export function closing(adapter: Adapter): void {
     assert.equal(ws.ending?.[0], 1001);
     assert.equal(recorder.closes[0]?.[0], 1001);
     assert.equal(recorder.closes.length, 1);
-    assert.equal(await Promise.race([pending, new Promise((r) => setTimeout(r, 5000, 'hangs').unref())]), 'refused');
+    assert.equal(await withTimeout(pending, 5000, () => 'hangs'), 'refused');
     assert.equal(never.socket, undefined);
   });
 

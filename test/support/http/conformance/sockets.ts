@@ -190,7 +190,7 @@ export function sockets(adapter: Adapter): void {
     assert.deepEqual(recorder.closes, [[1013, 'too slow']]);
   });
 
-  it('pings, keeps a peer that answers and cuts one that does not (W12)', async (t) => {
+  it('pings, keeps a peer that answers and cuts one that does not', async (t) => {
     const recorders = [new Recorder(), new Recorder()];
     const server = await serve(t, adapter, {
       pingMs: 80,

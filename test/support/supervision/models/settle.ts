@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
+import { pause } from '../../pause.ts';
+import { turns } from '../../until.ts';
 
 const PATIENCE_MS = 2000;
 /** A busy machine may let all that time pass between two turns. */
@@ -9,7 +11,7 @@ const TURNS = 200;
 export async function settle(observed: () => unknown, expected: unknown): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   for (let turn = 1; ; turn++) {
-    await new Promise((resolve) => (turn < 20 ? setImmediate(resolve) : setTimeout(resolve, 1)));
+    await (turn < 20 ? turns(1) : pause(1, 'watch'));
     if (isDeepStrictEqual(observed(), expected)) return;
     if (turn >= TURNS && performance.now() > deadline) break;
   }
