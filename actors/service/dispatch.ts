@@ -127,17 +127,19 @@ function isPassing(
 /** Asks with a call message: how each actor of a service is reached. */
 type AskActor = (make: (replyTo: Ref<Outcome>) => CallMessage) => Promise<Outcome>;
 
-/** Sends a call through `ask` and unwraps the outcome. Throws Refusal; `missing` when there is no such actor. */
-export function askActor(
-  ask: AskActor,
-  endpoint: AnyEndpoint,
-  call: Call,
-  missing: ErrorCode = 'not_found',
-): Promise<unknown> {
-  return ask((replyTo) => ({ type: 'call', endpoint, call, replyTo })).then(unwrap, (error: unknown) => {
-    if (error instanceof ActorError && error.code === 'not_found') throw new Refusal(missing, { cause: error });
-    throw refusalOf(error);
-  });
+/**
+ * Sends a call through `ask` and unwraps the outcome. Throws Refusal; `missing`, if given, when there is no such actor.
+ */
+export function askActor(ask: AskActor, endpoint: AnyEndpoint, call: Call, missing?: ErrorCode): Promise<unknown> {
+  const asked = ask((replyTo) => ({ type: 'call', endpoint, call, replyTo }));
+  if (missing === undefined) return asked.then(unwrap, refuse);
+  return asked.then(unwrap, (error: unknown) =>
+    refuse(error instanceof ActorError && error.code === 'not_found' ? new Refusal(missing, { cause: error }) : error),
+  );
+}
+
+function refuse(error: unknown): never {
+  throw refusalOf(error);
 }
 
 function unwrap(outcome: Outcome): unknown {

@@ -69,10 +69,10 @@ export class EntitiesPart<Msg> implements Part {
 /** Entities that answer calls. */
 export class AnsweringEntities<Msg> extends EntitiesPart<Msg | CallMessage> implements AnsweringPart {
   readonly kind: string;
-  readonly #missing: ErrorCode;
+  readonly #missing: ErrorCode | undefined;
 
-  /** `missing`: how a call for an entity that does not exist is refused. */
-  constructor(kind: string, open: (parent: AnyRef) => Entities<Msg | CallMessage>, missing: ErrorCode = 'not_found') {
+  /** `missing`: how a call for an entity that does not exist is refused, if not by `not_found`. */
+  constructor(kind: string, open: (parent: AnyRef) => Entities<Msg | CallMessage>, missing?: ErrorCode) {
     super(open);
     this.kind = kind;
     this.#missing = missing;
