@@ -110,7 +110,11 @@ export const containerSchema = z.object({
   ssh_command: z.string(),
   /** How it is reached by SSH through the gateway, while SSH is enabled. */
   ssh: z.object({ command: z.string(), host: z.string(), port: z.int(), user: z.string() }).optional(),
-  /** Only when it has failed, why; and while it waits for its image, how far that is. */
+  /**
+   * Why it failed, or what it waits for while it is `pending` or `initializing`: its image and how far that is, the
+   * container engine, its SSH port; the last error and when the next try is; the crash after which it restarts. A
+   * sentence for people, of any wording. Absent when there is nothing to say.
+   */
   status_reason: z.string().optional(),
 });
 export type ContainerView = z.input<typeof containerSchema>;

@@ -60,6 +60,49 @@ describe('a container that cannot be started', () => {
     assert.equal((await compute.reason(id)) ?? '', 'the registry does not answer');
   });
 
+  test('waits for an engine that is away as long as that takes, says so, and runs once it is back', async (t) => {
+    const compute = await openCompute(t);
+    const release = compute.engine.hold('ensureImage');
+    const pending = await compute.create(ann);
+    await until(() => compute.engine.calls.includes(`inspect ${pending}`));
+    const away = new EngineError('unavailable', 'The container engine cannot be reached');
+    compute.engine.fail('inspect', away, Infinity);
+    compute.engine.fail('ensureImage', away);
+    release();
+    const waits =
+      /^Waiting for the container engine\. The container engine cannot be reached\. The next try is at [\d:]{8} UTC\.$/;
+    await until(async () => waits.test((await compute.view(ann, pending)).status_reason ?? ''));
+    // More than a start may take, more than once.
+    for (let i = 0; i < 2; i++) {
+      compute.clock.advance(11 * MINUTES);
+      const before = compute.engine.calls.length;
+      compute.engine.reconnect();
+      await until(() => compute.engine.calls.slice(before).includes(`inspect ${pending}`));
+    }
+    assert.equal((await compute.view(ann, pending)).status, 'pending');
+    compute.engine.fail('inspect', away, 0);
+    compute.engine.reconnect();
+    assert.equal((await compute.reaches(ann, pending, 'running')).status_reason, undefined);
+  });
+
+  test('is not held against it that the database was away, or no process ran', async (t) => {
+    const compute = await openCompute(t);
+    compute.engine.fail('ensureImage', new EngineError('unavailable', 'the registry does not answer'), 2);
+    const id = await compute.create(ann);
+    await until(() => compute.engine.calls.filter((name) => name.startsWith('ensureImage')).length === 1);
+    compute.db.failure = new StorageError('unavailable', 'away');
+    const handled = compute.handled('compute/container');
+    compute.engine.reconnect();
+    await until(() => compute.handled('compute/container') >= handled + 2);
+    compute.clock.advance(11 * MINUTES);
+    compute.db.failure = undefined;
+    await until(() => compute.engine.calls.filter((name) => name.startsWith('ensureImage')).length === 2);
+    await compute.stop();
+    compute.clock.advance(11 * MINUTES);
+    await compute.start();
+    await compute.reaches(ann, id, 'running');
+  });
+
   test('fails after ten minutes when the engine says nothing at all', async (t) => {
     const compute = await openCompute(t);
     const release = compute.engine.hold('ensureImage');
@@ -122,6 +165,29 @@ describe('a container that cannot be started', () => {
     assert.equal((await compute.view(ann, id)).status, 'pending');
     await compute.on(stopContainer, ann, id);
     assert.equal((await compute.view(ann, id)).status_reason, undefined);
+  });
+
+  test('says after a defect that there was one and when it is tried again, and not how far its image is', async (t) => {
+    let defects = 1;
+    const compute = await openCompute(t, {
+      wrapEngine: (engine) => ({
+        ...engine,
+        create: (spec) => (defects-- > 0 ? Promise.reject(new TypeError('a defect')) : engine.create(spec)),
+      }),
+    });
+    const id = await compute.create(ann);
+    const reason =
+      /^The platform met an error of its own, which its log describes\. The next try is at [\d:]{8} UTC\.$/;
+    await until(async () => reason.test((await compute.view(ann, id)).status_reason ?? ''));
+    await compute.reaches(ann, id, 'running');
+  });
+
+  test('says that it waits for SSH, and whom it refuses meanwhile reads where to look', async (t) => {
+    const compute = await openCompute(t, { engine: { onStart: () => {} } });
+    const id = await compute.create(ann);
+    await until(async () => /SSH port does not answer yet/.test((await compute.view(ann, id)).status_reason ?? ''));
+    const refusal = await refused('not_running', compute.logs(ann, id));
+    assert.match(refusal.message, /^The container is initializing: .* Its "status_reason" says what it waits for\.$/);
   });
 
   test('is not ready while something else than SSH answers', async (t) => {

@@ -41,7 +41,6 @@ import {
   afterFailure,
   crashDelay,
   driftOf,
-  exitReason,
   INITIALIZING_LIMIT_MS,
   MAX_CRASHES,
   MAX_SILENT_RESTARTS,
@@ -49,9 +48,17 @@ import {
   RECOVERED_AFTER_MS,
   SILENT_LIMIT_MS,
   triedAgain,
-  withoutNextTry,
+  waitsForReady,
 } from './rules.ts';
-import type { ContainerActorState, ContainerContext, Job } from './state.ts';
+import {
+  type ContainerActorState,
+  type ContainerContext,
+  endOf,
+  isStarting,
+  type Job,
+  knowsKeys,
+  REMOVED,
+} from './state.ts';
 import { StatusWriter } from './status.ts';
 import { closeTerminals } from './terminals.ts';
 import type { EngineHealth } from './watcher.ts';
@@ -63,9 +70,9 @@ const PROBE_EVERY_MS = 300;
 const REWRITE_AFTER_MS = 1000;
 /** Between two notes of how far an image is. */
 const PROGRESS_NOTED_MS = 5000;
+/** What users read of a defect. */
+const OWN_ERROR = 'The platform met an error of its own, which its log describes.';
 const TOO_LATE = 'it could not be started within 10 minutes';
-const REMOVED = -1;
-const REMOVED_FROM_OUTSIDE = 'it was removed from outside, and of its files only those at its mount paths are left';
 
 type ReportOf<T extends Report['type']> = Extract<Report, { readonly type: T }>;
 
@@ -87,7 +94,7 @@ export class ContainerReconciler {
     if (state.isBackingOff) return;
     if (state.job === undefined) return this.#begin(state, ctx, 'observe');
     state.reconcileAgain = true;
-    if (!this.#isTooLate(state.row)) return;
+    if (!this.#isTooLate(state)) return;
     state.job.abort.abort(new Error(TOO_LATE));
     await this.#status.set(state, 'failed', { reason: state.problem ?? TOO_LATE });
   }
@@ -142,6 +149,7 @@ export class ContainerReconciler {
     } catch (error) {
       // Another node looks after it: to go on would be to fight with that.
       if (isFenced(error) || refusalOf(error).code !== 'unavailable') throw error;
+      state.triedSince = undefined;
       this.#deps.log.warn({ containerId: state.row.id, err: error }, 'the status of a container could not be written');
       this.#reconcileIn(state, ctx, REWRITE_AFTER_MS);
     }
@@ -212,9 +220,13 @@ export class ContainerReconciler {
   /** Probes again, until it is too late; a container that stays silent is started anew, a few times. */
   async #notReady(state: ContainerActorState, ctx: ContainerContext, report: ReportOf<'not-ready'>): Promise<void> {
     const { row } = state;
-    if (isStarting(row) && this.#isTooLate(row)) {
+    if (isStarting(row) && this.#isTooLate(state)) {
       await this.#status.set(state, 'failed', { reason: 'it was not ready within 10 minutes' });
       return;
+    }
+    if (isStarting(row) && row.status === 'initializing') {
+      const reason = waitsForReady(row.statusReason);
+      if (!(await this.#status.set(state, 'initializing', { reason }))) return;
     }
     const isSilent = isStarting(row) && report.upForMs > SILENT_LIMIT_MS;
     if (!isSilent || state.silentRestarts >= MAX_SILENT_RESTARTS) return this.#reconcileIn(state, ctx, PROBE_EVERY_MS);
@@ -233,6 +245,7 @@ export class ContainerReconciler {
   ): Promise<void> {
     // What ended before this start was asked for is no crash of it.
     if (state.row.status === 'pending') state.countedStart = actual?.startedAt ?? state.countedStart;
+    state.triedSince ??= this.#deps.clock.now();
     const runs = actual?.phase === 'running';
     if (state.row.restart && state.row.desired === 'running' && !runs) {
       const cleared = await fenced(this.#deps.db, state.lease, (tx) => clearRestart(tx, state.row.id));
@@ -250,9 +263,8 @@ export class ContainerReconciler {
     if (step === 'restart' || step === 'adjust') state.mending = true;
     if (step !== 'launch') return this.#begin(state, ctx, step);
     if (await this.#crashed(state, ctx, actual, lastLines)) return;
-    if (this.#isTooLate(state.row)) {
-      const reason = state.problem ?? withoutNextTry(state.row.statusReason) ?? TOO_LATE;
-      await this.#status.set(state, 'failed', { reason });
+    if (this.#isTooLate(state)) {
+      await this.#status.set(state, 'failed', { reason: state.problem ?? TOO_LATE });
       return;
     }
     this.#begin(state, ctx, 'launch');
@@ -301,26 +313,33 @@ export class ContainerReconciler {
   async #failed(state: ContainerActorState, ctx: ContainerContext, what: Work, error: unknown): Promise<void> {
     // The database is away: nothing is known, and nothing is held against the container.
     if (!(error instanceof EngineError) && refusalOf(error).code === 'unavailable') throw error;
-    state.failures++;
+    const now = this.#deps.clock.now();
     const known = error instanceof EngineError ? error : undefined;
-    state.problem = known?.message;
+    state.failures++;
     const next = afterFailure(known, state.failures);
     const { row } = state;
     this.#deps.log.warn(
       { containerId: row.id, what, failures: state.failures, err: error },
       'work on a container failed',
     );
-    const starting = isStarting(row);
     if (known?.code === 'unavailable') state.mending = false;
+    const isEngineAway = what === 'observe' && known?.code === 'unavailable';
+    const problem = known?.message ?? OWN_ERROR;
+    if (isEngineAway) state.triedSince = undefined;
+    else {
+      state.triedSince ??= now;
+      state.problem = problem;
+    }
+    const starting = isStarting(row);
     if (starting && what === 'launch' && next.reason !== undefined) {
       await this.#status.set(state, 'failed', { reason: next.reason });
-    } else if (starting && this.#isTooLate(row)) {
-      await this.#status.set(state, 'failed', { reason: state.problem ?? TOO_LATE });
+    } else if (starting && this.#isTooLate(state)) {
+      await this.#status.set(state, 'failed', { reason: problem });
     } else {
       // Whoever waits for it reads why, and until when.
-      const starts = starting && what === 'launch' && known !== undefined && row.status !== 'running';
-      const nextTry = this.#deps.clock.now() + next.retryMs;
-      if (starts) await this.#status.set(state, row.status, { reason: triedAgain(known.message, nextTry) });
+      const why = isEngineAway ? `Waiting for the container engine. ${problem}` : problem;
+      const reason = triedAgain(why, now + next.retryMs);
+      if (starting && row.status !== 'running') await this.#status.set(state, row.status, { reason });
       this.#reconcileIn(state, ctx, next.retryMs);
     }
   }
@@ -369,29 +388,8 @@ export class ContainerReconciler {
     state.reconcileAgain = false;
   }
 
-  #isTooLate({ status, statusSince }: ContainerRow): boolean {
-    const isStillStarting = status === 'pending' || status === 'initializing';
-    return isStillStarting && this.#deps.clock.now() - statusSince.getTime() > INITIALIZING_LIMIT_MS;
+  #isTooLate({ row, triedSince }: ContainerActorState): boolean {
+    const isStillStarting = row.status === 'pending' || row.status === 'initializing';
+    return isStillStarting && this.#deps.clock.now() - (triedSince ?? Infinity) > INITIALIZING_LIMIT_MS;
   }
-}
-
-/** It is to run, and was not given up. */
-function isStarting(row: ContainerRow): boolean {
-  return row.desired === 'running' && row.status !== 'failed';
-}
-
-/** The container knows the keys of this revision now. */
-function knowsKeys(row: ContainerRow, revision: number): ContainerRow {
-  return { ...row, keysApplied: Math.max(row.keysApplied, revision) };
-}
-
-/** Why the workload ended, when this end was not counted yet; undefined when nothing ended. */
-function endOf(state: ContainerActorState, actual: ContainerState | undefined): string | undefined {
-  const { row } = state;
-  if (row.status === 'pending') return undefined;
-  if (actual === undefined) {
-    return row.status === 'running' && state.countedStart !== REMOVED ? REMOVED_FROM_OUTSIDE : undefined;
-  }
-  if (actual.startedAt === null || actual.startedAt === state.countedStart) return undefined;
-  return exitReason(actual);
 }

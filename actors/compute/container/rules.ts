@@ -5,7 +5,9 @@ import { INSTANCE_TYPES } from '../../../proto/compute/endpoints.ts';
 import type { ContainerSpec, ContainerState, EngineError } from '../../../proto/ports/engine.ts';
 import type { ContainerOutline, ContainerRow } from '../../../storage/compute/containers.ts';
 
-/** Longest time from "start" to "running". */
+/**
+ * Longest time in `pending`, and in `initializing`. It does not count while the engine or the database cannot be asked.
+ */
 export const INITIALIZING_LIMIT_MS = 10 * 60_000;
 /** Crashes without a minute of running in between, before the container counts as failed. */
 export const MAX_CRASHES = 5;
@@ -132,9 +134,9 @@ export function inOneLine(lines: readonly string[]): string {
 export function whyNotRunning(status: ContainerRow['status']): string {
   switch (status) {
     case 'pending':
-      return 'The container is pending: it is about to be started. Wait until it runs.';
+      return 'The container is pending: it is about to be started. Its "status_reason" says what it waits for.';
     case 'initializing':
-      return 'The container is initializing: it was started. Wait until it runs.';
+      return 'The container is initializing: it was started. Its "status_reason" says what it waits for.';
     case 'failed':
       return 'The container has failed: its "status_reason" says why. Start it when that is mended.';
     default:
@@ -142,15 +144,13 @@ export function whyNotRunning(status: ContainerRow['status']): string {
   }
 }
 
-const NEXT_TRY = ' The next try is at ';
+/** For what a container that was started waits; with `reason`, that of a restart, which says more. */
+export function waitsForReady(reason: string | null): string {
+  return reason?.startsWith('restarting: ') ? reason : 'it was started, and its SSH port does not answer yet';
+}
 
 /** What stands in the way of a start, and when it is tried again (Unix ms). */
 export function triedAgain(problem: string, at: number): string {
   const sentence = /[.!?]$/.test(problem) ? problem : `${problem}.`;
-  return `${sentence}${NEXT_TRY}${new Date(at).toISOString().slice(11, 19)} UTC.`;
-}
-
-/** The same without the time, for a start that is given up. */
-export function withoutNextTry(reason: string | null): string | null {
-  return reason === null ? null : (reason.split(NEXT_TRY)[0] ?? reason);
+  return `${sentence} The next try is at ${new Date(at).toISOString().slice(11, 19)} UTC.`;
 }

@@ -1,12 +1,14 @@
 /** What the container's actor is told and what it keeps. */
 import type { Call } from '../../../proto/endpoint.ts';
 import { Refusal } from '../../../proto/errors.ts';
+import type { ContainerState } from '../../../proto/ports/engine.ts';
 import type { ShardLease } from '../../../proto/ports/placement.ts';
 import type { ContainerRow } from '../../../storage/compute/containers.ts';
 import type { EntityContext, Ref } from '../../../supervision/index.ts';
 import type { ConnectionMessage } from '../../service/connection.ts';
 import { callerOf } from '../../service/dispatch.ts';
 import type { ContainerMail } from '../placed.ts';
+import { exitReason } from './rules.ts';
 import type { Report, Work } from './work.ts';
 
 /** What the actor understands. */
@@ -53,6 +55,11 @@ export interface ContainerActorState {
   tolerated: string | undefined;
   /** How often it was started anew because it said nothing, since it was last wanted to run. */
   silentRestarts: number;
+  /**
+   * Since when its status has been tried to change with an engine and a database that answer, Unix ms; undefined while
+   * one of them does not. A new owner of the container counts anew.
+   */
+  triedSince: number | undefined;
   /** Failed pieces of work in a row. */
   failures: number;
   /** What the last of them said, for a start that never comes about. */
@@ -64,6 +71,10 @@ export interface ContainerActorState {
   /** Terminals that depend on it. A log ends by itself when the engine has no more of it. */
   readonly streams: Set<Ref<ConnectionMessage>>;
 }
+
+/** `countedStart` of a container that is not there. */
+export const REMOVED = -1;
+const REMOVED_FROM_OUTSIDE = 'it was removed from outside, and of its files only those at its mount paths are left';
 
 export type ContainerContext = EntityContext<ContainerMessage>;
 
@@ -96,10 +107,32 @@ export function freshState(lease: ShardLease, row: ContainerRow): ContainerActor
     mending: false,
     tolerated: undefined,
     silentRestarts: 0,
+    triedSince: undefined,
     failures: 0,
     problem: undefined,
     progress: undefined,
     progressNotedAt: 0,
     streams: new Set(),
   };
+}
+
+/** It is to run, and was not given up. */
+export function isStarting(row: ContainerRow): boolean {
+  return row.desired === 'running' && row.status !== 'failed';
+}
+
+/** The container knows the keys of this revision now. */
+export function knowsKeys(row: ContainerRow, revision: number): ContainerRow {
+  return { ...row, keysApplied: Math.max(row.keysApplied, revision) };
+}
+
+/** Why the workload ended, when this end was not counted yet; undefined when nothing ended. */
+export function endOf(state: ContainerActorState, actual: ContainerState | undefined): string | undefined {
+  const { row } = state;
+  if (row.status === 'pending') return undefined;
+  if (actual === undefined) {
+    return row.status === 'running' && state.countedStart !== REMOVED ? REMOVED_FROM_OUTSIDE : undefined;
+  }
+  if (actual.startedAt === null || actual.startedAt === state.countedStart) return undefined;
+  return exitReason(actual);
 }

@@ -69,6 +69,7 @@ export class StatusWriter {
   applyRow(state: ContainerActorState, row: ContainerRow): void {
     const before = state.row;
     state.row = row;
+    if (row.statusSince.getTime() !== before.statusSince.getTime()) state.triedSince = this.#deps.clock.now();
     if (row.desired === 'deleted') return;
     if (row.status === before.status && row.address === before.address && externalIp(row) === externalIp(before))
       return;
