@@ -6,7 +6,7 @@ import { refusalOf } from '../service/dispatch.ts';
 import { Connections, EntitiesPart, localEntities } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
 import { notificationConnection, type UserSocketHouse } from './connection.ts';
-import { quotaKind, SEATS } from './connection-quota.ts';
+import { CONNECTION_QUOTA, quotaKind } from './connection-quota.ts';
 import type { NotifyDeps } from './deps.ts';
 import { startIntake } from './intake.ts';
 import { PeerHints } from './peer-hints.ts';
@@ -19,8 +19,9 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
   const { db, bus, clock, placement } = deps;
   const reader = notificationReader(db);
   const present = new Map<string, number>();
-  const seats = placement && new EntitiesPart((parent) => placement.place(SEATS, entities(parent, quotaKind())));
-  const users = localEntities(userKind(deps, seats && ((userId, mail) => seats.tell(userId, mail))));
+  const quota =
+    placement && new EntitiesPart((parent) => placement.place(CONNECTION_QUOTA, entities(parent, quotaKind())));
+  const users = localEntities(userKind(deps, quota && ((userId, mail) => quota.tell(userId, mail))));
   const house: UserSocketHouse = { deps, reader, present, users };
   const others = new PeerHints(bus, (userId) => {
     if (present.has(userId)) users.tell(userId, { type: 'look' });
@@ -36,7 +37,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
     endpoints: notifyEndpoints,
     db,
     parts: {
-      seats,
+      quota,
       users,
       connections,
       'peer-hints': others,

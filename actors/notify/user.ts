@@ -2,7 +2,7 @@
  * The actor of one user of the notification service in this process (kind `notify/user`, key: user id). It knows the
  * user's sockets here and pushes to them what arrives, encoded once; what a user has, has read and has muted is in
  * storage. So it may be awake in every process: what all of them share, the number of sockets, is counted elsewhere
- * (seats.ts).
+ * (connection-quota.ts).
  *
  *   asleep -- call, socket or arrival --> awake -- no socket and idle --> asleep
  */
@@ -59,7 +59,7 @@ interface NotifyUserState {
   unheard: Cancel | undefined;
 }
 
-/** A socket that has not said for this long that it is there is gone: its process ended, or its farewell was lost. */
+/** A socket that has not said for this long that it is there is gone: its process ended, or its last message was lost. */
 const GONE_AFTER_SECONDS = 70;
 /**
  * How often they are told of at least, so that a message that is lost costs time only; a little less than the sockets'
@@ -73,12 +73,12 @@ const SLEEP_AFTER_MS = 60_000;
 const FULL = { type: 'close', code: 1008, reason: 'connection limit reached' } as const;
 
 /** Tells whoever counts a user's sockets of those in this process. */
-export type TellSeats = (userId: string, mail: QuotaMessage) => void;
+type TellQuota = (userId: string, mail: QuotaMessage) => void;
 
-/** The kind, for the service's tree. `tellSeats`: undefined when no other process has sockets. */
+/** The kind, for the service's tree. `tellQuota`: undefined when no other process has sockets. */
 export function userKind(
   { db, clock }: NotifyDeps,
-  tellSeats?: TellSeats,
+  tellQuota?: TellQuota,
 ): EntityKind<NotifyUserMessage, NotifyUserState> {
   const ok = { status: 'ok' } as const;
 
@@ -134,7 +134,7 @@ export function userKind(
         case 'look':
           tellAll(state, { type: 'look' });
           break;
-        case 'seated':
+        case 'counted':
           state.unheard?.();
           ctx.watch(message.by, () => ({ type: 'say' }));
           break;
@@ -151,7 +151,7 @@ export function userKind(
           state.saidAt = NEVER;
           break;
       }
-      if (tellSeats !== undefined) say(state, before, ctx, tellSeats);
+      if (tellQuota !== undefined) say(state, before, ctx, tellQuota);
       ctx.keepAwake(state.sockets.length > 0);
       // Most arrivals are for people who are not there.
       if (state.sockets.length === 0) ctx.sleep();
@@ -194,7 +194,7 @@ function say(
   state: NotifyUserState,
   before: number,
   ctx: EntityContext<NotifyUserMessage>,
-  tellSeats: TellSeats,
+  tellQuota: TellQuota,
 ): void {
   const { userId, sockets, opened } = state;
   const now = performance.now();
@@ -203,7 +203,7 @@ function say(
   state.saidAt = now;
   state.unheard?.();
   state.unheard = sockets.length > 0 ? ctx.after(UNHEARD_MS, { type: 'say' }) : undefined;
-  tellSeats(userId, { type: 'present', room: ctx.self, opened: [...opened] });
+  tellQuota(userId, { type: 'present', node: ctx.self, opened: [...opened] });
 }
 
 function tellAll({ sockets }: NotifyUserState, news: SocketNews): void {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { oldest, SEATS } from '../../actors/notify/connection-quota.ts';
+import { CONNECTION_QUOTA, oldest } from '../../actors/notify/connection-quota.ts';
 import type { Caller } from '../../proto/endpoint.ts';
 import { listNotifications, notificationSocket, unreadCount } from '../../proto/notify/endpoints.ts';
 import { notificationEvent } from '../../proto/notify/notification.ts';
@@ -107,7 +107,7 @@ test('a sixth socket of a user is closed, whichever process the others are in, a
   const [a, b] = [await add(), await add()];
   await settled(a, b);
   for (const holder of [a, b]) {
-    const user = await person((id) => holder.placement.holds(SEATS, id));
+    const user = await person((id) => holder.placement.holds(CONNECTION_QUOTA, id));
     const five = await open(user, a, b, a, b, a);
     const sixth = await b.connect(user);
     assert.deepEqual(await sixth.end(), FULL);
@@ -133,7 +133,7 @@ test('sockets of a process that died count no more: those that come back elsewhe
   for (const isCounterKilled of [false, true]) {
     const a = await add();
     await settled(a, b, c);
-    const user = await person((id) => a.placement.holds(SEATS, id) === isCounterKilled);
+    const user = await person((id) => a.placement.holds(CONNECTION_QUOTA, id) === isCounterKilled);
     await open(user, a, a, a);
     const stay = await open(user, b, b);
     await a.kill();
@@ -150,7 +150,7 @@ test('the count goes along when the process that has it leaves', async (t) => {
   const { add, person } = await setting(t);
   const [a, b, c] = [await add(), await add(), await add()];
   await settled(a, b, c);
-  const user = await person((id) => c.placement.holds(SEATS, id));
+  const user = await person((id) => c.placement.holds(CONNECTION_QUOTA, id));
   const five = await open(user, a, b, a, b, a);
   await c.end();
   const sixth = await b.connect(user);
