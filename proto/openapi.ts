@@ -28,7 +28,7 @@ export function openapi(
   version: string,
   endpoints: readonly AnyEndpoint[],
   pages: readonly PageDescription[] = [],
-  manners: ApiStyle = {},
+  style: ApiStyle = {},
 ): Json {
   const paths: Record<string, Json> = {};
   for (const page of pages) {
@@ -51,7 +51,7 @@ export function openapi(
   }
   for (const endpoint of endpoints) {
     const item = paths[endpoint.path] ?? {};
-    item[endpoint.method.toLowerCase()] = operation(endpoint, manners);
+    item[endpoint.method.toLowerCase()] = operation(endpoint, style);
     paths[endpoint.path] = item;
   }
   return {
@@ -68,7 +68,7 @@ export function openapi(
           name: 'token',
           description: 'Where headers cannot be set: the same token.',
         },
-        ...(manners.cookie === undefined ? {} : { cookie: { type: 'apiKey', in: 'cookie', name: manners.cookie } }),
+        ...(style.cookie === undefined ? {} : { cookie: { type: 'apiKey', in: 'cookie', name: style.cookie } }),
       },
       schemas: { Error: errorSchema },
     },
@@ -93,12 +93,12 @@ const errorSchema: Json = {
 };
 
 /** Ways to say who one is; any of them will do. */
-function security(endpoint: AnyEndpoint, manners: ApiStyle): Json[] {
+function security(endpoint: AnyEndpoint, style: ApiStyle): Json[] {
   if (endpoint.access === 'none') return endpoint.basic ? [{}, { basic: [] }] : [];
   return [
     { bearer: [] },
     ...(endpoint.socket || endpoint.events ? [{ query: [] }] : []),
-    ...(manners.cookie === undefined ? [] : [{ cookie: [] }]),
+    ...(style.cookie === undefined ? [] : [{ cookie: [] }]),
   ];
 }
 
@@ -112,16 +112,16 @@ function whoMay({ access, scope, path }: AnyEndpoint): string | undefined {
   return `An API token needs the scope \`${scope.key('<uid>', params)}\`, or a broader one, with \`${scope.action}\`.`;
 }
 
-function operation(endpoint: AnyEndpoint, manners: ApiStyle): Json {
+function operation(endpoint: AnyEndpoint, style: ApiStyle): Json {
   const description = whoMay(endpoint);
   const result: Json = {
     operationId: endpoint.name,
     summary: endpoint.summary,
     ...(description === undefined ? {} : { description }),
     tags: [endpoint.service],
-    security: security(endpoint, manners),
+    security: security(endpoint, style),
     parameters: [...parameters(endpoint, 'path'), ...parameters(endpoint, 'query')],
-    responses: responses(endpoint, manners),
+    responses: responses(endpoint, style),
   };
   if (endpoint.body !== undefined) {
     result.requestBody = { required: true, content: { 'application/json': { schema: schemaOf(endpoint.body) } } };

@@ -96,7 +96,7 @@ function health(status: string, hasProblems = false): object {
 }
 
 /** Which services speak otherwise than the rest. */
-const MANNERS: { readonly [name in ServiceName]?: ApiStyle } = { network: { isPlain: true, cookie: 'token' } };
+const API_STYLES: { readonly [name in ServiceName]?: ApiStyle } = { network: { isPlain: true, cookie: 'token' } };
 
 /** For people who open the address of a service. */
 function whatIsThis(name: ServiceName, plain: boolean): HttpReply {
@@ -116,9 +116,9 @@ export function servicePages(service: Service, registry: Registry, { METRICS_TOK
     version,
     service.endpoints,
     DESCRIPTIONS,
-    MANNERS[service.name],
+    API_STYLES[service.name],
   );
-  const plain = MANNERS[service.name]?.isPlain === true;
+  const plain = API_STYLES[service.name]?.isPlain === true;
   const pages: Record<(typeof DESCRIPTIONS)[number]['path'], Page> = {
     '/': { reply: () => whatIsThis(service.name, plain) },
     '/healthz': {
