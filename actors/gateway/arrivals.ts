@@ -9,16 +9,16 @@ const HOLD_MS = 3000;
 const MAX_HELD = 1000;
 const MAX_HELD_PER_CONTAINER = 100;
 
-/** Who waits for which container. `picture`: what the gateway decides by. */
+/** Who waits for which container. `snapshot`: what the gateway decides by. */
 export class Arrivals {
-  readonly #picture: () => RouteSnapshot | undefined;
+  readonly #snapshot: () => RouteSnapshot | undefined;
   readonly #waiting = new Map<string, Set<() => void>>();
   /** Those of which news came that no look has followed yet. */
   #news = new Set<string>();
   #held = 0;
 
-  constructor(picture: () => RouteSnapshot | undefined) {
-    this.#picture = picture;
+  constructor(snapshot: () => RouteSnapshot | undefined) {
+    this.#snapshot = snapshot;
   }
 
   /** News: it is being started, or runs. */
@@ -26,7 +26,7 @@ export class Arrivals {
     this.#news.add(containerId);
   }
 
-  /** A look at the world begins. To be called when the picture shows what was seen. */
+  /** A look at routes and containers begins. To be called when the snapshot shows what was seen. */
   look(): () => void {
     const before = [...this.#news];
     return () => {
@@ -61,7 +61,7 @@ export class Arrivals {
   }
 
   #isAwaited(id: string): boolean {
-    const container = this.#picture()?.containers.get(id);
+    const container = this.#snapshot()?.containers.get(id);
     if (container === undefined || container.address !== undefined) return false;
     return container.isComing === true || this.#news.has(id);
   }

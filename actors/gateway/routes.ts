@@ -1,5 +1,5 @@
 /**
- * The actor that keeps the gateway's picture true: it looks every 5 seconds, and at once when routes have changed, a
+ * The actor that keeps the gateway's snapshot true: it looks every 5 seconds, and at once when routes have changed, a
  * container runs, is to stop, or other ports of it are open: who asks for it must not reach whoever has its address
  * next.
  */
@@ -24,7 +24,7 @@ import type { GatewayDeps } from './deps.ts';
 import type { Routing } from './routing.ts';
 import { ContainerTargets } from './targets.ts';
 
-/** Interface section 8: container data reload. */
+/** How often all routes and containers are read. */
 const EVERY_MS = 5000;
 /** Looks for news of containers are so far apart, at least. */
 const NEWS_MS = 100;
@@ -97,7 +97,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
         [...mapped],
       ]);
       if (text !== state.last || !routing.isReady) {
-        routing.show({ routes: new RouteTable(routes), containers, mapped });
+        routing.swap({ routes: new RouteTable(routes), containers, mapped });
         state.last = text;
       }
       seen();
@@ -112,9 +112,9 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     }
     return state;
   };
-  /** Whether a change of status shows in the picture. What is being started has no address yet, and is awaited. */
+  /** Whether a change of status shows in the snapshot. What is being started has no address yet, and is awaited. */
   const concerns = ({ containerId, status }: Extract<ComputeNews, { kind: 'status' }>): boolean => {
-    const known = routing.picture?.containers.get(containerId);
+    const known = routing.snapshot?.containers.get(containerId);
     if (known === undefined) return false;
     if (status === 'failed' || status === 'stopped') return true;
     arrivals.expect(containerId);

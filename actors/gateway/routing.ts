@@ -1,5 +1,5 @@
 /**
- * Where traffic goes, decided from a picture of routes and containers that never changes: another takes its place,
+ * Where traffic goes, decided from a snapshot of routes and containers that never changes: another takes its place,
  * whole, and no connection notices.
  */
 import { LRUCache } from 'lru-cache';
@@ -39,7 +39,7 @@ interface RoutingOptions extends Pick<GatewayDeps, 'fallback' | 'domain' | 'gate
   readonly ports: IngressListeners['ports'];
 }
 
-/** Decides by the present picture. */
+/** Decides by the present snapshot. */
 export class Routing {
   readonly #options: RoutingOptions;
   readonly #containerSuffix: string;
@@ -47,14 +47,14 @@ export class Routing {
   /** Hosts whose routes lead to services of the platform. */
   readonly #serviceHosts: ReadonlySet<string>;
   readonly #cache = new LRUCache<string, RouteMatch>({ max: CACHE_SIZE });
-  #picture: RouteSnapshot | undefined;
+  #snapshot: RouteSnapshot | undefined;
 
-  readonly #onPicture: () => void;
+  readonly #onSwap: () => void;
 
-  /** `onPicture` is told of each new picture. */
-  constructor(options: RoutingOptions, onPicture: () => void = () => {}) {
+  /** `onSwap` is told of each new snapshot. */
+  constructor(options: RoutingOptions, onSwap: () => void = () => {}) {
     const { domain } = options;
-    this.#onPicture = onPicture;
+    this.#onSwap = onSwap;
     this.#options = options;
     this.#domain = domain;
     this.#serviceHosts = new Set([domain, ...SERVICE_NAMES.map((name) => serviceHost(name, domain))]);
@@ -63,18 +63,18 @@ export class Routing {
 
   /** Whether anything is known yet. */
   get isReady(): boolean {
-    return this.#picture !== undefined;
+    return this.#snapshot !== undefined;
   }
 
-  /** Puts another picture in place; what was remembered is forgotten (rule 5). */
-  show(picture: RouteSnapshot): void {
-    this.#picture = picture;
+  /** Puts another snapshot in place; what was remembered is forgotten. */
+  swap(snapshot: RouteSnapshot): void {
+    this.#snapshot = snapshot;
     this.#cache.clear();
-    this.#onPicture();
+    this.#onSwap();
   }
 
-  get picture(): RouteSnapshot | undefined {
-    return this.#picture;
+  get snapshot(): RouteSnapshot | undefined {
+    return this.#snapshot;
   }
 
   /** Decides about a request. */
@@ -82,7 +82,7 @@ export class Routing {
     const { host, hostPort, target, port, isEncrypted } = request;
     const id = this.#containerOf(host);
     if (id !== undefined) return this.#toContainer(id, port, target);
-    if (this.#picture?.routes.hasHost(host)) {
+    if (this.#snapshot?.routes.hasHost(host)) {
       // Core services are for HTTPS; the same request, method and body, is to come again there.
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       const match = this.#match(host, pathOf(target));
@@ -120,7 +120,7 @@ export class Routing {
       domain: this.#domain,
       port: hostPort === undefined || hostPort === 443 ? '' : `:${hostPort}`,
       sshPort: this.#options.ports.ssh,
-      has: (host) => this.#picture?.routes.hasHost(host) === true,
+      has: (host) => this.#snapshot?.routes.hasHost(host) === true,
     });
   }
 
@@ -132,7 +132,7 @@ export class Routing {
       const to = this.#addressOf(id, port);
       return typeof to === 'string' ? 'refuse' : { passTo: to };
     }
-    if (this.#picture?.routes.hasHost(serverName)) return 'platform';
+    if (this.#snapshot?.routes.hasHost(serverName)) return 'platform';
     if (this.#mappedHost(serverName, port) !== undefined) return 'mapped';
     // The fallback answers for names of the platform that have no route.
     return this.#options.fallback !== undefined && this.#isOurs(serverName) ? 'platform' : 'refuse';
@@ -179,7 +179,7 @@ export class Routing {
   /** The mapping of a host, on the ports where mapped hosts are served. */
   #mappedHost(host: string, port: number): MappedHost | undefined {
     const { http, https } = this.#options.ports;
-    return port === http || port === https ? this.#picture?.mapped?.get(host) : undefined;
+    return port === http || port === https ? this.#snapshot?.mapped?.get(host) : undefined;
   }
 
   /**
@@ -187,13 +187,13 @@ export class Routing {
    * itself.
    */
   #insideOf({ containerId, targetPort }: MappedHost): UpstreamAddress | 'not_running' {
-    const container = this.#picture?.containers.get(containerId);
+    const container = this.#snapshot?.containers.get(containerId);
     if (container?.address === undefined) return 'not_running';
     return { host: container.address, port: container.ports.get(targetPort) ?? targetPort };
   }
 
   #addressOf(id: string, port: number): UpstreamAddress | 'closed' | 'not_running' {
-    const container = this.#picture?.containers.get(id);
+    const container = this.#snapshot?.containers.get(id);
     const inside = container?.ports.get(this.#external(port));
     if (container === undefined || inside === undefined) return 'closed';
     return container.address === undefined ? 'not_running' : { host: container.address, port: inside };
@@ -203,7 +203,7 @@ export class Routing {
     const key = `${host} ${path}`;
     const known = this.#cache.get(key);
     if (known !== undefined) return known;
-    const match = this.#picture?.routes.match(host, path);
+    const match = this.#snapshot?.routes.match(host, path);
     // A long path is matched as fast as it is remembered, and must not fill the memory.
     if (match !== undefined && key.length <= 1024) this.#cache.set(key, match);
     return match;

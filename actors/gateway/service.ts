@@ -72,7 +72,7 @@ export class GatewayControl implements GatewayDecider {
       looked();
       void listeners.listenOn(ingressPorts(routing));
     });
-    const arrivals = new Arrivals(() => routing.picture);
+    const arrivals = new Arrivals(() => routing.snapshot);
     this.#sshPort = listeners.ports.ssh;
     const supervisor = await startServiceSupervisor(system, 'gateway', {
       routes: (parent) => startRoutes(parent, deps, routing, arrivals),
@@ -161,7 +161,7 @@ function awaited({ routing, arrivals }: StartedControl, host: string, port: numb
 /** Ports from 8000 to 8999 that some container uses. */
 function ingressPorts(routing: Routing): ReadonlySet<number> {
   const ports = new Set<number>();
-  for (const { ports: open } of routing.picture?.containers.values() ?? []) {
+  for (const { ports: open } of routing.snapshot?.containers.values() ?? []) {
     for (const port of open.keys()) if (port >= FIRST_INGRESS && port <= LAST_INGRESS) ports.add(port);
   }
   return ports;

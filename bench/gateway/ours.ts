@@ -51,7 +51,7 @@ export async function serveOurs(folder: string, origins: Origins, isPiped: boole
       [443, port],
     ]),
   });
-  routing.show({
+  routing.swap({
     routes: new RouteTable([
       { host: TLS_HOST, path_prefix: '/', target: `127.0.0.1:${origins.http}`, strip_prefix: false, priority: 0 },
     ]),

@@ -20,7 +20,7 @@ import { monitorMetrics } from '../observability/monitor-metrics.ts';
 /** How often everything is measured unless told otherwise, ms. */
 export const DEFAULT_REFRESH_MS = 5000;
 
-/** Mappings in the graph, which only the administrator sees: more would be no picture. */
+/** Mappings in the graph, which only the administrator sees: more could not be read. */
 const MAX_MAPPINGS_DRAWN = 1000;
 
 /** What it is built from. */

@@ -27,7 +27,7 @@ function open(options: { fallback?: { host: string; port: number }; hosts?: read
     ...hosts.map((name, n) => ({ id: n + 2, host: `${name}.${DOMAIN}`, path_prefix: '/', ...common })),
     ...(options.root ? [{ id: 99, host: DOMAIN, path_prefix: '/', ...common }] : []),
   ];
-  routing.show({ routes: new RouteTable(routes), containers: new Map() });
+  routing.swap({ routes: new RouteTable(routes), containers: new Map() });
   return routing;
 }
 

@@ -47,12 +47,12 @@ test('a gateway prefers the services of its own process to those of another, and
         ...{ computeNews: computeNews(db), metrics: async () => '' },
       },
       routing,
-      new Arrivals(() => routing.picture),
+      new Arrivals(() => routing.snapshot),
     );
     await until(() => routing.isReady, { what: 'the routes are read' });
     stop(ref);
     await stopped(ref);
-    const found = (routing.picture?.routes.routes ?? []).map(({ path_prefix, target }) => `${path_prefix} ${target}`);
+    const found = (routing.snapshot?.routes.routes ?? []).map(({ path_prefix, target }) => `${path_prefix} ${target}`);
     return found.sort();
   };
   const own = [route('/api', '127.0.0.1:11'), route('/compute', '127.0.0.1:12')];

@@ -36,7 +36,7 @@ function open(
       [8000, 22],
     ]),
   };
-  routing.show({ routes: new RouteTable(routes), containers: new Map([[ID, container]]) });
+  routing.swap({ routes: new RouteTable(routes), containers: new Map([[ID, container]]) });
   return routing;
 }
 
@@ -130,7 +130,7 @@ describe('a request', () => {
       strip_prefix: false,
       priority: 0,
     };
-    routing.show({ routes: new RouteTable([moved]), containers: new Map() });
+    routing.swap({ routes: new RouteTable([moved]), containers: new Map() });
     assert.deepEqual(routing.decide(request('auth.cloud.test', '/', encrypted)), {
       forward: { host: 'new', port: 1 },
       target: '/',

@@ -103,26 +103,26 @@ test('a container is reached as soon as it is said to be running, and who asks a
 });
 
 test('nobody waits for what is not coming, and no more than a bounded number wait at all', async () => {
-  const picture = (target: Partial<ContainerTarget>): RouteSnapshot => ({
+  const snapshot = (target: Partial<ContainerTarget>): RouteSnapshot => ({
     routes: new RouteTable([]),
     containers: new Map([[CONTAINER, { address: undefined, ports: new Map(), ...target }]]),
   });
-  let shown: RouteSnapshot = picture({});
+  let shown: RouteSnapshot = snapshot({});
   const arrivals = new Arrivals(() => shown);
   assert.equal(arrivals.wait(CONTAINER), undefined);
   assert.equal(arrivals.wait('abcdefghijk2'), undefined);
-  shown = picture({ isComing: true });
+  shown = snapshot({ isComing: true });
   const waiting = Array.from({ length: 100 }, () => arrivals.wait(CONTAINER));
   assert.ok(waiting.every((one) => one !== undefined));
   assert.equal(arrivals.wait(CONTAINER), undefined);
   // News that a look has not followed yet counts, too: what the look saw may be older.
   const seen = arrivals.look();
   arrivals.expect(CONTAINER);
-  shown = picture({});
+  shown = snapshot({});
   seen();
   assert.equal(arrivals.wait(CONTAINER), undefined, 'they wait on');
   const next = arrivals.look();
-  shown = picture({ address: '127.0.0.1' });
+  shown = snapshot({ address: '127.0.0.1' });
   next();
   await Promise.all(waiting);
   assert.equal(arrivals.wait(CONTAINER), undefined);
