@@ -26,7 +26,7 @@ export type SocketMessage =
   { readonly type: 'attach'; readonly socket: SocketRef } | { readonly type: 'detached'; readonly socket: SocketRef };
 
 /** What all sockets of a process share. */
-export interface UserSocketHouse {
+export interface SocketParts {
   readonly deps: NotifyDeps;
   readonly reader: Reader;
   /** Sockets of this process, by user. */
@@ -40,12 +40,12 @@ const DEFAULT_SLOW_MS = 30_000;
 const RETRY_MS = 3000;
 
 /** The socket of a user that has all up to the id `since`. */
-export function notificationConnection(house: UserSocketHouse, userId: string, since: number): Connection<SocketNews> {
-  return new NotificationConnection(house, userId, since);
+export function notificationConnection(parts: SocketParts, userId: string, since: number): Connection<SocketNews> {
+  return new NotificationConnection(parts, userId, since);
 }
 
 class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
-  readonly #house: UserSocketHouse;
+  readonly #parts: SocketParts;
   readonly #userId: string;
   /** Undefined once it is over. */
   #follower: DeliveryCursor | undefined;
@@ -54,8 +54,8 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   #slow: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(house: UserSocketHouse, userId: string, since: number) {
-    this.#house = house;
+  constructor(parts: SocketParts, userId: string, since: number) {
+    this.#parts = parts;
     this.#userId = userId;
     this.#follower = new DeliveryCursor(since, this);
   }
@@ -67,7 +67,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   }
 
   attach(self: SocketRef): void {
-    this.#house.users.tell(this.#userId, { type: 'attach', socket: self });
+    this.#parts.users.tell(this.#userId, { type: 'attach', socket: self });
     // A message to us may have been lost: look from time to time.
     if (this.#follower?.isAttached) this.#follower.look();
   }
@@ -95,11 +95,11 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
     this.#count(-1);
     clearTimeout(this.#slow);
     clearTimeout(this.#retry);
-    this.#house.users.tell(this.#userId, { type: 'detached', socket: this.#self });
+    this.#parts.users.tell(this.#userId, { type: 'detached', socket: this.#self });
   }
 
   send(frames: readonly Frame[]): { readonly taken: number; readonly isReady: boolean } {
-    const { numbers, slowMs = DEFAULT_SLOW_MS } = this.#house.deps;
+    const { numbers, slowMs = DEFAULT_SLOW_MS } = this.#parts.deps;
     const result = this.#socket === undefined ? nothingSent : sendAll(this.#socket, frames);
     numbers.pushed += result.taken;
     if (!result.isReady && this.#slow === undefined) this.#slow = setTimeout(() => this.#tooSlow(), slowMs);
@@ -111,7 +111,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   }
 
   async #read(above: number): Promise<void> {
-    const { deps, reader } = this.#house;
+    const { deps, reader } = this.#parts;
     const userId = this.#userId;
     try {
       const rows = await reader.page({ userId, since: above });
@@ -128,7 +128,7 @@ class NotificationConnection implements Connection<SocketNews>, DeliveryPorts {
   }
 
   #count(change: 1 | -1): void {
-    const { deps, present } = this.#house;
+    const { deps, present } = this.#parts;
     deps.numbers.sockets += change;
     const count = (present.get(this.#userId) ?? 0) + change;
     if (count === 0) present.delete(this.#userId);

@@ -5,7 +5,7 @@ import { entities, type SystemRef } from '../../supervision/index.ts';
 import { refusalOf } from '../service/dispatch.ts';
 import { Connections, EntitiesPart, localEntities } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
-import { notificationConnection, type UserSocketHouse } from './connection.ts';
+import { notificationConnection, type SocketParts } from './connection.ts';
 import { CONNECTION_QUOTA, quotaKind } from './connection-quota.ts';
 import type { NotifyDeps } from './deps.ts';
 import { startIntake } from './intake.ts';
@@ -22,7 +22,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
   const quota =
     placement && new EntitiesPart((parent) => placement.place(CONNECTION_QUOTA, entities(parent, quotaKind())));
   const users = localEntities(userKind(deps, quota && ((userId, mail) => quota.tell(userId, mail))));
-  const house: UserSocketHouse = { deps, reader, present, users };
+  const socketParts: SocketParts = { deps, reader, present, users };
   const others = new PeerHints(bus, (userId) => {
     if (present.has(userId)) users.tell(userId, { type: 'look' });
   });
@@ -54,7 +54,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
       streamHandler(notificationSocket, async ({ query }, caller) => {
         // Read before the upgrade: whoever is connected misses nothing from then on.
         const { since = await headOf(caller.userId) } = query;
-        return connections.open('notify/socket', caller, notificationConnection(house, caller.userId, since));
+        return connections.open('notify/socket', caller, notificationConnection(socketParts, caller.userId, since));
       }),
     ],
   });

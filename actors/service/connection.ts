@@ -88,29 +88,29 @@ export function connect<News = never>(
   expiresInMs: number,
   connection: Connection<News>,
 ): SocketHandlers {
-  return new Stream(kinOf(parent, kind), expiresInMs, connection);
+  return new Stream(siteOf(parent, kind), expiresInMs, connection);
 }
 
 /** Where actors of one kind of connection are spawned: the same for all of them. */
-interface Kin {
+interface SpawnSite {
   readonly parent: AnyRef;
   readonly kind: string;
 }
 
-const kins = new WeakMap<AnyRef, Map<string, Kin>>();
+const sites = new WeakMap<AnyRef, Map<string, SpawnSite>>();
 
-function kinOf(parent: AnyRef, kind: string): Kin {
-  let kinds = kins.get(parent);
-  if (kinds === undefined) {
-    kinds = new Map();
-    kins.set(parent, kinds);
+function siteOf(parent: AnyRef, kind: string): SpawnSite {
+  let ofParent = sites.get(parent);
+  if (ofParent === undefined) {
+    ofParent = new Map();
+    sites.set(parent, ofParent);
   }
-  let kin = kinds.get(kind);
-  if (kin === undefined) {
-    kin = { parent, kind };
-    kinds.set(kind, kin);
+  let site = ofParent.get(kind);
+  if (site === undefined) {
+    site = { parent, kind };
+    ofParent.set(kind, site);
   }
-  return kin;
+  return site;
 }
 
 /** The signals of the few streams that asked for one. */
@@ -122,7 +122,7 @@ const controllers = new WeakMap<object, AbortController>();
  */
 class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stream<News>, ConnectionMessage<News>> {
   // The stream is also its actor's options, and its state: most of what an object would cost that only says so.
-  readonly #kin: Kin;
+  readonly #site: SpawnSite;
   place = -1;
   readonly endsAt: number;
   attachAt = NEVER;
@@ -130,14 +130,14 @@ class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stre
   #socket: Socket | undefined = undefined;
   #self: Ref<ConnectionMessage<News>> | undefined = undefined;
 
-  constructor(kin: Kin, expiresInMs: number, connection: Connection<News>) {
-    this.#kin = kin;
+  constructor(site: SpawnSite, expiresInMs: number, connection: Connection<News>) {
+    this.#site = site;
     this.endsAt = tickIn(expiresInMs);
     this.#connection = connection;
   }
 
   get kind(): string {
-    return this.#kin.kind;
+    return this.#site.kind;
   }
 
   get initialState(): this {
@@ -157,7 +157,7 @@ class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stre
     this.#socket = socket;
     let self: Ref<ConnectionMessage<News>>;
     try {
-      self = spawn<Stream<News>, ConnectionMessage<News>>(this.#kin.parent, handle, this);
+      self = spawn<Stream<News>, ConnectionMessage<News>>(this.#site.parent, handle, this);
     } catch (error) {
       // The service began to stop while the upgrade was under way.
       if (!(error instanceof ActorError)) throw error;

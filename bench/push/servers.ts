@@ -4,7 +4,7 @@ import type { WebSocket } from 'uWebSockets.js';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
-import { notificationConnection, type UserSocketHouse } from '../../actors/notify/connection.ts';
+import { notificationConnection, type SocketParts } from '../../actors/notify/connection.ts';
 import { notifyNumbers } from '../../actors/notify/deps.ts';
 import { PAGE } from '../../actors/notify/reader.ts';
 import { userKind } from '../../actors/notify/user.ts';
@@ -46,7 +46,7 @@ export async function serveOurs(sockets: number, perUser: number): Promise<void>
   const page = async ({ since }: { since: number }) =>
     Array.from({ length: Math.min(PAGE, id - since) }, (_, index) => sample(since + 1 + index));
   const reader = { head: async () => FIRST_ID, page };
-  const house: UserSocketHouse = { deps, reader, present: new Map<string, number>(), users };
+  const house: SocketParts = { deps, reader, present: new Map<string, number>(), users };
   const never = async () => undefined;
   const directory = { grant: never, knowsUser: async () => true, onNews: () => ({ close: async () => {} }) };
   const streams = new OpenStreams(directory, silentLog);

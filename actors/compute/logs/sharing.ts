@@ -35,7 +35,7 @@ const TIMES: SharingTimes = { stallMs: 5000, quietMs: 1000, pauseMs: 5000 };
 
 type Logs = Pick<Engine, 'logs'>;
 
-interface House {
+interface SharedLog {
   readonly id: string;
   readonly readers: Set<LogReader>;
   follower: LogFollower | undefined;
@@ -57,7 +57,7 @@ interface LogReader {
 export class LogSharing {
   readonly #engine: Logs;
   readonly #times: SharingTimes;
-  readonly #houses = new Map<string, House>();
+  readonly #logs = new Map<string, SharedLog>();
 
   constructor(engine: Logs, times: Partial<SharingTimes> = {}) {
     this.#engine = engine;
@@ -70,7 +70,7 @@ export class LogSharing {
    */
   async *read(containerId: string, start: LogStart, signal: AbortSignal): AsyncGenerator<string[]> {
     const reader: LogReader = { cursor: new LogCursor(start.since), run: [], end: () => {}, wake: () => {} };
-    const house = this.#enter(containerId, reader);
+    const log = this.#enter(containerId, reader);
     const onAbort = () => {
       reader.end();
       reader.wake();
@@ -79,7 +79,7 @@ export class LogSharing {
     try {
       let { tail } = start;
       while (!signal.aborted) {
-        const place = yield* this.#own(house, reader, tail, signal);
+        const place = yield* this.#own(log, reader, tail, signal);
         if (place === 'over') return;
         if (place !== 'again') {
           const left = yield* shared(place.follower, place.at, reader, signal);
@@ -93,46 +93,46 @@ export class LogSharing {
     } finally {
       signal.removeEventListener('abort', onAbort);
       reader.end();
-      this.#leave(house, reader);
+      this.#leave(log, reader);
     }
   }
 
-  #enter(id: string, reader: LogReader): House {
-    let house = this.#houses.get(id);
-    if (house === undefined) {
-      house = { id, readers: new Set(), follower: undefined, endedAt: Number.NEGATIVE_INFINITY };
-      this.#houses.set(id, house);
+  #enter(id: string, reader: LogReader): SharedLog {
+    let log = this.#logs.get(id);
+    if (log === undefined) {
+      log = { id, readers: new Set(), follower: undefined, endedAt: Number.NEGATIVE_INFINITY };
+      this.#logs.set(id, log);
     }
-    house.readers.add(reader);
-    if (house.readers.size > 1) for (const one of house.readers) one.wake();
-    return house;
+    log.readers.add(reader);
+    if (log.readers.size > 1) for (const one of log.readers) one.wake();
+    return log;
   }
 
-  #leave(house: House, reader: LogReader): void {
-    house.readers.delete(reader);
-    if (house.readers.size > 0) return;
-    house.follower?.close();
-    this.#houses.delete(house.id);
+  #leave(log: SharedLog, reader: LogReader): void {
+    log.readers.delete(reader);
+    if (log.readers.size > 0) return;
+    log.follower?.close();
+    this.#logs.delete(log.id);
   }
 
   /** The stream that all share, if there are several. */
-  #followerOf(house: House): LogFollower | undefined {
-    const known = house.follower;
+  #followerOf(log: SharedLog): LogFollower | undefined {
+    const known = log.follower;
     if (known !== undefined && known.end === undefined) return known;
     if (known !== undefined) {
-      house.follower = undefined;
-      house.endedAt = performance.now();
+      log.follower = undefined;
+      log.endedAt = performance.now();
     }
-    if (house.readers.size < 2 || performance.now() - house.endedAt < this.#times.pauseMs) return undefined;
-    house.follower = new LogFollower(this.#engine, house.id, () => {
-      for (const reader of house.readers) reader.wake();
+    if (log.readers.size < 2 || performance.now() - log.endedAt < this.#times.pauseMs) return undefined;
+    log.follower = new LogFollower(this.#engine, log.id, () => {
+      for (const reader of log.readers) reader.wake();
     });
-    return house.follower;
+    return log.follower;
   }
 
   /** Reads a stream of its own, until the reader's place is found in the shared one, or it stops reading. */
   async *#own(
-    house: House,
+    log: SharedLog,
     reader: LogReader,
     tail: number,
     signal: AbortSignal,
@@ -140,7 +140,7 @@ export class LogSharing {
     const controller = new AbortController();
     const since = reader.cursor.engineSince;
     const options = { tail, follow: true, signal: controller.signal, ...(since === undefined ? {} : { since }) };
-    const stream = this.#engine.logs(house.id, options)[Symbol.asyncIterator]();
+    const stream = this.#engine.logs(log.id, options)[Symbol.asyncIterator]();
     let isGone = false;
     // Ends it also while it waits for us, not for the engine.
     const close = () => {
@@ -170,13 +170,13 @@ export class LogSharing {
       ask();
       for (;;) {
         if (signal.aborted) return 'over';
-        const follower = this.#followerOf(house);
+        const follower = this.#followerOf(log);
         if (follower !== undefined) {
           const at = placeIn(follower, reader);
           if (at !== undefined) return { follower, at };
           follower.want();
           quiet ??= setTimeout(
-            () => void this.#findEnd(house, reader, tail, since, controller.signal),
+            () => void this.#findEnd(log, reader, tail, since, controller.signal),
             this.#times.quietMs,
           );
         }
@@ -194,7 +194,7 @@ export class LogSharing {
         const taken = take(reader, lines);
         if (taken.length > 0) {
           const stalled = setTimeout(() => {
-            if (house.readers.size > 1) reader.end();
+            if (log.readers.size > 1) reader.end();
           }, this.#times.stallMs);
           try {
             yield taken;
@@ -215,7 +215,7 @@ export class LogSharing {
 
   /** For a reader to whom nothing has come: the last line of the log tells its place, if that line is not for it. */
   async #findEnd(
-    house: House,
+    log: SharedLog,
     reader: LogReader,
     tail: number,
     since: string | undefined,
@@ -223,7 +223,7 @@ export class LogSharing {
   ): Promise<void> {
     try {
       let end: string | undefined;
-      for await (const lines of this.#engine.logs(house.id, { tail: 1, follow: false, signal }))
+      for await (const lines of this.#engine.logs(log.id, { tail: 1, follow: false, signal }))
         end = lines.at(-1) ?? end;
       if (signal.aborted || reader.run.length > 0) return;
       if (end === undefined) reader.run = 'start';
