@@ -4,7 +4,7 @@ import type { ContainerFacts } from '../../storage/monitor/containers.ts';
 import { type SystemRef, type TreeNode, tree } from '../../supervision/index.ts';
 import type { MonitorDeps } from './deps.ts';
 
-type Part = Pick<Graph, 'nodes' | 'edges'>;
+type GraphPart = Pick<Graph, 'nodes' | 'edges'>;
 type GraphDeps = Pick<MonitorDeps, 'graph' | 'clock' | 'db' | 'numbers' | 'refreshMs'>;
 
 /** Services that use the engine. */
@@ -31,7 +31,7 @@ export async function graphOf(
   };
 }
 
-function containersOf({ graph }: GraphDeps, facts: ReadonlyMap<string, ContainerFacts>): Part {
+function containersOf({ graph }: GraphDeps, facts: ReadonlyMap<string, ContainerFacts>): GraphPart {
   const containers = [...facts.values()];
   return {
     nodes: containers.map(({ id, status }) => ({ id: `container:${id}`, kind: 'container', status })),
@@ -39,7 +39,7 @@ function containersOf({ graph }: GraphDeps, facts: ReadonlyMap<string, Container
   };
 }
 
-async function servicesOf({ graph, db, clock, numbers, refreshMs }: GraphDeps): Promise<Part> {
+async function servicesOf({ graph, db, clock, numbers, refreshMs }: GraphDeps): Promise<GraphPart> {
   const { bus, engine, hasGateway } = graph;
   const names = await Promise.all(
     graph.services().map(async ({ service }) => ({
@@ -84,7 +84,7 @@ async function servicesOf({ graph, db, clock, numbers, refreshMs }: GraphDeps): 
 }
 
 /** Platform nodes, routes and mappings, as the database has them. */
-async function storedOf({ graph }: GraphDeps): Promise<Part> {
+async function storedOf({ graph }: GraphDeps): Promise<GraphPart> {
   const [platform, routes, mappings] = await Promise.all([graph.nodes(), graph.routes(), graph.mappings()]);
   const services = graph.services();
   return {
@@ -130,7 +130,7 @@ async function storedOf({ graph }: GraphDeps): Promise<Part> {
 }
 
 /** The supervision trees down to the parts of each service: what is below them comes and goes with users. */
-function actorsOf(root: TreeNode, services: ReadonlySet<string>): Part {
+function actorsOf(root: TreeNode, services: ReadonlySet<string>): GraphPart {
   const nodes: Graph['nodes'] = [];
   const edges: Graph['edges'] = [];
   for (const top of root.children) {

@@ -59,7 +59,7 @@ interface NotifyUserState {
   unheard: Cancel | undefined;
 }
 
-/** A socket that has not said for this long that it is there is gone: its process ended, or its last message was lost. */
+/** A socket that has not attached for this long is gone: its process ended, or its last message was lost. */
 const GONE_AFTER_SECONDS = 70;
 /**
  * How often they are told of at least, so that a message that is lost costs time only; a little less than the sockets'

@@ -54,7 +54,7 @@ async function drain(
     if (left === undefined || left === 0 || cancel || !wait) return { node, left };
     if (performance.now() > until)
       throw new CliError(
-        `${node.id} still holds ${left} shards: it is of a version that does not heed this (${node.version}), or ` +
+        `${node.id} still holds ${left} shards: it is of a version that ignores this (${node.version}), or ` +
           'no other node takes them. ' +
           '`troupe nodes` shows who lives; stop the node with SIGTERM, which drains as well.',
       );

@@ -114,10 +114,10 @@ export async function runGateway(options: GatewayCommandOptions): Promise<void> 
       dns: dnsOf(environment, domain),
     });
     teardown.add('mapped hosts', () => mapped.close());
-    const isVouched = gatewayTokenVerifier(jwtSecret, sharedClock);
+    const isGatewayToken = gatewayTokenVerifier(jwtSecret, sharedClock);
     const hosts = hostsOfOthers('net', domain);
     const network = await openNetworkApi({
-      clientAddress: clientAddress({ isVouched, isTrusted: proxies?.isTrusted, log, hostsOfOthers: hosts }),
+      clientAddress: clientAddress({ isGatewayToken, isTrusted: proxies?.isTrusted, log, hostsOfOthers: hosts }),
       system,
       db,
       log,

@@ -64,10 +64,10 @@ export async function openServices(
   await membership.join();
   auditMetrics(metrics.registry, db);
 
-  const isVouched = gatewayTokenVerifier(secrets.jwtSecret, core.sharedClock);
+  const isGatewayToken = gatewayTokenVerifier(secrets.jwtSecret, core.sharedClock);
   const addressOf = (name: RoutedServiceName) =>
     clientAddress({
-      isVouched,
+      isGatewayToken,
       isTrusted: options.proxies?.isTrusted,
       log,
       hostsOfOthers: hostsOfOthers(name, options.domain),

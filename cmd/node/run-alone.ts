@@ -103,7 +103,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
       pages: servicePages(service, metrics.registry, environment),
       onReply: metrics.onReply(service.name),
       clientAddress: clientAddress({
-        isVouched: gatewayTokenVerifier(jwtSecret, sharedClock),
+        isGatewayToken: gatewayTokenVerifier(jwtSecret, sharedClock),
         hostsOfOthers: hostsOfOthers(name, domain),
         isTrusted: proxies?.isTrusted,
         log,

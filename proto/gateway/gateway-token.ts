@@ -7,7 +7,7 @@ import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { derivedKeyring, type SharedSecret } from '../auth/shared-secret.ts';
 import type { Clock } from '../ports/clock.ts';
 
-/** What a gateway vouches for. */
+/** A request whose client the gateway names. */
 interface GatewayTokenRequest {
   readonly method: string;
   /** Host and port that the client asked for, as in X-Forwarded-Host. */
@@ -18,10 +18,10 @@ interface GatewayTokenRequest {
   readonly address: string;
 }
 
-/** Makes the word of the gateway. */
+/** Makes the token for a request. */
 export type SignGatewayToken = (request: GatewayTokenRequest) => string;
 
-/** Whether `word` is that of a gateway of this platform about this request. */
+/** Whether `word` is the token of a gateway of this platform for this request. */
 export type VerifyGatewayToken = (word: string, request: GatewayTokenRequest) => boolean;
 
 /** How long a word counts, and how far clocks may be apart, ms. */

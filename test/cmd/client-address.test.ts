@@ -129,7 +129,7 @@ test('an address is believed by whoever knows the secret of the gateway, or come
   const warnings: string[] = [];
   const log = { ...silentLog, warn: (_fields: object, message: string) => void warnings.push(message) };
   const of = clientAddress({
-    ...{ isVouched: gatewayTokenVerifier(secret, clock), isTrusted, log },
+    ...{ isGatewayToken: gatewayTokenVerifier(secret, clock), isTrusted, log },
     hostsOfOthers: hostsOfOthers('auth', 'cloud.test'),
   });
   const from = (remoteAddress: string, headers: Record<string, string>) =>
@@ -143,22 +143,22 @@ test('an address is believed by whoever knows the secret of the gateway, or come
   const saying = (word: string, address = '203.0.113.9', forwardedHost = host) => ({
     ...{ 'x-troupe-gateway': word, 'x-forwarded-for': address, 'x-forwarded-host': forwardedHost },
   });
-  const vouch = gatewayTokenSigner(secret, clock);
-  const word = vouch(request);
-  const vouched = { 'x-troupe-gateway': word };
+  const sign = gatewayTokenSigner(secret, clock);
+  const word = sign(request);
+  const signed = { 'x-troupe-gateway': word };
   assert.equal(from('192.0.2.1', saying(word)), '203.0.113.9');
-  assert.equal(from('192.0.2.1', saying(vouch({ ...request, address: '2001:db8::1' }), '2001:db8::1')), '2001:db8::1');
+  assert.equal(from('192.0.2.1', saying(sign({ ...request, address: '2001:db8::1' }), '2001:db8::1')), '2001:db8::1');
   for (const value of ['', 'x', '203.0.113.9, 203.0.113.8', '203.0.113.9:80'])
-    assert.equal(from('192.0.2.1', saying(vouch({ ...request, address: value }), value)), '192.0.2.1', value);
+    assert.equal(from('192.0.2.1', saying(sign({ ...request, address: value }), value)), '192.0.2.1', value);
   // A word says nothing about another client, another request, or a later time; nobody else can say one.
   assert.equal(from('192.0.2.1', saying(word, '203.0.113.10')), '192.0.2.1');
-  assert.equal(from('192.0.2.1', saying(vouch({ ...request, target: '/api/login' }))), '192.0.2.1');
-  assert.equal(from('192.0.2.1', saying(vouch({ ...request, method: 'GET' }))), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(sign({ ...request, target: '/api/login' }))), '192.0.2.1');
+  assert.equal(from('192.0.2.1', saying(sign({ ...request, method: 'GET' }))), '192.0.2.1');
   assert.equal(from('192.0.2.1', saying(word, '203.0.113.9', 'cloud.test')), '192.0.2.1');
   // Nor one that was given to another service.
   for (const other of ['compute.cloud.test', 'net.cloud.test:443', 'cloud.test'])
     assert.equal(
-      from('192.0.2.1', saying(vouch({ ...request, host: other }), '203.0.113.9', other)),
+      from('192.0.2.1', saying(sign({ ...request, host: other }), '203.0.113.9', other)),
       other === 'cloud.test' ? '203.0.113.9' : '192.0.2.1',
       other,
     );
@@ -169,10 +169,10 @@ test('an address is believed by whoever knows the secret of the gateway, or come
   assert.equal(from('192.0.2.1', saying(word)), '192.0.2.1');
   // While the secret is being rotated, the next one and the one before count, too.
   const both = gatewayTokenVerifier([`${secret}?`, secret], clock);
-  assert.ok(both(vouch(request), request) && both(gatewayTokenSigner(`${secret}?`, clock)(request), request));
+  assert.ok(both(sign(request), request) && both(gatewayTokenSigner(`${secret}?`, clock)(request), request));
   assert.equal(from('192.0.2.1', { 'x-forwarded-for': '203.0.113.9' }), '192.0.2.1');
   assert.equal(from('10.1.1.1', { 'x-forwarded-for': '203.0.113.9, 10.2.2.2' }), '203.0.113.9');
-  assert.equal(from('192.0.2.1', vouched), '192.0.2.1');
+  assert.equal(from('192.0.2.1', signed), '192.0.2.1');
   // Told once, not for each request.
   assert.equal(warnings.filter((message) => /TRUSTED_PROXIES/.test(message)).length, 1);
 });

@@ -10,7 +10,7 @@ import { acmeAuthority, checkChain } from '../../transports/clients/acme/authori
 import { retryAfter } from '../../transports/clients/acme/problems.ts';
 import { issueCertificate, makeAuthority } from '../../transports/gateway/tls/local-ca.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { openChallengeDoor } from '../support/network/challenge-responder.ts';
+import { openChallengeListener } from '../support/network/challenge-responder.ts';
 import { type PebbleOptions, skipWithoutPebble, startPebble } from '../support/network/pebble.ts';
 import { freePort } from '../support/temp.ts';
 
@@ -20,7 +20,7 @@ const never = new AbortController().signal;
 
 async function world(t: TestContext, options: Partial<PebbleOptions> = {}) {
   const challenges = new Map<string, CertificatePem>();
-  const tlsPort = await openChallengeDoor(t, challenges);
+  const tlsPort = await openChallengeListener(t, challenges);
   const pebble = await startPebble(t, { tlsPort, ...options });
   const authority = acmeAuthority({
     directoryUrl: pebble.directoryUrl,

@@ -147,7 +147,7 @@ async function readyPods(cluster: Cluster, workloads: readonly string[]): Promis
 }
 
 /** What went wrong inside. */
-async function lastWords(cluster: Cluster): Promise<string> {
+async function lastLines(cluster: Cluster): Promise<string> {
   const { json } = await cluster.call('GET', '/api/v1/namespaces/troupe/pods');
   const said: string[] = [];
   for (const { metadata } of pods.parse(json).items) {
@@ -230,7 +230,7 @@ async function trial(reference: string): Promise<void> {
     const gateway = (await readyPods(cluster, workloads)).get('troupe-gateway') ?? assert.fail('there is no gateway');
     await useIt(gateway, keyFile);
   } catch (error) {
-    say(await lastWords(cluster));
+    say(await lastLines(cluster));
     throw error;
   }
 }

@@ -12,10 +12,10 @@ import { clientBehind, type IsTrusted } from '../gateway/tcp/trusted.ts';
 /** The address of the client of a request, in text. */
 export type ClientAddress = (request: HttpRequest) => string;
 
-interface Vouchers {
-  /** Whether what a request has in `GATEWAY_FIELD` is the word of a gateway of the platform, wherever it comes from. */
-  readonly isVouched: VerifyGatewayToken | undefined;
-  /** Hosts of other services: a word that a gateway gave those is not for this one. */
+interface ClientAddressOptions {
+  /** Whether what a request has in `GATEWAY_FIELD` is the token of a gateway of the platform. */
+  readonly isGatewayToken: VerifyGatewayToken | undefined;
+  /** Hosts of other services: a token that a gateway made for those is not for this one. */
   readonly hostsOfOthers?: ReadonlySet<string> | undefined;
   /** Peers whose X-Forwarded-For is believed. */
   readonly isTrusted: IsTrusted | undefined;
@@ -28,14 +28,14 @@ const FORWARDED_FOR = 'x-forwarded-for';
 const FORWARDED_HOST = 'x-forwarded-host';
 const TELL_EVERY_MS = 3_600_000;
 
-/** Believes the gateways and the trusted peers; of everybody else the socket's address counts. */
-export function clientAddress({ isVouched, hostsOfOthers, isTrusted, log }: Vouchers): ClientAddress {
+/** Believes the gateways and the trusted peers; of all others the address of the socket counts. */
+export function clientAddress({ isGatewayToken, hostsOfOthers, isTrusted, log }: ClientAddressOptions): ClientAddress {
   let told = Number.NEGATIVE_INFINITY;
-  const disbelieved = (peer: string, word: string | undefined): string => {
+  const disbelieved = (peer: string, token: string | undefined): string => {
     if (log !== undefined && performance.now() - told > TELL_EVERY_MS) {
       told = performance.now();
       log.warn(
-        { peer, reason: word === undefined ? 'no word of a gateway' : 'a word that this process cannot verify' },
+        { peer, reason: token === undefined ? 'no gateway token' : 'a gateway token that this process cannot verify' },
         'X-Forwarded-For of a peer that is not trusted is passed over: all its clients count as one. Name a proxy ' +
           'in TRUSTED_PROXIES; a gateway needs the same JWT_SECRET, and a clock that is right',
       );
@@ -46,14 +46,14 @@ export function clientAddress({ isVouched, hostsOfOthers, isTrusted, log }: Vouc
     const peer = request.remoteAddress;
     const address = request.header(FORWARDED_FOR);
     if (address === undefined) return peer;
-    const word = isVouched === undefined ? undefined : request.header(FIELD);
-    if (word !== undefined && isIP(address) !== 0) {
+    const token = isGatewayToken === undefined ? undefined : request.header(FIELD);
+    if (token !== undefined && isIP(address) !== 0) {
       const target = request.query === '' ? request.path : `${request.path}?${request.query}`;
       const host = request.header(FORWARDED_HOST) ?? '';
       const isForUs = hostsOfOthers?.has(host.replace(/:\d+$/, '')) !== true;
-      if (isForUs && isVouched?.(word, { method: request.method, host, target, address })) return address;
+      if (isForUs && isGatewayToken?.(token, { method: request.method, host, target, address })) return address;
     }
     if (isTrusted?.(peer)) return clientBehind(peer, [address], isTrusted);
-    return disbelieved(peer, word);
+    return disbelieved(peer, token);
   };
 }

@@ -29,7 +29,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
   const enter = loginSessions(deps);
 
   return [
-    handler(beginKeyLogin, async (_desk: undefined, call) => {
+    handler(beginKeyLogin, async (_: undefined, call) => {
       const { userId, tokenId, expiresAt, session } = callerOf(call);
       const user = await userById(db, userId);
       if (user?.disabledAt instanceof Date) throw accountDisabled();
@@ -48,7 +48,7 @@ export function keyLoginHandlers(deps: AuthDeps): readonly Handler<undefined>[] 
       return { options: { challenge, timeout: 60_000 as const, rpId: relyingParty.id, allowCredentials }, state };
     }),
 
-    handler(finishKeyLogin, async (_desk: undefined, { body: { state: given, credential }, address, requestId }) => {
+    handler(finishKeyLogin, async (_: undefined, { body: { state: given, credential }, address, requestId }) => {
       const state = await states.open(given, 'login');
       // Spent first: a state is good for one try.
       if (state === undefined || !(await spendToken(db, state.challenge, state.expiresAt))) {

@@ -16,7 +16,7 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
   const enter = loginSessions(deps);
   const challenge = challengeTokens(deps.jwtSecret, deps.clock);
   return handlers(
-    handler(login, (_desk: undefined, { body, address, requestId }) =>
+    handler(login, (_: undefined, { body, address, requestId }) =>
       proveAndEnter({ ...body, address, requestId, purpose: 'login' }, async ({ user, hasSecurityKeys, charge }) => {
         if (hasSecurityKeys) {
           await charge.succeeded();
@@ -31,7 +31,7 @@ export function loginHandlers(deps: AuthDeps, { prove, proveAndEnter }: Password
     ),
     ...keyLoginHandlers(deps),
     handler(logout, () => ({ status: 'ok' as const })),
-    handler(checkToken, async (_desk: undefined, { params }) => {
+    handler(checkToken, async (_: undefined, { params }) => {
       const token = await livingApiToken(deps.db, params.id);
       if (token === undefined) throw new Refusal('not_found', { message: 'There is no valid token with this id.' });
       return { status: 'valid' as const, ...(token.serviceAccountId === null ? {} : { scopes: token.scopes }) };

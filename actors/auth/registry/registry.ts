@@ -25,7 +25,7 @@ export function registryHandlers(deps: AuthDeps, provePassword: ProvePassword): 
   const identify = identifier(deps, together(provePassword));
 
   return [
-    handler(registryToken, async (_desk: undefined, call) => {
+    handler(registryToken, async (_: undefined, call) => {
       const { service, scope } = call.query;
       if (registry.service !== undefined && service !== registry.service) {
         const message = `service must be ${registry.service}: that is the registry of this platform`;

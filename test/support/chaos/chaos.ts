@@ -296,7 +296,7 @@ async function chaos(t: Cleanup, options: ChaosOptions): Promise<ChaosReport> {
     const lines = platform.log().split('\n');
     const about = ids.length === 0 ? lines : lines.filter((line) => ids.some((id) => line.includes(id)));
     const shown = about.slice(-40).map((line) => line.replace(/\\n.*?(?=",)/g, '').slice(0, 500));
-    return `platform:\n${shown.join('\n')}\n\ndockerd ${engine.lastWords()}`;
+    return `platform:\n${shown.join('\n')}\n\ndockerd ${engine.lastLines()}`;
   }
 
   /** All is deleted in the end, and nothing is left, not even a volume or a network. */

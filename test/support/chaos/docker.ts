@@ -22,7 +22,7 @@ export interface TrialEngine {
   /** Docker's ids of the containers that have a process, whatever dockerd knows of it. */
   tasks(): string[];
   /** What it said last, for people. */
-  lastWords(): string;
+  lastLines(): string;
 }
 
 /** Starts it in a folder of its own; everything of it goes when `t` ends, the bridges that it lost track of included. */
@@ -64,7 +64,7 @@ export async function trialEngine(t: Cleanup): Promise<TrialEngine> {
       return crashes;
     },
     tasks: () => withProcesses(files.execRoot),
-    lastWords: () => {
+    lastLines: () => {
       const said = readFileSync(files.logFile, 'utf8');
       const panic = said.lastIndexOf('panic: ');
       return `${isAlive(pid) ? 'runs' : 'has ended'}; ${panic < 0 ? '' : `it crashed: ${said.slice(panic, panic + 1500)}\n...\n`}${said.slice(-1500)}`;

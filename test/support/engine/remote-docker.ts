@@ -17,7 +17,7 @@ export interface RemoteDocker {
   readonly host: string;
   readonly tlsPort: number;
   readonly sshPort: number;
-  /** ca.pem, cert.pem and key.pem of a client it lets in; of one that another authority vouches for. */
+  /** ca.pem, cert.pem and key.pem of a client it lets in; of one with a certificate of another authority. */
   readonly certs: string;
   readonly strangersCerts: string;
   /** ssh_config of a client that knows the machine; of one that knows another key of it. */

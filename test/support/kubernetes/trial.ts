@@ -130,7 +130,7 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
   await killing;
 
   /** What the platform said last of its failures. */
-  const lastWords = (): string =>
+  const lastLines = (): string =>
     compute.log.lines
       .filter(({ level }) => level === 'warn')
       .slice(-8)
@@ -152,7 +152,7 @@ export async function runTrial(t: Cleanup, options: TrialOptions): Promise<Trial
     return problems.length === 0;
   };
   await until(agree, { timeoutMs: options.settleMs, everyMs: 250 }).catch(() =>
-    assert.fail(`seed ${options.seed}: ${problems.join('\n')}\n${lastWords()}`),
+    assert.fail(`seed ${options.seed}: ${problems.join('\n')}\n${lastLines()}`),
   );
   const settledMs = Math.round(performance.now() - began);
   const left: Record<string, number> = {};

@@ -5,7 +5,10 @@ import type { CertificatePem } from '../../../proto/ports/acme.ts';
 import type { Cleanup } from '../temp.ts';
 
 /** Opens it on a free port; returns that. */
-export async function openChallengeDoor(t: Cleanup, challenges: ReadonlyMap<string, CertificatePem>): Promise<number> {
+export async function openChallengeListener(
+  t: Cleanup,
+  challenges: ReadonlyMap<string, CertificatePem>,
+): Promise<number> {
   const server = createServer(
     {
       ALPNProtocols: ['acme-tls/1'],

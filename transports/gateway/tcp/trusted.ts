@@ -25,8 +25,8 @@ export function parseTrusted(text: string): IsTrusted | undefined {
 }
 
 /**
- * The client behind `peer`, by the X-Forwarded-For fields of its request, in order. Each trusted proxy vouches for the
- * one it wrote down last; the first that is not trusted is the client, and what stands before it is only its word. What
+ * The client behind `peer`, by the X-Forwarded-For fields of its request, in order. Each trusted proxy wrote the
+ * last one down; the first that is not trusted is the client, and what stands before it is only its word. What
  * is no address ends the search.
  */
 export function clientBehind(peer: string, forwardedFor: readonly string[], isTrusted: IsTrusted): string {

@@ -1,5 +1,5 @@
 /**
- * A certificate authority of this installation's own, for names that no public one vouches for: made once, kept with
+ * A certificate authority of this installation's own, for names that no public one certifies: made once, kept with
  * the platform's data.
  */
 import { randomBytes, webcrypto } from 'node:crypto';

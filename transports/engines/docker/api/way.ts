@@ -6,7 +6,7 @@ import { EngineError } from '../../../../proto/ports/engine.ts';
 import { type DockerTarget, parseDockerHost } from './address.ts';
 import { SshTunnel } from './ssh-tunnel.ts';
 
-const pool = { keepAlive: true, maxSockets: 32, maxFreeSockets: 8 };
+const AGENT_OPTIONS = { keepAlive: true, maxSockets: 32, maxFreeSockets: 8 };
 
 /** The way to a Docker Engine: its socket, TCP, TLS with a client certificate, or a tunnel through SSH. */
 export class DockerWay {
@@ -19,7 +19,7 @@ export class DockerWay {
   constructor(address: string) {
     this.#target = parseDockerHost(address);
     this.#tunnel = 'ssh' in this.#target ? new SshTunnel(this.#target.ssh) : undefined;
-    this.#agent = 'certs' in this.#target ? new TlsAgent(pool) : new Agent(pool);
+    this.#agent = 'certs' in this.#target ? new TlsAgent(AGENT_OPTIONS) : new Agent(AGENT_OPTIONS);
   }
 
   /** A function that makes requests, when the way is open: as node:http's. Rejects with EngineError. */
@@ -52,7 +52,7 @@ interface Certificates {
   readonly key: Buffer;
 }
 
-/** The files as `docker` has them: who may vouch for the engine, and who we are. */
+/** The files as `docker` has them: the authority of the engine, and our certificate with its key. */
 function certificatesIn(folder: string): Certificates {
   const read = (name: string): Buffer => {
     try {

@@ -71,7 +71,7 @@ export async function startPrivateDockerd(options: PrivateDockerdOptions): Promi
   options.onProgress?.('starting a private dockerd');
   for (let tries = 1; ; tries++) {
     try {
-      return { host, pid: await startOnce(program, files, host, options), attached: false };
+      return { host, pid: await tryStart(program, files, host, options), attached: false };
     } catch (error) {
       if (!(error instanceof DockerdCrashed) || tries === MAX_STARTS) throw error;
       options.log.warn({ err: error, tries }, 'the private dockerd crashed while it started, and is started again');
@@ -123,7 +123,7 @@ const MAX_STARTS = 3;
 const GO_PANIC = 2;
 
 /** Starts it and resolves with its pid once it answers. */
-async function startOnce(
+async function tryStart(
   program: string,
   files: DockerdFiles,
   host: string,
