@@ -10,7 +10,7 @@ import { HASH_QUEUE } from './login/passwords.ts';
 import { passwordProver } from './login/prove-password.ts';
 import { retention } from './retention.ts';
 import { startNews } from './users/news.ts';
-import { offboarding } from './users/offboarding.ts';
+import { offboardingPart } from './users/offboarding.ts';
 import { AUTH_USER, userKind } from './users/user.ts';
 
 /**
@@ -41,7 +41,7 @@ export function startAuth(system: SystemRef, deps: AuthDeps): Promise<Service> {
       users,
       news: (parent) => startNews(parent, deps, (userId) => users.tell(userId, { type: 'changed' })),
       retention: retention(deps),
-      offboarding: offboarding(deps),
+      offboarding: offboardingPart(deps),
     },
   });
 }

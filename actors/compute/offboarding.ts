@@ -16,7 +16,7 @@ import { type ContainerMail, SERVICE } from './placed.ts';
 const EVERY_MS = 1000;
 
 /** The part that does it. */
-export function offboarding({ db, placement, log }: ComputeDeps, containers: AnsweringEntities<ContainerMail>) {
+export function offboardingPart({ db, placement, log }: ComputeDeps, containers: AnsweringEntities<ContainerMail>) {
   const end = async ({ id: userId, leaving }: OffboardedUser): Promise<void> => {
     const isRemoval = leaving === 'remove';
     let problems = 0;

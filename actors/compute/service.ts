@@ -11,7 +11,7 @@ import type { ComputeDeps } from './deps.ts';
 import { listing } from './listing.ts';
 import { endOfLog, logConnection } from './logs/logs.ts';
 import { LogSharing } from './logs/sharing.ts';
-import { offboarding } from './offboarding.ts';
+import { offboardingPart } from './offboarding.ts';
 import { COMPUTE_CONTAINER, COMPUTE_USER } from './placed.ts';
 import { retention } from './retention.ts';
 import { SocketLimits } from './socket-limits.ts';
@@ -45,7 +45,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
       users,
       containers,
       listing: listing(deps),
-      offboarding: offboarding(deps, containers),
+      offboarding: offboardingPart(deps, containers),
       retention: retention(deps),
       watcher: (parent) => startWatcher(parent, deps, look, engine),
       terminals,

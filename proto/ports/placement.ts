@@ -51,7 +51,7 @@ export interface Known {
 }
 
 /** The cluster as a beat sees it. */
-export interface View {
+export interface BeatResult {
   /** All other nodes whose lease lives; undefined when they are those of the view with the stamp that was given. */
   readonly nodes: readonly NodeInfo[] | undefined;
   readonly stamp: string;
@@ -68,7 +68,7 @@ export interface View {
  */
 export interface LeaseStore {
   /** Makes the node's lease last `ttlMs` (at most 10 minutes) from now, on the store's clock, and tells what is new. */
-  beat(node: NodeInfo, ttlMs: number, known: Known): Promise<View>;
+  beat(node: NodeInfo, ttlMs: number, known: Known): Promise<BeatResult>;
   /**
    * Makes the node owner of those shards that are free, its own, or of an owner whose lease is over, each with a new
    * epoch, and returns these. None while its own lease is over; not those a writer is in the middle of (ask again).

@@ -1,6 +1,7 @@
 /** Leases of nodes and shards in the database, whose clock is the only one that counts. */
 import { z } from 'zod';
 import {
+  type BeatResult,
   type Known,
   type LeaseStore,
   NODE_FORMAT,
@@ -8,7 +9,6 @@ import {
   PlacementError,
   type Shard,
   type ShardLease,
-  type View,
 } from '../../proto/ports/placement.ts';
 import type { Db } from '../db.ts';
 
@@ -121,7 +121,7 @@ const LEAVE = `
  */
 export function leaseStore(db: Db, keyIds: readonly string[] = []): LeaseStore {
   return {
-    async beat(node: NodeInfo, ttlMs: number, known: Known): Promise<View> {
+    async beat(node: NodeInfo, ttlMs: number, known: Known): Promise<BeatResult> {
       const { id, roles, version, address, draining } = node;
       const mark = known.mark === '' ? '0' : known.mark;
       const values = [id, [...roles], version, address, draining, ttlMs, known.stamp, mark, [...keyIds]];

@@ -42,7 +42,7 @@ export class Rare<C> {
   /** Times (ms) of the latest restarts. */
   restarts: number[] | undefined = undefined;
   /** The crash that is being decided. */
-  fault: object | undefined = undefined;
+  crash: object | undefined = undefined;
   /** Limits how long a running handler or afterStop may hold up the end or a reset. */
   grace: NodeJS.Timeout | undefined = undefined;
   /** The pause before a reset. */

@@ -11,7 +11,7 @@ import { release, requestReset, tooManyRestarts } from './restarting.ts';
 import { requestStop } from './stopping.ts';
 
 /** A crash on its way to a decision. */
-interface Fault {
+interface Crash {
   readonly cell: Cell;
   readonly msg: unknown;
   readonly error: unknown;
@@ -35,40 +35,40 @@ export function crashed(cell: Cell, msg: unknown, meta: Meta, error: unknown, in
     cell.advance();
     return;
   }
-  const fault: Fault = { cell, msg, error, reason: { kind: 'crashed', error }, init };
+  const crash: Crash = { cell, msg, error, reason: { kind: 'crashed', error }, init };
   // A stateless actor has no state to protect: its other messages go on while this one is being decided.
   if ((cell.flags & STATELESS) === 0) {
     cell.flags |= HELD;
-    cell.parts.fault = fault;
+    cell.parts.crash = crash;
   }
-  decide(cell, fault, undefined);
+  decide(cell, crash, undefined);
 }
 
 /** Asks the policy of `decider`. `child` is its child on whose behalf an escalation came up, if it is one. */
-function decide(decider: Cell, fault: Fault, child: Cell | undefined): void {
+function decide(decider: Cell, crash: Crash, child: Cell | undefined): void {
   if (decider.parent === undefined) {
-    apply(decider, fault, child, decisions.stopChild);
+    apply(decider, crash, child, decisions.stopChild);
     return;
   }
   const onCrash = decider.options.onCrash;
   if (onCrash === undefined) {
-    apply(decider, fault, child, defaultDecision(decider, child, fault.init));
+    apply(decider, crash, child, defaultDecision(decider, child, crash.init));
     return;
   }
   let decision: Decision | Promise<Decision>;
   try {
-    decision = onCrash(fault.msg, fault.error, decider.context, child);
+    decision = onCrash(crash.msg, crash.error, decider.context, child);
   } catch (err) {
-    policyFailed(decider, fault, child, err);
+    policyFailed(decider, crash, child, err);
     return;
   }
   if (!isThenable(decision)) {
-    apply(decider, fault, child, decision);
+    apply(decider, crash, child, decision);
     return;
   }
   Promise.resolve(decision).then(
-    (settled) => apply(decider, fault, child, settled),
-    (err: unknown) => policyFailed(decider, fault, child, err),
+    (settled) => apply(decider, crash, child, settled),
+    (err: unknown) => policyFailed(decider, crash, child, err),
   );
 }
 
@@ -78,50 +78,50 @@ function defaultDecision(decider: Cell, child: Cell | undefined, init: boolean):
   return (decider.flags & STATELESS) !== 0 && child === undefined ? decisions.resume : decisions.stopSelf;
 }
 
-function policyFailed(decider: Cell, fault: Fault, child: Cell | undefined, err: unknown): void {
+function policyFailed(decider: Cell, crash: Crash, child: Cell | undefined, err: unknown): void {
   decider.kind.system.log.error({ actor: decider.path, kind: decider.kind.kind, err }, 'onCrash failed: stopping');
-  apply(decider, fault, child, decisions.stopSelf);
+  apply(decider, crash, child, decisions.stopSelf);
 }
 
-function apply(decider: Cell, fault: Fault, child: Cell | undefined, decision: Decision): void {
-  const { cell } = fault;
+function apply(decider: Cell, crash: Crash, child: Cell | undefined, decision: Decision): void {
+  const { cell } = crash;
   // A decision that took its time may find that everything has changed: the actor was stopped or reset by another one.
   if ((decider.flags & ENDED) !== 0) return;
-  if ((cell.flags & STATELESS) === 0 && cell.rare?.fault !== fault) return;
+  if ((cell.flags & STATELESS) === 0 && cell.rare?.crash !== crash) return;
   if (decider.parent !== undefined && isEscalation(decision)) {
-    decide(decider.parent, fault, decider);
+    decide(decider.parent, crash, decider);
     return;
   }
-  logDecision(decider, fault, decision);
+  logDecision(decider, crash, decision);
   switch (decision) {
     case decisions.resume:
       break;
     case decisions.stopSelf:
-      requestStop(decider, fault.reason, refusalOf(decider, fault));
+      requestStop(decider, crash.reason, refusalOf(decider, crash));
       break;
     case decisions.stopAll:
-      forEachChild(decider.parent, (peer) => requestStop(peer, fault.reason));
+      forEachChild(decider.parent, (peer) => requestStop(peer, crash.reason));
       break;
     case decisions.stopChild:
-      requestStop(child ?? decider, fault.reason, refusalOf(child ?? decider, fault));
+      requestStop(child ?? decider, crash.reason, refusalOf(child ?? decider, crash));
       break;
     case decisions.stopAllChildren:
-      forEachChild(decider, (each) => requestStop(each, fault.reason));
+      forEachChild(decider, (each) => requestStop(each, crash.reason));
       break;
     case decisions.reset:
-      resetOr(decider, decider, fault);
+      resetOr(decider, decider, crash);
       break;
     case decisions.resetAll:
-      forEachChild(decider.parent, (peer) => resetOr(peer, peer, fault));
+      forEachChild(decider.parent, (peer) => resetOr(peer, peer, crash));
       break;
     case decisions.resetChild:
-      resetOr(child ?? decider, decider, fault);
+      resetOr(child ?? decider, decider, crash);
       break;
     case decisions.resetAllChildren:
-      forEachChild(decider, (each) => resetOr(each, decider, fault));
+      forEachChild(decider, (each) => resetOr(each, decider, crash));
       break;
   }
-  if (cell.rare?.fault === fault && (cell.flags & (STOPPING | RESETTING)) === 0) release(cell);
+  if (cell.rare?.crash === crash && (cell.flags & (STOPPING | RESETTING)) === 0) release(cell);
 }
 
 const known = new Set<unknown>(Object.values(decisions));
@@ -132,25 +132,25 @@ function isEscalation(decision: Decision): boolean {
 }
 
 /** Resets an actor, or hands the matter up when it crashed too often: to the parent of the one who wanted the reset. */
-function resetOr(target: Cell, decider: Cell, fault: Fault): void {
+function resetOr(target: Cell, decider: Cell, crash: Crash): void {
   if (requestReset(target)) return;
-  const error = tooManyRestarts(target, fault.error);
-  const reason: StopReason = { kind: 'intensity', error: fault.error };
+  const error = tooManyRestarts(target, crash.error);
+  const reason: StopReason = { kind: 'intensity', error: crash.error };
   const above = decider.parent;
   if (above === undefined || above.parent === undefined) {
-    logDecision(decider, { ...fault, error }, decisions.stopSelf);
+    logDecision(decider, { ...crash, error }, decisions.stopSelf);
     requestStop(target, reason);
     return;
   }
-  // The escalation is a fault of its own: the one it grew from has been decided.
-  const next: Fault = { ...fault, cell: target, error, reason };
+  // The escalation is a crash of its own: the one it grew from has been decided.
+  const next: Crash = { ...crash, cell: target, error, reason };
   target.flags |= HELD;
-  target.parts.fault = next;
+  target.parts.crash = next;
   decide(above, next, decider);
 }
 
 /** What the asks get that wait for an actor whose state cannot be made. */
-function refusalOf(stopping: Cell, { cell, init, error }: Fault): ActorError | undefined {
+function refusalOf(stopping: Cell, { cell, init, error }: Crash): ActorError | undefined {
   if (!init || stopping !== cell) return undefined;
   return new ActorError('crashed', `${cell.path} could not be started`, { cause: error });
 }
@@ -163,8 +163,8 @@ function forEachChild(parent: Cell | undefined, f: (child: Cell) => void): void 
 }
 
 /** One line a crash, with its cause; never the message, which may hold secrets. */
-function logDecision(decider: Cell, fault: Fault, decision: Decision): void {
-  const { cell, error } = fault;
+function logDecision(decider: Cell, crash: Crash, decision: Decision): void {
+  const { cell, error } = crash;
   const by = decider === cell ? {} : { decidedBy: decider.path };
   cell.kind.system.log.warn(
     { actor: cell.path, kind: cell.kind.kind, ...by, decision: decision.description, err: error },

@@ -70,7 +70,7 @@ export function initialised(cell: Cell, state: unknown): void {
 export function release(cell: Cell): void {
   if ((cell.flags & (STOPPING | ENDED)) !== 0) return;
   cell.flags &= ~(HELD | RESETTING | CHILDREN_TOLD);
-  if (cell.rare !== undefined) cell.rare.fault = undefined;
+  if (cell.rare !== undefined) cell.rare.crash = undefined;
   cell.goOn();
 }
 

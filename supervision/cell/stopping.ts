@@ -30,7 +30,7 @@ const killed: StopReason = Object.freeze({ kind: 'killed' });
  */
 export function requestStop(cell: Cell, reason: StopReason, refusal?: ActorError): void {
   if ((cell.flags & (STOPPING | ENDED)) !== 0) return;
-  const broken = (cell.flags & RESETTING) !== 0 || cell.rare?.fault !== undefined;
+  const broken = (cell.flags & RESETTING) !== 0 || cell.rare?.crash !== undefined;
   cell.flags = (cell.flags | STOPPING) & ~(HELD | RESETTING | CHILDREN_TOLD | CHILDREN_HOOK);
   cell.reason = reason;
   if (refusal !== undefined) cell.parts.refusal = refusal;
@@ -47,7 +47,7 @@ export function quieten(cell: Cell): void {
   if (rare === undefined) return;
   cancelTimers(cell);
   unwatchAll(cell);
-  rare.fault = undefined;
+  rare.crash = undefined;
   clearTimeout(rare.pause);
   rare.pause = undefined;
   if ((cell.flags & STOPPING) !== 0) clearTimeout(rare.idleTimer);

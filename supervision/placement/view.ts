@@ -1,4 +1,4 @@
-import type { Known, NodeInfo, ShardState, View } from '../../proto/ports/placement.ts';
+import type { BeatResult, Known, NodeInfo, ShardState } from '../../proto/ports/placement.ts';
 import { assign } from './shards.ts';
 
 /** Where a shard is: the node that owns it, under an epoch. */
@@ -29,7 +29,7 @@ export class ClusterView {
   }
 
   /** Takes in a view. `eligible`: whether this node may hold shards. Returns the ids of nodes that live no more. */
-  update(view: View, eligible: boolean): string[] {
+  update(view: BeatResult, eligible: boolean): string[] {
     const gone: string[] = [];
     if (view.nodes !== undefined) {
       const living = new Set(view.nodes.map(({ id }) => id));

@@ -8,7 +8,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { cpus } from 'node:os';
-import type { NodeInfo, View } from '../../proto/ports/placement.ts';
+import type { BeatResult, NodeInfo } from '../../proto/ports/placement.ts';
 import { openDb } from '../../storage/db.ts';
 import { fence } from '../../storage/placement/fence.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
@@ -50,7 +50,7 @@ async function measure(): Promise<void> {
       const all = Array.from({ length: count }, (_, shard) => ({ service: 'compute', shard }));
       const takeAll = await timed(() => store.take(first.id, all, count), 1);
       await db.script('analyze placement_nodes; analyze placement_shards');
-      let view: View = await store.beat(first, 600_000, { stamp: '', mark: '' });
+      let view: BeatResult = await store.beat(first, 600_000, { stamp: '', mark: '' });
       const wholeView = await timed(() => store.beat(first, 600_000, { stamp: '', mark: '' }), 20);
       const beat = await timed(async () => {
         view = await store.beat(first, 600_000, view);
@@ -72,7 +72,7 @@ async function measure(): Promise<void> {
       spread(`release ${shards.length}`, releases);
       spread(`take all ${count}`, takeAll);
       const members64 = infos.slice(0, 64);
-      const views = new Map<string, View>();
+      const views = new Map<string, BeatResult>();
       const beatOf = async (info: NodeInfo) => {
         views.set(info.id, await store.beat(info, 600_000, views.get(info.id) ?? { stamp: '', mark: '' }));
       };

@@ -12,7 +12,7 @@ import { cpus, loadavg } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { connect } from '@nats-io/transport-node';
-import type { NodeInfo, View } from '../../proto/ports/placement.ts';
+import type { BeatResult, NodeInfo } from '../../proto/ports/placement.ts';
 import { leaseStore } from '../../storage/placement/leases.ts';
 import { type EntityKind, entities as entitiesOf, start, stop, stopped } from '../../supervision/index.ts';
 import { TIMINGS } from '../../supervision/placement/index.ts';
@@ -145,7 +145,7 @@ function spread(owners: readonly (string | undefined)[], shards: number): number
 }
 
 /** Median of a beat without news, ms. */
-async function beats(store: ReturnType<typeof leaseStore>, node: NodeInfo, begin: View): Promise<number> {
+async function beats(store: ReturnType<typeof leaseStore>, node: NodeInfo, begin: BeatResult): Promise<number> {
   let view = begin;
   const taken: number[] = [];
   for (let n = 0; n < 200; n++) {
@@ -157,12 +157,12 @@ async function beats(store: ReturnType<typeof leaseStore>, node: NodeInfo, begin
 }
 
 /** What a node keeps of the others. */
-function viewBytes({ draining: _, ...self }: NodeInfo, shards: number, view: View): number {
+function viewBytes({ draining: _, ...self }: NodeInfo, shards: number, view: BeatResult): number {
   const text = JSON.stringify(view);
   const before = heap();
   const kept = Array.from({ length: 20 }, () => {
     const one = new ClusterView({ ...self, draining: false }, shards);
-    const { nodes, shards: states, stamp, mark }: View = JSON.parse(text);
+    const { nodes, shards: states, stamp, mark }: BeatResult = JSON.parse(text);
     one.update({ nodes, stamp, mark, shards: states }, true);
     one.assignment('compute');
     return one;

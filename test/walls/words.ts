@@ -1,6 +1,6 @@
 /**
- * One word for one thing: the glossary of ARCHITECTURE.md names the declaration that each of its words stands for, and
- * words that had several meanings are not used any more.
+ * One word for one thing: the glossary of ARCHITECTURE.md names the file that defines each of its terms, and words that
+ * had several meanings are not used any more.
  */
 
 /** Words that are gone, in any form of an identifier or a sentence, and what is said instead. */
@@ -74,30 +74,32 @@ function wordsOf(line: string): string[] {
 }
 
 /** A row of the glossary. */
-export interface GlossaryRow {
+interface GlossaryRow {
+  /** The word as it is, and in brackets the subject where it has two: `snapshot (gateway)`. */
+  readonly term: string;
   readonly word: string;
-  /** The declaration that the word stands for, and its file. */
-  readonly name: string;
   readonly file: string;
 }
 
 /** The rows of the glossary in the text of ARCHITECTURE.md. */
 export function glossaryOf(architecture: string): GlossaryRow[] {
   const section = architecture.split(/^## /m).find((text) => text.startsWith('Glossary\n')) ?? '';
-  return [...section.matchAll(/^\| ([a-z ]+) \|.*\| `(\w+)`, `([\w./-]+)` \|$/gm)].map(
-    ([, word = '', name = '', file = '']) => ({ word, name, file }),
+  return [...section.matchAll(/^\| (?!term )(([\w ]+?)(?: \(\w+\))?) \|.*\| `([\w./-]+)` \|$/gm)].map(
+    ([, term = '', word = '', file = '']) => ({ term, word, file }),
   );
 }
 
-/** Names that a source text declares at its top. */
+/** Types, classes and exported functions that a source text declares at its top; not the makers of a type of the name. */
 export function declaredIn(source: string): string[] {
-  const declaration =
-    /^(?:export )?(?:abstract )?(?:async )?(?:class|interface|type|function|const) (\w+)(?![^\n]*\bfrom ')/gm;
-  return [...source.matchAll(declaration)].map(([, name = '']) => name);
+  const types = [...source.matchAll(/^(?:export )?(?:abstract )?(?:class|interface|type) (\w+)/gm)];
+  const functions = [...source.matchAll(/^export (?:async )?function (\w+)(.*)/gm)].filter(
+    ([, name = '', rest = '']) => !rest.toLowerCase().includes(`: ${name.toLowerCase()} `),
+  );
+  return [...types, ...functions].map(([, name = '']) => name);
 }
 
-/** A word of the glossary as a type and as a function would have it: `EntityKind`, `entityKind`. */
+/** A term as a type and as a function would have it: `DeadLetter`, `deadLetter`. */
 export function namesOf(word: string): string[] {
-  const pascal = word.replace(/(?:^| )([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  const pascal = word.replace(/(?:^| )([A-Za-z])/g, (_, letter: string) => letter.toUpperCase());
   return [pascal, `${pascal.charAt(0).toLowerCase()}${pascal.slice(1)}`];
 }

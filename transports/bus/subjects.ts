@@ -37,8 +37,8 @@ export function matches(pattern: string, subject: string): boolean {
   return wanted.length === given.length;
 }
 
-interface Node<T> {
-  readonly next: Map<string, Node<T>>;
+interface SubjectNode<T> {
+  readonly next: Map<string, SubjectNode<T>>;
   readonly values: Set<T>;
 }
 
@@ -46,7 +46,7 @@ interface Node<T> {
  * Values under patterns, found by subject. The work grows with the subject's tokens, not with the number of patterns.
  */
 export class SubjectTree<T> {
-  readonly #root: Node<T> = emptyNode();
+  readonly #root: SubjectNode<T> = emptyNode();
 
   add(pattern: string, value: T): void {
     let node = this.#root;
@@ -92,11 +92,11 @@ export class SubjectTree<T> {
   }
 }
 
-function emptyNode<T>(): Node<T> {
+function emptyNode<T>(): SubjectNode<T> {
   return { next: new Map(), values: new Set() };
 }
 
-function collect<T>(node: Node<T>, parts: readonly string[], depth: number, found: T[]): void {
+function collect<T>(node: SubjectNode<T>, parts: readonly string[], depth: number, found: T[]): void {
   const part = parts[depth];
   if (part === undefined) {
     found.push(...node.values);
@@ -110,7 +110,7 @@ function collect<T>(node: Node<T>, parts: readonly string[], depth: number, foun
   if (exact !== undefined) collect(exact, parts, depth + 1, found);
 }
 
-function countNodes<T>(node: Node<T>): number {
+function countNodes<T>(node: SubjectNode<T>): number {
   let count = 0;
   for (const next of node.next.values()) count += 1 + countNodes(next);
   return count;

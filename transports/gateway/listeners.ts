@@ -287,12 +287,12 @@ export class GatewayListeners implements IngressListeners {
 
   #pass(wire: Wire, address: string, hello: Buffer, to: UpstreamAddress, host: string): void {
     this.#upstreams.open(to, address).then(
-      (lease) => {
-        if (wire.isDestroyed) lease.release(false);
-        else if (!lease.outlives()) {
-          lease.release(false);
+      (borrowed) => {
+        if (wire.isDestroyed) borrowed.release(false);
+        else if (!borrowed.outlives()) {
+          borrowed.release(false);
           wire.destroy();
-        } else this.#join(wire, lease.own, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
+        } else this.#join(wire, borrowed.own, { kind: 'passthrough', host, protocol: 'tls', address }, hello);
       },
       // TLS has no alert for an origin that cannot be reached.
       () => wire.destroy(),

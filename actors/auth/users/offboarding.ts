@@ -8,7 +8,7 @@ import { forgetUser } from './user-state.ts';
 const EVERY_MS = 1000;
 
 /** The part that does it. */
-export function offboarding({ db, placement, log }: AuthDeps) {
+export function offboardingPart({ db, placement, log }: AuthDeps) {
   return periodic({
     service: AUTH_USER.service,
     name: 'offboarding',

@@ -38,7 +38,7 @@ import { ContainerReconciler } from './reconciler.ts';
 import { whyNotRunning } from './rules.ts';
 import { settingsHandlers } from './settings.ts';
 import { type ContainerActorState, type ContainerMessage, freshState, type Job, type Own, own } from './state.ts';
-import { attach } from './terminals.ts';
+import { attachTerminal } from './terminals.ts';
 import type { EngineHealth } from './watcher.ts';
 
 const SLEEP_AFTER_MS = 60_000;
@@ -132,7 +132,7 @@ export function containerKind(
           await reconciler.onReport(state, ctx, message.job, message.report);
           break;
         case 'attach':
-          attach(state, ctx, message.stream);
+          attachTerminal(state, ctx, message.stream);
           break;
         case 'detached':
           state.streams.delete(message.stream);

@@ -5,7 +5,11 @@ import type { ConnectionEnd, ConnectionMessage } from '../../service/connection.
 import type { ContainerActorState, ContainerContext } from './state.ts';
 
 /** Lets a terminal in, unless the container stopped between the permission and the connection. */
-export function attach(state: ContainerActorState, ctx: ContainerContext, stream: Ref<ConnectionMessage>): void {
+export function attachTerminal(
+  state: ContainerActorState,
+  ctx: ContainerContext,
+  stream: Ref<ConnectionMessage>,
+): void {
   if (state.row.status !== 'running') {
     dispatch(stream, { type: 'close', ...closeReason(state.row.status) });
     return;

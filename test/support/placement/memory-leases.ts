@@ -1,5 +1,6 @@
 /** The lease store of a cluster in one process: the same rules as the one in the database, over a clock that can be handed in. */
 import {
+  type BeatResult,
   type Known,
   type LeaseStore,
   type NodeInfo,
@@ -7,7 +8,6 @@ import {
   type Shard,
   type ShardLease,
   type ShardState,
-  type View,
 } from '../../../proto/ports/placement.ts';
 
 interface Row extends ShardState {
@@ -26,7 +26,7 @@ export class MemoryLeases implements LeaseStore {
     this.#now = now;
   }
 
-  async beat(info: NodeInfo, ttlMs: number, known: Known): Promise<View> {
+  async beat(info: NodeInfo, ttlMs: number, known: Known): Promise<BeatResult> {
     this.nodes.set(info.id, { info, expiresAt: this.#now() + ttlMs });
     const others = [...this.nodes.values()]
       .filter((node) => node.info.id !== info.id && this.lives(node.info.id))

@@ -7,7 +7,7 @@ import { ProviderError } from '../../../proto/ports/dns.ts';
 /** Largest answer that is read: a page of 50 zones has some 60 KB. */
 const MAX_BYTES = 2 * 1024 * 1024;
 
-const envelope = z.object({
+const apiAnswer = z.object({
   success: z.boolean(),
   errors: z
     .array(z.object({ code: z.number(), message: z.string() }))
@@ -20,7 +20,7 @@ const envelope = z.object({
     .transform((info) => info ?? {}),
 });
 /** What every answer is wrapped in. */
-type Envelope = z.output<typeof envelope>;
+type ApiAnswer = z.output<typeof apiAnswer>;
 
 /** Error codes of the API that say the token is at fault, whatever the status. */
 const DENIED = new Set([1001, 6003, 6111, 9103, 9106, 9107, 9109, 10_000, 10_001]);
@@ -40,7 +40,7 @@ export async function call(
   base: string,
   { method, path, token, body }: ProviderCall,
   timeoutMs: number,
-): Promise<Envelope> {
+): Promise<ApiAnswer> {
   const url = `${base.replace(/\/+$/, '')}${path}`;
   let response: Response;
   let text: string | undefined;
@@ -62,7 +62,7 @@ export async function call(
     throw new ProviderError('unavailable', 'the DNS provider does not answer', { cause: nameOf(cause) });
   }
   // Undefined for anything else, such as a page of HTML.
-  const { data: parsed } = envelope.safeParse(jsonOf(text ?? ''));
+  const { data: parsed } = apiAnswer.safeParse(jsonOf(text ?? ''));
   if (response.ok && parsed?.success === true) return parsed;
   throw errorOf(response, parsed, token);
 }
@@ -80,7 +80,7 @@ async function readText(response: Response): Promise<string | undefined> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function errorOf(response: Response, answer: Envelope | undefined, token: string): ProviderError {
+function errorOf(response: Response, answer: ApiAnswer | undefined, token: string): ProviderError {
   const { status } = response;
   const codes = answer?.errors.map(({ code }) => code) ?? [];
   if (status === 429) {
@@ -102,7 +102,7 @@ function errorOf(response: Response, answer: Envelope | undefined, token: string
 }
 
 /** What the provider says, short, on one line, and without the token should it repeat it. */
-function saidIn({ errors }: Envelope, token: string): string {
+function saidIn({ errors }: ApiAnswer, token: string): string {
   const [first] = errors;
   if (first === undefined) return '';
   const message = first.message

@@ -108,10 +108,10 @@ interface ResourceWatchOptions {
 
 /** Watches until `signal` aborts, and never rejects. */
 export async function watchResource(client: KubeClient, options: ResourceWatchOptions): Promise<void> {
-  await new Watch(client, options).run();
+  await new ResourceWatch(client, options).run();
 }
 
-class Watch {
+class ResourceWatch {
   readonly #client: KubeClient;
   readonly #options: ResourceWatchOptions;
   /** Where to go on; undefined: nobody knows. */

@@ -1,10 +1,10 @@
 /** One request on its way to an origin and its response on the way back, with backpressure both ways. */
 import { BodyReader } from './body.ts';
+import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
 import type { CacheSink } from './cache-hook.ts';
 import { ChunkError } from './chunked.ts';
 import { type ExchangeClient, GONE } from './exchange-client.ts';
 import { HeadBuffer } from './head-buffer.ts';
-import type { Lease, ResponseReader } from './lease.ts';
 import type { RequestHead } from './request-head.ts';
 import { type ResponseHead, readResponseHead } from './response-head.ts';
 import { type Destination, UpstreamError, type Upstreams } from './upstreams.ts';
@@ -61,7 +61,7 @@ export class Exchange implements ResponseReader {
   #sink: CacheSink | undefined;
   #unwanted = 0;
   #responseHead = new HeadBuffer(MAX_RESPONSE_HEAD);
-  #lease: Lease | undefined;
+  #borrowed: BorrowedConnection | undefined;
   #isOver = false;
   #isBodySent: boolean;
   #hasBodyBegun = false;
@@ -114,7 +114,7 @@ export class Exchange implements ResponseReader {
 
   /** Sends a part of the body; false asks to wait for `resumeBody`. */
   body(data: Buffer): boolean {
-    const wire = this.#lease?.own;
+    const wire = this.#borrowed?.own;
     if (this.#isOver || wire === undefined || data.length === 0) return true;
     this.#hasBodyBegun = true;
     if (this.#forward.head.framing.kind !== 'chunked') return wire.write(data);
@@ -125,33 +125,33 @@ export class Exchange implements ResponseReader {
   endBody(): void {
     if (this.#isBodySent) return;
     this.#isBodySent = true;
-    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#lease?.own?.write(LAST_CHUNK);
+    if (!this.#isOver && this.#forward.head.framing.kind === 'chunked') this.#borrowed?.own?.write(LAST_CHUNK);
   }
 
   /** The client takes more of the response. */
   resume(): void {
     this.#sink?.resumed();
-    this.#lease?.resume();
+    this.#borrowed?.resume();
   }
 
   /** Nobody wants the response any more. */
   abort(): void {
     if (this.#isOver) return;
     this.#sink?.abort();
-    if (this.#lease?.abandon()) {
+    if (this.#borrowed?.abandon()) {
       this.#client = GONE;
       this.#sink = undefined;
-      this.#lease.resume();
+      this.#borrowed.resume();
     } else this.#end(false);
   }
 
   #open(): void {
     this.#giveUp = new AbortController();
     this.#upstreams.open(this.#forward.address, this.#forward.client.address, this.#giveUp.signal).then(
-      (lease) => {
+      (borrowed) => {
         this.#giveUp = undefined;
-        if (this.#isOver) lease.release(false);
-        else this.#use(lease);
+        if (this.#isOver) borrowed.release(false);
+        else this.#use(borrowed);
       },
       (error: unknown) => {
         if (this.#isOver) return;
@@ -163,11 +163,11 @@ export class Exchange implements ResponseReader {
     );
   }
 
-  #use(lease: Lease): void {
-    this.#lease = lease;
+  #use(borrowed: BorrowedConnection): void {
+    this.#borrowed = borrowed;
     const { head, target, client } = this.#forward;
-    lease.attach(this);
-    lease.write(requestFor(head, target, client, head.upgrade[0]));
+    borrowed.attach(this);
+    borrowed.write(requestFor(head, target, client, head.upgrade[0]));
     this.#client.ready();
   }
 
@@ -222,7 +222,7 @@ export class Exchange implements ResponseReader {
   onMoved(): void {
     if (this.#isOver) return;
     this.#detach();
-    this.#lease = undefined;
+    this.#borrowed = undefined;
     if (this.#client === GONE) {
       this.#isOver = true;
       return;
@@ -234,7 +234,7 @@ export class Exchange implements ResponseReader {
 
   /** What came is no response; in a place among others it may be what was left of another one. */
   #distrust(reason: string): void {
-    if (!this.#lease?.distrust()) this.#fail(502, reason);
+    if (!this.#borrowed?.distrust()) this.#fail(502, reason);
   }
 
   #begin(response: ResponseHead): void {
@@ -263,7 +263,7 @@ export class Exchange implements ResponseReader {
     }
     // Bytes beyond the body are nobody's answer, unless others wait for theirs: such a connection is not
     // used again.
-    if (body.isDone) this.#finish(next === chunk.length || this.#lease?.own === undefined);
+    if (body.isDone) this.#finish(next === chunk.length || this.#borrowed?.own === undefined);
     return next;
   }
 
@@ -282,7 +282,7 @@ export class Exchange implements ResponseReader {
     if (this.#framing === 'chunked') more = writeChunk(this.#client, data);
     else more = this.#client.write(data);
     if (more) return;
-    this.#lease?.pause();
+    this.#borrowed?.pause();
     sink?.paused();
   }
 
@@ -318,12 +318,12 @@ export class Exchange implements ResponseReader {
       return;
     }
     const { head } = this.#forward;
-    if (this.#lease?.isEvicted === true) {
+    if (this.#borrowed?.isEvicted === true) {
       this.#fail(503, BUSY);
       return;
     }
     if (
-      this.#lease?.isReused &&
+      this.#borrowed?.isReused &&
       this.#client !== GONE &&
       !this.#hasAnswered &&
       !this.#hasBodyBegun &&
@@ -332,8 +332,8 @@ export class Exchange implements ResponseReader {
     ) {
       // It was closed while it was idle; a connection of its own tells more.
       this.#detach();
-      this.#lease.release(false);
-      this.#lease = undefined;
+      this.#borrowed.release(false);
+      this.#borrowed = undefined;
       this.#open();
       return;
     }
@@ -343,13 +343,13 @@ export class Exchange implements ResponseReader {
   #switch(response: ResponseHead, rest: Buffer): void {
     const [asked] = this.#forward.head.upgrade;
     const [got] = response.upgrade;
-    const wire = this.#lease?.own;
+    const wire = this.#borrowed?.own;
     // Only what was asked for is switched to (RFC 9110, section 7.8).
     if (asked === undefined || got !== asked || wire === undefined) {
       this.#fail(502, 'The service behind this address switched to a protocol that nobody asked for.');
       return;
     }
-    if (this.#lease?.outlives?.() === false) {
+    if (this.#borrowed?.outlives?.() === false) {
       this.#fail(503, BUSY);
       return;
     }
@@ -381,11 +381,11 @@ export class Exchange implements ResponseReader {
     this.#isOver = true;
     this.#giveUp?.abort();
     this.#detach();
-    this.#lease?.release(keepOrigin);
+    this.#borrowed?.release(keepOrigin);
   }
 
   #detach(): void {
-    this.#lease?.detach();
+    this.#borrowed?.detach();
   }
 }
 

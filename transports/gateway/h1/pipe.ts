@@ -3,7 +3,7 @@
  * (RFC 9112, section 9.3.2). What is asked in one turn of the event loop shares a pipe and leaves together.
  */
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
-import type { Lease, ResponseReader } from './lease.ts';
+import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
 
 /** How long an answer may keep those behind it waiting before they are sent another way, ms. */
 export const PATIENCE_MS = 100;
@@ -50,7 +50,7 @@ export class Pipe implements WireReader {
   }
 
   /** A place behind the others of this turn; undefined when there is none. `depth`: most requests at a time. */
-  enter(depth: number): Lease | undefined {
+  enter(depth: number): BorrowedConnection | undefined {
     const { length } = this.#places;
     if (this.#isRetired || length >= depth || !this.#wire.isWhole) return undefined;
     if (length === 0) {
@@ -180,7 +180,7 @@ export class Pipe implements WireReader {
 }
 
 /** One request's place in a pipe. */
-class PipePlace implements Lease {
+class PipePlace implements BorrowedConnection {
   readonly own = undefined;
   /** Whoever is in it can be sent another way. */
   readonly isReused = true;

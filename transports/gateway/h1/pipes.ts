@@ -1,6 +1,6 @@
 /** The pipes to one origin: how many there are, and how much the origin has shown that it takes. */
 import type { Wire } from '../tcp/wire.ts';
-import type { Lease } from './lease.ts';
+import type { BorrowedConnection } from './borrowed-connection.ts';
 import { PATIENCE_MS, Pipe, type PipeOwner } from './pipe.ts';
 
 /** Most pipes to an origin, and most requests in one. */
@@ -31,7 +31,7 @@ export class Pipes implements PipeOwner {
   }
 
   /** A place for one request without a body that changes nothing; undefined: it goes by itself. */
-  enter(): Lease | undefined {
+  enter(): BorrowedConnection | undefined {
     for (const pipe of this.#all) {
       const place = pipe.enter(this.#depth);
       if (place === undefined) continue;

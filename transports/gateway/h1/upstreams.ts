@@ -4,7 +4,7 @@ import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import { dial } from '../tcp/dial.ts';
 import { type Holder, type Place, type PlaceLimits, Places } from '../tcp/places.ts';
 import { NOBODY, type Wire, type WireReader } from '../tcp/wire.ts';
-import type { Lease, ResponseReader } from './lease.ts';
+import type { BorrowedConnection, ResponseReader } from './borrowed-connection.ts';
 import { Pipes } from './pipes.ts';
 
 /** What goes wrong on the way to an origin. */
@@ -59,7 +59,7 @@ interface UpstreamHealth {
 }
 
 /** A connection lent whole. */
-interface OwnLease extends Lease {
+interface OwnConnection extends BorrowedConnection {
   readonly own: Wire;
   outlives(): boolean;
 }
@@ -111,7 +111,7 @@ export class Upstreams {
   }
 
   /** An idle connection if there is one and `client` may have it, else undefined: then `open`. */
-  reuse(address: Destination, client: string): OwnLease | undefined {
+  reuse(address: Destination, client: string): OwnConnection | undefined {
     const origin = this.#origins.get(keyOf(address));
     if (origin === undefined) return undefined;
     for (;;) {
@@ -131,13 +131,13 @@ export class Upstreams {
    * A place among others on one connection, for a request without a body that changes nothing; undefined when the
    * origin is asked one by one, or no place is free.
    */
-  share(address: Destination): Lease | undefined {
+  share(address: Destination): BorrowedConnection | undefined {
     if (this.#pipelined.size === 0 || !this.#pipelined.has(keyOf(address)) || this.#closed) return undefined;
     return this.#originOf(address).pipes?.enter();
   }
 
   /** Opens a connection for `client`. Rejects with UpstreamError. `signal` gives up. */
-  open(address: Destination, client: string, signal?: AbortSignal): Promise<OwnLease> {
+  open(address: Destination, client: string, signal?: AbortSignal): Promise<OwnConnection> {
     const origin = this.#originOf(address);
     const tooMany = () => new UpstreamError('too_many', `There are too many connections to ${origin.key}.`);
     const place = this.#closed ? undefined : enter(origin, client);
@@ -274,7 +274,7 @@ function limitsOf(total: number, perNetwork: number): PlaceLimits {
 }
 
 /** An open connection: lent to one exchange after the other, and hears the origin while it is idle. */
-class UpstreamConnection implements OwnLease, WireReader, Holder {
+class UpstreamConnection implements OwnConnection, WireReader, Holder {
   readonly origin: Origin;
   readonly own: Wire;
   /** When it became idle. */
@@ -295,7 +295,7 @@ class UpstreamConnection implements OwnLease, WireReader, Holder {
     this.#rest = rest;
   }
 
-  lend(client: string, place: Place): OwnLease {
+  lend(client: string, place: Place): OwnConnection {
     this.#client = client;
     this.#place = place;
     return this;

@@ -10,7 +10,7 @@ export interface ResponseReader extends WireReader {
 }
 
 /** A connection, or a place in one, lent to one exchange. */
-export interface Lease {
+export interface BorrowedConnection {
   /** The connection, for one exchange alone; undefined: others are before and behind this one. */
   readonly own: Wire | undefined;
   /** Whether it has carried an exchange before: its origin may have closed it just now. */
