@@ -1,5 +1,5 @@
 /** Processes of services on this machine, several of each, on one database, nats-server and Docker Engine: `troupe auth` and the like. */
-
+import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -68,8 +68,11 @@ const PLACED: readonly string[] = ['auth', 'compute'];
 export async function layGround(t: Cleanup, more: Readonly<Record<string, string>> = {}): Promise<Ground> {
   // In reverse: what runs ends before what it stands on.
   const ends: (() => Promise<void> | void)[] = [];
+  const running: ServiceProcess[] = [];
   t.after(async () => {
     for (const end of ends) await end();
+    // Roles suffice, whatever the test looks at.
+    for (const { name, log } of running) assert.doesNotMatch(log, /permission denied for/, `the role of ${name}`);
   });
   const after: Cleanup = { after: (end) => void ends.unshift(end) };
   const database = await testDatabase();
@@ -91,7 +94,6 @@ export async function layGround(t: Cleanup, more: Readonly<Record<string, string
     DNS_RESOLVERS: '127.0.0.1:9',
     ...more,
   };
-  const running: ServiceProcess[] = [];
   const issue = sessionTokens(jwtSecret, 3600, { now: Date.now });
   return {
     ...{ ...after, db, databaseUrl: database.url, nats, domain: DOMAIN },
@@ -173,6 +175,11 @@ export class ServiceProcess implements Target {
   /** Of a gateway: its networking API, as only this machine reaches it. */
   get net(): Target {
     return { url: `http://127.0.0.1:${this.#portOf('net')}` };
+  }
+
+  /** Of a gateway: the port of its SSH listener. */
+  get sshPort(): string {
+    return this.#portOf('ssh');
   }
 
   /** Of a gateway: its HTTPS listener. */
