@@ -11,6 +11,7 @@ import {
 } from '../../storage/bus/dead-letters.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
+import { tableLines } from './table.ts';
 
 /** Which letters a command means: those of its arguments, or with `all` those of `stream`, or of every stream. */
 interface ChoiceOptions extends CommandOptions {
@@ -29,19 +30,9 @@ export async function deadLettersList(
     const state = replayedAt === undefined ? '' : 'replayed';
     return [String(id), time(letter.at), subject, durable, `${deliveries}x`, state, oneLine(reason)];
   });
-  const table = [['ID', 'GIVEN UP', 'SUBJECT', 'CONSUMER', 'TRIED', '', 'REASON'], ...rows];
-  const widths = [0, 1, 2, 3, 4, 5].map((column) => Math.max(...table.map((row) => row[column]?.length ?? 0)));
+  const heads = ['ID', 'GIVEN UP', 'SUBJECT', 'CONSUMER', 'TRIED', '', 'REASON'];
   print(options, letters.map(headOf), () =>
-    letters.length === 0
-      ? 'There are no dead letters.'
-      : table
-          .map((row) =>
-            row
-              .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-              .join('  ')
-              .trimEnd(),
-          )
-          .join('\n'),
+    letters.length === 0 ? 'There are no dead letters.' : tableLines(heads, rows).join('\n'),
   );
 }
 

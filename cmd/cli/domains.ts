@@ -3,6 +3,7 @@
  */
 import { allMappings, type MappingOverview } from '../../storage/network/overview.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
+import { tableLines } from './table.ts';
 
 /** Prints at most `limit` mappings by hostname. */
 export async function domainsList(options: CommandOptions & { readonly limit: number }): Promise<void> {
@@ -37,15 +38,7 @@ export function drawDomains(mappings: readonly MappingOverview[], now: Date): st
       ? '-'
       : `${certifiedUntil > now ? 'until' : 'over since'} ${certifiedUntil.toISOString().slice(0, 10)}`,
   ]);
-  const table = [['HOSTNAME', 'STATE', 'OWNER', 'CONTAINER', 'CERTIFICATE'], ...rows];
-  const widths = table[0]?.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0))) ?? [];
-  return table
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
+  return tableLines(['HOSTNAME', 'STATUS', 'OWNER', 'CONTAINER', 'CERTIFICATE'], rows)
     .flatMap((line, n) => {
       const detail = mappings[n - 1]?.detail ?? '';
       return detail === '' ? [line] : [line, `  ${detail}`];

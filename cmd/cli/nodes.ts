@@ -4,6 +4,7 @@
  */
 import { listNodes, listServiceShards, type NodeRow, type ServiceShards } from '../../storage/placement/nodes.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
+import { tableLines } from './table.ts';
 
 /** Prints all nodes, those whose lease ended in the last minutes included. */
 export async function showNodes(options: CommandOptions): Promise<void> {
@@ -47,14 +48,7 @@ export function drawNodes({ nodes, services }: FoundNode): string {
     node.leaseMs > 0 ? `${(node.leaseMs / 1000).toFixed(1)} s` : '-',
     node.roles.map((role) => `${role} ${node.shards[role] ?? 0}`).join(', ') || '-',
   ]);
-  const table = [['NODE', 'ADDRESS', 'VERSION', 'STATE', 'LEASE', 'SHARDS'], ...rows];
-  const widths = table[0]?.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0))) ?? [];
-  const lines = table.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
+  const lines = tableLines(['NODE', 'ADDRESS', 'VERSION', 'STATUS', 'LEASE', 'SHARDS'], rows);
   const missing = services
     .filter(({ count, held }) => held < count)
     .map(({ service, count, held }) => `${service}: ${count - held} of ${count} shards are held by no living node.`);

@@ -7,6 +7,7 @@ import { publicRepositories } from '../../storage/auth/repositories.ts';
 import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
+import { tableLines } from './table.ts';
 
 /** Makes a repository public or private. Throws CliError or Refusal. */
 export async function registryVisibility(
@@ -30,13 +31,8 @@ export async function registryRepositories(options: CommandOptions): Promise<voi
     repository: name,
     made_public_at: madePublicAt.toISOString(),
   }));
-  const width = Math.max(10, ...rows.map(({ repository }) => repository.length));
-  print(options, rows, () =>
-    [
-      `${'REPOSITORY'.padEnd(width)}  PUBLIC SINCE`,
-      ...rows.map((row) => `${row.repository.padEnd(width)}  ${row.made_public_at}`),
-    ].join('\n'),
-  );
+  const cells = rows.map((row) => [row.repository, row.made_public_at]);
+  print(options, rows, () => tableLines(['REPOSITORY', 'PUBLIC SINCE'], cells).join('\n'));
 }
 
 /**

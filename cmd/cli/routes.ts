@@ -4,6 +4,7 @@ import { audit } from '../../storage/audit.ts';
 import { deleteRoute, insertRoute, listRoutes } from '../../storage/gateway/routes.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
+import { tableLines } from './table.ts';
 
 const OPERATOR = { userId: null, username: 'operator' } as const;
 
@@ -48,28 +49,15 @@ export async function routesAdd(
 /** Prints all routes in the order of matching. */
 export async function routesList(options: CommandOptions): Promise<void> {
   const routes = await onDatabase(options, listRoutes);
-  const rows = [
-    ['ID', 'PRIORITY', 'HOST', 'PATH', 'TARGET', ''],
-    ...routes.map(({ id, priority, host, path_prefix, target, strip_prefix, managed }) => [
-      String(id),
-      String(priority),
-      host,
-      path_prefix,
-      target,
-      [...(strip_prefix ? ['strips the prefix'] : []), ...(managed ? ['the platform’s own'] : [])].join(', '),
-    ]),
-  ];
-  const widths = [0, 1, 2, 3, 4].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  print(options, routes, () =>
-    rows
-      .map((row) =>
-        row
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join('  ')
-          .trimEnd(),
-      )
-      .join('\n'),
-  );
+  const rows = routes.map(({ id, priority, host, path_prefix, target, strip_prefix, managed }) => [
+    String(id),
+    String(priority),
+    host,
+    path_prefix,
+    target,
+    [...(strip_prefix ? ['strips the prefix'] : []), ...(managed ? ['the platform’s own'] : [])].join(', '),
+  ]);
+  print(options, routes, () => tableLines(['ID', 'PRIORITY', 'HOST', 'PATH', 'TARGET', ''], rows).join('\n'));
 }
 
 /** Removes a route. */

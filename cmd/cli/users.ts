@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { addUser, forgetKeys, generatePassword, listUsers, setPassword } from '../../actors/auth/users/users.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
+import { tableLines } from './table.ts';
 
 /** Adds a user with the password from standard input, or a generated one, which is printed. */
 export async function usersAdd(username: string, options: CommandOptions): Promise<void> {
@@ -47,13 +48,8 @@ export async function usersList(options: CommandOptions): Promise<void> {
     created_at: createdAt.toISOString(),
     state: leaving === 'remove' ? 'leaving' : disabledAt === null ? 'active' : 'disabled',
   }));
-  const width = Math.max(8, ...rows.map(({ username }) => username.length));
-  print(options, rows, () =>
-    [
-      `${'USERNAME'.padEnd(width)}  ID            ADDED                     STATE`,
-      ...rows.map(({ username, id, created_at, state }) => `${username.padEnd(width)}  ${id}  ${created_at}  ${state}`),
-    ].join('\n'),
-  );
+  const cells = rows.map(({ username, id, created_at, state }) => [username, id, created_at, state]);
+  print(options, rows, () => tableLines(['USERNAME', 'ID', 'ADDED', 'STATUS'], cells).join('\n'));
 }
 
 /** The first line of a pipe or file on standard input; undefined at a terminal, or when it is empty. */

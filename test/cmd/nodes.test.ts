@@ -30,7 +30,7 @@ const services = [
 
 test('troupe nodes shows a line for each node, and what nobody holds', () => {
   assert.deepEqual(drawNodes({ nodes, services }).split('\n'), [
-    'NODE  ADDRESS  VERSION  STATE     LEASE  SHARDS',
+    'NODE  ADDRESS  VERSION  STATUS    LEASE  SHARDS',
     'n1    host:1   0.1.0    serving   5.4 s  auth 256, compute 100',
     'n2    host:1   0.1.0    draining  5.4 s  compute 56',
     'n3    host:1   0.1.0    gone      -      compute 100',

@@ -39,7 +39,7 @@ test('users are added, listed and given passwords', async (t) => {
   const table = await cli(['users', 'list']);
   assert.match(
     table.stdout,
-    /^USERNAME +ID +ADDED +STATE\nann +[a-z0-9]{12} +\S+ +active\nbob +[a-z0-9]{12} +\S+ +active\n$/,
+    /^USERNAME +ID +ADDED +STATUS\nann +[a-z0-9]{12} +\S+ +active\nbob +[a-z0-9]{12} +\S+ +active\n$/,
   );
   const json = await cli(['users', 'list', '--json']);
   assert.equal(

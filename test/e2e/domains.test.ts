@@ -127,7 +127,7 @@ describe('a hostname mapped to a container', { skip, timeout: 900_000 }, () => {
     assert.match(
       await list(),
       new RegExp(
-        `^HOSTNAME +STATE +OWNER +CONTAINER +CERTIFICATE\\nshop\\.example\\.org +pending +admin +${box}:8080 +-\\n  looked for the TXT`,
+        `^HOSTNAME +STATUS +OWNER +CONTAINER +CERTIFICATE\\nshop\\.example\\.org +pending +admin +${box}:8080 +-\\n  looked for the TXT`,
       ),
     );
     // Nothing of it is served.
