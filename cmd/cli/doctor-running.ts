@@ -1,10 +1,13 @@
 /** What `troupe doctor` finds of a platform that runs on the data folder, or of the ports that one would take. */
+import { z } from 'zod';
 import { CliError } from '../config/cli-error.ts';
 import { portsWith } from '../config/config.ts';
 import { hint } from '../config/hints.ts';
 import { readRunning } from '../config/running.ts';
 import type { Finding } from './finding.ts';
 import { takenPorts, wordsOf } from './free-ports.ts';
+
+const healthSchema = z.object({ problems: z.array(z.string()).min(1) });
 
 /** How long a service may take to answer, ms. */
 const TIMEOUT_MS = 5000;
@@ -41,10 +44,12 @@ async function healthOf(
 ): Promise<{ readonly answers: boolean; readonly finding: Finding }> {
   const name = `Platform, ${service}`;
   try {
-    const { status } = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-    const what = status === 200 ? `runs and is well at ${url}` : `runs at ${url}, but is not well (${status})`;
-    const how = status === 200 ? {} : { how: `read ${url}/healthz` };
-    return { answers: true, finding: { name, ok: status === 200, what, ...how } };
+    const response = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const { status } = response;
+    if (status === 200) return { answers: true, finding: { name, ok: true, what: `runs and is well at ${url}` } };
+    const body = healthSchema.safeParse(await response.json().catch(() => undefined));
+    const why = body.success ? body.data.problems.join('; ') : `its health page answers ${status}`;
+    return { answers: true, finding: { name, ok: false, what: `runs at ${url}, but is not well: ${why}` } };
   } catch {
     const how = `start it again: ${hint('up', dataDir)}`;
     return { answers: false, finding: { name, ok: false, what: `does not answer at ${url}`, how } };
