@@ -1,7 +1,8 @@
 /** The command line of Troupe. */
-import { Argument, Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { addAlone } from './cli/alone-cli.ts';
 import type { AuditOptions } from './cli/audit.ts';
+import { addContainers } from './cli/containers-cli.ts';
 import { addDatabase } from './cli/database-cli.ts';
 import { addDeadLetters } from './cli/dead-letters-cli.ts';
 import { addDomains } from './cli/domains-cli.ts';
@@ -9,6 +10,7 @@ import { addDrain } from './cli/drain-cli.ts';
 import { groupCommands } from './cli/help-groups.ts';
 import { integer } from './cli/integer.ts';
 import type { SendOptions } from './cli/notify-send.ts';
+import { addRegistry } from './cli/registry-cli.ts';
 import { addRekey } from './cli/rekey-cli.ts';
 import { addSecrets } from './cli/secrets-cli.ts';
 import { addUsers } from './cli/users-cli.ts';
@@ -215,38 +217,7 @@ addDrain(nodes);
 
 addUsers(program, { data, json });
 
-const registry = program
-  .command('registry')
-  .description('set who may pull from the image registry, and attach one (works while the platform runs)');
-registry
-  .command('visibility')
-  .argument('<repository>', '<username>/<name>, without the registry and without a tag')
-  .addArgument(new Argument('<visibility>', 'who may pull: anybody, or the owner').choices(['public', 'private']))
-  .description('make a repository public or private')
-  .option(...data)
-  .option(...json)
-  .action(async (repository: string, visibility: 'public' | 'private', options: { data: string; json?: true }) => {
-    const { registryVisibility } = await import('./cli/registry.ts');
-    await registryVisibility(repository, visibility, { ...options, json: options.json === true });
-  });
-registry
-  .command('repositories')
-  .description('list the repositories that were made public')
-  .option(...data)
-  .option(...json)
-  .action(async (options: { data: string; json?: true }) => {
-    const { registryRepositories } = await import('./cli/registry.ts');
-    await registryRepositories({ ...options, json: options.json === true });
-  });
-registry
-  .command('certificate')
-  .description("print the certificate of REGISTRY_SIGNING_KEY, for the registry's rootcertbundle")
-  .option(...data)
-  .option(...json)
-  .action(async (options: { data: string; json?: true }) => {
-    const { registryCertificate } = await import('./cli/registry.ts');
-    await registryCertificate({ ...options, json: options.json === true });
-  });
+addRegistry(program, { data, json });
 
 const notify = program
   .command('notify')
@@ -356,6 +327,7 @@ routes
 
 addAlone(program, { domain, logService, logSource });
 
+addContainers(program, { data, json });
 addDatabase(program, { data });
 addDeadLetters(program, { data, json });
 addDomains(program, { data, json });

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 
 const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'The platform:': ['up', 'down', 'doctor', 'migrate', 'database', 'rekey', 'secrets'],
-  'People and what is theirs:': ['users', 'routes', 'registry', 'domains'],
+  'People and what is theirs:': ['users', 'containers', 'routes', 'registry', 'domains'],
   'Looking in:': ['nodes', 'tree', 'audit', 'dead-letters'],
   'One service alone (docs/reference/operations.md):': ['auth', 'compute', 'gateway', 'monitor', 'notify'],
 };

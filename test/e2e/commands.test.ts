@@ -7,9 +7,12 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { z } from 'zod';
+import { insertContainer, setStatus } from '../../storage/compute/containers.ts';
+import { openDb } from '../../storage/db.ts';
 import { logIn, request, startPlatform, troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
 import { skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
+import { silentLog } from '../support/log.ts';
 import { type Cleanup, tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
@@ -123,6 +126,41 @@ test('a password changed from the command line holds in the running platform', {
     },
   );
   await logIn(auth, 'ann', 'the third password');
+});
+
+test('containers of all users are listed with what they wait for', async (t) => {
+  const { cli, env } = await setting(t);
+  const owner = z
+    .object({ id: z.string() })
+    .parse(JSON.parse((await cli(['users', 'add', 'ann', '--json'], 'the password of ann\n')).stdout));
+  assert.equal((await cli(['containers', 'list'])).stdout, 'There are no such containers.\n');
+  const db = openDb({ connectionString: env.DATABASE_URL }, { log: silentLog, name: 'test', max: 1 });
+  t.after(() => db.close());
+  const reason = 'Waiting for the container engine.';
+  for (const [id, name] of [
+    ['aaaaaaaaaaaa', 'waiting'],
+    ['bbbbbbbbbbbb', 'running'],
+  ] as const) {
+    await db.tx(async (tx) => {
+      const shape = { memoryMb: 512, storageGb: 5, mountPaths: ['/root'], sshEnabled: true, image: null };
+      const kind = { instanceType: 'nano', pullPolicy: 'IfNotPresent' } as const;
+      await insertContainer(tx, { ...shape, ...kind, id, name, userId: owner.id });
+    });
+  }
+  const change = { from: 'pending', address: null, externalAddress: null, announced: false, keysApplied: 0 } as const;
+  await setStatus(db, 'aaaaaaaaaaaa', { ...change, status: 'pending', reason });
+  await setStatus(db, 'bbbbbbbbbbbb', { ...change, status: 'running', reason: null });
+  assert.match(
+    (await cli(['containers', 'list'])).stdout,
+    /^ID +STATUS +OWNER +SINCE +NAME\na{12} +pending +ann +[-\d]{10} [\d:]{8} +waiting\n {2}Waiting for .*\nb{12} +running .*\n$/,
+  );
+  const listed = z
+    .array(z.object({ id: z.string(), owner: z.string(), status_reason: z.string().nullable() }))
+    .parse(JSON.parse((await cli(['containers', 'list', '--status', 'pending', '--json'])).stdout));
+  assert.deepEqual(listed, [{ id: 'aaaaaaaaaaaa', owner: 'ann', status_reason: reason }]);
+  const refused = await cli(['containers', 'list', '--status', 'waiting']);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /There is no status waiting: it is one of pending, initializing,/);
 });
 
 test('repositories are made public and private, and listed', async (t) => {
