@@ -88,7 +88,7 @@ export function connect<News = never>(
   expiresInMs: number,
   connection: Connection<News>,
 ): SocketHandlers {
-  return new Stream(siteOf(parent, kind), expiresInMs, connection);
+  return new ConnectionActor(siteOf(parent, kind), expiresInMs, connection);
 }
 
 /** Where actors of one kind of connection are spawned: the same for all of them. */
@@ -120,7 +120,9 @@ const controllers = new WeakMap<object, AbortController>();
  * One socket with its actor. There are many, most of them silent: no closures, no timers, nothing that is made before
  * it is needed, nothing that is the same for all. (A private method with `#` would take a word of each.)
  */
-class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stream<News>, ConnectionMessage<News>> {
+class ConnectionActor<News>
+  implements SocketHandlers, TimedConnection, SpawnOptions<ConnectionActor<News>, ConnectionMessage<News>>
+{
   // The stream is also its actor's options, and its state: most of what an object would cost that only says so.
   readonly #site: SpawnSite;
   place = -1;
@@ -157,7 +159,7 @@ class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stre
     this.#socket = socket;
     let self: Ref<ConnectionMessage<News>>;
     try {
-      self = spawn<Stream<News>, ConnectionMessage<News>>(this.#site.parent, handle, this);
+      self = spawn<ConnectionActor<News>, ConnectionMessage<News>>(this.#site.parent, handle, this);
     } catch (error) {
       // The service began to stop while the upgrade was under way.
       if (!(error instanceof ActorError)) throw error;
@@ -235,7 +237,7 @@ class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stre
   }
 
   /** Called without `this`, as options are. */
-  afterStop(stream: Stream<News>): void {
+  afterStop(stream: ConnectionActor<News>): void {
     stream.#over();
   }
 
@@ -253,10 +255,10 @@ class Stream<News> implements SocketHandlers, TimedConnection, SpawnOptions<Stre
 }
 
 function handle<News>(
-  stream: Stream<News>,
+  stream: ConnectionActor<News>,
   message: ConnectionMessage<News>,
   ctx: Context<ConnectionMessage<News>>,
-): Stream<News> {
+): ConnectionActor<News> {
   stream.take(message, ctx);
   return stream;
 }

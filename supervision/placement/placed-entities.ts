@@ -69,8 +69,8 @@ interface Parked<Msg> {
   readonly until: number;
 }
 
-/** An ask on its way: how it was sent so far. */
-interface Journey {
+/** An ask, and how it was sent so far. */
+interface AskAttempt {
   readonly ask: number;
   readonly deadline: number;
   /** When it was first sent to another node. */
@@ -293,20 +293,20 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     deadline: number,
   ): Promise<Reply> {
     const { node } = this.#cluster;
-    const journey: Journey = { ask: this.#cluster.nextAsk(), deadline, sent: undefined, unanswered: undefined };
+    const attempt: AskAttempt = { ask: this.#cluster.nextAsk(), deadline, sent: undefined, unanswered: undefined };
     let owned = performance.now();
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const now = performance.now();
       const left = deadline - now;
       const place = node.ownerOf(this.#kind.service, shard);
       if (place !== undefined) owned = now;
-      if (left <= 0 || now - owned > OWNERLESS_MS || this.#closed) throw this.#tooLate(id, journey);
-      const { unanswered } = journey;
+      if (left <= 0 || now - owned > OWNERLESS_MS || this.#closed) throw this.#tooLate(id, attempt);
+      const { unanswered } = attempt;
       if (unanswered !== undefined && (place?.node !== unanswered.node || place.epoch !== unanswered.epoch)) {
         throw lostOnTheWay();
       }
       if (place !== undefined && place.node !== node.self.id) {
-        const reply = await this.#askThere<Reply>(place, id, make, journey);
+        const reply = await this.#askThere<Reply>(place, id, make, attempt);
         if (reply !== undefined) return reply.value;
       } else if (this.#local !== undefined && this.#serves(shard)) {
         try {
@@ -325,21 +325,21 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
     place: EntityPlace,
     id: string,
     make: (replyTo: Ref<Reply>) => Msg,
-    journey: Journey,
+    attempt: AskAttempt,
   ): Promise<{ readonly value: Reply } | undefined> {
     const { bus, node, refs, resendMs } = this.#cluster;
     const now = performance.now();
-    journey.sent ??= now;
+    attempt.sent ??= now;
     const outgoing = new Outgoing<Reply>(refs.to(place.node));
-    const left = journey.deadline - now;
+    const left = attempt.deadline - now;
     const question = packAsk({
       kind: this.#kind.kind,
       id,
       from: node.self.id,
-      ask: journey.ask,
+      ask: attempt.ask,
       message: this.#kind.codec.encode(make(outgoing.replyTo), outgoing),
-      age: Math.floor(now - journey.sent),
-      epoch: journey.unanswered?.epoch,
+      age: Math.floor(now - attempt.sent),
+      epoch: attempt.unanswered?.epoch,
       left: Math.ceil(left),
     });
     let data: Uint8Array;
@@ -353,17 +353,17 @@ export class PlacedEntities<Msg> implements Entities<Msg>, PlacedInbound {
       if (error.code === 'no_responders') return undefined;
       if (error.code === 'too_large') throw new ActorError('overloaded', error.message, { cause: error });
       if (error.code === 'closed') throw new ActorError('stopped', error.message, { cause: error, begun: true });
-      journey.unanswered = place;
+      attempt.unanswered = place;
       return undefined;
     }
     const answer = readAnswer(data);
     if (answer.type === 'error') throw answer.error;
     if (answer.type === 'reply') return outgoing.decodeReply(answer.reply, refs);
-    journey.unanswered = undefined;
+    attempt.unanswered = undefined;
     return undefined;
   }
 
-  #tooLate(id: string, { unanswered }: Journey): ActorError {
+  #tooLate(id: string, { unanswered }: AskAttempt): ActorError {
     const why = unanswered === undefined ? 'has no owner' : 'did not reply in time';
     return new ActorError('timeout', `${this.#kind.kind} ${id} ${why}`);
   }
