@@ -22,8 +22,8 @@ const FEW_ROWS = 250;
 /** Less than the ack wait: what waits for the database must not be delivered again meanwhile. */
 const DEFAULT_HOLD_MS = 20_000;
 
-/** What the handler was given at once. */
-interface Load {
+/** What the bus delivered at once. */
+interface Batch {
   /** Until when it may wait for a database that is away, Unix ms. */
   readonly deadline: number;
   /** Notifications that wait or are being stored. */
@@ -34,15 +34,15 @@ interface Load {
 interface Item {
   readonly message: StreamMessage;
   readonly notification: NewNotification;
-  readonly load: Load;
+  readonly batch: Batch;
 }
 
 /**
- * What waits of some users, in order. While what is of one lane is stored, what is of the other is in the database
- * already and waits for its turn there; all of one user pass the same lane, so they are stored in the order in which
- * they came.
+ * The notifications of some users that wait, in order. While those of one partition are stored, those of the other are
+ * in the database already and wait for their turn there. All of one user pass the same partition, so they are stored in
+ * the order in which they came.
  */
-interface Lane {
+interface Partition {
   /** Read and not stored yet; the bus bounds how many. */
   readonly waiting: Item[];
   isBusy: boolean;
@@ -62,8 +62,8 @@ export async function startIntake(parent: AnyRef, deps: NotifyDeps, audience: In
   const stopping = new AbortController();
   const intake = new Intake(deps, audience, stopping.signal);
   await deps.bus.ensureStream(NOTIFICATIONS_STREAM);
-  const consuming = await deps.bus.consume(NOTIFICATIONS_STREAM.name, NOTIFICATIONS_CONSUMER, (batch) =>
-    intake.take(batch),
+  const consuming = await deps.bus.consume(NOTIFICATIONS_STREAM.name, NOTIFICATIONS_CONSUMER, (messages) =>
+    intake.take(messages),
   );
   const end = async () => {
     stopping.abort();
@@ -88,7 +88,7 @@ class Intake {
   readonly #deps: NotifyDeps;
   readonly #audience: IntakeAudience;
   readonly #stopping: AbortSignal;
-  readonly #lanes: readonly [Lane, Lane] = [
+  readonly #partitions: readonly [Partition, Partition] = [
     { waiting: [], isBusy: false },
     { waiting: [], isBusy: false },
   ];
@@ -109,37 +109,37 @@ class Intake {
   }
 
   /** Resolves once the batch was stored, or its end is known. */
-  async take(batch: readonly StreamMessage[]): Promise<void> {
+  async take(messages: readonly StreamMessage[]): Promise<void> {
     const { numbers, clock, holdMs = DEFAULT_HOLD_MS } = this.#deps;
-    numbers.received += batch.length;
+    numbers.received += messages.length;
     const refusals: Promise<void>[] = [];
     await new Promise<void>((done) => {
-      const load: Load = { deadline: clock.now() + holdMs, left: 0, done };
-      for (const message of batch) {
+      const batch: Batch = { deadline: clock.now() + holdMs, left: 0, done };
+      for (const message of messages) {
         const incoming = readIncoming(message);
         if ('refused' in incoming) refusals.push(this.#refuse(message, incoming.refused));
         else {
-          load.left += 1;
+          batch.left += 1;
           const { notification } = incoming;
-          this.#lanes[laneOf(notification.userId)].waiting.push({ message, notification, load });
+          this.#partitions[partitionOf(notification.userId)].waiting.push({ message, notification, batch });
         }
       }
       if (refusals.length > 0) this.#answering = Promise.all([this.#answering, this.#settle(refusals)]);
-      if (load.left === 0) done();
+      if (batch.left === 0) done();
       else this.#begin();
     });
   }
 
-  /** Stores what waits in lanes that are free, as much at a time as there is. */
+  /** Stores what waits in partitions that are free, as much at a time as there is. */
   #begin(): void {
-    const free = this.#lanes.filter(({ isBusy, waiting }) => !isBusy && waiting.length > 0);
+    const free = this.#partitions.filter(({ isBusy, waiting }) => !isBusy && waiting.length > 0);
     const isFew = free.reduce((sum, { waiting }) => sum + waiting.length, 0) <= FEW_ROWS;
-    for (const lanes of isFew && free.length > 0 ? [free] : free.map((lane) => [lane])) {
-      const items = lanes.flatMap(({ waiting }) => waiting.splice(0, MOST_ROWS));
-      for (const lane of lanes) lane.isBusy = true;
+    for (const partitions of isFew && free.length > 0 ? [free] : free.map((partition) => [partition])) {
+      const items = partitions.flatMap(({ waiting }) => waiting.splice(0, MOST_ROWS));
+      for (const partition of partitions) partition.isBusy = true;
       const writing = this.#write(items).then(() => {
         this.#writing.delete(writing);
-        for (const lane of lanes) lane.isBusy = false;
+        for (const partition of partitions) partition.isBusy = false;
         this.#begin();
       });
       this.#writing.add(writing);
@@ -149,7 +149,7 @@ class Intake {
   async #write(items: readonly Item[]): Promise<void> {
     const answers: Promise<void>[] = [];
     try {
-      await this.#store(items, items[0]?.load.deadline ?? 0, answers);
+      await this.#store(items, items[0]?.batch.deadline ?? 0, answers);
     } catch (error) {
       // Those that were answered keep their answer.
       for (const { message } of items) answers.push(this.#failed(message, error));
@@ -187,8 +187,8 @@ class Intake {
    */
   #takeOverdue(): Item[] {
     const now = this.#stopping.aborted ? Number.POSITIVE_INFINITY : this.#deps.clock.now();
-    return this.#lanes.flatMap(({ waiting }) => {
-      const first = waiting.findIndex(({ load }) => load.deadline > now);
+    return this.#partitions.flatMap(({ waiting }) => {
+      const first = waiting.findIndex(({ batch }) => batch.deadline > now);
       return waiting.splice(0, first === -1 ? waiting.length : first);
     });
   }
@@ -280,13 +280,13 @@ class Intake {
   }
 }
 
-function laneOf(userId: string): 0 | 1 {
+function partitionOf(userId: string): 0 | 1 {
   return userId.charCodeAt(userId.length - 1) % 2 === 0 ? 0 : 1;
 }
 
 function release(items: readonly Item[]): void {
-  for (const { load } of items) {
-    load.left -= 1;
-    if (load.left === 0) load.done();
+  for (const { batch } of items) {
+    batch.left -= 1;
+    if (batch.left === 0) batch.done();
   }
 }
