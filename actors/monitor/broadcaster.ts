@@ -10,20 +10,20 @@ import type { Audience, Encoded, SnapshotKind, Snapshots } from './snapshots.ts'
  * What is the same for all clients that came to one endpoint with one token: there are many clients and few of these.
  */
 export interface Subscription {
-  readonly hub: Broadcaster;
+  readonly broadcaster: Broadcaster;
   readonly audience: Audience;
   readonly userId: string;
   readonly kinds: readonly SnapshotKind[];
   /** Events wrapped in `{type, payload}`. */
   readonly isCombined: boolean;
-  /** When the hub ends its clients, Unix ms. Infinity: never; the frame of a socket sees to its token's end itself. */
+  /** When it is to be ended, Unix ms. Infinity: never, since a socket's connection ends it with its token. */
   readonly expiresAt: number;
 }
 
-/** A client as the hub knows it. */
+/** A client as the broadcaster knows it. */
 export interface Client {
-  readonly viewer: Subscription;
-  /** Its place in the hub's list; the hub's own. -1: nowhere. */
+  readonly subscription: Subscription;
+  /** Its place in the broadcaster's list; the broadcaster's own. -1: nowhere. */
   place: number;
   /** There is a new snapshot. */
   tell(kind: SnapshotKind): void;
@@ -77,7 +77,7 @@ export class Broadcaster {
     }
     client.place = this.#clients.length;
     this.#clients.push(client);
-    const { userId } = client.viewer;
+    const { userId } = client.subscription;
     this.#ofUser.set(userId, (this.#ofUser.get(userId) ?? 0) + 1);
     this.#timer ??= setInterval(() => this.#tick(), TICK_MS);
   }
@@ -91,7 +91,7 @@ export class Broadcaster {
       last.place = client.place;
     }
     client.place = -1;
-    const { userId } = client.viewer;
+    const { userId } = client.subscription;
     const left = (this.#ofUser.get(userId) ?? 1) - 1;
     if (left === 0) this.#ofUser.delete(userId);
     else this.#ofUser.set(userId, left);
@@ -110,7 +110,7 @@ export class Broadcaster {
   /** Tells all who want this kind, some at a time. */
   tell(kind: SnapshotKind): void {
     this.#each((client) => {
-      if (client.viewer.kinds.includes(kind)) client.tell(kind);
+      if (client.subscription.kinds.includes(kind)) client.tell(kind);
     });
   }
 
@@ -138,7 +138,7 @@ export class Broadcaster {
   #tick(): void {
     const now = this.#deps.clock.now();
     // A list of its own: who is ended leaves.
-    const expired = this.#clients.filter(({ viewer }) => viewer.expiresAt <= now);
+    const expired = this.#clients.filter(({ subscription }) => subscription.expiresAt <= now);
     for (const client of expired) client.end();
     if (performance.now() - this.#pingedAt < (this.#deps.pingMs ?? DEFAULT_PING_MS)) return;
     this.#pingedAt = performance.now();

@@ -31,7 +31,7 @@ export type CollectorMessage = CallMessage | 'refresh';
 /** What it works with: kept outside, so that a restart of the actor costs nobody a snapshot. */
 export interface CollectorParts {
   readonly system: SystemRef;
-  readonly hub: Broadcaster;
+  readonly broadcaster: Broadcaster;
   readonly readings: Readings;
   readonly publisher: Publisher;
   /** Containers as promised to their users, by id. */
@@ -52,9 +52,9 @@ export function audienceOf(caller: Pick<Caller, 'isAdmin' | 'kind' | 'userId'>):
 
 /** Starts it; the first refresh begins at once. */
 export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: CollectorParts): Ref<CollectorMessage> {
-  const { hub, readings, publisher } = parts;
+  const { broadcaster, readings, publisher } = parts;
   const { clock, log, numbers, refreshMs } = deps;
-  const { snapshots } = hub;
+  const { snapshots } = broadcaster;
   const silent = new Set<string>();
   let isRefreshing = false;
   // Published at the end of a refresh: what leaves together is one transaction where the bus is embedded.
@@ -65,7 +65,7 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
     if (nodes !== undefined) {
       snapshots.setNodes(nodes.items, nodes.at);
       numbers.nodesAt = nodes.at;
-      hub.tell('cluster');
+      broadcaster.tell('cluster');
       due.push(() => publisher.nodes(nodes.items, nodes.at));
     }
     const pods = sample.pods === undefined ? undefined : readings.pods();
@@ -73,7 +73,7 @@ export function startCollector(parent: AnyRef, deps: MonitorDeps, parts: Collect
       const all = [...deps.own(), ...pods.items.map((pod) => withCapacity(pod, parts.facts))];
       snapshots.setPods(all, pods.at);
       numbers.podsAt = pods.at;
-      hub.tell('pods');
+      broadcaster.tell('pods');
       due.push(() => publisher.pods(all, pods.at));
     }
   };

@@ -15,11 +15,11 @@ export class EventsClient extends Subscriber implements EventStream {
    * `lastEventId`: the event the client has, sent again unless it is the newest of its kind. Anything else counts as
    * none.
    */
-  constructor(viewer: Subscription, lastEventId: string | undefined) {
-    super(viewer);
-    const { hub, audience, kinds } = viewer;
+  constructor(subscription: Subscription, lastEventId: string | undefined) {
+    super(subscription);
+    const { broadcaster, audience, kinds } = subscription;
     for (const kind of kinds) {
-      const last = hub.snapshots.encoded(kind, audience);
+      const last = broadcaster.snapshots.encoded(kind, audience);
       if (last !== undefined && last.id !== lastEventId) this.tell(kind);
     }
     this.enter();
@@ -45,9 +45,9 @@ export class EventsClient extends Subscriber implements EventStream {
     this.#sink?.end();
   }
 
-  protected write(what: Sent, hub: Broadcaster): boolean {
-    const { isCombined } = this.viewer;
-    const encoded = what === 'ping' ? undefined : hub.encoded(what, this.viewer);
+  protected write(what: Sent, broadcaster: Broadcaster): boolean {
+    const { isCombined } = this.subscription;
+    const encoded = what === 'ping' ? undefined : broadcaster.encoded(what, this.subscription);
     const bytes = what === 'ping' ? PING : isCombined ? encoded?.combined : encoded?.event;
     return bytes === undefined || this.#sink === undefined || this.#sink.write(bytes);
   }

@@ -29,14 +29,14 @@ const PATIENCE = 2;
 /** Starts the service under `system`; it ends with it. Rejects when a part of it cannot start. */
 export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promise<MonitorService> {
   const { clock, refreshMs } = deps;
-  const hub = new Broadcaster(deps, new Snapshots());
-  const viewerOf = subscriptions(hub);
+  const broadcaster = new Broadcaster(deps, new Snapshots());
+  const subscriptionOf = subscriptions(broadcaster);
   const readings = new Readings(deps.sources);
   const publisher = new Publisher(deps);
   const alerts = new ActorPart((parent) => startAlerts(parent, deps));
   const parts: CollectorParts = {
     system,
-    hub,
+    broadcaster,
     readings,
     publisher,
     facts: new Map(),
@@ -58,19 +58,19 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
       .filter(({ socket }) => socket)
       .map((endpoint) =>
         streamHandler(endpoint, (_call, caller) => {
-          hub.admit(caller.userId);
-          return connections.open('monitor/socket', caller, new MetricsConnection(viewerOf(caller, endpoint)));
+          broadcaster.admit(caller.userId);
+          return connections.open('monitor/socket', caller, new MetricsConnection(subscriptionOf(caller, endpoint)));
         }),
       ),
     events: monitorEndpoints
       .filter(({ events }) => events)
       .map((endpoint) =>
         streamHandler(endpoint, ({ lastEventId }, caller) => {
-          hub.admit(caller.userId);
-          return new EventsClient(viewerOf(caller, endpoint), lastEventId);
+          broadcaster.admit(caller.userId);
+          return new EventsClient(subscriptionOf(caller, endpoint), lastEventId);
         }),
       ),
     problems: () => readings.problems(clock.now(), PATIENCE * refreshMs),
   });
-  return { ...service, drain: () => hub.close(), encodings: () => hub.snapshots.encodings };
+  return { ...service, drain: () => broadcaster.close(), encodings: () => broadcaster.snapshots.encodings };
 }

@@ -16,7 +16,7 @@ export class MetricsConnection extends Subscriber implements Connection {
 
   open(socket: Socket): void {
     this.#socket = socket;
-    for (const kind of this.viewer.kinds) this.tell(kind);
+    for (const kind of this.subscription.kinds) this.tell(kind);
     this.enter();
     this.drain();
   }
@@ -37,8 +37,8 @@ export class MetricsConnection extends Subscriber implements Connection {
   /** The transport pings sockets itself. */
   override ping(): void {}
 
-  protected write(what: Sent, hub: Broadcaster): boolean {
-    const encoded = what === 'ping' ? undefined : hub.encoded(what, this.viewer);
+  protected write(what: Sent, broadcaster: Broadcaster): boolean {
+    const encoded = what === 'ping' ? undefined : broadcaster.encoded(what, this.subscription);
     return encoded === undefined || this.#socket === undefined || this.#socket.send(encoded.text);
   }
 }

@@ -14,48 +14,48 @@ const MARKS = { cluster: 1, pods: 2, ping: 4 } as const;
 const WAITING = MARKS.cluster | MARKS.pods | MARKS.ping;
 /** It takes nothing before `drain`: it was not opened yet, or its reader is slow. */
 const FULL = 8;
-/** The hub knows it. */
+/** The broadcaster knows it. */
 const INSIDE = 16;
 
 export abstract class Subscriber implements Client {
-  readonly viewer: Subscription;
+  readonly subscription: Subscription;
   place = -1;
   #flags = FULL;
 
-  constructor(viewer: Subscription) {
-    this.viewer = viewer;
+  constructor(subscription: Subscription) {
+    this.subscription = subscription;
   }
 
   /** Which number counts it. */
   protected abstract readonly counted: 'streams' | 'sockets';
   /** Writes to the client. Returns false when it is to be left alone until `drain`. */
-  protected abstract write(what: Sent, hub: Broadcaster): boolean;
+  protected abstract write(what: Sent, broadcaster: Broadcaster): boolean;
   abstract end(): void;
 
-  /** Whether the hub knows it. */
+  /** Whether the broadcaster knows it. */
   protected get isInside(): boolean {
     return (this.#flags & INSIDE) !== 0;
   }
 
-  /** From here on the hub tells it of snapshots. */
+  /** From here on the broadcaster tells it of snapshots. */
   protected enter(): void {
-    const { hub } = this.viewer;
+    const { broadcaster } = this.subscription;
     this.#flags |= INSIDE;
-    hub.numbers[this.counted] += 1;
-    hub.add(this);
+    broadcaster.numbers[this.counted] += 1;
+    broadcaster.add(this);
   }
 
   /** Nothing is sent any more. Again does nothing. */
   protected leave(): void {
     if (!this.isInside) return;
-    const { hub } = this.viewer;
+    const { broadcaster } = this.subscription;
     this.#flags &= ~INSIDE;
-    hub.numbers[this.counted] -= 1;
-    hub.remove(this);
+    broadcaster.numbers[this.counted] -= 1;
+    broadcaster.remove(this);
   }
 
   tell(kind: SnapshotKind): void {
-    if ((this.#flags & MARKS[kind]) !== 0) this.viewer.hub.numbers.skipped += 1;
+    if ((this.#flags & MARKS[kind]) !== 0) this.subscription.broadcaster.numbers.skipped += 1;
     this.#send(MARKS[kind]);
   }
 
@@ -75,7 +75,7 @@ export abstract class Subscriber implements Client {
     while ((this.#flags & (FULL | INSIDE)) === INSIDE && (this.#flags & WAITING) !== 0) {
       const what = (this.#flags & MARKS.cluster) !== 0 ? 'cluster' : (this.#flags & MARKS.pods) !== 0 ? 'pods' : 'ping';
       this.#flags &= ~MARKS[what];
-      if (!this.write(what, this.viewer.hub)) this.#flags |= FULL;
+      if (!this.write(what, this.subscription.broadcaster)) this.#flags |= FULL;
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Who looks on: one viewer for all clients that came to one endpoint with one token. */
+/** Subscriptions: one for all clients that came to one endpoint with one token. */
 import { type AnyEndpoint, type Caller, expiryMs } from '../../proto/endpoint.ts';
 import { clusterEvents, clusterSocket, healthEvents } from '../../proto/monitor/endpoints.ts';
 import type { Broadcaster, Subscription } from './broadcaster.ts';
@@ -6,10 +6,10 @@ import { audienceOf } from './collector.ts';
 import type { SnapshotKind } from './snapshots.ts';
 
 /**
- * Gives the viewer of a caller at an endpoint, the same one as long as the caller is the same object, as it is for as
+ * Gives the subscription of a caller at an endpoint: the same one while the caller is the same object, which it is as
  * long as its token is known.
  */
-export function subscriptions(hub: Broadcaster): (caller: Caller, endpoint: AnyEndpoint) => Subscription {
+export function subscriptions(broadcaster: Broadcaster): (caller: Caller, endpoint: AnyEndpoint) => Subscription {
   const known = new WeakMap<Caller, Map<AnyEndpoint, Subscription>>();
   return (caller, endpoint) => {
     let ofCaller = known.get(caller);
@@ -17,19 +17,19 @@ export function subscriptions(hub: Broadcaster): (caller: Caller, endpoint: AnyE
       ofCaller = new Map();
       known.set(caller, ofCaller);
     }
-    let viewer = ofCaller.get(endpoint);
-    if (viewer === undefined) {
-      viewer = {
-        hub,
+    let subscription = ofCaller.get(endpoint);
+    if (subscription === undefined) {
+      subscription = {
+        broadcaster,
         audience: audienceOf(caller),
         userId: caller.userId,
         kinds: kindsOf(endpoint),
         isCombined: endpoint.name === healthEvents.name,
         expiresAt: endpoint.socket ? Number.POSITIVE_INFINITY : expiryMs(caller),
       };
-      ofCaller.set(endpoint, viewer);
+      ofCaller.set(endpoint, subscription);
     }
-    return viewer;
+    return subscription;
   };
 }
 

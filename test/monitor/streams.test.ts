@@ -1,4 +1,4 @@
-/** The hub and its clients without sockets: what they cost, what a slow one gets, and what a source that hangs leaves behind. */
+/** The broadcaster and its clients without sockets: what they cost, what a slow one gets, and what a source that hangs leaves behind. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Broadcaster } from '../../actors/monitor/broadcaster.ts';
@@ -23,15 +23,15 @@ function world(more: { maxClients?: number; maxClientsOfUser?: number } = {}) {
   const numbers = monitorNumbers();
   const never: unknown = undefined;
   const unused = { db: never, bus: never, log: never, sources: [], own: () => [], graph: never, refreshMs: 1000 };
-  // The hub uses its clock, its limits and nothing else.
+  // The broadcaster uses its clock, its limits and nothing else.
   const deps = { ...unused, clock: { now: Date.now }, numbers, ...more } as unknown as MonitorDeps;
-  const hub = new Broadcaster(deps, new Snapshots());
+  const broadcaster = new Broadcaster(deps, new Snapshots());
   const client = (userId: string, audience: Audience = { userId }) =>
     new EventsClient(
-      { hub, audience, userId, kinds: ['pods'], isCombined: false, expiresAt: Number.POSITIVE_INFINITY },
+      { broadcaster, audience, userId, kinds: ['pods'], isCombined: false, expiresAt: Number.POSITIVE_INFINITY },
       undefined,
     );
-  return { hub, numbers, client };
+  return { broadcaster, numbers, client };
 }
 
 /** What a client was written; it reads no further while `isFull`. */
@@ -50,45 +50,45 @@ function reader(client: EventsClient) {
 }
 
 test('10,000 idle event streams cost one encoding for each audience, and one more is refused', async (t) => {
-  const { hub, numbers, client } = world({ maxClients: 10_000, maxClientsOfUser: 1000 });
-  t.after(() => hub.close());
+  const { broadcaster, numbers, client } = world({ maxClients: 10_000, maxClientsOfUser: 1000 });
+  t.after(() => broadcaster.close());
   const clients = Array.from({ length: 10_000 }, (_, index) => {
     const userId = `user${index % 10}`;
-    hub.admit(userId);
+    broadcaster.admit(userId);
     return client(userId);
   });
   const readers = clients.map(reader);
-  hub.snapshots.setPods([pod('user1'), pod('user2')], 1);
-  hub.tell('pods');
+  broadcaster.snapshots.setPods([pod('user1'), pod('user2')], 1);
+  broadcaster.tell('pods');
   await until(() => numbers.pushed === 10_000);
   const frames = readers.map((one) => one.frames.at(-1) ?? '');
   assert.equal(frames.filter((text) => text.includes('compute-user1-')).length, 1000);
-  assert.equal(hub.snapshots.encodings, 10);
+  assert.equal(broadcaster.snapshots.encodings, 10);
   assert.equal(numbers.pushed, 10_000);
-  assert.throws(() => hub.admit('another'), { code: 'overloaded' });
+  assert.throws(() => broadcaster.admit('another'), { code: 'overloaded' });
   for (const one of clients) one.end();
   assert.ok(readers.every(({ isOver }) => isOver));
-  assert.deepEqual([hub.size, numbers.streams], [0, 0]);
+  assert.deepEqual([broadcaster.size, numbers.streams], [0, 0]);
 });
 
 test('one user cannot take all streams', (t) => {
-  const { hub, client } = world({ maxClients: 10, maxClientsOfUser: 2 });
-  t.after(() => hub.close());
+  const { broadcaster, client } = world({ maxClients: 10, maxClientsOfUser: 2 });
+  t.after(() => broadcaster.close());
   client('ann');
   client('ann');
-  assert.throws(() => hub.admit('ann'), { code: 'overloaded' });
-  hub.admit('bob');
+  assert.throws(() => broadcaster.admit('ann'), { code: 'overloaded' });
+  broadcaster.admit('bob');
 });
 
 test('a slow client gets the newest snapshot, and nothing is kept for it meanwhile', (t) => {
-  const { hub, numbers, client } = world();
-  t.after(() => hub.close());
+  const { broadcaster, numbers, client } = world();
+  t.after(() => broadcaster.close());
   const slow = client('ann');
   const sink = reader(slow);
   sink.isFull = true;
   for (let at = 1; at <= 6; at++) {
-    hub.snapshots.setPods([pod('ann')], at);
-    hub.tell('pods');
+    broadcaster.snapshots.setPods([pod('ann')], at);
+    broadcaster.tell('pods');
   }
   // The first filled it.
   assert.equal(sink.frames.length, 2);
@@ -100,13 +100,13 @@ test('a slow client gets the newest snapshot, and nothing is kept for it meanwhi
 });
 
 test('a stream that ended before it was opened is over at once, and leaves only once', (t) => {
-  const { hub, numbers, client } = world();
-  t.after(() => hub.close());
+  const { broadcaster, numbers, client } = world();
+  t.after(() => broadcaster.close());
   const early = client('ann');
   early.end();
   assert.equal(reader(early).isOver, true);
   early.closed();
-  assert.deepEqual([hub.size, numbers.streams], [0, 0]);
+  assert.deepEqual([broadcaster.size, numbers.streams], [0, 0]);
 });
 
 test('users see their own pods: an id that begins like another is another', () => {

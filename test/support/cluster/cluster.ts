@@ -72,14 +72,14 @@ async function build(t: Cleanup, options: ClusterOptions): Promise<TestCluster> 
   await writeFile(access, `local all all trust\nhost all all ${network.subnet} trust\n`);
   // The server runs as another user.
   await Promise.all([chmod(folder, 0o755), chmod(access, 0o644)]);
-  const server = await startTestServer({ listen_addresses: network.hub, hba_file: access });
+  const server = await startTestServer({ listen_addresses: network.broadcaster, hba_file: access });
   t.after(() => server.stop());
   const connection = { socketDir: server.socketDir, port: 5432, user: 'troupe', database: 'troupe' };
   const db = openDb(connection, { log: silentLog, name: 'test', max: 8 });
   t.after(() => db.close());
   await migrate(db, migrationsDir, silentLog);
-  const nats = await startNats(t, { host: network.hub });
-  const databaseUrl = `postgresql://troupe@${network.hub}:5432/troupe`;
+  const nats = await startNats(t, { host: network.broadcaster });
+  const databaseUrl = `postgresql://troupe@${network.broadcaster}:5432/troupe`;
   const jwtSecret = randomBytes(32).toString('base64url');
   const program = {
     args: [service, '--addr', `0.0.0.0:${PORT}`, '--json'],
@@ -120,8 +120,8 @@ async function build(t: Cleanup, options: ClusterOptions): Promise<TestCluster> 
   return {
     ...{ members, nats, db, databaseUrl, socketDir: server.socketDir, jwtSecret, shards },
     front: startFront(t, members),
-    broker: { address: network.hub, port: nats.port },
-    database: { address: network.hub, port: 5432 },
+    broker: { address: network.broadcaster, port: nats.port },
+    database: { address: network.broadcaster, port: 5432 },
     settled: async (wanted = members) => {
       await until(
         async () => {

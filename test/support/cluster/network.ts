@@ -32,7 +32,7 @@ export interface Place {
 /** A bridge, and places on it. */
 export interface TestNetwork {
   /** Where the test itself is, and what it serves to the places. */
-  readonly hub: string;
+  readonly broadcaster: string;
   /** The same as a network, `a.b.c.0/24`. */
   readonly subnet: string;
   place(): Promise<Place>;
@@ -63,13 +63,13 @@ export async function startNetwork(t: Cleanup): Promise<TestNetwork> {
     await run(['/bin/sh', '-c', END, 'end', bridge, findProgram('ip') ?? 'ip']);
     release();
   });
-  const hub = `${prefix}.1`;
-  await run(['ip', 'address', 'add', `${hub}/24`, 'dev', bridge]);
+  const broadcaster = `${prefix}.1`;
+  await run(['ip', 'address', 'add', `${broadcaster}/24`, 'dev', bridge]);
   await run(['ip', 'link', 'set', bridge, 'up']);
   let count = 0;
 
   return {
-    hub,
+    broadcaster,
     subnet: `${prefix}.0/24`,
     async place() {
       count += 1;
