@@ -8,7 +8,7 @@ import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { containersOfUser } from '../../storage/compute/containers.ts';
 import { noteStopped, type OffboardedUser, offboardedUsers } from '../../storage/offboarding.ts';
-import type { AnsweringEntities } from '../service/parts.ts';
+import type { EntitiesPart } from '../service/parts.ts';
 import { periodic } from '../service/periodic.ts';
 import type { ComputeDeps } from './deps.ts';
 import { type ContainerMail, SERVICE } from './placed.ts';
@@ -16,7 +16,7 @@ import { type ContainerMail, SERVICE } from './placed.ts';
 const EVERY_MS = 1000;
 
 /** The part that does it. */
-export function offboardingPart({ db, placement, log }: ComputeDeps, containers: AnsweringEntities<ContainerMail>) {
+export function offboardingPart({ db, placement, log }: ComputeDeps, containers: EntitiesPart<ContainerMail>) {
   const end = async ({ id: userId, leaving }: OffboardedUser): Promise<void> => {
     const isRemoval = leaving === 'remove';
     let problems = 0;

@@ -2,7 +2,7 @@
 import { monitorEndpoints } from '../../proto/monitor/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
 import { dispatch, type SystemRef } from '../../supervision/index.ts';
-import { ActorPart, AnsweringActor, Connections } from '../service/parts.ts';
+import { ActorPart, Connections } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
 import { startAlerts } from './alerts.ts';
 import { Broadcaster } from './broadcaster.ts';
@@ -33,7 +33,7 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
   const subscriptionOf = subscriptions(broadcaster);
   const readings = new Readings(deps.sources);
   const publisher = new Publisher(deps);
-  const alerts = new ActorPart((parent) => startAlerts(parent, deps));
+  const alerts = new ActorPart('monitor/alerts', (parent) => startAlerts(parent, deps));
   const parts: CollectorParts = {
     system,
     broadcaster,
@@ -52,7 +52,7 @@ export async function startMonitor(system: SystemRef, deps: MonitorDeps): Promis
     parts: {
       connections,
       alerts,
-      collector: new AnsweringActor('monitor/collector', (parent) => startCollector(parent, deps, parts)),
+      collector: new ActorPart('monitor/collector', (parent) => startCollector(parent, deps, parts)),
     },
     sockets: monitorEndpoints
       .filter(({ socket }) => socket)

@@ -4,8 +4,8 @@
  */
 import { dueHostnames } from '../../storage/network/certificate-orders.ts';
 import { purgeCertificates, tellUncertified } from '../../storage/network/certificates.ts';
-import { entities, type SystemRef } from '../../supervision/index.ts';
-import { EntitiesPart } from '../service/parts.ts';
+import type { SystemRef } from '../../supervision/index.ts';
+import { localEntities } from '../service/parts.ts';
 import { periodic } from '../service/periodic.ts';
 import { startServiceSupervisor } from '../service/supervisor.ts';
 import { certificateKind } from './certificate.ts';
@@ -20,7 +20,7 @@ const AT_ONCE = 20;
 /** Starts what orders certificates under `system`; it ends with it. Rejects when it cannot start. */
 export async function startCertificates(system: SystemRef, deps: CertificateDeps): Promise<void> {
   const { db, log, authority, news, lookMs = LOOK_MS } = deps;
-  const certificates = new EntitiesPart((parent) => entities(parent, certificateKind(deps)));
+  const certificates = localEntities(certificateKind(deps));
   const order = async () => {
     const room = AT_ONCE - certificates.awake();
     for (const hostname of room > 0 ? await dueHostnames(db, room) : []) certificates.tell(hostname, 'look');

@@ -1,9 +1,9 @@
 /** The notification service: its endpoints, who answers them, and its supervision tree. */
 import { notificationSocket, notifyEndpoints } from '../../proto/notify/endpoints.ts';
 import type { Service } from '../../proto/service.ts';
-import { entities, type SystemRef } from '../../supervision/index.ts';
+import type { SystemRef } from '../../supervision/index.ts';
 import { refusalOf } from '../service/dispatch.ts';
-import { Connections, EntitiesPart, localEntities } from '../service/parts.ts';
+import { Connections, localEntities, placedEntities } from '../service/parts.ts';
 import { startService, streamHandler } from '../service/start-service.ts';
 import { notificationConnection, type SocketParts } from './connection.ts';
 import { CONNECTION_QUOTA, quotaKind } from './connection-quota.ts';
@@ -19,8 +19,7 @@ export function startNotify(system: SystemRef, deps: NotifyDeps): Promise<Servic
   const { db, bus, clock, placement } = deps;
   const reader = notificationReader(db);
   const present = new Map<string, number>();
-  const quota =
-    placement && new EntitiesPart((parent) => placement.place(CONNECTION_QUOTA, entities(parent, quotaKind())));
+  const quota = placement && placedEntities(placement, CONNECTION_QUOTA, quotaKind());
   const users = localEntities(userKind(deps, quota && ((userId, mail) => quota.tell(userId, mail))));
   const socketParts: SocketParts = { deps, reader, present, users };
   const others = new PeerHints(bus, (userId) => {

@@ -17,15 +17,7 @@ import {
 } from '../../supervision/index.ts';
 import type { PlacedKind } from '../../supervision/placement/index.ts';
 import { type Connection, connect } from './connection.ts';
-import {
-  ASK_TIMEOUT,
-  actorKey,
-  askActor,
-  type CallMessage,
-  type Handlers,
-  handleCall,
-  type Outcome,
-} from './dispatch.ts';
+import { ASK_TIMEOUT, actorKey, askActor, type CallMessage, type Handlers, handleCall } from './dispatch.ts';
 import type { Placement } from './placement.ts';
 import { connectionSupervisor, type Part } from './supervisor.ts';
 
@@ -38,11 +30,16 @@ export interface AnsweringPart extends Part {
 
 /** The entities of one kind. */
 export class EntitiesPart<Msg> implements Part {
+  readonly kind: string;
   readonly #open: (parent: AnyRef) => Entities<Msg>;
+  readonly #missing: ErrorCode | undefined;
   #entities: Entities<Msg> | undefined;
 
-  constructor(open: (parent: AnyRef) => Entities<Msg>) {
+  /** `missing`: how a call for an entity that does not exist is refused, if not by `not_found`. */
+  constructor(kind: string, open: (parent: AnyRef) => Entities<Msg>, missing?: ErrorCode) {
+    this.kind = kind;
     this.#open = open;
+    this.#missing = missing;
   }
 
   start(parent: AnyRef): AnyRef {
@@ -64,54 +61,40 @@ export class EntitiesPart<Msg> implements Part {
   ask<Reply>(id: string, make: (replyTo: Ref<Reply>) => Msg, timeoutMs: number): Promise<Reply> {
     return this.#entities?.ask(id, make, timeoutMs) ?? Promise.reject(new Refusal('unavailable'));
   }
-}
 
-/** Entities that answer calls. */
-export class AnsweringEntities<Msg> extends EntitiesPart<Msg | CallMessage> implements AnsweringPart {
-  readonly kind: string;
-  readonly #missing: ErrorCode | undefined;
-
-  /** `missing`: how a call for an entity that does not exist is refused, if not by `not_found`. */
-  constructor(kind: string, open: (parent: AnyRef) => Entities<Msg | CallMessage>, missing?: ErrorCode) {
-    super(open);
-    this.kind = kind;
-    this.#missing = missing;
-  }
-
-  call(endpoint: AnyEndpoint, call: Call): Promise<unknown> {
-    return askActor(
-      (make) => this.ask<Outcome>(actorKey(endpoint, call), make, ASK_TIMEOUT),
-      endpoint,
-      call,
-      this.#missing,
-    );
+  /** As an AnsweringPart, if its entities take calls. */
+  call(this: EntitiesPart<CallMessage>, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
+    const key = actorKey(endpoint, call);
+    return askActor((make) => this.ask(key, make, ASK_TIMEOUT), endpoint, call, this.#missing);
   }
 }
 
 /** Entities that live in each process apart. */
-export function localEntities<Msg, State>(kind: EntityKind<Msg | CallMessage, State>): AnsweringEntities<Msg> {
-  return new AnsweringEntities<Msg>(kind.kind, (parent) => entities(parent, kind));
+export function localEntities<Msg, State>(kind: EntityKind<Msg, State>): EntitiesPart<Msg> {
+  return new EntitiesPart<Msg>(kind.kind, (parent) => entities(parent, kind));
 }
 
 /**
  * Entities of which each is awake on one node of the cluster. They are sent what `placed` says, and themselves `Own`.
- * `missing`: see AnsweringEntities.
+ * `missing`: see EntitiesPart.
  */
 export function placedEntities<Msg, Own, State>(
   placement: Placement,
-  placed: PlacedKind<Msg | CallMessage>,
-  kind: EntityKind<NoInfer<Msg> | CallMessage | Own, State>,
+  placed: PlacedKind<Msg>,
+  kind: EntityKind<NoInfer<Msg> | Own, State>,
   missing?: ErrorCode,
-): AnsweringEntities<Msg> {
-  return new AnsweringEntities<Msg>(kind.kind, (parent) => placement.place(placed, entities(parent, kind)), missing);
+): EntitiesPart<Msg> {
+  return new EntitiesPart<Msg>(kind.kind, (parent) => placement.place(placed, entities(parent, kind)), missing);
 }
 
 /** One actor. */
 export class ActorPart<Msg> implements Part {
+  readonly kind: string;
   readonly #spawn: (parent: AnyRef) => Ref<Msg>;
   #ref: Ref<Msg> | undefined;
 
-  constructor(spawn: (parent: AnyRef) => Ref<Msg>) {
+  constructor(kind: string, spawn: (parent: AnyRef) => Ref<Msg>) {
+    this.kind = kind;
     this.#spawn = spawn;
   }
 
@@ -125,18 +108,9 @@ export class ActorPart<Msg> implements Part {
     if (this.#ref === undefined) throw new Refusal('unavailable');
     return this.#ref;
   }
-}
 
-/** An actor that answers calls. */
-export class AnsweringActor<Msg = never> extends ActorPart<Msg | CallMessage> implements AnsweringPart {
-  readonly kind: string;
-
-  constructor(kind: string, spawn: (parent: AnyRef) => Ref<Msg | CallMessage>) {
-    super(spawn);
-    this.kind = kind;
-  }
-
-  call(endpoint: AnyEndpoint, call: Call): Promise<unknown> {
+  /** As an AnsweringPart, if the actor takes calls. */
+  call(this: ActorPart<CallMessage>, endpoint: AnyEndpoint, call: Call): Promise<unknown> {
     return askActor((make) => query(this.ref, make, ASK_TIMEOUT), endpoint, call);
   }
 }
@@ -151,7 +125,7 @@ interface PoolOptions {
 
 /** Calls that are no entity's, answered where they were asked, several at once. */
 export function pool(kind: string, table: Handlers<undefined>, { name, concurrency, queue }: PoolOptions) {
-  return new AnsweringActor(kind, (parent) =>
+  return new ActorPart<CallMessage>(kind, (parent) =>
     spawnStateless<CallMessage>(parent, (message) => handleCall(table, undefined, message), {
       name,
       kind,
@@ -166,7 +140,7 @@ export class Connections extends ActorPart<never> {
   readonly #clock: Clock;
 
   constructor(service: string, clock: Clock) {
-    super((parent) => connectionSupervisor(parent, service, 'connections'));
+    super(`${service}/connections`, (parent) => connectionSupervisor(parent, service, 'connections'));
     this.#clock = clock;
   }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { z } from 'zod';
 import { type CallMessage, handleCall, handler, handlers } from '../../actors/service/dispatch.ts';
-import { ActorPart, AnsweringEntities, Connections, localEntities, pool } from '../../actors/service/parts.ts';
+import { ActorPart, Connections, EntitiesPart, localEntities, pool } from '../../actors/service/parts.ts';
 import { startService, streamHandler } from '../../actors/service/start-service.ts';
 import { type AnyEndpoint, type Caller, endpoint, remainingMs } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
@@ -86,7 +86,7 @@ test('an entity that does not exist is refused as its part says', async (t) => {
   const plain = localEntities(greeters);
   plain.start(system);
   await assert.rejects(plain.call(greet, callOf('nobody')), refused('not_found'));
-  const users = new AnsweringEntities<never>(
+  const users = new EntitiesPart<CallMessage>(
     'test/user',
     (parent) => entities(parent, { ...greeters, kind: 'test/user' }),
     'unauthorized',
@@ -98,7 +98,7 @@ test('an entity that does not exist is refused as its part says', async (t) => {
 test('a part stays the same when its actor is started again', async (t) => {
   const system = openSystem(t);
   let starts = 0;
-  const part = new ActorPart<never>((parent) => {
+  const part = new ActorPart<never>('test/part', (parent) => {
     starts += 1;
     return spawn<null, never>(parent, (state) => state, { initialState: null });
   });

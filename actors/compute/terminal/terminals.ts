@@ -28,7 +28,7 @@ export class Terminals extends ActorPart<never> {
   readonly #named = new Map<string, Map<string, TerminalSession>>();
 
   constructor(deps: ComputeDeps, attach: (containerId: string, stream: Ref<ConnectionMessage>) => void) {
-    super((parent) => {
+    super('compute/terminals', (parent) => {
       this.#named.clear();
       return connectionSupervisor(parent, 'compute', 'terminals');
     });
