@@ -8,6 +8,7 @@ import { type Sent, Subscriber } from './subscriber.ts';
 const GREETING = Buffer.from('retry: 3000\n: troupe\n\n');
 const PING = Buffer.from(': ping\n\n');
 
+/** Writes events to one client, from its request to the end of the stream. */
 export class EventsClient extends Subscriber implements EventStream {
   #sink: ByteSink | undefined = undefined;
 

@@ -7,6 +7,7 @@ import type { Connection } from '../service/connection.ts';
 import type { Broadcaster } from './broadcaster.ts';
 import { type Sent, Subscriber } from './subscriber.ts';
 
+/** Sends text frames to one client; counts from the socket's opening. */
 export class MetricsConnection extends Subscriber implements Connection {
   #socket: Socket | undefined = undefined;
 

@@ -17,6 +17,7 @@ const FULL = 8;
 /** The broadcaster knows it. */
 const INSIDE = 16;
 
+/** What event streams and sockets share; each writes in its own form. */
 export abstract class Subscriber implements Client {
   readonly subscription: Subscription;
   place = -1;
