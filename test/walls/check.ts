@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { projectRoot } from '../support/project.ts';
 import { type Edge, findCircles } from './circles.ts';
 import { oddLines } from './idioms.ts';
-import { environmentOutside, libraryOutside, misplaced, ROOMS, wallBetween } from './rules.ts';
+import { environmentOutside, libraryOutside, misplaced, networkOutside, ROOMS, wallBetween } from './rules.ts';
 import { scan } from './scan.ts';
 
 /** One thing that is not as it should be. */
@@ -14,7 +14,7 @@ export interface Finding {
   readonly file: string;
   /** From 1. */
   readonly line: number;
-  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'length' | 'idiom' | 'place';
+  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'network' | 'length' | 'idiom' | 'place';
   readonly message: string;
 }
 
@@ -29,6 +29,7 @@ export function checkWalls(root: string): Finding[] {
       const error = (rule: Finding['rule'], message: string | undefined): Finding[] =>
         message === undefined ? [] : [{ file, line, rule, message }];
       if (kind === 'environment') return error('environment', environmentOutside(file));
+      if (kind === 'network') return error('network', networkOutside(file, name));
       if (!name.startsWith('.')) return error('library', libraryOutside(file, name));
       const to = posix.join(posix.dirname(file), name);
       edges.push({ from: file, to, line });

@@ -105,6 +105,9 @@ const LIBRARIES: readonly LibraryRule[] = [
 /** Folders of test with files that are no tests: what tests share, and programs. */
 const BESIDE_TESTS = ['test/support', 'test/quick', 'test/soak', 'test/walls'];
 
+/** Where nothing opens a connection by itself, neither by an import nor by a global. */
+const WITHOUT_NETWORK = ['lib', 'supervision', 'actors'];
+
 /** Where the environment is read. */
 const ENVIRONMENT_FOLDERS = ['cmd', 'test', 'bench', 'scripts'];
 
@@ -174,4 +177,10 @@ export function misplaced(file: string): string | undefined {
 /** Why `from` may not read process.env, or undefined. */
 export function environmentOutside(from: string): string | undefined {
   return isIn(from, ENVIRONMENT_FOLDERS) ? undefined : `process.env is read in ${ENVIRONMENT_FOLDERS.join(', ')} only`;
+}
+
+/** Why `from` may not use the global `name`, which opens connections, or undefined. */
+export function networkOutside(from: string, name: string): string | undefined {
+  if (!isIn(from, WITHOUT_NETWORK)) return undefined;
+  return `${name} opens a connection: that is for transports, behind an interface of proto/ports`;
 }

@@ -3,10 +3,10 @@
  * expressions well enough to tell code from text, and patterns over its tokens.
  */
 
-/** A specifier that a file imports, or a use of `process.env`. */
+/** A specifier that a file imports, a use of `process.env`, or a global that opens connections. */
 export interface Use {
-  readonly kind: 'import' | 'environment';
-  /** The specifier as written; `process.env` for the environment. */
+  readonly kind: 'import' | 'environment' | 'network';
+  /** The specifier as written; `process.env` for the environment; the name of the global. */
   readonly name: string;
   /** From 1. */
   readonly line: number;
@@ -20,7 +20,7 @@ interface Token {
 
 /**
  * All imports of a source text, in order: `import`, `export ... from`, `import()` in code and in types, `require` and
- * functions made by `createRequire`; and every way to name `process.env`. Specifiers that are computed are not seen.
+ * functions made by `createRequire`; every way to name `process.env`; and `fetch` and its like. Specifiers that are computed are not seen.
  */
 export function scan(source: string): Use[] {
   const tokens = tokenize(source);
@@ -42,9 +42,15 @@ export function scan(source: string): Use[] {
       if (next === '. env' || next === '?. env' || next === '[ env' || isTakenApart)
         return use('environment', 'process.env');
     }
+    const isMember = ['.', '?.'].includes(before(1)) && before(2) !== 'globalThis';
+    if (NETWORK.has(token.text) && token.kind === 'word' && !isMember && text(tokens, at + 1) !== ':')
+      return use('network', token.text);
     return [];
   });
 }
+
+/** Globals that open connections. */
+const NETWORK = new Set(['fetch', 'WebSocket', 'EventSource']);
 
 function text(tokens: readonly Token[], at: number): string {
   const token = tokens[at];

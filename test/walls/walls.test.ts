@@ -166,6 +166,19 @@ test('walls: the environment is read in cmd, tests and benchmarks only', async (
   assert.deepEqual(found, ['storage/a.ts:2 environment']);
 });
 
+test('walls: services and the runtime open no connections by globals', async (t) => {
+  const source = `await fetch(url); await globalThis.fetch(url);
+source.fetch(1); const fetched = { fetch: 1 }; 'fetch(url)'; // fetch(url)
+new WebSocket(url);
+`;
+  const root = await tree(t, { 'actors/auth/a.ts': source, 'transports/clients/a.ts': source, 'cmd/a.ts': source });
+  const found = checkWalls(root).map(({ file, line, rule }) => `${file}:${line} ${rule}`);
+  assert.deepEqual(
+    found,
+    [1, 1, 3].map((line) => `actors/auth/a.ts:${line} network`),
+  );
+});
+
 test('walls: a circle among files is found once, and named', async (t) => {
   const root = await tree(t, {
     'proto/a.ts': "import './b.ts';\n",
