@@ -21,6 +21,7 @@ import {
 import { testDatabase } from '../support/database/database.ts';
 import { docker, inDocker, skipWithoutDocker, tinyImage } from '../support/engine/docker-client.ts';
 import { findProgram, skipWithout } from '../support/require.ts';
+import { CREATED_FIELDS, VIEW_FIELDS } from '../support/service/container-fields.ts';
 import { publicKey } from '../support/ssh/public-key.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
@@ -28,11 +29,6 @@ import { until } from '../support/until.ts';
 const run = promisify(execFile);
 const text = z.string();
 const object = z.record(text, z.unknown());
-const SHOWN = [
-  ...['created_at', 'hostname', 'https_enabled', 'id', 'instance_type', 'memory_mb', 'name', 'pull_policy'],
-  ...['ssh_enabled', 'status', 'storage_gb'],
-];
-const FULL = [...SHOWN, 'memory_used_mb', 'ssh_command', 'storage_used_gb'].sort();
 const keys = (value: unknown) => Object.keys(object.parse(value)).sort();
 const NOBODYS_ID = 'aaaaaaaaaaaa';
 
@@ -107,7 +103,7 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
     const made = await ok('POST', '/compute/containers', { name: 'box', ssh_key_ids: [keyId] });
     const id = text.parse(made.id);
     assert.match(id, /^[a-z][a-z0-9]{11}$/);
-    assert.deepEqual(keys(made), SHOWN);
+    assert.deepEqual(keys(made), CREATED_FIELDS);
     assert.ok(z.iso.datetime().safeParse(made.created_at).success);
     const defaults = {
       id,
@@ -127,19 +123,19 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
     await reaches(id, 'running');
 
     const one = await ok('GET', of(id));
-    assert.deepEqual(keys(one), FULL);
+    assert.deepEqual(keys(one), VIEW_FIELDS);
     assert.equal(one.ssh_command, `ssh root@${defaults.hostname}`);
     assert.ok(Number.isInteger(one.memory_used_mb) && typeof one.storage_used_gb === 'number');
     await until(async () => Number((await ok('GET', of(id))).memory_used_mb) > 0, { what: 'memory is measured' });
     const all = await ok('GET', '/compute/containers');
     assert.deepEqual(keys(all), ['containers']);
-    assert.deepEqual(list(all, 'containers').map(keys), [FULL]);
+    assert.deepEqual(list(all, 'containers').map(keys), [VIEW_FIELDS]);
 
     const stopped = await ok('POST', of(id, '/stop'));
-    assert.deepEqual([keys(stopped), stopped.status], [SHOWN, 'stopped']);
+    assert.deepEqual([keys(stopped), stopped.status], [CREATED_FIELDS, 'stopped']);
     await refuses(409, 'conflict', 'POST', of(id, '/stop'));
     const started = await ok('POST', of(id, '/start'));
-    assert.deepEqual([keys(started), started.status], [SHOWN, 'pending']);
+    assert.deepEqual([keys(started), started.status], [CREATED_FIELDS, 'pending']);
     await refuses(409, 'conflict', 'POST', of(id, '/start'));
     await reaches(id, 'running');
     const [{ address } = { address: '' }] = await inDocker(id);
@@ -227,7 +223,7 @@ describe('the compute interface', { skip: skipWithoutDocker(), timeout: 300_000 
       all
         .filter(({ owner }) => owner === 'bob')
         .map((entry) => [keys(entry), entry.id, Number.isInteger(entry.created_at)]),
-      ids.map((id) => [[...FULL, 'external_ip', 'owner', 'user_id'].sort(), id, true]),
+      ids.map((id) => [[...VIEW_FIELDS, 'external_ip', 'owner', 'user_id'].sort(), id, true]),
     );
     for (const token of [ann, bob]) {
       const refused = await call('GET', '/compute/admin/containers', undefined, token);
