@@ -48,8 +48,11 @@ interface Partition {
   isBusy: boolean;
 }
 
-/** Whom the intake tells. */
-interface IntakeAudience {
+/**
+ * The sockets to which the intake pushes. A user without one is not told: who delivers notifications elsewhere consumes
+ * the stream beside the intake.
+ */
+interface NotificationSockets {
   /** Whether sockets of the user may be there to be told. */
   isPresent(userId: string): boolean;
   tell(userId: string, message: NotifyUserMessage): void;
@@ -58,9 +61,9 @@ interface IntakeAudience {
 }
 
 /** Starts the actor that owns the consumer. Rejects with BusError when it cannot consume. */
-export async function startIntake(parent: AnyRef, deps: NotifyDeps, audience: IntakeAudience): Promise<AnyRef> {
+export async function startIntake(parent: AnyRef, deps: NotifyDeps, sockets: NotificationSockets): Promise<AnyRef> {
   const stopping = new AbortController();
-  const intake = new Intake(deps, audience, stopping.signal);
+  const intake = new Intake(deps, sockets, stopping.signal);
   await deps.bus.ensureStream(NOTIFICATIONS_STREAM);
   const consuming = await deps.bus.consume(NOTIFICATIONS_STREAM.name, NOTIFICATIONS_CONSUMER, (messages) =>
     intake.take(messages),
@@ -86,7 +89,7 @@ export async function startIntake(parent: AnyRef, deps: NotifyDeps, audience: In
 
 class Intake {
   readonly #deps: NotifyDeps;
-  readonly #audience: IntakeAudience;
+  readonly #sockets: NotificationSockets;
   readonly #stopping: AbortSignal;
   readonly #partitions: readonly [Partition, Partition] = [
     { waiting: [], isBusy: false },
@@ -96,9 +99,9 @@ class Intake {
   /** Answers to the bus of what was stored last: they travel while the next is stored. */
   #answering: Promise<unknown> = Promise.resolve();
 
-  constructor(deps: NotifyDeps, audience: IntakeAudience, stopping: AbortSignal) {
+  constructor(deps: NotifyDeps, sockets: NotificationSockets, stopping: AbortSignal) {
     this.#deps = deps;
-    this.#audience = audience;
+    this.#sockets = sockets;
     this.#stopping = stopping;
   }
 
@@ -198,7 +201,7 @@ class Intake {
     const { db, clock } = this.#deps;
     const batch = items.map(({ notification }) => notification);
     const users = new Set(batch.map(({ userId }) => userId));
-    const headsOf = [...users].filter((userId) => this.#audience.isPresent(userId));
+    const headsOf = [...users].filter((userId) => this.#sockets.isPresent(userId));
     const mayBeKnown = items.some(({ message }) => message.deliveryCount > 1);
     for (let pause = 100; ; pause = Math.min(pause * 2, 2000)) {
       try {
@@ -216,7 +219,7 @@ class Intake {
    */
   #stored(items: readonly Item[], { arrivals, at, heads }: StoredArrivals, answers: Promise<void>[]): void {
     const { numbers } = this.#deps;
-    const { isPresent, tell, tellOthers } = this.#audience;
+    const { isPresent, tell, tellOthers } = this.#sockets;
     const rows = new Map<string, NotificationRow[]>();
     const looking = new Set<string>();
     for (const [index, { message, notification }] of items.entries()) {
