@@ -17,10 +17,13 @@ export interface AuditEntry {
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
+/** The beginning of a statement that adds an entry, where that has to be part of another one. */
+export const INTO_AUDIT = 'insert into audit_log (user_id, username, action, target, address, request_id, detail)';
+
 /** Adds an entry. */
 export async function audit(tx: Queries, entry: AuditEntry): Promise<void> {
   await tx.run(
-    `insert into audit_log (user_id, username, action, target, address, request_id, detail)
+    `${INTO_AUDIT}
      values ($1, $2, $3, $4, $5, $6, $7::jsonb)`,
     [
       entry.userId,

@@ -1,11 +1,16 @@
 /**
- * SQL of users who are disabled or removed: what touches the rows of several services at once
- * (docs/reference/users.md).
+ * SQL of users who are disabled or removed, which other services ask for as well (docs/reference/users.md). What those
+ * keep of a user is deleted by functions of their own.
  */
 import { z } from 'zod';
 import { tellTokens } from './auth/token-directory.ts';
+import { countContainers } from './compute/containers.ts';
 import { tellCompute } from './compute/news.ts';
+import { deleteKeysOfUser } from './compute/ssh-keys.ts';
 import type { Db, Queries, Tx } from './db.ts';
+import { countMappings } from './network/mappings.ts';
+import { deleteOwnedOfUser } from './network/zones.ts';
+import { deleteNotificationsOfUser } from './notify/notifications.ts';
 
 const anyRow = z.object({});
 const idRow = z.object({ id: z.string() });
@@ -89,17 +94,15 @@ export async function isUserActive(tx: Tx, userId: string): Promise<boolean> {
   return (await tx.one(anyRow, 'select from removed_users where id = $1', [userId])) === undefined;
 }
 
-const leftRow = z.object({ containers: z.number(), mappings: z.number() });
-
 /** What of a user is still to be removed by its service. */
-export type Left = z.output<typeof leftRow>;
-
-const LEFT = `select (select count(*) from containers where user_id = $1)::int as containers,
-  (select count(*) from domain_mappings where user_id = $1)::int as mappings`;
+export interface Left {
+  readonly containers: number;
+  readonly mappings: number;
+}
 
 /** What a user has. Containers that are being deleted count until nothing is left of them. */
 export async function leftOf(db: Queries, userId: string): Promise<Left> {
-  return (await db.one(leftRow, LEFT, [userId])) ?? { containers: 0, mappings: 0 };
+  return { containers: await countContainers(db, userId), mappings: await countMappings(db, userId) };
 }
 
 /**
@@ -122,8 +125,7 @@ export function forgetOffboarded(
     if (user === undefined) return undefined;
     const left = await leftOf(tx, userId);
     if (left.containers + left.mappings > 0) return left;
-    for (const table of ['owned_domains', 'ssh_keys', 'notification_mutes', 'notifications'])
-      await tx.run(`delete from ${table} where user_id = $1`, [userId]);
+    for (const forget of [deleteOwnedOfUser, deleteKeysOfUser, deleteNotificationsOfUser]) await forget(tx, userId);
     await tx.run(`delete from public_repositories where starts_with(name, $1)`, [`${user.username}/`]);
     await tx.run('delete from users where id = $1', [userId]);
     await tellTokens(tx, 'user', userId);

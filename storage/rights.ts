@@ -77,6 +77,8 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     AUDIT,
     allOf(OWNED.compute),
     {
+      known_containers: READ,
+      known_users: READ,
       users: { select: 'leaving', update: 'leaving' },
       removed_users: { select: 'id' },
       public_repositories: { select: 'name' },
@@ -90,11 +92,11 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     AUDIT,
     allOf(OWNED.network),
     {
-      container_keys: READ,
-      containers: READ,
-      ingress_rules: READ,
+      known_containers: READ,
+      living_nodes: READ,
       node_routes: READ,
-      ssh_keys: { select: 'id, user_id, fingerprint' },
+      open_ports: READ,
+      ssh_doors: READ,
       static_routes: READ,
       outbox: { select: 'msg_id', insert: true },
       open_settings: { select: true, insert: true, update: true },
@@ -108,7 +110,8 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
     {
       container_alerts: { select: true, insert: true, delete: true },
       disk_alerts: { select: true, insert: true, delete: true },
-      containers: { select: 'id, user_id, name, status, storage_gb, desired, created_at' },
+      known_containers: READ,
+      known_users: READ,
       domain_mappings: {
         select: 'id, user_id, domain, container_id, target_port, status, detail, certificate_detail, created_at',
       },
@@ -117,7 +120,7 @@ const RIGHTS: Readonly<Record<ServiceWithRole, readonly RightsByRelation[]>> = {
       open_settings: READ,
     },
   ],
-  notify: [...COMMON, ...MEMBER, allOf(OWNED.notify)],
+  notify: [...COMMON, ...MEMBER, allOf(OWNED.notify), { known_users: READ }],
 };
 
 /** What some have besides, by service. */

@@ -625,12 +625,59 @@ begin
 end $function$
 ;
 
+create view known_containers as
+ SELECT containers.id,
+    containers.user_id,
+    containers.name,
+    containers.status,
+    containers.desired,
+    containers.storage_gb,
+    containers.created_at
+   FROM containers;
+
+create view known_users as
+ SELECT users.id,
+    users.username,
+    users.disabled_at
+   FROM users;
+
+create view living_nodes as
+ SELECT placement_nodes.id,
+    placement_nodes.address,
+    placement_nodes.started_at,
+    (placement_nodes.draining OR placement_nodes.drain_asked) AS draining
+   FROM placement_nodes
+  WHERE (placement_nodes.expires_at > clock_timestamp());
+
+create view open_ports as
+ SELECT ingress_rules.container_id,
+    ingress_rules.port,
+    ingress_rules.target_port
+   FROM ingress_rules;
+
 create view open_settings with (check_option=local) as
  SELECT settings.key,
     settings.value,
     settings.updated_at
    FROM settings
   WHERE ((settings.key = ANY (ARRAY['installation'::text, 'ssh_address'::text])) OR starts_with(settings.key, 'registry_certificate:'::text));
+
+create view ssh_doors as
+ SELECT c.id AS container_id,
+    c.user_id,
+    c.status,
+    c.desired,
+    c.ssh_enabled,
+    c.created_at,
+    k.fingerprint,
+    (EXISTS ( SELECT
+           FROM container_keys ck
+          WHERE ((ck.container_id = c.id) AND (ck.key_id = k.id)))) AS is_chosen
+   FROM (containers c
+     JOIN ssh_keys k ON ((k.user_id = c.user_id)))
+  WHERE ((c.desired <> 'deleted'::text) AND (NOT (EXISTS ( SELECT
+           FROM users u
+          WHERE ((u.id = c.user_id) AND (u.disabled_at IS NOT NULL))))));
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_append_only();
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Queries } from './queries.ts';
+import type { Queries, Tx } from './queries.ts';
 
 const valueRow = z.object({ value: z.string() });
 
@@ -12,6 +12,11 @@ const placeOf = (key: string) => (OPEN.test(key) ? 'open_settings' : 'settings')
 /** The value of an installation-wide setting. */
 export async function getSetting(db: Queries, key: string): Promise<string | undefined> {
   return (await db.one(valueRow, `select value from ${placeOf(key)} where key = $1`, [key]))?.value;
+}
+
+/** Keeps all others from settings until `tx` ends. */
+export async function holdSettings(tx: Tx): Promise<void> {
+  await tx.run('lock table settings in access exclusive mode');
 }
 
 /** Writes a setting over what was there. */

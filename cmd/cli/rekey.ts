@@ -11,7 +11,7 @@ import { audit } from '../../storage/audit.ts';
 import type { Db, Tx } from '../../storage/db.ts';
 import { resealNetwork } from '../../storage/network/reseal.ts';
 import { open, parseSealKey, SealError, seal } from '../../storage/seal.ts';
-import { getSetting, setSetting } from '../../storage/settings.ts';
+import { getSetting, holdSettings, setSetting } from '../../storage/settings.ts';
 import { CliError } from '../config/cli-error.ts';
 import { type Environment, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openSecrets } from '../config/data-dir.ts';
@@ -66,7 +66,7 @@ export async function changeKey(environment: Environment, data: string): Promise
 async function reseal(db: Db, from: KeyObject, to: KeyObject): Promise<{ sealed: number; left: number }> {
   return db.tx(async (tx) => {
     // Whoever starts now reads its keys after us.
-    await tx.run('lock table settings in access exclusive mode');
+    await holdSettings(tx);
     const settings = await sealedSettings(tx);
     if (settings.length === 0) throw new CliError('Nothing is sealed in this database yet.');
     if (settings.every(({ context, sealed }) => opened(to, context, sealed) !== undefined))

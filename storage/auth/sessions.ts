@@ -1,5 +1,6 @@
 /** SQL of login session records. */
 import { z } from 'zod';
+import { INTO_AUDIT } from '../audit.ts';
 import type { Queries, Tx } from '../db.ts';
 import { tellTokens } from './token-directory.ts';
 
@@ -52,7 +53,7 @@ export async function recordLogin(db: Queries, login: Login): Promise<void> {
        insert into login_networks (user_id, network) values ($2, $5) on conflict (user_id, network) do update set
        last_at = now()
      )
-     insert into audit_log (user_id, username, action, target, address, request_id, detail)
+     ${INTO_AUDIT}
        values ($2, $3, 'login', $2, $4, $7, $8::jsonb)`,
     [tokenId, userId, username, address, network, expiresAt, requestId, JSON.stringify(detail), forgives],
   );

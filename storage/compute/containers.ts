@@ -88,7 +88,9 @@ export function containerById(db: Queries, id: string): Promise<ContainerRow | u
 
 /** Who owns a container; undefined when there is none, or it is being deleted. */
 export async function containerOwner(db: Queries, id: string): Promise<string | undefined> {
-  const row = await db.one(ownerRow, `select user_id from containers where id = $1 and desired <> 'deleted'`, [id]);
+  const row = await db.one(ownerRow, `select user_id from known_containers where id = $1 and desired <> 'deleted'`, [
+    id,
+  ]);
   return row?.user_id;
 }
 
@@ -109,7 +111,7 @@ export async function allContainers(db: Queries): Promise<OwnedContainerRow[]> {
   const owners = z.object({ id: z.string(), username: z.string() });
   const [rows, users] = await Promise.all([
     db.many(containerRow, `select ${COLUMNS} from containers where desired <> 'deleted' order by created_at, id`),
-    db.many(owners, 'select id, username from users where id in (select user_id from containers)'),
+    db.many(owners, 'select id, username from known_users where id in (select user_id from containers)'),
   ]);
   const names = new Map(users.map(({ id, username }) => [id, username]));
   return rows.map((row) => ({ ...row, owner: names.get(row.userId) ?? '' }));
@@ -171,6 +173,12 @@ type NewContainer = Pick<
   | 'mountPaths'
   | 'sshEnabled'
 >;
+
+/** How many containers a user has, those that are being deleted included. */
+export async function countContainers(db: Queries, userId: string): Promise<number> {
+  const found = z.object({ count: z.number() });
+  return (await db.one(found, 'select count(*) from containers where user_id = $1', [userId]))?.count ?? 0;
+}
 
 /** Adds a container in a free slot of its user, pending; undefined when no slot is free. */
 export async function insertContainer(tx: Tx, container: NewContainer): Promise<ContainerRow | undefined> {

@@ -77,6 +77,11 @@ export async function deleteKey(tx: Tx, userId: string, id: number): Promise<Del
   return deleted === undefined ? undefined : { ...deleted, containerIds: changed.map((row) => row.id) };
 }
 
+/** Deletes all keys of a user who has no containers. */
+export async function deleteKeysOfUser(tx: Tx, userId: string): Promise<void> {
+  await tx.run('delete from ssh_keys where user_id = $1', [userId]);
+}
+
 /** Lets `keyIds` into a container. */
 export async function attachKeys(tx: Tx, containerId: string, keyIds: readonly number[]): Promise<void> {
   await tx.run('insert into container_keys (container_id, key_id) select $1, unnest($2::int[])', [containerId, keyIds]);

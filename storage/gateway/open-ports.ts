@@ -9,7 +9,7 @@ const portRow = z
 
 /** All ingress rules of all containers: external port, and the port inside. */
 export function openPorts(db: Queries): Promise<{ containerId: string; port: number; targetPort: number }[]> {
-  return db.many(portRow, 'select container_id, port, target_port from ingress_rules order by container_id, port');
+  return db.many(portRow, 'select container_id, port, target_port from open_ports order by container_id, port');
 }
 
 const wantedRow = z.object({ id: z.string(), status: statusSchema });
@@ -20,7 +20,7 @@ const wantedRow = z.object({ id: z.string(), status: statusSchema });
 export async function wantedContainers(db: Queries, ids: readonly string[]): Promise<Map<string, ContainerStatus>> {
   const rows = await db.many(
     wantedRow,
-    `select id, status from containers where id = any($1::text[]) and desired = 'running'`,
+    `select id, status from known_containers where id = any($1::text[]) and desired = 'running'`,
     [ids],
   );
   return new Map(rows.map(({ id, status }) => [id, status]));

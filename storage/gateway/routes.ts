@@ -106,7 +106,7 @@ export async function setNodeRoutes(db: Db, id: string, routes: readonly NewRout
   await db.tx(async (tx) => {
     await tx.run(
       `delete from node_routes r where node_id = $1
-         or not exists (select from placement_nodes n where n.id = r.node_id and n.expires_at > clock_timestamp())`,
+         or not exists (select from living_nodes n where n.id = r.node_id)`,
       [id],
     );
     await tx.run(
@@ -128,8 +128,7 @@ export function liveNodeRoutes(db: Queries): Promise<NodeRouteRow[]> {
   return db.many(
     nodeRouteRow,
     `select r.host, r.path_prefix, r.target, r.strip_prefix, r.priority, n.address
-     from node_routes r join placement_nodes n on n.id = r.node_id and n.expires_at > clock_timestamp()
-     order by n.draining or n.drain_asked, n.started_at, n.id`,
+     from node_routes r join living_nodes n on n.id = r.node_id order by n.draining, n.started_at, n.id`,
   );
 }
 

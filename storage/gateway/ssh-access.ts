@@ -48,13 +48,11 @@ export async function sshAccess(
 ): Promise<(SshAccess | undefined)[]> {
   const rows = await db.many(
     accessRow,
-    `select q.n::int as n, c.user_id, c.status, c.ssh_enabled,
-       exists (select from container_keys where container_id = c.id and key_id = k.id) as is_chosen,
-       q.port = 0 or exists (select from ingress_rules r where r.container_id = c.id and r.port = q.port) as is_open
+    `select q.n::int as n, d.user_id, d.status, d.ssh_enabled, d.is_chosen,
+       q.port = 0 or exists (select from open_ports p where p.container_id = d.container_id and p.port = q.port)
+         as is_open
      from unnest($1::text[], $2::text[], $3::int[]) with ordinality as q (container_id, fingerprint, port, n)
-     join containers c on c.id = q.container_id and c.desired <> 'deleted'
-       and not exists (select from users u where u.id = c.user_id and u.disabled_at is not null)
-     join ssh_keys k on k.user_id = c.user_id and k.fingerprint = q.fingerprint`,
+     join ssh_doors d on d.container_id = q.container_id and d.fingerprint = q.fingerprint`,
     [
       questions.map(({ containerId }) => containerId),
       questions.map(({ fingerprint }) => fingerprint),
@@ -79,14 +77,10 @@ export async function openedByKey(
 ): Promise<string[]> {
   const rows = await db.many(
     idRow,
-    `select c.id from ssh_keys k
-     join container_keys ck on ck.key_id = k.id
-     join containers c on c.id = ck.container_id and c.user_id = k.user_id and c.desired = 'running' and c.status =
-     'running'
-       and c.ssh_enabled and not exists (select from users u where u.id = c.user_id and u.disabled_at is not null)
-     where k.fingerprint = $1
-       and ($2 = 0 or exists (select from ingress_rules r where r.container_id = c.id and r.port = $2))
-     order by c.created_at, c.id limit $3`,
+    `select d.container_id as id from ssh_doors d
+     where d.fingerprint = $1 and d.is_chosen and d.ssh_enabled and d.desired = 'running' and d.status = 'running'
+       and ($2 = 0 or exists (select from open_ports p where p.container_id = d.container_id and p.port = $2))
+     order by d.created_at, d.container_id limit $3`,
     [fingerprint, port ?? 0, limit],
   );
   return rows.map(({ id }) => id);

@@ -20,7 +20,7 @@ export function openAlerts(db: Queries): Promise<AlertRow[]> {
 /** Whether this began it: false when it goes on already, or the container is gone. */
 export async function openAlert(db: Queries, containerId: string, kind: string): Promise<boolean> {
   const added = await db.run(
-    `insert into container_alerts (container_id, kind) select id, $2 from containers where id = $1
+    `insert into container_alerts (container_id, kind) select id, $2 from known_containers where id = $1
      on conflict do nothing`,
     [containerId, kind],
   );
@@ -58,5 +58,5 @@ export async function closeDiskAlert(db: Queries, node: string, path: string): P
 
 /** Who is told of machines: the id of the user with this name, if there is one yet. */
 export async function administratorId(db: Queries, username: string): Promise<string | undefined> {
-  return (await db.one(idRow, 'select id from users where username = $1', [username]))?.id;
+  return (await db.one(idRow, 'select id from known_users where username = $1', [username]))?.id;
 }

@@ -17,7 +17,7 @@ export type ContainerFacts = z.output<typeof factsRow>;
 export function containerFacts(db: Queries): Promise<ContainerFacts[]> {
   return db.many(
     factsRow,
-    `select id, user_id as "userId", name, status, storage_gb as "storageGb" from containers
+    `select id, user_id as "userId", name, status, storage_gb as "storageGb" from known_containers
      where desired <> 'deleted' order by created_at, id`,
   );
 }

@@ -308,7 +308,7 @@ export async function orphanedMappings(db: Queries, limit: number): Promise<stri
   const rows = await db.many(
     idRow,
     `select m.id from domain_mappings m
-     where not exists (select from containers c where c.id = m.container_id and c.desired <> 'deleted') limit $1`,
+     where not exists (select from known_containers c where c.id = m.container_id and c.desired <> 'deleted') limit $1`,
     [limit],
   );
   return rows.map(({ id }) => id);
@@ -379,4 +379,10 @@ export async function setCertificateDetail(db: Queries, hostname: string, detail
     [hostname, detail.slice(0, MAX_DETAIL)],
   );
   return touched === 1;
+}
+
+/** How many mappings a user has. */
+export async function countMappings(db: Queries, userId: string): Promise<number> {
+  const row = await db.one(countRow, 'select count(*) from domain_mappings where user_id = $1', [userId]);
+  return row?.count ?? 0;
 }

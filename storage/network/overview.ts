@@ -37,7 +37,7 @@ export function allMappings(db: Queries, limit: number): Promise<MappingOverview
     row,
     `select m.id, m.domain, coalesce(u.username, '') as username, m.container_id, m.target_port, m.status,
        case m.status when 'verified' then m.certificate_detail else m.detail end as detail, c.not_after, m.created_at
-     from domain_mappings m left join users u on u.id = m.user_id
+     from domain_mappings m left join known_users u on u.id = m.user_id
      left join certificates c on c.hostname = m.domain and m.status = 'verified' and c.chain is not null
      order by m.domain collate "C" limit $1`,
     [limit],

@@ -101,6 +101,11 @@ export async function deleteOwned(tx: Tx, userId: string, id: string): Promise<r
   return gone === 1 ? row.zones : undefined;
 }
 
+/** Removes all owned domains of a user who has no mappings. */
+export async function deleteOwnedOfUser(tx: Tx, userId: string): Promise<void> {
+  await tx.run('delete from owned_domains where user_id = $1', [userId]);
+}
+
 const coverRow = z
   .object({ owned_domain_id: z.string(), zone_id: z.string(), name: z.string(), token: z.instanceof(Buffer) })
   .transform((row) => ({ ownedDomainId: row.owned_domain_id, zoneId: row.zone_id, name: row.name, token: row.token }));

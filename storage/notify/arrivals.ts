@@ -112,7 +112,7 @@ function placesOfEvents(batch: readonly NewNotification[]): number[] {
   return places;
 }
 
-const IS_USER = '(select true from users where users.id = new.user_id)';
+const IS_USER = '(select true from known_users as known where known.id = new.user_id)';
 const IS_MUTED = `(select true from notification_mutes as mute where mute.user_id = new.user_id
   and mute.category = new.category and mute.scope in ('', new.scope) limit 1)`;
 

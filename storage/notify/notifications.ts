@@ -1,6 +1,6 @@
 /** SQL of stored notifications: what their user reads, and marks as read. */
 import { z } from 'zod';
-import type { Queries } from '../db.ts';
+import type { Queries, Tx } from '../db.ts';
 
 const countRow = z.object({ count: z.number() });
 const headRow = z.object({ head: z.number() });
@@ -102,6 +102,12 @@ export async function headsOf(db: Queries, userIds: readonly string[]): Promise<
     [userIds],
   );
   return rows.map(({ head }) => head);
+}
+
+/** Removes all notifications of a user, and what they do not want to be told. */
+export async function deleteNotificationsOfUser(tx: Tx, userId: string): Promise<void> {
+  await tx.run('delete from notification_mutes where user_id = $1', [userId]);
+  await tx.run('delete from notifications where user_id = $1', [userId]);
 }
 
 /** Removes some of those that are older than `days`, at most `step`. Returns how many went. */

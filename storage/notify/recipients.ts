@@ -6,10 +6,10 @@ const row = z.object({ id: z.string() });
 
 /** The id of the user of that name, or undefined. */
 export async function recipientByName(db: Queries, username: string): Promise<string | undefined> {
-  return (await db.one(row, 'select id from users where username = $1', [username]))?.id;
+  return (await db.one(row, 'select id from known_users where username = $1', [username]))?.id;
 }
 
 /** The ids of all users. */
 export async function allRecipients(db: Queries): Promise<string[]> {
-  return (await db.many(row, 'select id from users order by id')).map(({ id }) => id);
+  return (await db.many(row, 'select id from known_users order by id')).map(({ id }) => id);
 }

@@ -186,10 +186,10 @@ test('without a database nobody enters, and those inside stay', async (t) => {
   const { db, ask, adopt } = await world(t);
   const login = adopt({});
   await ask(OWN, 'F-chosen');
-  await db.run('alter table containers rename to away');
+  await db.run('alter view ssh_doors rename to away');
   assert.equal(await ask(OWN, 'F-chosen'), 'unavailable');
   assert.equal(login.reason(), undefined);
-  await db.run('alter table away rename to containers');
+  await db.run('alter view away rename to ssh_doors');
   assert.equal(await ask(OWN, 'F-chosen'), 'enter');
 });
 

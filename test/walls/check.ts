@@ -7,6 +7,7 @@ import { type Edge, findCircles } from './circles.ts';
 import { oddLines } from './idioms.ts';
 import { environmentOutside, libraryOutside, misplaced, networkOutside, ROOMS, wallBetween } from './rules.ts';
 import { scan } from './scan.ts';
+import { foreignTables } from './tables.ts';
 
 /** One thing that is not as it should be. */
 export interface Finding {
@@ -14,7 +15,7 @@ export interface Finding {
   readonly file: string;
   /** From 1. */
   readonly line: number;
-  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'network' | 'length' | 'idiom' | 'place';
+  readonly rule: 'wall' | 'circle' | 'library' | 'environment' | 'network' | 'length' | 'idiom' | 'place' | 'table';
   readonly message: string;
 }
 
@@ -39,7 +40,8 @@ export function checkWalls(root: string): Finding[] {
     const odd = oddLines(file, source).map((found): Finding => ({ file, rule: 'idiom', ...found }));
     const message = misplaced(file);
     const place: Finding[] = message === undefined ? [] : [{ file, line: 1, rule: 'place', message }];
-    return [...found, ...odd, ...place, ...tooLong(file, source)];
+    const tables = foreignTables(file, source).map((found): Finding => ({ file, rule: 'table', ...found }));
+    return [...found, ...odd, ...place, ...tables, ...tooLong(file, source)];
   });
   const circles = findCircles(edges).map(([first, ...rest]): Finding => {
     const names = [first, ...rest].map((edge) => edge?.from);

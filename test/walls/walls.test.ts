@@ -179,6 +179,22 @@ new WebSocket(url);
   );
 });
 
+test('walls: SQL names a table with its owner alone, and a view everywhere', async (t) => {
+  const sql = (statement: string) => `export const TEXT = \`${statement}\`;\n`;
+  const root = await tree(t, {
+    'storage/auth/a.ts': sql('select id from users'),
+    'storage/offboarding.ts': sql('update users set leaving = null'),
+    'storage/settings.ts': sql('lock table settings'),
+    'storage/notify/a.ts': `// read from users\n${sql('select id from known_users')}`,
+    'storage/notify/b.ts': sql('delete from notifications where not exists (select from users)'),
+    'storage/offboarding/a.ts': sql('delete from users'),
+    'cmd/cli/a.ts': sql('insert\n into settings (key) values (1)'),
+    'bench/a.ts': sql('select from users'),
+  });
+  const found = checkWalls(root).map(({ file, line, rule }) => `${file}:${line} ${rule}`);
+  assert.deepEqual(found, ['cmd/cli/a.ts:2 table', 'storage/notify/b.ts:1 table', 'storage/offboarding/a.ts:1 table']);
+});
+
 test('walls: a circle among files is found once, and named', async (t) => {
   const root = await tree(t, {
     'proto/a.ts': "import './b.ts';\n",
