@@ -1,19 +1,19 @@
 /**
- * Requests for containers that are coming up: they wait a moment for the address instead of being told that nothing
- * runs. Whoever was told that a container is running reaches it, though the gateway hears of it in the same moment.
+ * Requests for containers that are starting wait a moment for the address instead of getting 503. So a client that was
+ * told "running" reaches the container, although the gateway hears of it at the same moment.
  */
 import type { RouteSnapshot } from './routing.ts';
 
-/** How long a request waits, ms; and how many may, in all and for one container. */
+/** How long a request waits, ms; and how many requests may wait, in all and for one container. */
 const HOLD_MS = 3000;
 const MAX_HELD = 1000;
 const MAX_HELD_PER_CONTAINER = 100;
 
-/** Who waits for which container. `snapshot`: what the gateway decides by. */
+/** Requests that wait, by container. `snapshot`: what the gateway decides from. */
 export class Arrivals {
   readonly #snapshot: () => RouteSnapshot | undefined;
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** Those of which news came that no look has followed yet. */
+  /** Containers with news that no look has followed yet. */
   #news = new Set<string>();
   #held = 0;
 
@@ -21,12 +21,12 @@ export class Arrivals {
     this.#snapshot = snapshot;
   }
 
-  /** News: it is being started, or runs. */
+  /** There is news of the container: it is being started, or runs. */
   expect(containerId: string): void {
     this.#news.add(containerId);
   }
 
-  /** A look at routes and containers begins. To be called when the snapshot shows what was seen. */
+  /** A look at routes and containers begins. Call what comes back when the snapshot shows what the look saw. */
   look(): () => void {
     const before = [...this.#news];
     return () => {
@@ -36,8 +36,8 @@ export class Arrivals {
   }
 
   /**
-   * Resolves when it has an address or is not awaited any more, at the latest after HOLD_MS; undefined: there is
-   * nothing to wait for.
+   * Resolves when the container has an address or is not awaited any more, at the latest after HOLD_MS. Undefined when
+   * there is nothing to wait for, or too many requests wait.
    */
   wait(containerId: string): Promise<void> | undefined {
     const known = this.#waiting.get(containerId);

@@ -34,9 +34,9 @@ export interface GatewayDeps {
   readonly engine: Pick<Engine, 'list' | 'inspect'>;
   /** Verified mappings; undefined: no hosts are mapped here. */
   readonly mappings?: MappingSource | undefined;
-  /** Says when somebody may no longer enter by SSH. */
+  /** Tells of changes that containers, and logins by SSH, depend on. */
   readonly computeNews: ComputeNewsSource;
-  /** Where requests go that nothing else takes; undefined: they get 404. */
+  /** Where requests go that match nothing else; undefined: they get 404. */
   readonly fallback: { readonly host: string; readonly port: number } | undefined;
   /** Signs requests to services of the platform, which then believe the client's address. */
   readonly gatewayToken: SignGatewayToken;

@@ -1,4 +1,4 @@
-/** The page at `https://<domain>/`: what this is and where to go on. It says nothing that a stranger may not know. */
+/** The page at `https://<domain>/`: what this is and where to go on. It tells strangers nothing that is not public. */
 
 import { createHash } from 'node:crypto';
 import { sshCommand, sshHost } from '../../proto/gateway/ssh.ts';
@@ -91,20 +91,20 @@ href="${at(name)}/healthz" aria-label="State of ${name}">state</a></dd></div>`,
 <body>
 <main>
 <h1>${escaped(domain)}</h1>
-<p class="lead">A Troupe platform: a container cloud. Whoever has an account runs containers here, is inside them by
-terminal or SSH, and gives them hostnames.</p>
+<p class="lead">A Troupe platform: a container cloud. With an account you run containers here, enter them by terminal or
+SSH, and give them hostnames.</p>
 
 <h2>Log in</h2>
-<p>From a terminal. Accounts are given by whoever runs this platform.</p>
+<p>From a terminal. The operator of this platform gives accounts.</p>
 <pre><code>curl -s ${at('auth')}/api/login \\
   -d '{"username":"NAME","password":"PASSWORD"}'</code></pre>
 <p>The reply holds a token; send it with each request as <code>Authorization: Bearer TOKEN</code>.</p>
-<p class="note">If curl or your browser does not trust the certificate, ask whoever runs this platform for
+<p class="note">If curl or your browser does not trust the certificate, ask the operator of this platform for
 <code>ca.pem</code> of its data folder. Give it to curl with <code>--cacert ca.pem</code>, and to a browser as a
 certificate authority in its settings (Firefox: Settings, Certificates, View Certificates, Authorities, Import; Chrome:
 Settings, Security, Manage certificates).</p>
 
-<h2>Be inside a container</h2>
+<h2>Enter a container</h2>
 <p>With an SSH key that you added to your account and chose for the container:</p>
 <pre><code>${escaped(sshCommand('CONTAINER_ID', { host: sshHost(domain), port: sshPort }))}</code></pre>
 ${/(?:^|\.)localhost$/i.test(domain) ? LOCAL_NAMES : ''}

@@ -1,7 +1,6 @@
 /**
- * The actor that keeps the gateway's snapshot true: it looks every 5 seconds, and at once when routes have changed, a
- * container runs, is to stop, or other ports of it are open: who asks for it must not reach whoever has its address
- * next.
+ * The actor that keeps the gateway's snapshot current. It reads routes and containers every 5 seconds, and at once when
+ * routes or open ports change, a container runs or is to stop: its address may be another container's next.
  */
 
 import { hostname } from 'node:os';
@@ -26,7 +25,7 @@ import { ContainerTargets } from './targets.ts';
 
 /** How often all routes and containers are read. */
 const EVERY_MS = 5000;
-/** Looks for news of containers are so far apart, at least. */
+/** The shortest time between two looks because of news, ms. */
 const NEWS_MS = 100;
 const NOTHING_MAPPED: ReadonlyMap<string, MappedHost> = new Map();
 
@@ -34,13 +33,13 @@ interface RoutesState {
   readonly watching: readonly Ending[];
   /** The routes as they were last read, to know whether they changed. */
   last: string;
-  /** What is wrong at the moment, said once. */
+  /** What is wrong at the moment; it is logged once. */
   problem: string | undefined;
 }
 
 /**
- * The routes of the table, with this process's own services, or those of processes that live, in the place of the
- * platform's rows.
+ * The routes of the table. In place of the platform's own rows are the services of this process, or else those of the
+ * processes that live.
  */
 export async function tableRoutes({ db, ownRoutes }: Pick<GatewayDeps, 'db' | 'ownRoutes'>): Promise<StaticRoute[]> {
   const rows = ownRoutes === undefined ? await listRoutes(db) : (await operatorRoutes(db)).map(operators);
@@ -52,14 +51,14 @@ export async function tableRoutes({ db, ownRoutes }: Pick<GatewayDeps, 'db' | 'o
     taken.add(keyOf(route));
     found.push({ ...route, managed: true });
   }
-  // While nobody lives, what was written down last stands.
+  // While no process lives, the rows stand.
   return [...found, ...rows.filter((route) => !route.managed || !taken.has(keyOf(route)))];
 }
 
 const operators = (row: RouteRow) => ({ ...row, managed: false });
 const withoutAddress = ({ address: _, ...route }: NodeRouteRow): NewRoute => route;
 
-/** A loopback address leads to the processes of its own machine only. */
+/** Whether this process reaches the target: a loopback address is reached on its own machine only. */
 function isReachable({ target, address }: NodeRouteRow): boolean {
   const { host } = addressOf(target);
   const isLoopback = host === 'localhost' || host === '::1' || host.startsWith('127.');
@@ -69,15 +68,15 @@ function isReachable({ target, address }: NodeRouteRow): boolean {
 const keyOf = ({ host, path_prefix, priority }: NewRoute) => `${host} ${path_prefix} ${priority}`;
 
 /**
- * Starts the actor. `routing` shows what it finds, and `arrivals` is told of containers that are coming up; while
- * storage or engine are away, what was known last goes on.
+ * Starts the actor. It puts each new snapshot into `routing`, and tells `arrivals` of containers that are starting.
+ * While storage or engine are away, the last snapshot stays.
  */
 export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing, arrivals: Arrivals): Ref<'look'> {
   const targets = new ContainerTargets(deps);
   let isComing = false;
-  /** Whose rules changed since the last look. */
+  /** Containers whose rules or status changed since the last look. */
   let changed = new Set<string>();
-  /** Something else did: the next look is at all containers. */
+  /** Something else changed: the next look is at all containers. */
   let isUnsure = true;
   let lookedAt = Number.NEGATIVE_INFINITY;
   const look = async (state: RoutesState, message: 'look' | 'changed'): Promise<RoutesState> => {
@@ -112,7 +111,7 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
     }
     return state;
   };
-  /** Whether a change of status shows in the snapshot. What is being started has no address yet, and is awaited. */
+  /** Whether a change of status needs a look. A container that is being started has no address yet, and is awaited. */
   const concerns = ({ containerId, status }: Extract<ComputeNews, { kind: 'status' }>): boolean => {
     const known = routing.snapshot?.containers.get(containerId);
     if (known === undefined) return false;
@@ -123,13 +122,12 @@ export function startRoutes(parent: AnyRef, deps: GatewayDeps, routing: Routing,
   const ref = spawn<RoutesState, 'look' | 'changed'>(parent, look, {
     name: 'routes',
     kind: 'gateway/routes',
-    // Looks that wait would all find the same.
+    // Two looks that wait would find the same.
     mailbox: { capacity: 2, policy: 'drop-newest' },
     initialStateFunc: (ctx) => {
       ctx.every(EVERY_MS, 'look');
       const look = () => dispatch(ctx.self, 'look');
-      // A user changes rules and hostnames as they like: that must not have the engine asked about the containers of
-      // all.
+      // A user changes rules and hostnames at will: that must not make the gateway ask about all containers.
       const lookSoon = () => {
         if (isComing) return;
         isComing = true;

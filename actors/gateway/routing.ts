@@ -1,6 +1,6 @@
 /**
- * Where traffic goes, decided from a snapshot of routes and containers that never changes: another takes its place,
- * whole, and no connection notices.
+ * Where traffic goes, decided from an immutable snapshot of routes and containers. A new snapshot replaces the one
+ * before as a whole, and no connection notices.
  */
 import { LRUCache } from 'lru-cache';
 import {
@@ -39,7 +39,7 @@ interface RoutingOptions extends Pick<GatewayDeps, 'fallback' | 'domain' | 'gate
   readonly ports: IngressListeners['ports'];
 }
 
-/** Decides by the present snapshot. */
+/** Decides from the present snapshot. */
 export class Routing {
   readonly #options: RoutingOptions;
   readonly #containerSuffix: string;
@@ -51,7 +51,7 @@ export class Routing {
 
   readonly #onSwap: () => void;
 
-  /** `onSwap` is told of each new snapshot. */
+  /** `onSwap` is called after each new snapshot. */
   constructor(options: RoutingOptions, onSwap: () => void = () => {}) {
     const { domain } = options;
     this.#onSwap = onSwap;
@@ -66,7 +66,7 @@ export class Routing {
     return this.#snapshot !== undefined;
   }
 
-  /** Puts another snapshot in place; what was remembered is forgotten. */
+  /** Replaces the snapshot, and forgets remembered matches. */
   swap(snapshot: RouteSnapshot): void {
     this.#snapshot = snapshot;
     this.#cache.clear();
@@ -83,7 +83,7 @@ export class Routing {
     const id = this.#containerOf(host);
     if (id !== undefined) return this.#toContainer(id, port, target);
     if (this.#snapshot?.routes.hasHost(host)) {
-      // Core services are for HTTPS; the same request, method and body, is to come again there.
+      // Services are for HTTPS: the same request, method and body, is to come again there.
       if (!isEncrypted) return redirect(`https://${host}${this.#httpsPort(hostPort)}${target}`);
       const match = this.#match(host, pathOf(target));
       if (match !== undefined)
@@ -106,9 +106,9 @@ export class Routing {
   }
 
   /**
-   * Whether a service of the platform answers: at the platform's own routes, and where an operator leads its paths to
-   * one that runs alone. A backend of an operator's that stands beside them gets no word, nor who is asked for another
-   * path than the client asked for.
+   * Whether a service of the platform answers: on the platform's own routes, and where an operator leads its paths to a
+   * service that runs alone. Other backends of an operator get no token, nor does one with a stripped prefix, which is
+   * asked for another path than the client asked for.
    */
   #isService(route: StaticRoute, host: string, target: string): boolean {
     if (!this.#serviceHosts.has(host)) return false;
@@ -144,7 +144,7 @@ export class Routing {
     return port === http ? 80 : port === https ? 443 : port;
   }
 
-  /** The port of a redirect: whoever named our own HTTP port reaches our own HTTPS port, all others the usual one. */
+  /** The port of a redirect: our HTTPS port for a client that named our HTTP port, the usual one for all others. */
   #httpsPort(asked: number | undefined): string {
     const { http, https } = this.#options.ports;
     return asked !== undefined && asked === http ? `:${https}` : '';

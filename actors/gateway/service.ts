@@ -167,7 +167,7 @@ function ingressPorts(routing: Routing): ReadonlySet<number> {
   return ports;
 }
 
-/** Whether a request is to the gateway itself: whoever probes it names its address, not a host that is routed. */
+/** Whether a request is to the gateway itself: a probe names its address, not a host that is routed. */
 function isOwnHost(host: string): boolean {
   return host === '' || host === 'localhost' || host.startsWith('[') || /^[0-9.]+$/.test(host);
 }

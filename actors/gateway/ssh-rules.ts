@@ -1,4 +1,4 @@
-/** Who may enter a container by SSH, and what whoever may not is told. */
+/** Who may enter a container by SSH, and what the others are told. */
 import { type SshAnswer, type SshFound, sshCommand } from '../../proto/gateway/ssh.ts';
 import type { SshAccess } from '../../storage/gateway/ssh-access.ts';
 
@@ -24,7 +24,7 @@ export function sshAnswer(containerId: string, access: SshAccess | undefined): S
   return { kind: 'enter', userId };
 }
 
-/** Most containers that are named to somebody whose key opens several. */
+/** Most containers that are named to a person whose key opens several. */
 export const MAX_NAMED = 10;
 
 /** Where a login as `root` leads whose key opens these containers; `at` is where the gateway is reached. */

@@ -1,6 +1,6 @@
 /**
- * Who may enter by SSH, and an actor for each login that is open. The actor `ssh` ends those that lost their right: at
- * once when there is news of their container or key, and in any case after 5 seconds.
+ * Decides who may enter by SSH, and has an actor for each open login. The actor `ssh` ends logins that lost their
+ * right: at once when there is news of their container or key, and in any case after 5 seconds.
  */
 import type { ComputeNews } from '../../proto/compute/events.ts';
 import { type SshAuthorizer, type SshConnectionInfo, sshHost } from '../../proto/gateway/ssh.ts';
@@ -33,7 +33,7 @@ export function sshControl(
   parts: () => SshParts | undefined,
 ): SshControl {
   const open = new Set<SshConnectionInfo>();
-  /** Those that may have lost their right. */
+  /** Logins that may have lost their right. */
   const doubtful = new Set<SshConnectionInfo>();
   let look: () => void = () => {};
 
@@ -87,7 +87,7 @@ export function sshControl(
       if (mine >= PER_USER) return undefined;
       const ref = startLogin(parent, connection);
       open.add(connection);
-      // What was true when it was asked may have changed since.
+      // The answer may have changed since it was asked.
       doubtful.add(connection);
       look();
       return () => {
@@ -107,7 +107,7 @@ export function sshControl(
         {
           name: 'ssh',
           kind: 'gateway/ssh-access',
-          // One that waits looks at all that are doubtful by then.
+          // A look that waits checks all that are doubtful by then.
           mailbox: { capacity: 2, policy: 'drop-newest' },
           initialStateFunc: (ctx) => {
             look = () => dispatch(ctx.self, 'look');
@@ -138,7 +138,7 @@ function startLogin(parent: AnyRef, connection: SshConnectionInfo): AnyRef {
   );
 }
 
-/** Whom news is about. */
+/** Which logins news is about. */
 function concerns(news: ComputeNews): (connection: SshConnectionInfo) => boolean {
   switch (news.kind) {
     case 'all':
@@ -149,7 +149,7 @@ function concerns(news: ComputeNews): (connection: SshConnectionInfo) => boolean
       return ({ userId }) => userId === news.userId;
     case 'ingress':
       return ({ containerId, port }) => containerId === news.containerId && port !== undefined;
-    // What a start or a crash does to logins they notice themselves.
+    // A start or a crash ends the connection itself.
     case 'status':
       return () => false;
     default:

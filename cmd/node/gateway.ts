@@ -81,7 +81,7 @@ export interface RunningGateway {
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
   const { system, db, engine, log, domain, installation, sshKeys, accessLog, mapped, processRegistry } = options;
   const cache = options.isCaching ? new ResponseCache({ sharedOrigins: options.sharedOrigins ?? [] }) : undefined;
-  // Of its own: the services show theirs to whoever reaches them.
+  // A registry of its own: the services show theirs to all who reach them.
   const registry = new Registry();
   const metrics = gatewayMetrics(registry, domain);
   const control = new GatewayControl({

@@ -1,7 +1,7 @@
 /**
  * How a gateway of the platform shows a service that it may speak for a client: a code over the request, the host that
  * was asked for and the client's address, by a key that is derived from JWT_SECRET. It is good for that request of that
- * client for two minutes, so whoever sees one can speak for nobody else.
+ * client for two minutes, so a token that leaks speaks for no other client.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { derivedKeyring, type SharedSecret } from '../auth/shared-secret.ts';

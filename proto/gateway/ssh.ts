@@ -1,6 +1,6 @@
-/** What the gateway's SSH server asks of whoever decides who may enter which container. */
+/** What the gateway's SSH server asks the decider: who may enter which container. */
 
-/** A key that knocks at a container. Whoever asks has not proven yet that the key is theirs. */
+/** A key that is offered for a container. The client has not proven yet that it has the key. */
 export interface SshQuestion {
   /** As the client wrote it, but of the shape of an id. */
   readonly containerId: string;

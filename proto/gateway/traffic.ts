@@ -1,4 +1,4 @@
-/** What the gateway's transports ask of whoever decides where traffic goes. */
+/** Requests at the gateway, and what is decided about them. */
 import type { SignGatewayToken } from './gateway-token.ts';
 
 /** Where an HTTP request came in, and what it asks for. */

@@ -15,7 +15,7 @@ export function openPorts(db: Queries): Promise<{ containerId: string; port: num
 const wantedRow = z.object({ id: z.string(), status: statusSchema });
 
 /**
- * Those of the containers that are to run, with their status: the address of any other is about to be somebody else's.
+ * Those of the containers that are to run, with their status: the address of any other may soon be another container's.
  */
 export async function wantedContainers(db: Queries, ids: readonly string[]): Promise<Map<string, ContainerStatus>> {
   const rows = await db.many(

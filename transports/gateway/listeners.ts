@@ -42,7 +42,7 @@ export interface GatewayListenerOptions {
   readonly host: string;
   /** 0 takes any free port. */
   readonly ports: { readonly http: number; readonly https: number; readonly ssh: number };
-  /** Serves SSH on its port, and where first bytes say that it is spoken; undefined: nobody does. */
+  /** Serves SSH on its port, and on ports where the first bytes are SSH; undefined: there is no SSH. */
   readonly ssh: Pick<SshGateway, 'serve' | 'close'> | undefined;
   readonly decider: Pick<GatewayDecider, 'decide' | 'decideName' | 'adopt'>;
   readonly certificates: GatewayCertificates;
@@ -62,7 +62,7 @@ export interface GatewayListenerOptions {
   readonly retryMs?: number;
   /** What marks requests that were sent on, a token: those that come back get 508. Undefined: none are known again. */
   readonly loopId?: string | undefined;
-  /** Has HTTP and HTTPS accept more than one connection in a turn of the event loop when somebody has to wait. */
+  /** Lets HTTP and HTTPS accept more than one connection in a turn of the event loop when connections wait. */
   readonly copyListener?: CopyListener | undefined;
   /** Proxies in front of us. */
   readonly proxies?: FrontProxies | undefined;
@@ -99,7 +99,7 @@ export class GatewayListeners implements IngressListeners {
   #ssh: RawListener | undefined;
   #changing: Promise<void> = Promise.resolve();
   #wanted: ReadonlySet<number> = new Set();
-  /** Ports of containers that could not be opened, until they are tried again; and those that the log has heard of. */
+  /** Ports of containers that could not be opened, until the next try; and those that were logged. */
   readonly #refused = new Set<number>();
   readonly #told = new Set<number>();
   #again: NodeJS.Timeout | undefined;
@@ -158,7 +158,7 @@ export class GatewayListeners implements IngressListeners {
   }
 
   /**
-   * Open connections by kind: clients of HTTP, what lives on its own, to origins, and of these those that nobody uses.
+   * Open connections by kind: clients of HTTP, long connections, connections to origins, and of these the idle ones.
    */
   connections(): Record<'http' | LongConnection['kind'] | 'origin' | 'origin_idle', number> {
     const counts = { http: this.#proxy.size, upgrade: 0, passthrough: 0, origin: 0, origin_idle: 0 };
