@@ -2,9 +2,7 @@
  * `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database.
  */
 import type { KeyObject } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
-import { type NewRoute, routesFileSchema } from '../../proto/gateway/routes.ts';
 import type { Engine } from '../../proto/ports/engine.ts';
 import type { Log } from '../../proto/ports/log.ts';
 import { hostsOfOthers, serviceRoutes } from '../../proto/service-paths.ts';
@@ -19,6 +17,7 @@ import { keepCertificate } from '../../transports/gateway/tls/live-certificate.t
 import { CliError } from '../config/cli-error.ts';
 import { DEFAULT_DOMAIN, type Environment, readEnvironment } from '../config/config.ts';
 import { dataDirInUse, openDataDir, openGivenSecrets } from '../config/data-dir.ts';
+import { fallbackOf, readRoutesFile } from '../config/gateway-options.ts';
 import { platformKeys, sshHostKeys } from '../config/platform-keys.ts';
 import { proxiesOf } from '../config/proxies.ts';
 import { plainLines } from '../observability/log.ts';
@@ -202,28 +201,4 @@ async function engineOf(environment: Environment, dataDir: string, installation:
 async function openSshKeys(db: Db, encryptionKey: KeyObject) {
   const { keys } = await platformKeys(db, encryptionKey);
   return { host: await sshHostKeys(db, encryptionKey), platform: keys.privateKey };
-}
-
-/** `<address>` or `<address>:<port>`; without a port 80. */
-function fallbackOf(text: string): { host: string; port: number } {
-  const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
-  const host = bracketed ?? plain;
-  const port = digits === undefined ? 80 : Number(digits);
-  if (host === undefined || port < 1 || port > 65_535)
-    throw new CliError(`--fallback is ${text}, but must be an address, with :port if it is not 80.`);
-  return { host, port };
-}
-
-/** The routes of a file: a JSON array of objects with host, path, target and, if wanted, strip_prefix and priority. */
-function readRoutesFile(path: string): NewRoute[] {
-  let value: unknown;
-  try {
-    value = JSON.parse(readFileSync(path, 'utf8'));
-  } catch (cause) {
-    throw new CliError(`The routes file ${path} cannot be read as JSON.`, { cause });
-  }
-  const parsed = routesFileSchema.safeParse(value);
-  if (parsed.success) return parsed.data.map(({ path: path_prefix, ...route }) => ({ ...route, path_prefix }));
-  const [issue] = parsed.error.issues;
-  throw new CliError(`The routes file ${path} is not valid: ${issue?.path.join('.')} ${issue?.message}.`);
 }
