@@ -26,8 +26,8 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
   const limits = new SocketLimits();
   const sharing = new LogSharing(deps.engine);
 
-  const look = (containerId: string): void => containers.tell(containerId, { type: 'look' });
-  const users = placedEntities(placement, COMPUTE_USER, userKind(deps, look));
+  const reconcile = (containerId: string): void => containers.tell(containerId, { type: 'look' });
+  const users = placedEntities(placement, COMPUTE_USER, userKind(deps, reconcile));
   const containers = placedEntities(
     placement,
     COMPUTE_CONTAINER,
@@ -47,7 +47,7 @@ export function startCompute(system: SystemRef, deps: ComputeDeps): Promise<Serv
       listing: listing(deps),
       offboarding: offboardingPart(deps, containers),
       retention: retention(deps),
-      watcher: (parent) => startWatcher(parent, deps, look, engine),
+      watcher: (parent) => startWatcher(parent, deps, reconcile, engine),
       terminals,
       connections,
     },

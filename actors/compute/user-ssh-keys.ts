@@ -13,10 +13,10 @@ import type { ComputeDeps } from './deps.ts';
 import type { ComputeUserState } from './user-state.ts';
 import { keyView } from './views.ts';
 
-/** Their handlers. `look` wakes the actor of a container that a deleted key could log in to. */
+/** Their handlers. `reconcile` wakes the actor of a container that a deleted key could log in to. */
 export function sshKeyHandlers(
   deps: Pick<ComputeDeps, 'db'>,
-  look: (containerId: string) => void,
+  reconcile: (containerId: string) => void,
 ): readonly Handler<ComputeUserState>[] {
   return [
     handler(listSshKeys, async (state: ComputeUserState) => ({
@@ -59,7 +59,7 @@ export function sshKeyHandlers(
         await tellCompute(tx, { kind: 'key', userId: state.userId, fingerprint });
         return key;
       });
-      for (const containerId of deleted.containerIds) look(containerId);
+      for (const containerId of deleted.containerIds) reconcile(containerId);
       return { status: 'ok' as const };
     }),
   ];

@@ -27,10 +27,10 @@ type ComputeUserMessage =
 
 const SLEEP_AFTER_MS = 60_000;
 
-/** The kind, for the service's tree. `look` wakes a container's actor. */
+/** The kind, for the service's tree. `reconcile` wakes a container's actor. */
 export function userKind(
   deps: ComputeDeps,
-  look: (containerId: string) => void,
+  reconcile: (containerId: string) => void,
 ): EntityKind<ComputeUserMessage, ComputeUserState> {
   const { db } = deps;
 
@@ -40,9 +40,9 @@ export function userKind(
     handler(listContainers, async (state: ComputeUserState) => ({ containers: await list(state.userId) })),
     creationHandler(deps, (state, row) => {
       push(state, statusEvent(row));
-      look(row.id);
+      reconcile(row.id);
     }),
-    ...sshKeyHandlers(deps, look),
+    ...sshKeyHandlers(deps, reconcile),
     imagesHandler(deps),
     // Nodes of the version before ask the user's actor.
     listingHandler(deps),

@@ -18,18 +18,18 @@ const newsSchema = z.object({ from: z.string(), users: z.array(z.string()) });
 /** The actor that hears the others, and how they are told. */
 export class PeerHints implements Part {
   readonly #bus: Bus;
-  readonly #look: (userId: string) => void;
+  readonly #onHint: (userId: string) => void;
   readonly #self = newId();
 
-  /** Among the processes on `bus`. `look` is called with each user for whom another process has stored something. */
-  constructor(bus: Bus, look: (userId: string) => void) {
+  /** Among the processes on `bus`. `onHint` is called with each user for whom another process has stored something. */
+  constructor(bus: Bus, onHint: (userId: string) => void) {
     this.#bus = bus;
-    this.#look = look;
+    this.#onHint = onHint;
   }
 
   start(parent: AnyRef): AnyRef {
     const subscription = this.#bus.subscribe(SUBJECT, ({ data }) => {
-      for (const userId of usersOf(data, this.#self)) this.#look(userId);
+      for (const userId of usersOf(data, this.#self)) this.#onHint(userId);
     });
     return spawn<null, never>(parent, (state) => state, {
       name: 'peer-hints',

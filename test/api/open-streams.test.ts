@@ -55,7 +55,7 @@ describe('open streams', () => {
     const [one, other, session] = [connect(robot('t1'), READ), connect(robot('t2'), READ), connect(ann, READ)];
     assert.equal(streams.size, 3);
     grants.delete('t1');
-    streams.look({ kind: 'token', id: 't1' });
+    streams.recheck({ kind: 'token', id: 't1' });
     await until(() => one.socket.closed !== undefined, { what: 'the stream is closed' });
     assert.deepEqual(one.socket.closed, { code: 1008, reason: 'token revoked' });
     assert.deepEqual([other.socket.closed, session.socket.closed], [undefined, undefined]);
@@ -68,7 +68,7 @@ describe('open streams', () => {
     const [reads, writes, free] = [connect(robot('t1'), READ), connect(robot('t2'), write), connect(robot('t1'))];
     const elsewhere = connect(robot('t3', 'a2'), READ);
     for (const id of grants.keys()) grants.set(id, { ...grant, scopes: { 'compute.u1': ['update'] } });
-    streams.look({ kind: 'account', id: 'a1' });
+    streams.recheck({ kind: 'account', id: 'a1' });
     await until(() => reads.socket.closed !== undefined, { what: 'the reader is closed' });
     assert.deepEqual(reads.socket.closed, { code: 1008, reason: 'scope withdrawn' });
     assert.deepEqual(
@@ -80,14 +80,14 @@ describe('open streams', () => {
   test('close when their user is gone, and when nobody knows what was missed', async (t) => {
     const { users, asked, streams, connect } = open(t);
     const session = connect(ann);
-    streams.look({ kind: 'all' });
+    streams.recheck({ kind: 'all' });
     await until(() => asked.length === 1, { what: 'the directory is asked' });
     assert.equal(session.socket.closed, undefined);
     users.clear();
-    streams.look({ kind: 'user', id: 'u1' });
+    streams.recheck({ kind: 'user', id: 'u1' });
     await until(() => session.socket.closed !== undefined, { what: 'the session is closed' });
     const robots = connect(robot('t9'));
-    streams.look({ kind: 'all' });
+    streams.recheck({ kind: 'all' });
     await until(() => robots.socket.closed !== undefined, { what: 'the robot is closed' });
   });
 
@@ -95,7 +95,7 @@ describe('open streams', () => {
     const { state, asked, streams, connect } = open(t);
     const stream = connect(robot('t1'), READ);
     state.failure = new Error('away');
-    streams.look({ kind: 'token', id: 't1' });
+    streams.recheck({ kind: 'token', id: 't1' });
     await until(() => asked.length > 0, { what: 'the directory is asked' });
     assert.equal(stream.socket.closed, undefined);
     state.failure = undefined;
@@ -109,10 +109,10 @@ describe('open streams', () => {
     const [first, second] = ['first', 'second'].map((name) =>
       streams.watch(robot('t1'), READ, (reason) => ends.push(`${name}: ${reason}`)),
     );
-    streams.look({ kind: 'token', id: 't1' });
+    streams.recheck({ kind: 'token', id: 't1' });
     first?.();
     grants.delete('t1');
-    streams.look({ kind: 'token', id: 't1' });
+    streams.recheck({ kind: 'token', id: 't1' });
     await until(() => ends.length > 0, { what: 'the watch hears of it' });
     assert.deepEqual(ends, ['second: token revoked']);
     second?.();
@@ -139,7 +139,7 @@ describe('open streams', () => {
     assert.equal(streams.size, 4);
     sockets[3]?.leave();
     grants.delete('t1');
-    streams.look({ kind: 'token', id: 't1' });
+    streams.recheck({ kind: 'token', id: 't1' });
     await until(() => sockets.slice(0, 3).every(({ closed }) => closed?.code === 1008), { what: 'all are closed' });
     assert.equal(streams.size, 0);
   });
@@ -150,7 +150,7 @@ describe('open streams', () => {
     const since = streams.news;
     const [watch, other] = [streams.watchOf(robot('t1'), READ, since), streams.watchOf(robot('t2'), READ, since)];
     grants.delete('t1');
-    streams.look({ kind: 'token', id: 't1' });
+    streams.recheck({ kind: 'token', id: 't1' });
     assert.deepEqual(asked, []);
     const [socket, stays] = [FakeSocket.open(handlers, watch), FakeSocket.open(handlers, other)];
     assert.deepEqual(await socket.end(), { code: 1008, reason: 'token revoked' });
@@ -171,7 +171,7 @@ describe('open streams', () => {
     assert.equal(streams.size, 1);
     two.socket.leave();
     assert.equal(streams.size, 0);
-    streams.look({ kind: 'all' });
+    streams.recheck({ kind: 'all' });
     assert.deepEqual(asked, []);
   });
 });

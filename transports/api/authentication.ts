@@ -40,7 +40,7 @@ export function openAuthentication(options: AuthenticationOptions): Authenticati
   const streams = new OpenStreams(directory, log);
   const tokensChanged = (news: TokenNews) => {
     forget(news);
-    streams.look(news);
+    streams.recheck(news);
   };
   const watching = directory.onNews(tokensChanged);
   return {

@@ -165,7 +165,7 @@ export class OpenStreams implements TokenWatch {
   }
 
   /** Looks at the streams that the news is about, and closes those whose token no longer opens them. */
-  look(news: TokenNews): void {
+  recheck(news: TokenNews): void {
     this.#news += 1;
     const callers = new Map<string, Caller>();
     for (const { caller } of this.#groups.values()) if (concerns(news, caller)) callers.set(caller.tokenId, caller);

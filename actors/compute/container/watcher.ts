@@ -31,11 +31,11 @@ const SWEEP_EVERY_MS = 5000;
 const LOOKS_IN_A_ROW = 25;
 const PAUSE_MS = 100;
 
-/** Starts the watcher under `parent`. `look` wakes a container's actor. */
+/** Starts the watcher under `parent`. `reconcile` wakes a container's actor. */
 export function startWatcher(
   parent: AnyRef,
   deps: ComputeDeps,
-  look: (containerId: string) => void,
+  reconcile: (containerId: string) => void,
   health: EngineHealth,
 ): Ref<WatcherMessage> {
   const { db, engine, placement, log } = deps;
@@ -64,7 +64,7 @@ export function startWatcher(
       actual.delete(row.id);
       const drift = state?.phase === 'running' ? driftOf(row, state) : undefined;
       if (nextStep(row, state, told.get(row.id)) !== 'settled') {
-        look(row.id);
+        reconcile(row.id);
         looks += 1;
         if (looks % LOOKS_IN_A_ROW === 0) await delay(PAUSE_MS, undefined, { signal }).catch(() => undefined);
         if (signal.aborted) return;
@@ -109,7 +109,7 @@ export function startWatcher(
     parent,
     async (ending, message, ctx) => {
       if (message.type === 'changed') {
-        if (isOurs(message.id)) look(message.id);
+        if (isOurs(message.id)) reconcile(message.id);
       } else await sweep(ctx.signal);
       return ending;
     },
