@@ -65,7 +65,7 @@ interface Server {
 }
 
 /** What both are run on. */
-interface World {
+interface Setup {
   readonly env: Record<string, string>;
   readonly engine: CountingEngine;
   readonly tokens: readonly string[];
@@ -92,13 +92,13 @@ async function monitor(rounds: number, streams: number, users: number): Promise<
   const containers = people.map(({ id }) => ({ id: newId(), userId: id }));
   const engine = await countingEngine(socket, INSTALLATION, containers);
   const env = { DATABASE_URL: database.url, JWT_SECRET: SECRET, DOCKER_HOST: `unix://${socket}`, LOG_LEVEL: 'error' };
-  const world: World = { env, engine, tokens };
+  const setup: Setup = { env, engine, tokens };
   const all: Record<'ours' | 'bare', Figures[]> = { ours: [], bare: [] };
   try {
     for (let round = 0; round < rounds; round++) {
-      const [figures, sample] = await measure(world, 'ours', streams, '');
+      const [figures, sample] = await measure(setup, 'ours', streams, '');
       all.ours.push(figures);
-      all.bare.push((await measure(world, 'bare', streams, sample))[0]);
+      all.bare.push((await measure(setup, 'bare', streams, sample))[0]);
     }
   } finally {
     await engine.close();
@@ -111,7 +111,7 @@ async function monitor(rounds: number, streams: number, users: number): Promise<
 
 /** Starts a server, watches it with one client of each kind and with all, and ends it. Gives the text of one snapshot, too. */
 async function measure(
-  { env, engine, tokens }: World,
+  { env, engine, tokens }: Setup,
   who: 'ours' | 'bare',
   streams: number,
   sample: string,

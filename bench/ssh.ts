@@ -16,20 +16,20 @@ const rounds = Number(process.argv[3] ?? 5);
 const logins = Number(process.argv[4] ?? 300);
 
 const ends: (() => Promise<void> | void)[] = [];
-const world = await openSsh(
+const setup = await openSsh(
   { after: (end) => void ends.unshift(end) },
   { limits: { perAddress: 10_000, waitingPerAddress: 1000 } },
 );
-const direct = join(world.dir, 'direct');
-await writeFile(direct, world.sshd.user.privateKey, { mode: 0o600 });
+const direct = join(setup.dir, 'direct');
+await writeFile(direct, setup.sshd.user.privateKey, { mode: 0o600 });
 const common = ['-F', 'none', '-o', 'IdentitiesOnly=yes', '-o', 'BatchMode=yes', '-o', 'LogLevel=ERROR'];
 common.push('-o', 'UserKnownHostsFile=/dev/null', '-o', 'StrictHostKeyChecking=no');
 
 /** Arguments of `ssh` through the gateway, or straight to the sshd. */
 function client(isOurs: boolean, more: readonly string[], command: string): string[] {
   const [key, port, user] = isOurs
-    ? [world.key, world.port, CONTAINER]
-    : [direct, world.sshd.port, world.sshd.username];
+    ? [setup.key, setup.port, CONTAINER]
+    : [direct, setup.sshd.port, setup.sshd.username];
   return [...common, '-i', key, '-p', String(port), ...more, `${user}@127.0.0.1`, command];
 }
 

@@ -16,6 +16,7 @@ import { OpenStreams } from '../../transports/api/open-streams.ts';
 import { SoftKey } from '../support/auth/authenticator.ts';
 import {
   addKey,
+  authWithKey,
   beginLogin,
   challengedCaller,
   challengeToken,
@@ -23,7 +24,6 @@ import {
   entries,
   finishAdd,
   finishLogin,
-  houseWithKey,
 } from '../support/auth/second-factor.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { silentLog } from '../support/log.ts';
@@ -35,7 +35,7 @@ failOnLeaks();
 
 describe('a challenge token', () => {
   test('begins one login, within five minutes', async (t) => {
-    const { auth, key } = await houseWithKey(t);
+    const { auth, key } = await authWithKey(t);
     const caller = await challengedCaller(auth);
     const tries = await Promise.allSettled(Array.from({ length: 5 }, () => auth.call(beginKeyLogin, caller)));
     assert.equal(tries.filter(({ status }) => status === 'fulfilled').length, 1);
@@ -47,7 +47,7 @@ describe('a challenge token', () => {
   });
 
   test('of somebody whose keys are all gone begins nothing: the password is enough again', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const caller = await challengedCaller(auth);
     await auth.call(deleteKey, ann, { body: { id: key.id } });
     const refusal = await refused('unauthorized', auth.call(beginKeyLogin, caller));
@@ -56,7 +56,7 @@ describe('a challenge token', () => {
   });
 
   test('opens nothing but that, and nothing else opens that', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const scopes = { [`compute.${ann.userId}`]: ['read'] };
     const { token: apiToken } = await auth.call(createToken, ann, { body: { name: 'robot', scopes } });
     const { options, state } = await beginLogin(auth);
@@ -97,7 +97,7 @@ describe('a challenge token', () => {
 
 describe('a state', () => {
   test('of one ceremony is none of the other', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const adding = await auth.call(beginAddKey, ann);
     await refused('invalid_credential', finishLogin(auth, adding.state, key.get(adding.options)));
     const login = await beginLogin(auth);
@@ -108,7 +108,7 @@ describe('a state', () => {
   });
 
   test('of another user opens nothing for whoever has only a key of their own', async (t) => {
-    const { auth, key } = await houseWithKey(t);
+    const { auth, key } = await authWithKey(t);
     await addUser(auth.outside, 'bob', PASSWORD);
     const bobs = new SoftKey();
     await addKey(auth, await auth.enter('bob'), bobs);
@@ -119,7 +119,7 @@ describe('a state', () => {
   });
 
   test('ends after five minutes', async (t) => {
-    const { auth, key } = await houseWithKey(t);
+    const { auth, key } = await authWithKey(t);
     const { options, state } = await beginLogin(auth);
     auth.clock.advance((CHALLENGE_SECONDS + 1) * 1000);
     await refused('invalid_credential', finishLogin(auth, state, key.get(options)));
@@ -127,7 +127,7 @@ describe('a state', () => {
   });
 
   test('is only what this platform signed as one, for its own RP id', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const { options, state } = await beginLogin(auth);
     const challenge = options.challenge;
     const [header = '', payload = '', signature = ''] = state.split('.');

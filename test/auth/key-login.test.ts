@@ -10,12 +10,12 @@ import { StorageError } from '../../storage/errors.ts';
 import { FLAGS, SoftKey, type Wrong } from '../support/auth/authenticator.ts';
 import {
   addKey,
+  authWithKey,
   beginLogin,
   challengedCaller,
   enterWithKey,
   entries,
   finishLogin,
-  houseWithKey,
   lastReason,
 } from '../support/auth/second-factor.ts';
 import { failOnLeaks } from '../support/leaks.ts';
@@ -28,7 +28,7 @@ const records = async (auth: AuthUnderTest, caller: Caller) => (await auth.call(
 
 describe('a login with a security key', () => {
   test('asks for the key after the password, and begins a session only after both', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const before = await records(auth, ann);
     const challenged = await challengedCaller(auth);
     assert.deepEqual([challenged.kind, challenged.userId, challenged.isAdmin], ['challenge', ann.userId, false]);
@@ -52,7 +52,7 @@ describe('a login with a security key', () => {
   });
 
   test('is written down with the factor that was proven last', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     await enterWithKey(auth, key);
     const of = { username: 'ann', address: '192.0.2.1', target: ann.userId };
     assert.deepEqual(await entries(auth, 'login'), [
@@ -67,7 +67,7 @@ describe('a login with a security key', () => {
   });
 
   test('of the administrator says so', async (t) => {
-    const { auth } = await houseWithKey(t);
+    const { auth } = await authWithKey(t);
     await addUser(auth.outside, 'admin', PASSWORD);
     const key = new SoftKey({ algorithm: 'EdDSA' });
     await addKey(auth, await auth.enter('admin'), key);
@@ -75,7 +75,7 @@ describe('a login with a security key', () => {
   });
 
   test('takes any of the keys, and none any more once the last is deleted', async (t) => {
-    const { auth, ann, key: first } = await houseWithKey(t);
+    const { auth, ann, key: first } = await authWithKey(t);
     const second = new SoftKey({ verifies: true });
     await addKey(auth, ann, second);
     await enterWithKey(auth, first);
@@ -91,7 +91,7 @@ describe('a login with a security key', () => {
   });
 
   test('is no longer needed once an operator has deleted lost keys', async (t) => {
-    const { auth, ann } = await houseWithKey(t);
+    const { auth, ann } = await authWithKey(t);
     await addKey(auth, ann, new SoftKey());
     assert.equal(await forgetKeys(auth.outside, 'ann'), 2);
     await auth.enter('ann');
@@ -107,12 +107,12 @@ describe('a login with a security key', () => {
   });
 
   test('is not begun with a wrong password', async (t) => {
-    const { auth } = await houseWithKey(t);
+    const { auth } = await authWithKey(t);
     await refused('invalid_credentials', auth.login('ann', 'wrong'));
   });
 
   test('takes a user handle only of the user', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const handle = (text: string) => Buffer.from(text).toString('base64url');
     await enterWithKey(auth, key, 'ann', { userHandle: handle(ann.userId) });
     await enterWithKey(auth, key, 'ann', { userHandle: '' });
@@ -125,7 +125,7 @@ describe('a login with a security key', () => {
 
 describe('what a key signed', () => {
   test('is refused when anything of it is not as asked for', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const before = await records(auth, ann);
     const wrongs: Record<string, [KeyProblem, Wrong]> = {
       'another origin': ['origin', { origin: 'https://evil-troupe.test' }],
@@ -156,7 +156,7 @@ describe('what a key signed', () => {
   });
 
   test('is refused when its signature is another’s, or changed by one bit', async (t) => {
-    const { auth, key } = await houseWithKey(t);
+    const { auth, key } = await authWithKey(t);
     const impostor = new SoftKey({ id: Buffer.from(key.id, 'base64url') });
     impostor.counter = 100;
     const first = await beginLogin(auth);
@@ -175,7 +175,7 @@ describe('what a key signed', () => {
   });
 
   test('counts once: neither the state nor the answer is taken again', async (t) => {
-    const { auth, key } = await houseWithKey(t, new SoftKey({ counts: false }));
+    const { auth, key } = await authWithKey(t, new SoftKey({ counts: false }));
     const { options, state } = await beginLogin(auth);
     const answer = key.get(options);
     await finishLogin(auth, state, answer);
@@ -189,7 +189,7 @@ describe('what a key signed', () => {
   });
 
   test('with a check of the user is asked for from keys that were made with one', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t, new SoftKey({ verifies: true }));
+    const { auth, ann, key } = await authWithKey(t, new SoftKey({ verifies: true }));
     const { options, state } = await beginLogin(auth);
     await refused('invalid_credential', finishLogin(auth, state, key.get(options, { flags: FLAGS.present })));
     assert.equal(lastReason(auth), 'second factor refused: verification');
@@ -201,7 +201,7 @@ describe('what a key signed', () => {
   });
 
   test('must have a counter that rises, unless the key does not count', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     key.counter = 40;
     await enterWithKey(auth, key);
     for (const counter of [40, 0]) {
@@ -221,7 +221,7 @@ describe('what a key signed', () => {
   });
 
   test('at the same time with the same counter lets one in', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const before = await records(auth, ann);
     const begun = [];
     for (let i = 0; i < 6; i++) begun.push(await beginLogin(auth));
@@ -239,7 +239,7 @@ describe('what a key signed', () => {
   });
 
   test('with a key of somebody else, or of nobody, is refused', async (t) => {
-    const { auth } = await houseWithKey(t);
+    const { auth } = await authWithKey(t);
     await addUser(auth.outside, 'bob', PASSWORD);
     const bobs = new SoftKey();
     await addKey(auth, await auth.enter('bob'), bobs);
@@ -252,7 +252,7 @@ describe('what a key signed', () => {
   });
 
   test('with a key, or of a user, deleted since the beginning is refused', async (t) => {
-    const { auth, ann, key } = await houseWithKey(t);
+    const { auth, ann, key } = await authWithKey(t);
     const other = new SoftKey();
     await addKey(auth, ann, other);
     const first = await beginLogin(auth);
@@ -266,7 +266,7 @@ describe('what a key signed', () => {
   });
 
   test('of the wrong shape is refused before anything is spent', async (t) => {
-    const { auth, key } = await houseWithKey(t);
+    const { auth, key } = await authWithKey(t);
     const { options, state } = await beginLogin(auth);
     const good = key.get(options);
     const { response } = good;
@@ -290,7 +290,7 @@ describe('what a key signed', () => {
 });
 
 test('with the database away nothing is decided, and nobody gets in', async (t) => {
-  const { auth, ann, key } = await houseWithKey(t);
+  const { auth, ann, key } = await authWithKey(t);
   const caller = await challengedCaller(auth);
   const { options, state } = await beginLogin(auth);
   auth.db.failure = new StorageError('unavailable', 'gone');

@@ -7,7 +7,7 @@ import { createToken } from '../../proto/auth/api-tokens.ts';
 import { changePassword, listSessions, passwordSchema } from '../../proto/auth/endpoints.ts';
 import { beginAddKey, beginKeyLogin, deleteKey, finishAddKey, listKeys } from '../../proto/auth/security-keys.ts';
 import { SoftKey } from '../support/auth/authenticator.ts';
-import { beginLogin, challengedCaller, entries, finishLogin, houseWithKey } from '../support/auth/second-factor.ts';
+import { authWithKey, beginLogin, challengedCaller, entries, finishLogin } from '../support/auth/second-factor.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { openAuth, otherProcess, PASSWORD } from '../support/service/auth.ts';
 import { refused } from '../support/service/calls.ts';
@@ -64,7 +64,7 @@ test('a password that the operator sets ends all sessions', async (t) => {
 });
 
 test('a login that waits for its security key does not outlive the password that began it', async (t) => {
-  const { auth, key } = await houseWithKey(t);
+  const { auth, key } = await authWithKey(t);
   const early = await challengedCaller(auth);
   const { options, state } = await beginLogin(auth);
   await setPassword(auth.outside, 'ann', NEW);
@@ -73,7 +73,7 @@ test('a login that waits for its security key does not outlive the password that
 });
 
 test('keys are added and removed after a fresh login, or with the password', async (t) => {
-  const { auth, ann, key } = await houseWithKey(t);
+  const { auth, ann, key } = await authWithKey(t);
   auth.clock.advance(11 * 60_000);
   const { keys } = await auth.call(listKeys, ann);
   const [{ id = '' } = {}] = keys;

@@ -12,7 +12,7 @@ import type { Caller } from '../../proto/endpoint.ts';
 import { Refusal } from '../../proto/errors.ts';
 import { readAudit } from '../../storage/audit.ts';
 import { offboardedUsers, untilSessions } from '../../storage/offboarding.ts';
-import { beginLogin, challengedCaller, finishLogin, houseWithKey } from '../support/auth/second-factor.ts';
+import { authWithKey, beginLogin, challengedCaller, finishLogin } from '../support/auth/second-factor.ts';
 import { failOnLeaks } from '../support/leaks.ts';
 import { openAuth, otherProcess, PASSWORD } from '../support/service/auth.ts';
 import { refused } from '../support/service/calls.ts';
@@ -90,7 +90,7 @@ test('a disabled user is told so by the right password alone, wherever one is gi
 });
 
 test('a security key lets no disabled user in, at either step', async (t) => {
-  const { auth, key } = await houseWithKey(t);
+  const { auth, key } = await authWithKey(t);
   const { options, state } = await beginLogin(auth);
   const challenged = await challengedCaller(auth);
   await disableUser(auth.outside, 'ann', { stop: false });

@@ -19,8 +19,9 @@ import { insertOwned, ownedDomains } from '../../storage/network/zones.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { troupe } from '../support/cluster/platform.ts';
 import { testDatabase } from '../support/database/database.ts';
+import { addContainer } from '../support/gateway/containers.ts';
 import { silentLog } from '../support/log.ts';
-import { addContainer, mapHostname } from '../support/network/mapped-hosts.ts';
+import { CONTAINER, mapHostname } from '../support/network/mapped-hosts.ts';
 import { projectRoot } from '../support/project.ts';
 import { type Cleanup, tempDir } from '../support/temp.ts';
 
@@ -39,7 +40,7 @@ async function setting(t: Cleanup) {
   t.after(() => db.close());
   await platformKeys(db, oldKey);
   await sshHostKeys(db, oldKey);
-  await addContainer(db, undefined);
+  await addContainer(db, CONTAINER);
   const owned = { id: newId(), userId: 'uuuuuuuuuuu1', zones: [] };
   const token = sealToken(oldKey, owned.id, 'the provider token');
   await db.tx((tx) => insertOwned(tx, { ...owned, token }, new Date(), 10));

@@ -65,7 +65,7 @@ const namespace = (id: string) => ({
 });
 
 /** A server with the namespaces of containers `a`, `b` and `c`, which answers once it may. */
-async function world(t: TestContext) {
+async function heldServer(t: TestContext) {
   let open: () => void = () => {};
   const isOpen = new Promise<void>((resolve) => {
     open = resolve;
@@ -84,7 +84,7 @@ async function world(t: TestContext) {
 }
 
 test('many who look for containers nobody knows of yet share a search, which begins after they asked', async (t) => {
-  const { client, asked, open } = await world(t);
+  const { client, asked, open } = await heldServer(t);
   const finder = new NamespaceFinder(client, naming, () => undefined);
   const first = finder.find('a');
   await until(() => asked.length === 1);
@@ -100,7 +100,7 @@ test('many who look for containers nobody knows of yet share a search, which beg
 });
 
 test('a container whose namespace is known is found by one small read, also when that came from a watch', async (t) => {
-  const { client, asked, open } = await world(t);
+  const { client, asked, open } = await heldServer(t);
   open();
   const cache = new ClusterCache();
   const finder = new NamespaceFinder(client, naming, () => cache);

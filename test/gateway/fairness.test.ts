@@ -16,7 +16,7 @@ import { freePort } from '../support/temp.ts';
 import { until } from '../support/until.ts';
 
 /** Takes places, and remembers who lost one. */
-function house(limits: PlaceLimits) {
+function openPlaces(limits: PlaceLimits) {
   const places = new Places(limits);
   const lost: string[] = [];
   const take = (address: string, name = address): Place | undefined =>
@@ -31,7 +31,7 @@ function house(limits: PlaceLimits) {
 
 describe('places', () => {
   test('are counted by network: all addresses of an IPv6 /64 are one, those of a /48 have a second budget', () => {
-    const { places } = house({ total: 20_000, perNetwork: 1000, perSite: 4000 });
+    const { places } = openPlaces({ total: 20_000, perNetwork: 1000, perSite: 4000 });
     const holder = { evict: () => assert.fail('nobody has to go') };
     const taken = (make: (i: number) => string) =>
       Array.from({ length: 6000 }, (_, i) => places.take(make(i), holder)).filter((place) => place !== undefined)
@@ -53,7 +53,7 @@ describe('places', () => {
   });
 
   test('are kept for the other family of addresses', () => {
-    const { fill, take, places } = house({ total: 100, perNetwork: 50, perSite: 50 });
+    const { fill, take, places } = openPlaces({ total: 100, perNetwork: 50, perSite: 50 });
     for (let i = 0; i < 10; i++) fill(`2001:db8:${i}::1`);
     assert.equal(places.taken, 90);
     for (let i = 0; i < 10; i++) assert.ok(take('192.0.2.1'), `place ${i}`);
@@ -61,7 +61,7 @@ describe('places', () => {
   });
 
   test('go from whoever has most to whoever has fewer, the oldest first, until all have the same', () => {
-    const { places, lost, take, fill } = house({ total: 20, perNetwork: 9, perSite: 9 });
+    const { places, lost, take, fill } = openPlaces({ total: 20, perNetwork: 9, perSite: 9 });
     assert.deepEqual([fill('192.0.2.1'), fill('192.0.2.2')], [9, 9]);
     for (let i = 0; i < 6; i++) assert.ok(take('192.0.2.3', 'third'), `place ${i}`);
     assert.deepEqual(lost, ['192.0.2.1 0', '192.0.2.2 0', '192.0.2.1 1', '192.0.2.2 1', '192.0.2.1 2', '192.0.2.2 2']);
@@ -70,7 +70,7 @@ describe('places', () => {
   });
 
   test('are free again when they are given back, once', () => {
-    const { places, take } = house({ total: 2, perNetwork: 2, perSite: 2 });
+    const { places, take } = openPlaces({ total: 2, perNetwork: 2, perSite: 2 });
     const [one, two] = [take('2001:db8::1'), take('2001:db8::2')];
     assert.ok(one && two);
     assert.equal(take('2001:db8::3'), undefined);

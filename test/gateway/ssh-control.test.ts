@@ -11,12 +11,13 @@ import type { Db } from '../../storage/db.ts';
 import { disable, enable } from '../../storage/offboarding.ts';
 import { start, stop, stopped } from '../../supervision/index.ts';
 import { testDatabase } from '../support/database/database.ts';
+import { addContainer } from '../support/gateway/containers.ts';
 import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const OWN = 'aaaaaaaaaaa1';
 
-interface World {
+interface Setup {
   readonly db: Db;
   readonly authorizer: SshAuthorizer;
   ask(containerId: string, fingerprint: string, port?: number): Promise<string>;
@@ -28,19 +29,15 @@ interface World {
   tell(news: Exclude<ComputeNews, { kind: 'all' }>): Promise<void>;
 }
 
-async function world(t: TestContext): Promise<World> {
+async function setup(t: TestContext): Promise<Setup> {
   const database = await testDatabase();
   t.after(() => database.close());
   const { db } = database;
   for (const [id, user] of [
     [OWN, 'u1'],
     ['bbbbbbbbbbb2', 'u2'],
-  ]) {
-    await db.run(
-      `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
-       values ($1, $2, 1, 'x', 'nano', 512, 5, 'IfNotPresent', '{/root}', true, 'running', 'running')`,
-      [id, user],
-    );
+  ] as const) {
+    await addContainer(db, id, { userId: user, isSshEnabled: true });
   }
   for (const [user, slot, fingerprint] of [
     ['u1', 1, 'F-chosen'],
@@ -97,7 +94,7 @@ async function world(t: TestContext): Promise<World> {
 }
 
 test('a chosen key enters; whoever owns the container is told why another does not; all others are strangers', async (t) => {
-  const { db, ask } = await world(t);
+  const { db, ask } = await setup(t);
   assert.equal(await ask(OWN, 'F-chosen'), 'enter');
   assert.match(await ask(OWN, 'F-other'), /^another: This key is yours, but it was not chosen/);
   assert.equal(await ask(OWN, 'F-foreign'), 'stranger');
@@ -119,18 +116,14 @@ test('a chosen key enters; whoever owns the container is told why another does n
 });
 
 test('a key without the name of a container leads to the one it opens, and of several names the commands', async (t) => {
-  const { db, authorizer } = await world(t);
+  const { db, authorizer } = await setup(t);
   const find = (fingerprint: string, port?: number) => authorizer.find({ fingerprint, port });
   assert.deepEqual(await find('F-chosen'), { kind: 'one', containerId: OWN });
   assert.deepEqual(await find('F-chosen', 8022), { kind: 'one', containerId: OWN });
   assert.deepEqual(await find('F-chosen', 8023), { kind: 'none' });
   for (const fingerprint of ['F-other', 'F-foreign', 'F-none']) assert.equal((await find(fingerprint)).kind, 'none');
   const second = 'ccccccccccc3';
-  await db.run(
-    `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
-     values ($1, 'u1', 2, 'x', 'nano', 512, 5, 'IfNotPresent', '{/root}', true, 'running', 'running')`,
-    [second],
-  );
+  await addContainer(db, second, { userId: 'u1', slot: 2, isSshEnabled: true });
   await db.run("insert into container_keys select $1, id from ssh_keys where fingerprint = 'F-chosen'", [second]);
   const several = await find('F-chosen');
   assert.ok(several.kind === 'several');
@@ -146,7 +139,7 @@ test('a key without the name of a container leads to the one it opens, and of se
 });
 
 test('news end the logins that lost their right, and no others', async (t) => {
-  const { db, adopt, tell } = await world(t);
+  const { db, adopt, tell } = await setup(t);
   const kept = adopt({ containerId: OWN });
   const byPort = adopt({ port: 8022 });
   await db.run('delete from ingress_rules');
@@ -167,14 +160,14 @@ test('news end the logins that lost their right, and no others', async (t) => {
 });
 
 test('what nobody told is noticed all the same', async (t) => {
-  const { db, adopt } = await world(t);
+  const { db, adopt } = await setup(t);
   const login = adopt({});
   await db.run("update containers set status = 'failed' where id = $1", [OWN]);
   assert.match(await until(login.reason, { what: 'the look at all', timeoutMs: 12_000 }), /is failed/);
 });
 
 test('a user has a hundred logins, and each that ends makes room', async (t) => {
-  const { adopt } = await world(t);
+  const { adopt } = await setup(t);
   const logins = Array.from({ length: 101 }, () => adopt({}));
   assert.equal(logins.at(-1)?.release, undefined);
   logins[0]?.release?.();
@@ -183,7 +176,7 @@ test('a user has a hundred logins, and each that ends makes room', async (t) => 
 });
 
 test('without a database nobody enters, and those inside stay', async (t) => {
-  const { db, ask, adopt } = await world(t);
+  const { db, ask, adopt } = await setup(t);
   const login = adopt({});
   await ask(OWN, 'F-chosen');
   await db.run('alter view ssh_doors rename to away');
@@ -194,7 +187,7 @@ test('without a database nobody enters, and those inside stay', async (t) => {
 });
 
 test('a user who is disabled enters no more, and who is inside is put out at once', async (t) => {
-  const { db, ask, adopt } = await world(t);
+  const { db, ask, adopt } = await setup(t);
   await db.run(
     "insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'ann', 'ann', '')",
   );

@@ -8,6 +8,6 @@ failOnLeaks();
 
 // Every way with every cipher twice; `npm run soak -- ssh` makes a thousand.
 test('30 transfers of some megabytes arrive whole', { skip: skipWithoutSsh, timeout: 180_000 }, async (t) => {
-  const world = await openSsh(t);
-  assert.deepEqual(await transfers(world, 30, 4), []);
+  const setup = await openSsh(t);
+  assert.deepEqual(await transfers(setup, 30, 4), []);
 });

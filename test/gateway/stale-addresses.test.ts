@@ -2,24 +2,19 @@
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { Registry } from 'prom-client';
 import { Arrivals } from '../../actors/gateway/arrivals.ts';
 import type { ContainerTarget } from '../../actors/gateway/deps.ts';
 import type { RouteSnapshot } from '../../actors/gateway/routing.ts';
-import { openGateway } from '../../cmd/node/gateway.ts';
 import type { ContainerStatus } from '../../proto/compute/endpoints.ts';
 import { RouteTable } from '../../proto/gateway/routes.ts';
 import type { ContainerState } from '../../proto/ports/engine.ts';
 import { tellCompute } from '../../storage/compute/news.ts';
-import { start, stop, stopped } from '../../supervision/index.ts';
-import { certificateContext } from '../../transports/gateway/tls/front.ts';
-import { generateKeyPair } from '../../transports/ssh/keys.ts';
 import { testDatabase } from '../support/database/database.ts';
-import { certificates } from '../support/gateway/listeners.ts';
+import { addContainer, runningState } from '../support/gateway/containers.ts';
+import { startGateway } from '../support/gateway/gateway.ts';
 import { httpOrigin } from '../support/gateway/proxy.ts';
 import { exchange } from '../support/gateway/raw-exchange.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { silentLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 failOnLeaks();
@@ -32,30 +27,11 @@ async function open(t: TestContext) {
   const { db, close } = await testDatabase();
   t.after(close);
   const origin = await httpOrigin(t, (_incoming, response) => response.end('whoever has the address'));
-  await db.run(
-    `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
-  );
-  await db.run(
-    `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
-     values ($1, 'uuuuuuuuuuu1', 1, 'x', 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'running', 'running')`,
-    [CONTAINER],
-  );
-  await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 80, $2)', [CONTAINER, origin]);
-  const state: { -readonly [K in keyof ContainerState]: ContainerState[K] } = {
-    ...{ id: CONTAINER, phase: 'running', address: '127.0.0.1' },
-    ...{ exitCode: null, oomKilled: false, restarts: 0, startedAt: null },
-  };
+  await addContainer(db, CONTAINER, { ports: [[80, origin]] });
+  const state: { -readonly [K in keyof ContainerState]: ContainerState[K] } = runningState(CONTAINER);
   let lists = 0;
-  const system = start({ name: 'stale-addresses', log: silentLog });
-  t.after(async () => {
-    stop(system);
-    await stopped(system);
-  });
-  const { own } = await certificates();
-  const { privateKey } = generateKeyPair('test');
-  const gateway = await openGateway({
-    gatewayToken: () => '',
-    ...{ system, db, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
+  const gateway = await startGateway(t, {
+    db,
     engine: {
       list: async () => {
         lists++;
@@ -64,12 +40,7 @@ async function open(t: TestContext) {
       inspect: async () => state,
       dial: () => Promise.reject(new Error('not asked for')),
     },
-    certificate: { context: certificateContext(own) },
-    ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined, busProblem: () => undefined },
-    sshKeys: { host: [privateKey], platform: privateKey },
-    ...{ isCaching: false, processRegistry: new Registry() },
   });
-  t.after(() => gateway.stop(0));
   /** Writes a status as the compute service does. */
   const setStatus = (status: ContainerStatus) =>
     db.tx(async (tx) => {

@@ -15,7 +15,7 @@ import { until } from '../support/until.ts';
 failOnLeaks();
 
 /** Turns on a clock that stands still until `pass`: of these ms the loop had nothing to do in a share of `idle`. */
-function house(t: TestContext, options: Partial<TurnsOptions> = {}) {
+function openTurns(t: TestContext, options: Partial<TurnsOptions> = {}) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const time = { now: 1000, idle: 0 };
   const clock = { now: () => time.now, idle: () => time.idle };
@@ -46,7 +46,7 @@ function house(t: TestContext, options: Partial<TurnsOptions> = {}) {
 describe('turns', () => {
   test('a network that begins few never waits, however many wait; beyond that it waits while the loop is busy', (t) => {
     let told = 0;
-    const { turns, enter, of, busy } = house(t, { onWait: () => told++ });
+    const { turns, enter, of, busy } = openTurns(t, { onWait: () => told++ });
     busy();
     enter('192.0.2.1', 40);
     assert.equal(told, 0);
@@ -59,7 +59,7 @@ describe('turns', () => {
   });
 
   test('an allowance comes back, and is for whoever of its network came first', async (t) => {
-    const { turns, enter, of, pass, busy } = house(t);
+    const { turns, enter, of, pass, busy } = openTurns(t);
     busy();
     const leave = enter('192.0.2.1', 100)[40];
     await pass(100, 0);
@@ -72,7 +72,7 @@ describe('turns', () => {
   });
 
   test('addresses of an IPv6 /64 are one network, and those of a /48 have a second allowance', (t) => {
-    const { began, enter, busy } = house(t);
+    const { began, enter, busy } = openTurns(t);
     busy();
     for (let i = 0; i < 100; i++) enter(`2001:db8:1:1::${i.toString(16)}`);
     assert.equal(began.length, 40);
@@ -83,7 +83,7 @@ describe('turns', () => {
   });
 
   test('who waits takes turns: sites, and within a site its networks', async (t) => {
-    const { turns, began, enter, pass, busy } = house(t);
+    const { turns, began, enter, pass, busy } = openTurns(t);
     busy();
     for (const address of ['192.0.2.1', '2001:db8:1:1::1', '2001:db8:1:2::1', '192.0.2.2']) enter(address, 80);
     const before = began.length;
@@ -95,7 +95,7 @@ describe('turns', () => {
   });
 
   test('more begin while the loop has time, fewer while it is busy, some always', async (t) => {
-    const { began, enter, pass, busy } = house(t, { limits: { burst: 1, perSecond: 0.001 } });
+    const { began, enter, pass, busy } = openTurns(t, { limits: { burst: 1, perSecond: 0.001 } });
     busy();
     enter('192.0.2.1', 4000);
     await pass(1000, 0);
@@ -110,7 +110,7 @@ describe('turns', () => {
   });
 
   test('whoever is alone waits for the next turn of the loop at most; who stands for many never waits', async (t) => {
-    const { turns, began, enter, busy } = house(t, {
+    const { turns, began, enter, busy } = openTurns(t, {
       isShared: () => false,
       isTrusted: (address) => address === '192.0.2.9',
     });
@@ -124,7 +124,7 @@ describe('turns', () => {
   });
 
   test('who leaves has no turn any more, and the end of all ends those that wait', async (t) => {
-    const { turns, began, ended, enter, pass, busy } = house(t);
+    const { turns, began, ended, enter, pass, busy } = openTurns(t);
     busy();
     const leaves = enter('192.0.2.1', 60);
     for (const leave of leaves.slice(0, 50)) leave?.();

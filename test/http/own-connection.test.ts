@@ -41,7 +41,7 @@ class Clock {
 /** A client of a server that answers with `onRequest`, and its clock. */
 async function setting(t: TestContext, onRequest: HttpHandler, onFault: (error: unknown) => void = () => {}) {
   const clock = new Clock();
-  const house = {
+  const owner = {
     options: {
       ...{ host: '127.0.0.1', port: 0, onRequest, onFault },
       onUpgrade: () => ({ refuse: { status: 404, headers: [] } }),
@@ -51,7 +51,7 @@ async function setting(t: TestContext, onRequest: HttpHandler, onFault: (error: 
   };
   const connections: OwnConnection[] = [];
   const server = createServer({ allowHalfOpen: true }, (socket) => {
-    connections.push(new OwnConnection(new StreamWire(socket), house, '127.0.0.1'));
+    connections.push(new OwnConnection(new StreamWire(socket), owner, '127.0.0.1'));
   });
   t.after(async () => {
     const closed = new Promise<void>((resolve) => void server.close(() => resolve()));

@@ -19,7 +19,7 @@ function pod(userId: string, more: Partial<PodSample> = {}): PodSample {
   };
 }
 
-function world(more: { maxClients?: number; maxClientsOfUser?: number } = {}) {
+function openBroadcaster(more: { maxClients?: number; maxClientsOfUser?: number } = {}) {
   const numbers = monitorNumbers();
   const never: unknown = undefined;
   const unused = { db: never, bus: never, log: never, sources: [], own: () => [], graph: never, refreshMs: 1000 };
@@ -50,7 +50,7 @@ function reader(client: EventsClient) {
 }
 
 test('10,000 idle event streams cost one encoding for each audience, and one more is refused', async (t) => {
-  const { broadcaster, numbers, client } = world({ maxClients: 10_000, maxClientsOfUser: 1000 });
+  const { broadcaster, numbers, client } = openBroadcaster({ maxClients: 10_000, maxClientsOfUser: 1000 });
   t.after(() => broadcaster.close());
   const clients = Array.from({ length: 10_000 }, (_, index) => {
     const userId = `user${index % 10}`;
@@ -72,7 +72,7 @@ test('10,000 idle event streams cost one encoding for each audience, and one mor
 });
 
 test('one user cannot take all streams', (t) => {
-  const { broadcaster, client } = world({ maxClients: 10, maxClientsOfUser: 2 });
+  const { broadcaster, client } = openBroadcaster({ maxClients: 10, maxClientsOfUser: 2 });
   t.after(() => broadcaster.close());
   client('ann');
   client('ann');
@@ -81,7 +81,7 @@ test('one user cannot take all streams', (t) => {
 });
 
 test('a slow client gets the newest snapshot, and nothing is kept for it meanwhile', (t) => {
-  const { broadcaster, numbers, client } = world();
+  const { broadcaster, numbers, client } = openBroadcaster();
   t.after(() => broadcaster.close());
   const slow = client('ann');
   const sink = reader(slow);
@@ -100,7 +100,7 @@ test('a slow client gets the newest snapshot, and nothing is kept for it meanwhi
 });
 
 test('a stream that ended before it was opened is over at once, and leaves only once', (t) => {
-  const { broadcaster, numbers, client } = world();
+  const { broadcaster, numbers, client } = openBroadcaster();
   t.after(() => broadcaster.close());
   const early = client('ann');
   early.end();

@@ -18,7 +18,7 @@ failOnLeaks();
 
 const never = new AbortController().signal;
 
-async function world(t: TestContext, options: Partial<PebbleOptions> = {}) {
+async function issuing(t: TestContext, options: Partial<PebbleOptions> = {}) {
   const challenges = new Map<string, CertificatePem>();
   const tlsPort = await openChallengeListener(t, challenges);
   const pebble = await startPebble(t, { tlsPort, ...options });
@@ -46,7 +46,7 @@ async function world(t: TestContext, options: Partial<PebbleOptions> = {}) {
 
 describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
   test('is issued by TLS-ALPN-01 for the key and the name, with its chain', async (t) => {
-    const { pebble, authority, account, order } = await world(t);
+    const { pebble, authority, account, order } = await issuing(t);
     const key = await authority.newKey();
     const chain = await authority.issue({ ...order('shop.example.com'), account: await account(), key });
     const leaf = new X509Certificate(chain);
@@ -56,7 +56,7 @@ describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 
   });
 
   test('comes although nine of ten nonces are refused', async (t) => {
-    const { authority, account, order } = await world(t, { nonceReject: 90 });
+    const { authority, account, order } = await issuing(t, { nonceReject: 90 });
     const key = await authority.newKey();
     const chain = await authority.issue({ ...order('nonces.example.com'), account: await account(), key });
     assert.equal(new X509Certificate(chain).subjectAltName, 'DNS:nonces.example.com');
@@ -67,7 +67,7 @@ describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 
       kid: 'kid-1',
       hmacKey: Buffer.from('a key that both sides know, 32 bytes').toString('base64url'),
     };
-    const { pebble, account } = await world(t, { binding });
+    const { pebble, account } = await issuing(t, { binding });
     assert.match((await account()).url, /^https:/);
     const without = acmeAuthority({ directoryUrl: pebble.directoryUrl, ca: pebble.ca });
     t.after(() => without.close());
@@ -79,14 +79,14 @@ describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 
   });
 
   test('is ordered from one account, however often that is made with its key', async (t) => {
-    const { authority } = await world(t);
+    const { authority } = await issuing(t);
     const key = await authority.newKey();
     const urls = await Promise.all([1, 2, 3].map(() => authority.register(key, never)));
     assert.equal(new Set(urls).size, 1);
   });
 
   test('is not issued when the challenge is not answered, in the words of the authority', async (t) => {
-    const { authority, account, order } = await world(t);
+    const { authority, account, order } = await issuing(t);
     const failing = { ...order('fail.example.com'), present: async () => {} };
     await assert.rejects(
       authority.issue({ ...failing, account: await account(), key: await authority.newKey() }),
@@ -100,7 +100,7 @@ describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 
   });
 
   test('is taken up where it was left: one order, whoever finishes it', async (t) => {
-    const { pebble, authority, account, order } = await world(t);
+    const { pebble, authority, account, order } = await issuing(t);
     const [owner, key] = [await account(), await authority.newKey()];
     let url = '';
     const killed = new AbortController();
@@ -125,7 +125,7 @@ describe('a certificate by ACME', { skip: skipWithoutPebble(), timeout: 600_000 
   });
 
   test('tells an account and an order that are gone from other failures', async (t) => {
-    const { pebble, authority, account, order } = await world(t);
+    const { pebble, authority, account, order } = await issuing(t);
     const [owner, key] = [await account(), await authority.newKey()];
     await assert.rejects(
       authority.issue({

@@ -11,8 +11,8 @@ import { CaError, type CaOrder, type CertificateAuthority } from '../../proto/po
 import { issueCertificate, makeAuthority, type Pem } from '../../transports/gateway/tls/local-ca.ts';
 import { httpOrigin } from '../support/gateway/proxy.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { issuingWorld } from '../support/network/issuing.ts';
-import { openHouse } from '../support/network/mapped-hosts.ts';
+import { openIssuing } from '../support/network/issuing.ts';
+import { openMappedGateways } from '../support/network/mapped-hosts.ts';
 import { skipWithoutPebble } from '../support/network/pebble.ts';
 import { tempDir } from '../support/temp.ts';
 import { until } from '../support/until.ts';
@@ -21,10 +21,10 @@ failOnLeaks();
 
 describe('a mapped host with a real authority', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
   test('has its certificate before its first visitor, and curl believes it', async (t) => {
-    const { house, pebble, authority, issued } = await issuingWorld(t);
-    const gateway = await house.gateway(authority());
+    const { gateways, pebble, authority, issued } = await openIssuing(t);
+    const gateway = await gateways.gateway(authority());
     const began = performance.now();
-    await house.map('shop.example.com');
+    await gateways.map('shop.example.com');
     await issued('shop.example.com');
     t.diagnostic(`from verified to issued: ${Math.round(performance.now() - began)} ms`);
     const root = join(await tempDir(t), 'root.pem');
@@ -38,7 +38,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
     const plain = await gateway.get('http://shop.example.com/a?b');
     assert.deepEqual([plain.status, plain.location], [308, 'https://shop.example.com/a']);
     assert.equal((await gateway.get('http://nobody.example.com/')).status, 404);
-    await until(async () => (await house.detail('shop.example.com')) === '', { what: 'nothing more to say' });
+    await until(async () => (await gateways.detail('shop.example.com')) === '', { what: 'nothing more to say' });
     const metrics = await gateway.registry.metrics();
     assert.match(metrics, /troupe_certificates\{state="valid"\} 1/);
     assert.match(metrics, /troupe_acme_orders_total\{outcome="issued"\} 1/);
@@ -46,18 +46,18 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('asked for on three gateways at once, it is ordered once', async (t) => {
-    const { house, pebble, authority, issued } = await issuingWorld(t);
-    const gateways = await Promise.all([
-      house.gateway(authority()),
-      house.gateway(authority()),
-      house.gateway(authority()),
+    const { gateways, pebble, authority, issued } = await openIssuing(t);
+    const running = await Promise.all([
+      gateways.gateway(authority()),
+      gateways.gateway(authority()),
+      gateways.gateway(authority()),
     ]);
     const names = ['one.example.com', 'two.example.com', 'three.example.com'];
-    await Promise.all(names.map((name) => house.map(name)));
+    await Promise.all(names.map((name) => gateways.map(name)));
     for (const name of names) await issued(name);
     assert.equal(pebble.orders(), names.length);
     const ca = await pebble.root();
-    for (const gateway of gateways)
+    for (const gateway of running)
       for (const name of names)
         await until(async () => (await gateway.get(`https://${name}/`, ca).catch(() => undefined))?.status === 200, {
           what: `${name} on every gateway`,
@@ -66,16 +66,16 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('the challenge is never shown to an ordinary client, and only a pending one is answered', async (t) => {
-    const { house, pebble, authority, issued } = await issuingWorld(t);
-    const gateway = await house.gateway(authority());
-    await house.map('alpn.example.com');
+    const { gateways, pebble, authority, issued } = await openIssuing(t);
+    const gateway = await gateways.gateway(authority());
+    await gateways.map('alpn.example.com');
     await issued('alpn.example.com');
     const ca = await pebble.root();
     const acme = { ALPNProtocols: ['acme-tls/1'], rejectUnauthorized: false };
     for (const name of ['alpn.example.com', 'nobody.example.com', 'www.cloud.test'])
       await assert.rejects(gateway.dial(name, acme), /alert|unrecognized|application protocol/i, name);
     // Renewed while clients come and go.
-    await house.db.run(`update certificates set renew_at = now() - interval '1 s'`);
+    await gateways.db.run(`update certificates set renew_at = now() - interval '1 s'`);
     let isOver = false;
     const seen = new Set<string>();
     const visitors = Array.from({ length: 4 }, async () => {
@@ -89,7 +89,7 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
         socket.destroy();
       }
     });
-    const renewed = () => house.db.run('select from certificates where serial = 2');
+    const renewed = () => gateways.db.run('select from certificates where serial = 2');
     await until(renewed, { what: 'the renewal', timeoutMs: 20_000 }).finally(() => {
       isOver = true;
     });
@@ -98,11 +98,11 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
   });
 
   test('random server names cause no order and leave nothing behind', async (t) => {
-    const { house, pebble, authority, issued } = await issuingWorld(t);
-    const gateway = await house.gateway(authority());
-    await house.map('known.example.com');
+    const { gateways, pebble, authority, issued } = await openIssuing(t);
+    const gateway = await gateways.gateway(authority());
+    await gateways.map('known.example.com');
     await issued('known.example.com');
-    const before = await house.db.many(z.object({ n: z.number() }), 'select count(*)::int as n from certificates');
+    const before = await gateways.db.many(z.object({ n: z.number() }), 'select count(*)::int as n from certificates');
     for (let round = 0; round < 20; round++)
       await Promise.all(
         Array.from({ length: 25 }, async () => {
@@ -115,37 +115,37 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
       );
     assert.equal(pebble.orders(), 1);
     assert.deepEqual(
-      await house.db.many(z.object({ n: z.number() }), 'select count(*)::int as n from certificates'),
+      await gateways.db.many(z.object({ n: z.number() }), 'select count(*)::int as n from certificates'),
       before,
     );
   });
 
   test('an authority that is down is said so, and waited for', async (t) => {
-    const { house, pebble, authority, issued } = await issuingWorld(t);
-    await house.gateway(authority());
+    const { gateways, pebble, authority, issued } = await openIssuing(t);
+    await gateways.gateway(authority());
     await pebble.stop();
-    await house.map('down.example.com');
-    await until(async () => /cannot be reached.*next try at/.test(await house.detail('down.example.com')), {
+    await gateways.map('down.example.com');
+    await until(async () => /cannot be reached.*next try at/.test(await gateways.detail('down.example.com')), {
       what: 'a word about it',
     });
     await pebble.start();
     await issued('down.example.com');
-    await until(async () => (await house.detail('down.example.com')) === '', { what: 'nothing more to say' });
+    await until(async () => (await gateways.detail('down.example.com')) === '', { what: 'nothing more to say' });
   });
 
   test('an account that the authority has forgotten is made anew', async (t) => {
-    const { house, pebble, authority, issued } = await issuingWorld(t);
-    await house.gateway(authority());
-    await house.map('first.example.com');
+    const { gateways, pebble, authority, issued } = await openIssuing(t);
+    await gateways.gateway(authority());
+    await gateways.map('first.example.com');
     await issued('first.example.com');
     await pebble.stop();
     await pebble.start();
-    await house.map('second.example.com');
+    await gateways.map('second.example.com');
     await issued('second.example.com');
   });
 
   test('a node that dies in the middle of an order leaves it to another, which places none of its own', async (t) => {
-    const { house, pebble, authority, issued } = await issuingWorld(t);
+    const { gateways, pebble, authority, issued } = await openIssuing(t);
     const real = authority();
     let isPlaced = false;
     const dying: CertificateAuthority = {
@@ -168,16 +168,16 @@ describe('a mapped host with a real authority', { skip: skipWithoutPebble(), tim
         throw new Error('it went on');
       },
     };
-    const first = await house.gateway(dying);
-    await house.map('orphan.example.com');
+    const first = await gateways.gateway(dying);
+    await gateways.map('orphan.example.com');
     await until(() => isPlaced, { what: 'an order' });
     await first.stop();
     assert.equal(pebble.orders(), 1);
-    const held = await house.db.run(
+    const held = await gateways.db.run(
       'select from certificates where order_url is not null and order_key_sealed is not null',
     );
     assert.equal(held, 1);
-    await house.again(real);
+    await gateways.again(real);
     await issued('orphan.example.com');
     assert.equal(pebble.orders(), 1);
   });
@@ -210,11 +210,11 @@ async function fake(issue: (order: CaOrder, sign: (hostname: string) => Promise<
 }
 
 describe('an authority that says wait', { timeout: 600_000 }, () => {
-  const house = async (t: TestContext) =>
-    openHouse(t, await httpOrigin(t, (_incoming, response) => response.end('here')));
+  const gateways = async (t: TestContext) =>
+    openMappedGateways(t, await httpOrigin(t, (_incoming, response) => response.end('here')));
 
   test('for an hour is left alone for an hour, with its words in every mapping that waits', async (t) => {
-    const it = await house(t);
+    const it = await gateways(t);
     const { authority, orders } = await fake(
       async () =>
         new CaError('rate_limited', 'too many new orders recently', {
@@ -241,7 +241,7 @@ describe('an authority that says wait', { timeout: 600_000 }, () => {
   });
 
   test('what has expired is served while nothing better is there, whatever the clocks say', async (t) => {
-    const it = await house(t);
+    const it = await gateways(t);
     let isDown = false;
     const { authority, orders, ca } = await fake(async (_order, sign) =>
       isDown ? new CaError('unavailable', 'down') : sign('a.example.com'),
@@ -266,7 +266,7 @@ describe('an authority that says wait', { timeout: 600_000 }, () => {
   });
 
   test('a mapping that is deleted while its order runs gets nothing, and is served by nobody', async (t) => {
-    const it = await house(t);
+    const it = await gateways(t);
     let go: () => void = () => {};
     const waits = new Promise<void>((resolve) => {
       go = resolve;
@@ -292,7 +292,7 @@ describe('an authority that says wait', { timeout: 600_000 }, () => {
   });
 
   test('none at all: mapped hosts say that there is no HTTPS, and why', async (t) => {
-    const it = await house(t);
+    const it = await gateways(t);
     await it.gateway(undefined);
     await it.map('a.example.com');
     await until(async () => /no certificate authority/.test(await it.detail('a.example.com')), {

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { connect } from 'node:tls';
 import { skipWithoutDocker } from '../support/engine/docker-client.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { openTown } from '../support/network/gateways.ts';
+import { openGatewayProcesses } from '../support/network/gateways.ts';
 import { PATIENT } from '../support/network/issuing.ts';
 import { skipWithoutPebble } from '../support/network/pebble.ts';
 import { until } from '../support/until.ts';
@@ -27,19 +27,20 @@ async function visit(port: number, servername: string, ca: string): Promise<stri
 
 describe('three gateway processes', { skip, timeout: 900_000 }, () => {
   test('asked for one hostname at once place one order, and whichever the authority reaches answers', async (t) => {
-    const town = await openTown(t);
-    const gateways = await Promise.all([town.start(), town.start(), town.start()]);
+    const processes = await openGatewayProcesses(t);
+    const gateways = await Promise.all([processes.start(), processes.start(), processes.start()]);
     const names = ['one.example.com', 'two.example.com', 'three.example.com'];
     for (const name of names) {
       const visits = gateways.flatMap(({ https }) => [1, 2, 3].map(() => visit(https, name, '').catch(() => '')));
-      await town.map(name);
+      await processes.map(name);
       await Promise.all(visits);
     }
-    await town.issued(...names);
-    assert.equal(town.pebble.orders(), names.length);
+    await processes.issued(...names);
+    assert.equal(processes.pebble.orders(), names.length);
     // The authority came by the balancer, and so to all of them; only one of them had ordered.
-    for (const { https } of gateways) assert.ok((town.balancer.taken.get(https) ?? 0) > 0, `${https} was never asked`);
-    const ca = await town.pebble.root();
+    for (const { https } of gateways)
+      assert.ok((processes.balancer.taken.get(https) ?? 0) > 0, `${https} was never asked`);
+    const ca = await processes.pebble.root();
     for (const { https } of gateways)
       for (const name of names)
         await until(async () => (await visit(https, name, ca).catch(() => '')) === `DNS:${name}`, {
@@ -51,14 +52,14 @@ describe('three gateway processes', { skip, timeout: 900_000 }, () => {
       issued.reduce((sum, n) => sum + n, 0),
       names.length,
     );
-    assert.equal(town.pebble.orders(), names.length);
+    assert.equal(processes.pebble.orders(), names.length);
     for (const gateway of gateways) assert.equal(await gateway.stop(), 0);
   });
 
   test('killed in the middle of orders, wherever each of them stood, another finishes them and places none', async (t) => {
-    const town = await openTown(t);
-    const { front } = town;
-    const first = await town.start();
+    const processes = await openGatewayProcesses(t);
+    const { front } = processes;
+    const first = await processes.start();
     // The authority takes the words of these orders, and never answers: before the challenge, before issuance, before the chain.
     const held = new Set<string>();
     const reached = new Set<string>();
@@ -70,17 +71,17 @@ describe('three gateway processes', { skip, timeout: 900_000 }, () => {
     const names = ['chain.example.com', 'issuance.example.com', 'challenge.example.com'];
     for (const [n, prefix] of ['/certZ/', '/finalize-order/', '/authZ/'].entries()) {
       held.add(prefix);
-      await town.map(names[n] ?? '');
+      await processes.map(names[n] ?? '');
       await until(() => reached.has(prefix), { ...PATIENT, what: `an order at ${prefix}` });
     }
     await first.kill();
-    assert.equal(town.pebble.orders(), names.length);
-    assert.equal(await town.db.run('select from certificates where order_url is not null'), names.length);
+    assert.equal(processes.pebble.orders(), names.length);
+    assert.equal(await processes.db.run('select from certificates where order_url is not null'), names.length);
     front.answer = undefined;
-    await town.start();
-    await town.issued(...names);
-    assert.equal(town.pebble.orders(), names.length);
-    const ca = await town.pebble.root();
-    for (const name of names) assert.equal(await visit(town.balancer.port, name, ca), `DNS:${name}`);
+    await processes.start();
+    await processes.issued(...names);
+    assert.equal(processes.pebble.orders(), names.length);
+    const ca = await processes.pebble.root();
+    for (const name of names) assert.equal(await visit(processes.balancer.port, name, ca), `DNS:${name}`);
   });
 });

@@ -9,7 +9,7 @@ import { says } from '../support/gateway/listeners.ts';
 import { httpOrigin } from '../support/gateway/proxy.ts';
 import { exchange } from '../support/gateway/raw-exchange.ts';
 import { failOnLeaks } from '../support/leaks.ts';
-import { issuingWorld, PATIENT } from '../support/network/issuing.ts';
+import { openIssuing, PATIENT } from '../support/network/issuing.ts';
 import { skipWithoutPebble } from '../support/network/pebble.ts';
 import { until } from '../support/until.ts';
 
@@ -19,10 +19,10 @@ const get = (host: string) => `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
 
 describe('mapped hosts of several people on one gateway', { skip: skipWithoutPebble(), timeout: 600_000 }, () => {
   test('a connection is for the host it was opened for, and its session resumes with no other', async (t) => {
-    const { house, pebble, authority, issued } = await issuingWorld(t);
-    const gateway = await house.gateway(authority());
+    const { gateways, pebble, authority, issued } = await openIssuing(t);
+    const gateway = await gateways.gateway(authority());
     for (const name of ['a.example.com', 'b.example.com']) {
-      await house.map(name);
+      await gateways.map(name);
       await issued(name);
     }
     const ca = await pebble.root();
@@ -65,9 +65,9 @@ describe('mapped hosts of several people on one gateway', { skip: skipWithoutPeb
       });
       onward.on('error', () => response.destroy()).end();
     });
-    const { house, pebble, authority, issued } = await issuingWorld(t, {}, origin);
-    const [one, two] = [await house.gateway(authority()), await house.gateway(authority())];
-    await house.map('loop.example.com');
+    const { gateways, pebble, authority, issued } = await openIssuing(t, {}, origin);
+    const [one, two] = [await gateways.gateway(authority()), await gateways.gateway(authority())];
+    await gateways.map('loop.example.com');
     await issued('loop.example.com');
     const ca = await pebble.root();
     // Around by another gateway of the platform.
@@ -102,17 +102,17 @@ describe('mapped hosts of several people on one gateway', { skip: skipWithoutPeb
     const find = async (): Promise<HostAddresses> => ({
       ...{ kind: 'found', addresses: [answers[asked++ % answers.length] ?? ''] },
     });
-    const { house, pebble, authority, issued } = await issuingWorld(t, {}, origin);
-    const gateway = await house.gateway(authority(), { dns: { find, ingressHost: 'ingress.cloud.test' } });
-    await house.map('rebind.example.org');
+    const { gateways, pebble, authority, issued } = await openIssuing(t, {}, origin);
+    const gateway = await gateways.gateway(authority(), { dns: { find, ingressHost: 'ingress.cloud.test' } });
+    await gateways.map('rebind.example.org');
     await issued('rebind.example.org');
     const ca = await pebble.root();
     for (let n = 0; n < answers.length; n++) {
       const reply = await gateway.get('https://rebind.example.org/', ca);
       assert.deepEqual([reply.status, reply.text], [200, 'the container']);
       // Ordered anew: DNS is looked at, and says something else.
-      await house.db.run(`update certificates set renew_at = now()`);
-      await until(() => house.db.run('select from certificates where serial = $1', [n + 2]), {
+      await gateways.db.run(`update certificates set renew_at = now()`);
+      await until(() => gateways.db.run('select from certificates where serial = $1', [n + 2]), {
         ...{ ...PATIENT, what: 'another certificate' },
       });
     }

@@ -28,7 +28,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ type: fc.constant('block' as const), after: fc.integer({ min: 0, max: 4 }) }) },
 );
 
-class World {
+class Simulation {
   readonly sent: number[] = [];
   /** Ids in storage. */
   readonly stored: number[] = [];
@@ -139,20 +139,20 @@ test('a client sees each id once, in order and without a gap, under any interlea
       fc.array(fc.tuple(steps, fc.nat()), { maxLength: 120 }),
       (before, wish, plan) => {
         const stored = [...new Set(before)].sort((a, b) => a - b);
-        const world = new World(stored, wish);
+        const simulation = new Simulation(stored, wish);
         // An id that was never given counts as the last that was, whenever the follower hears of it.
         const since = Math.min(wish, stored.at(-1) ?? 0);
-        world.follower.endsAt(stored.at(-1) ?? 0);
-        const wanted = () => world.stored.filter((id) => id > since);
+        simulation.follower.endsAt(stored.at(-1) ?? 0);
+        const wanted = () => simulation.stored.filter((id) => id > since);
         for (const [step, number] of plan) {
-          world.run(step, (below) => number % below);
-          assert.deepEqual(world.sent, wanted().slice(0, world.sent.length));
+          simulation.run(step, (below) => number % below);
+          assert.deepEqual(simulation.sent, wanted().slice(0, simulation.sent.length));
         }
-        world.settle();
+        simulation.settle();
         // What was lost on the way is found at the next look, which the connection takes every 20 s.
-        world.follower.look();
-        world.settle();
-        assert.deepEqual(world.sent, wanted());
+        simulation.follower.look();
+        simulation.settle();
+        assert.deepEqual(simulation.sent, wanted());
       },
     ),
     { numRuns: 3000 },
@@ -170,10 +170,10 @@ test('without losses nothing has to be looked for', () => {
         { maxLength: 80 },
       ),
       (plan) => {
-        const world = new World([], 0);
-        for (const [step, number] of plan) world.run(step, (below) => number % below);
-        world.settle();
-        assert.deepEqual(world.sent, world.stored);
+        const simulation = new Simulation([], 0);
+        for (const [step, number] of plan) simulation.run(step, (below) => number % below);
+        simulation.settle();
+        assert.deepEqual(simulation.sent, simulation.stored);
       },
     ),
     { numRuns: 3000 },
@@ -181,14 +181,14 @@ test('without losses nothing has to be looked for', () => {
 });
 
 test('a live socket is pushed to without a read, however many come', () => {
-  const world = new World([1, 2], 2);
-  world.run({ type: 'deliver' }, () => 0);
-  world.run({ type: 'deliver' }, () => 0);
-  world.run({ type: 'answer' }, () => 0);
+  const simulation = new Simulation([1, 2], 2);
+  simulation.run({ type: 'deliver' }, () => 0);
+  simulation.run({ type: 'deliver' }, () => 0);
+  simulation.run({ type: 'answer' }, () => 0);
   for (let round = 0; round < 50; round++) {
-    world.run({ type: 'commit', rows: 2 }, () => 0);
-    world.run({ type: 'deliver' }, () => 0);
-    assert.equal(world.read, undefined);
+    simulation.run({ type: 'commit', rows: 2 }, () => 0);
+    simulation.run({ type: 'deliver' }, () => 0);
+    assert.equal(simulation.read, undefined);
   }
-  assert.equal(world.sent.length, 100);
+  assert.equal(simulation.sent.length, 100);
 });

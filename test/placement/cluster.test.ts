@@ -7,13 +7,13 @@ import { fence } from '../../storage/placement/fence.ts';
 import { ActorError, type Ref, spawn, stop } from '../../supervision/index.ts';
 import { shardOf } from '../../supervision/placement/index.ts';
 import {
+  type AccountNodes,
   accountsOf,
   CALM_MS,
   type Member,
+  openAccountNodes,
   SHARDS,
-  type Town,
   TTL_MS,
-  town,
 } from '../support/placement/account-nodes.ts';
 import { ACCOUNT, type AccountMessage, type News } from '../support/placement/account-service.ts';
 import { fenced } from '../support/placement/lease-store-conformance.ts';
@@ -30,7 +30,7 @@ function ask(member: Member, id: string, type: 'balance' | 'wait' | 'refuse', ti
 }
 
 /** Operations that had an effect, each as often as it had it. */
-async function effects({ db }: Town): Promise<string[]> {
+async function effects({ db }: AccountNodes): Promise<string[]> {
   return (await db.many(z.object({ op: z.string() }), 'select op from deposits order by n')).map(({ op }) => op);
 }
 
@@ -41,7 +41,7 @@ function first<T>(items: readonly T[]): T {
 }
 
 test('an account is at one node, and answers asks and takes tells from all, in order', async (t) => {
-  const place = await town(t, { ttlMs: CALM_MS });
+  const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   const a = await place.add('a');
   assert.equal(a.cluster.node.holding, SHARDS, 'alone it holds all');
   const b = await place.add('b');
@@ -61,7 +61,7 @@ test('an account is at one node, and answers asks and takes tells from all, in o
 });
 
 test('after one of five nodes died, its accounts answer at the others, with all that was acknowledged', async (t) => {
-  const place = await town(t);
+  const place = await openAccountNodes(t);
   const nodes: Member[] = [];
   for (const id of ['a', 'b', 'c', 'd', 'e']) nodes.push(await place.add(id));
   await place.settled(...nodes);
@@ -79,7 +79,7 @@ test('after one of five nodes died, its accounts answer at the others, with all 
 });
 
 test('a node that was frozen and wakes serves nothing, writes nothing, and comes back with new epochs', async (t) => {
-  const place = await town(t);
+  const place = await openAccountNodes(t);
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);
   const id = first(accountsOf(a));
@@ -116,7 +116,7 @@ test('a node that was frozen and wakes serves nothing, writes nothing, and comes
 });
 
 test('draining under load loses no ask, and none is handled twice', async (t) => {
-  const place = await town(t, { ttlMs: CALM_MS });
+  const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   // An answer that is only late is waited for.
   const resendMs = ASK_MS;
   const [a, b, c] = [
@@ -149,7 +149,7 @@ test('draining under load loses no ask, and none is handled twice', async (t) =>
 });
 
 test('an ask whose answer is lost is sent again, and handled once', async (t) => {
-  const place = await town(t, { ttlMs: CALM_MS });
+  const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   const [a, b] = [await place.add('a'), await place.add('b', { resendMs: 100 })];
   await place.settled(a, b);
   const id = first(accountsOf(a));
@@ -162,7 +162,7 @@ test('an ask whose answer is lost is sent again, and handled once', async (t) =>
 });
 
 test('an ask whose answer is lost with its owner fails and says that it may have been handled', async (t) => {
-  const place = await town(t);
+  const place = await openAccountNodes(t);
   const [a, b] = [await place.add('a'), await place.add('b', { resendMs: 100 })];
   await place.settled(a, b);
   const id = first(accountsOf(a));
@@ -184,7 +184,7 @@ test('an ask whose answer is lost with its owner fails and says that it may have
 test('an ask of an owner that stands still ends when another has its shard, not when the time for an answer is over', {
   timeout: 60_000,
 }, async (t) => {
-  const place = await town(t);
+  const place = await openAccountNodes(t);
   const [a, b] = [await place.add('a', { resendMs: 600_000 }), await place.add('b')];
   await place.settled(a, b);
   const [account] = accountsOf(b);
@@ -196,7 +196,7 @@ test('an ask of an owner that stands still ends when another has its shard, not 
 });
 
 test('errors keep their codes and causes over nodes', async (t) => {
-  const place = await town(t, { ttlMs: CALM_MS });
+  const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);
   const id = first(accountsOf(a));
@@ -223,7 +223,7 @@ test('errors keep their codes and causes over nodes', async (t) => {
 });
 
 test('an answer too large to cross fails its ask at once, and nothing else', async (t) => {
-  const place = await town(t);
+  const place = await openAccountNodes(t);
   const [a, b] = [await place.add('a'), await place.add('b', { resendMs: 100 })];
   await place.settled(a, b);
   const id = first(accountsOf(a));
@@ -250,7 +250,7 @@ test('an answer too large to cross fails its ask at once, and nothing else', asy
 });
 
 test('an account tells a follower on another node, hears of its end, and of the end of its node', async (t) => {
-  const place = await town(t, { ttlMs: 4 * TTL_MS });
+  const place = await openAccountNodes(t, { ttlMs: 4 * TTL_MS });
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);
   const id = first(accountsOf(a));
@@ -292,7 +292,7 @@ test('an account tells a follower on another node, hears of its end, and of the 
 });
 
 test('an ask may be answered by another account, on a third node', async (t) => {
-  const place = await town(t, { ttlMs: CALM_MS });
+  const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   const [a, b, c] = [await place.add('a'), await place.add('b'), await place.add('c')];
   await place.settled(a, b, c);
   const [from, to] = [first(accountsOf(a)), first(accountsOf(b))];
@@ -304,7 +304,7 @@ test('an ask may be answered by another account, on a third node', async (t) => 
 });
 
 test('a message of a format that is not known is refused, and one line says so', async (t) => {
-  const place = await town(t);
+  const place = await openAccountNodes(t);
   const a = await place.add('a');
   const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
   for (const bad of [bytes({ v: 99 }), bytes({ v: 1 }), new Uint8Array([0xff])]) {
@@ -321,7 +321,7 @@ test('a message of a format that is not known is refused, and one line says so',
 });
 
 test('a node that the bus does not reach gives its shards away, and comes back', async (t) => {
-  const place = await town(t);
+  const place = await openAccountNodes(t);
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);
   const id = first(accountsOf(a));
@@ -335,7 +335,7 @@ test('a node that the bus does not reach gives its shards away, and comes back',
 });
 
 test('a node without the role sends, and holds nothing', async (t) => {
-  const place = await town(t, { ttlMs: CALM_MS });
+  const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   const outside = await place.add('x', { roles: ['shop'] });
   // There is no owner yet: the tell waits for one, and so does the ask.
   outside.accounts.tell('acc1', { type: 'note', op: 'early' });
@@ -349,7 +349,7 @@ test('a node without the role sends, and holds nothing', async (t) => {
 });
 
 test('what must happen once is done by the node that holds its id; it hears when that is another', async (t) => {
-  const { add, settled } = await town(t, { ttlMs: CALM_MS });
+  const { add, settled } = await openAccountNodes(t, { ttlMs: CALM_MS });
   const one = await add('one');
   await settled(one);
   const job = { service: 'bank', kind: 'bank/job' };

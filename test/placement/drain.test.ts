@@ -6,7 +6,7 @@ import { startSingleton } from '../../actors/service/singleton.ts';
 import { askDrain, listNodes } from '../../storage/placement/nodes.ts';
 import { type Ref, stop, stopped } from '../../supervision/index.ts';
 import { silentLog } from '../support/log.ts';
-import { CALM_MS, type Member, SHARDS, town } from '../support/placement/account-nodes.ts';
+import { CALM_MS, type Member, openAccountNodes, SHARDS } from '../support/placement/account-nodes.ts';
 import type { AccountMessage } from '../support/placement/account-service.ts';
 import { until } from '../support/until.ts';
 
@@ -16,7 +16,7 @@ const balance = ({ accounts }: Member, id: string) =>
   accounts.ask(id, (replyTo: Ref<number>): AccountMessage => ({ type: 'balance', replyTo }), 15_000);
 
 test('a node that is asked to drain gives everything away and goes on asking, until that is taken back', async (t) => {
-  const place = await town(t, { ttlMs: CALM_MS });
+  const place = await openAccountNodes(t, { ttlMs: CALM_MS });
   const [a, b] = [await place.add('a'), await place.add('b')];
   await place.settled(a, b);
   const states = async () => (await listNodes(place.db)).map(({ id, draining }) => [id, draining]);
@@ -41,7 +41,7 @@ test('a node that is asked to drain gives everything away and goes on asking, un
 });
 
 test('work of which there is one goes to the next node when its node drains, and when it dies', async (t) => {
-  const place = await town(t);
+  const place = await openAccountNodes(t);
   const members = [await place.add('a'), await place.add('b'), await place.add('c')];
   await place.settled(...members);
   /** Who works, and how many did at most. */

@@ -12,7 +12,7 @@ const NEVER = 2 ** 31 - 1;
 const NAMES = ['a', 'b', 'c'] as const;
 
 /** Three nodes on one clock. Every call to the store is held up twice, before and after its effect, until the test lets it go on. */
-class World {
+class Simulation {
   now = 0;
   readonly leases = new MemoryLeases(() => this.now);
   readonly gates: { readonly node: number; readonly open: () => void }[] = [];
@@ -143,38 +143,38 @@ const step = fc.oneof(
 );
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
-function act(world: World, one: Step): void {
+function act(simulation: Simulation, one: Step): void {
   const { n } = one;
-  const acts = !world.frozen.has(n) && !world.left.has(n);
+  const acts = !simulation.frozen.has(n) && !simulation.left.has(n);
   switch (one.what) {
     case 'open':
-      world.open(n);
+      simulation.open(n);
       return;
     case 'pass':
-      world.now += n;
+      simulation.now += n;
       return;
     case 'beat':
-      if (acts) void world.nodes[n]?.beat();
+      if (acts) void simulation.nodes[n]?.beat();
       return;
     case 'write':
-      if (acts && 'shard' in one) void world.write(n, one.shard);
+      if (acts && 'shard' in one) void simulation.write(n, one.shard);
       return;
     case 'freeze':
-      world.frozen.add(n);
+      simulation.frozen.add(n);
       return;
     case 'thaw':
-      world.frozen.delete(n);
+      simulation.frozen.delete(n);
       return;
     case 'unwell':
-      world.unwell.add(n);
+      simulation.unwell.add(n);
       return;
     case 'well':
-      world.unwell.delete(n);
+      simulation.unwell.delete(n);
       return;
     case 'leave':
-      if (!acts || world.left.size === NAMES.length - 1) return;
-      world.left.add(n);
-      void world.nodes[n]?.leave();
+      if (!acts || simulation.left.size === NAMES.length - 1) return;
+      simulation.left.add(n);
+      void simulation.nodes[n]?.leave();
   }
 }
 
@@ -182,23 +182,23 @@ test('whatever is delayed, frozen or lost in whatever order: one node serves a s
   let writes = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 30, maxLength: 120, size: 'max' }), async (steps) => {
-      const world = new World();
+      const simulation = new Simulation();
       for (const one of steps) {
-        act(world, one);
+        act(simulation, one);
         await turn();
-        world.check();
+        simulation.check();
       }
-      await world.settle();
+      await simulation.settle();
       for (let shard = 0; shard < SHARDS; shard++) {
-        const should = world.nodes.find((_, index) => !world.left.has(index))?.view.assignment('bank')[shard];
-        const serving = world.nodes.filter((one) => one.serves('bank', shard)).map(({ self }) => self.id);
+        const should = simulation.nodes.find((_, index) => !simulation.left.has(index))?.view.assignment('bank')[shard];
+        const serving = simulation.nodes.filter((one) => one.serves('bank', shard)).map(({ self }) => self.id);
         assert.deepEqual(serving, [should], `shard ${shard}`);
-        writes += world.writes[shard]?.length ?? 0;
+        writes += simulation.writes[shard]?.length ?? 0;
       }
       // Nothing may stay open: each call has a timer.
-      for (const one of world.nodes) one.halt();
-      while (world.gates.length > 0) {
-        world.open(0);
+      for (const one of simulation.nodes) one.halt();
+      while (simulation.gates.length > 0) {
+        simulation.open(0);
         await turn();
       }
     }),
@@ -209,17 +209,17 @@ test('whatever is delayed, frozen or lost in whatever order: one node serves a s
 
 /** One node whose store answers at once. */
 function oneNode(hooks: Partial<NodeHooks> = {}) {
-  const world = { now: 0 };
-  const store = new MemoryLeases(() => world.now);
+  const simulation = { now: 0 };
+  const store = new MemoryLeases(() => simulation.now);
   const node = new PlacementNode({
     ...{ self: { id: 'a', roles: ['bank'], version: '1', address: 'a' }, store, log: silentLog, shards: SHARDS },
-    ...{ now: () => world.now, hooks: { stopEntities: async () => {}, ...hooks } },
+    ...{ now: () => simulation.now, hooks: { stopEntities: async () => {}, ...hooks } },
   });
   const beat = async () => {
     await node.beat();
     await turn();
   };
-  return { world, store, node, beat };
+  return { simulation, store, node, beat };
 }
 
 test('a shard that another node took, whatever our clocks say, is lost at the next beat', async () => {
@@ -248,12 +248,12 @@ test('a shard that another node took, whatever our clocks say, is lost at the ne
 });
 
 test('a node whose loop stood still serves nothing from the first question on, before any timer', async () => {
-  const { world, node, beat } = oneNode();
+  const { simulation, node, beat } = oneNode();
   await beat();
   assert.equal(node.serves('bank', 0), true);
-  world.now += TIMINGS.ttlMs - TIMINGS.marginMs - 1;
+  simulation.now += TIMINGS.ttlMs - TIMINGS.marginMs - 1;
   assert.equal(node.serves('bank', 0), true);
-  world.now += 1;
+  simulation.now += 1;
   assert.equal(node.serves('bank', 0), false);
   assert.equal(node.holding, 0);
   const epoch = 1;
@@ -265,11 +265,11 @@ test('a node whose loop stood still serves nothing from the first question on, b
 });
 
 test('a beat that is answered too late counts for nothing', async () => {
-  const { world, store, node } = oneNode();
+  const { simulation, store, node } = oneNode();
   const answer = store.beat.bind(store);
   store.beat = async (...given) => {
     const view = await answer(...given);
-    world.now += TIMINGS.ttlMs;
+    simulation.now += TIMINGS.ttlMs;
     return view;
   };
   await node.beat();

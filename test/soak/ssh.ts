@@ -10,12 +10,12 @@ import { transfers } from '../support/ssh/transfers.ts';
 
 const count = Number(process.argv[2] ?? 1000);
 const ends: (() => Promise<void> | void)[] = [];
-const world = await openSsh({ after: (end) => void ends.unshift(end) });
+const setup = await openSsh({ after: (end) => void ends.unshift(end) });
 const began = performance.now();
 const problems: string[] = [];
 try {
   for (let done = 0; done < count; done += 100) {
-    problems.push(...(await transfers(world, Math.min(100, count - done), 4)));
+    problems.push(...(await transfers(setup, Math.min(100, count - done), 4)));
     const seconds = ((performance.now() - began) / 1000).toFixed(0);
     process.stdout.write(`${Math.min(count, done + 100)} transfers, ${problems.length} damaged, ${seconds} s\n`);
   }

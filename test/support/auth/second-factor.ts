@@ -89,7 +89,7 @@ export function lastReason(auth: AuthUnderTest): string {
 }
 
 /** A auth where Ann has a key. */
-export async function houseWithKey(
+export async function authWithKey(
   t: TestContext,
   key = new SoftKey(),
 ): Promise<{ auth: AuthUnderTest; ann: Caller; key: SoftKey }> {

@@ -1,20 +1,16 @@
 /** Changes of routes and containers under open sessions and load: through the real control, a real database and real sockets. */
 
 import { connect, type Socket } from 'node:net';
-import { Registry } from 'prom-client';
-import { openGateway } from '../../../cmd/node/gateway.ts';
 import type { ContainerState } from '../../../proto/ports/engine.ts';
 import { deleteRoute, insertRoute } from '../../../storage/gateway/routes.ts';
-import { start, stop, stopped } from '../../../supervision/index.ts';
-import { certificateContext } from '../../../transports/gateway/tls/front.ts';
 import { generateKeyPair } from '../../../transports/ssh/keys.ts';
 import { testDatabase } from '../database/database.ts';
-import { silentLog } from '../log.ts';
 import { addSshOwner, type SshOwner, sshSession } from '../ssh/echo-sessions.ts';
 import { startSshd } from '../ssh/sshd.ts';
 import type { Cleanup } from '../temp.ts';
 import { until } from '../until.ts';
-import { certificates } from './listeners.ts';
+import { addContainer, runningState } from './containers.ts';
+import { startGateway } from './gateway.ts';
 import { probe, type Waits } from './probes.ts';
 import { httpOrigin, rawOrigin } from './proxy.ts';
 
@@ -58,23 +54,14 @@ export async function routeChanges(
     });
   });
   const page = await httpOrigin(t, (_incoming, response) => response.end('probed'));
-  await db.run(
-    `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
-  );
-  for (const [slot, [id, port]] of (
+  for (const [index, [id, port]] of (
     [
       [SESSIONS, echo],
       [LOADED, page],
       [RESTLESS, page],
     ] as const
-  ).entries()) {
-    await db.run(
-      `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
-       values ($1, 'uuuuuuuuuuu1', $2, $1, 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'running', 'running')`,
-      [id, slot + 1],
-    );
-    await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 80, $2)', [id, port]);
-  }
+  ).entries())
+    await addContainer(db, id, { slot: index + 1, ports: [[80, port]] });
   const sshd = await startSshd(t, ['MaxStartups 500', 'MaxSessions 500']);
   const owners: SshOwner[] = [];
   for (let n = 0; n * PER_OWNER < sshSessions; n++) owners.push(await addSshOwner(db, n));
@@ -82,28 +69,18 @@ export async function routeChanges(
   // The restless one is there at every second look.
   const engine = {
     dial: sshd.dial,
-    inspect: async (id: string) => stateOf(id),
+    inspect: async (id: string) => runningState(id),
     list: async (): Promise<ContainerState[]> => {
       lists++;
-      return [SESSIONS, LOADED, ...(lists % 2 === 0 ? [RESTLESS] : [])].map((id) => stateOf(id));
+      return [SESSIONS, LOADED, ...(lists % 2 === 0 ? [RESTLESS] : [])].map((id) => runningState(id));
     },
   };
-  const system = start({ name: 'gateway-changes', log: silentLog });
-  t.after(async () => {
-    stop(system);
-    await stopped(system);
+  const { privateKey } = generateKeyPair('test');
+  const gateway = await startGateway(t, {
+    db,
+    engine,
+    sshKeys: { host: [privateKey], platform: sshd.user.privateKey },
   });
-  const { own } = await certificates();
-  const { privateKey: sshKey } = generateKeyPair('test');
-  const gateway = await openGateway({
-    gatewayToken: () => '',
-    ...{ system, db, engine, log: silentLog, domain: DOMAIN, host: '127.0.0.1', ports: { http: 0, https: 0, ssh: 0 } },
-    certificate: { context: certificateContext(own) },
-    ...{ fileRoutes: [], fallback: undefined, accessLog: undefined, proxies: undefined, busProblem: () => undefined },
-    sshKeys: { host: [sshKey], platform: sshd.user.privateKey },
-    ...{ isCaching: false, processRegistry: new Registry() },
-  });
-  t.after(() => gateway.stop(0));
   const { http, ssh } = gateway.ports;
 
   const open = await Promise.all(
@@ -202,8 +179,4 @@ async function session(t: Cleanup, port: number, localAddress: string) {
       return until(() => text.endsWith('still there?'), { what: 'an echo' }).catch(() => false);
     },
   };
-}
-
-function stateOf(id: string): ContainerState {
-  return { id, phase: 'running', address: '127.0.0.1', exitCode: null, oomKilled: false, restarts: 0, startedAt: null };
 }

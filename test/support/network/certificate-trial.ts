@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { seeded } from '../chaos/chaos.ts';
 import { pause } from '../pause.ts';
 import type { Cleanup } from '../temp.ts';
-import { type GatewayTown, openTown } from './gateways.ts';
+import { type GatewayProcesses, openGatewayProcesses } from './gateways.ts';
 import { nameFlood } from './name-flood.ts';
 
 export interface CertificateTrialOptions {
@@ -59,47 +59,48 @@ async function trial(
   onProgress: (line: string) => void,
 ): Promise<CertificateTrialReport> {
   const random = seeded(options.seed);
-  const town = await openTown(t);
-  await Promise.all([town.start(), town.start(), town.start()]);
+  const processes = await openGatewayProcesses(t);
+  await Promise.all([processes.start(), processes.start(), processes.start()]);
   const names = Array.from({ length: options.names }, (_, n) => `n${n}.example.com`);
   const began = performance.now();
-  await Promise.all(names.map((name) => town.map(name)));
+  await Promise.all(names.map((name) => processes.map(name)));
   for (let n = 0; n < options.kills; n++) {
     await pause(random() * 500, 'fault');
-    const victim = town.gateways[Math.floor(random() * town.gateways.length)];
+    const victim = processes.gateways[Math.floor(random() * processes.gateways.length)];
     await victim?.kill();
-    await town.start();
+    await processes.start();
   }
-  await town.issued(...names);
+  await processes.issued(...names);
   const issuedMs = Math.round(performance.now() - began);
-  const orders = town.pebble.orders();
+  const orders = processes.pebble.orders();
   onProgress(`${names.length} certificates by ${orders} orders in ${issuedMs} ms`);
   // One that dies between the authority's answer and its own note of it leaves an order that nobody knows.
   assert.ok(orders >= names.length && orders <= names.length + options.kills * 20, `${orders} orders`);
   if (options.kills === 0) assert.equal(orders, names.length);
 
-  const certificates = () => town.db.many(z.object({ n: z.number() }), 'select count(*)::int as n from certificates');
+  const certificates = () =>
+    processes.db.many(z.object({ n: z.number() }), 'select count(*)::int as n from certificates');
   const known = await certificates();
-  const ca = await town.pebble.root();
-  const before = memoryOf(town);
-  const honest = new Visitors(town.balancer.port, names, ca);
-  const flood = await nameFlood(town.balancer.port, {
+  const ca = await processes.pebble.root();
+  const before = memoryOf(processes);
+  const honest = new Visitors(processes.balancer.port, names, ca);
+  const flood = await nameFlood(processes.balancer.port, {
     ...{ count: options.strangers, atOnce: options.atOnce },
     onProgress,
     parents: ['nobody.example', 'example.com', names[0] ?? '', 'cloud.test'],
   });
   const { handshakes, longestMs } = await honest.end();
   assert.deepEqual([flood.refused, flood.others], [options.strangers, {}]);
-  assert.equal(town.pebble.orders(), orders, 'orders after all these names');
+  assert.equal(processes.pebble.orders(), orders, 'orders after all these names');
   assert.deepEqual(await certificates(), known);
   assert.ok(handshakes > 0);
   return {
     ...{ ...options, orders, issuedMs, refused: flood.refused, floodMs: flood.tookMs, handshakes, longestMs },
-    memoryMb: { before, after: memoryOf(town) },
+    memoryMb: { before, after: memoryOf(processes) },
   };
 }
 
-function memoryOf({ gateways }: GatewayTown): number {
+function memoryOf({ gateways }: GatewayProcesses): number {
   return gateways
     .map(({ pid }) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0))
     .reduce((sum, kb) => sum + Math.round(kb / 1024), 0);

@@ -8,11 +8,12 @@ import type { Db } from '../../../storage/db.ts';
 import { setSetting } from '../../../storage/settings.ts';
 import { spawnTroupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
+import { addContainer } from '../gateway/containers.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import { type Balancer, openBalancer } from './balancer.ts';
 import { type CaFront, openCaFront } from './faulty-authority.ts';
-import { addContainer, mapHostname } from './mapped-hosts.ts';
+import { CONTAINER, mapHostname } from './mapped-hosts.ts';
 import { type Pebble, type PebbleOptions, startPebble } from './pebble.ts';
 
 const readySchema = z.object({
@@ -31,7 +32,7 @@ export interface GatewayProcess {
   stop(): Promise<number | null>;
 }
 
-export interface GatewayTown {
+export interface GatewayProcesses {
   readonly db: Db;
   readonly pebble: Pebble;
   readonly front: CaFront;
@@ -51,13 +52,16 @@ export interface GatewayTown {
 const PATIENT_MS = 300_000;
 
 /** Lays it out, without a gateway yet. Needs pebble and a Docker Engine. */
-export async function openTown(t: Cleanup, options: Partial<PebbleOptions> = {}): Promise<GatewayTown> {
+export async function openGatewayProcesses(
+  t: Cleanup,
+  options: Partial<PebbleOptions> = {},
+): Promise<GatewayProcesses> {
   const database = await testDatabase();
   t.after(() => database.close());
   const { db } = database;
   const roles = await database.serviceRoles();
   await setSetting(db, 'installation', 'abcdefghijkl');
-  await addContainer(db, undefined);
+  await addContainer(db, CONTAINER);
   const balancer = await openBalancer(t);
   const pebble = await startPebble(t, { tlsPort: balancer.port, ...options });
   const front = await openCaFront(t, pebble);

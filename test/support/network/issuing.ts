@@ -4,11 +4,11 @@ import type { CertificateAuthority } from '../../../proto/ports/acme.ts';
 import { type AcmeOptions, acmeAuthority } from '../../../transports/clients/acme/authority.ts';
 import { httpOrigin } from '../gateway/proxy.ts';
 import { until } from '../until.ts';
-import { type House, openHouse } from './mapped-hosts.ts';
+import { type MappedGateways, openMappedGateways } from './mapped-hosts.ts';
 import { type Pebble, type PebbleOptions, startPebble } from './pebble.ts';
 
-export interface IssuingWorld {
-  readonly house: House;
+export interface Issuing {
+  readonly gateways: MappedGateways;
   readonly pebble: Pebble;
   /** A client of the authority, or of what stands before it; ended with the test. */
   authority(options?: Partial<AcmeOptions>): CertificateAuthority;
@@ -22,17 +22,17 @@ export interface IssuingWorld {
 export const PATIENT = { timeoutMs: 120_000 } as const;
 
 /** `origin`: port of the container; without it one says its host. */
-export async function issuingWorld(
+export async function openIssuing(
   t: TestContext,
   options: Partial<PebbleOptions> = {},
   origin?: number,
-): Promise<IssuingWorld> {
+): Promise<Issuing> {
   const telling = () =>
     httpOrigin(t, (incoming, response) => response.end(`the container of ${incoming.headers.host}`));
-  const house = await openHouse(t, origin ?? (await telling()));
-  const pebble = await startPebble(t, { tlsPort: house.httpsPort, ...options });
+  const gateways = await openMappedGateways(t, origin ?? (await telling()));
+  const pebble = await startPebble(t, { tlsPort: gateways.httpsPort, ...options });
   return {
-    house,
+    gateways,
     pebble,
     authority: (own = {}) => {
       const made = acmeAuthority({
@@ -43,14 +43,14 @@ export async function issuingWorld(
       return made;
     },
     issued: (hostname) =>
-      until(() => house.db.run('select from certificates where hostname = $1 and chain is not null', [hostname]), {
+      until(() => gateways.db.run('select from certificates where hostname = $1 and chain is not null', [hostname]), {
         ...PATIENT,
         what: `a certificate for ${hostname}`,
       }),
     told: async (hostname, pattern) => {
       let detail = '';
       const isTold = async () => {
-        detail = await house.detail(hostname);
+        detail = await gateways.detail(hostname);
         return pattern.test(detail);
       };
       await until(isTold, { ...PATIENT, what: `${pattern} in what is told of ${hostname}` }).catch((cause: unknown) => {

@@ -7,7 +7,7 @@ import { Agent, request as httpsRequest } from 'node:https';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { Registry } from 'prom-client';
 import type { DnsView } from '../../../actors/network/certificate-deps.ts';
-import { openGateway, type RunningGateway } from '../../../cmd/node/gateway.ts';
+import type { RunningGateway } from '../../../cmd/node/gateway.ts';
 import { openMappedHosts } from '../../../cmd/node/mapped-hosts.ts';
 import { newId } from '../../../proto/ids.ts';
 import type { CertificateAuthority } from '../../../proto/ports/acme.ts';
@@ -16,18 +16,17 @@ import type { Log } from '../../../proto/ports/log.ts';
 import { type Db, openDb } from '../../../storage/db.ts';
 import { deleteMapping, verifiedMapping, verifyMapping } from '../../../storage/network/mappings.ts';
 import { parseSealKey } from '../../../storage/seal.ts';
-import { start, stop, stopped } from '../../../supervision/index.ts';
-import { certificateContext } from '../../../transports/gateway/tls/front.ts';
-import { generateKeyPair } from '../../../transports/ssh/keys.ts';
+import { start } from '../../../supervision/index.ts';
 import { type TestDatabase, testDatabase } from '../database/database.ts';
-import { certificates } from '../gateway/listeners.ts';
+import { addContainer, runningState } from '../gateway/containers.ts';
+import { startGateway } from '../gateway/gateway.ts';
 import { silentLog } from '../log.ts';
 import { type Cleanup, freePort } from '../temp.ts';
 
 export const CONTAINER = 'abcdefghijk1';
 export const SEAL_KEY = parseSealKey('11'.repeat(32));
 
-export interface House {
+export interface MappedGateways {
   readonly database: TestDatabase;
   readonly db: Db;
   /** Where an authority asks for challenges: the HTTPS port of the first gateway. */
@@ -63,22 +62,6 @@ export interface TestGateway {
   ): Promise<{ status: number; text: string; location: string | undefined }>;
 }
 
-/** A user with a container, whose port 8080 leads to `origin` if that is given. */
-export async function addContainer(db: Db, origin: number | undefined): Promise<void> {
-  await db.run(
-    `insert into users (id, username, display_name, password_hash) values ('uuuuuuuuuuu1', 'somebody', 'Somebody', 'x')`,
-  );
-  await db.run(
-    `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
-     values ($1, 'uuuuuuuuuuu1', 1, $1, 'nano', 512, 5, 'IfNotPresent', '{/root}', false, 'running', 'running')`,
-    [CONTAINER],
-  );
-  if (origin === undefined) return;
-  await db.run('insert into ingress_rules (container_id, port, target_port) values ($1, 8080, $2)', [
-    ...[CONTAINER, origin],
-  ]);
-}
-
 /** Maps a hostname to the container, verified at once; the mapping's id. */
 export async function mapHostname(db: Db, hostname: string, targetPort = 8080): Promise<string> {
   const id = newId();
@@ -95,22 +78,20 @@ export async function mapHostname(db: Db, hostname: string, targetPort = 8080): 
 }
 
 /** A database with a container at 127.0.0.1 whose port 8080 is `origin`. */
-export async function openHouse(t: Cleanup, origin: number): Promise<House> {
+export async function openMappedGateways(t: Cleanup, origin: number): Promise<MappedGateways> {
   const database = await testDatabase();
   t.after(() => database.close());
   const { db } = database;
-  await addContainer(db, origin);
+  await addContainer(db, CONTAINER, { ports: [[8080, origin]] });
   const httpsPort = await freePort();
-  const { own } = await certificates();
-  const { privateKey: sshKey } = generateKeyPair('test');
   let isFirst = true;
-  const house: House = {
+  const gateways: MappedGateways = {
     database,
     db,
     httpsPort,
     again: (authority, options) => {
       isFirst = true;
-      return house.gateway(authority, options);
+      return gateways.gateway(authority, options);
     },
     gateway: async (authority, { log = silentLog, leaseMs, dns, sealKey = SEAL_KEY } = {}) => {
       const https = isFirst ? httpsPort : 0;
@@ -123,38 +104,27 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
         ...{ system, db: ownDb, sealKey, authority, log, registry, dns, lookMs: 200 },
         ...(leaseMs === undefined ? {} : { leaseMs }),
       });
-      const state = {
-        ...{ id: CONTAINER, phase: 'running' as const, address: '127.0.0.1' },
-        ...{ exitCode: null, oomKilled: false, restarts: 0, startedAt: 1 },
-      };
-      const engine = {
-        dial: async () => {
-          throw new EngineError('unavailable', 'Nothing is dialled here.');
+      const state = runningState(CONTAINER);
+      const gateway = await startGateway(t, {
+        system,
+        db: ownDb,
+        engine: {
+          dial: async () => {
+            throw new EngineError('unavailable', 'Nothing is dialled here.');
+          },
+          list: async () => [state],
+          inspect: async () => state,
         },
-        list: async () => [state],
-        inspect: async () => state,
-      };
-      const gateway = await openGateway({
-        gatewayToken: () => '',
-        ...{ system, db: ownDb, engine, log, domain: 'cloud.test', host: '127.0.0.1', mapped },
+        log,
+        mapped,
         ports: { http: 0, https, ssh: 0 },
-        certificate: { context: certificateContext(own) },
-        ...{
-          fileRoutes: [],
-          fallback: undefined,
-          accessLog: undefined,
-          proxies: undefined,
-          busProblem: () => undefined,
-        },
-        sshKeys: { host: [sshKey], platform: sshKey },
-        ...{ isCaching: false, processRegistry: registry, installation: 'abcdefghijkl' },
+        processRegistry: registry,
+        installation: 'abcdefghijkl',
       });
       let ending: Promise<void> | undefined;
       const end = () => {
         ending ??= (async () => {
-          await gateway.stop(0);
-          stop(system);
-          await stopped(system);
+          await gateway.end();
           await mapped.close();
           await ownDb.close();
         })();
@@ -182,7 +152,7 @@ export async function openHouse(t: Cleanup, origin: number): Promise<House> {
       return (await verifiedMapping(db, hostname))?.certificateDetail ?? '';
     },
   };
-  return house;
+  return gateways;
 }
 
 function get(

@@ -55,7 +55,7 @@ export interface Member {
   leave(): Promise<void>;
 }
 
-export interface Town {
+export interface AccountNodes {
   readonly db: Db;
   readonly bus: Bus;
   add(id: string, options?: { readonly resendMs?: number; readonly roles?: readonly string[] }): Promise<Member>;
@@ -64,10 +64,13 @@ export interface Town {
 }
 
 /** A database and a bus, without nodes. Ends with the test. `ttlMs`: of the leases. */
-export async function town(t: TestContext, { ttlMs = TTL_MS }: { readonly ttlMs?: number } = {}): Promise<Town> {
+export async function openAccountNodes(
+  t: TestContext,
+  { ttlMs = TTL_MS }: { readonly ttlMs?: number } = {},
+): Promise<AccountNodes> {
   const timings = { beatMs: 100, ttlMs, marginMs: ttlMs / 4, answerMs: 400, lookMs: 10 };
   const database = await testDatabase();
-  const db = openDb(database.connection, { log: silentLog, name: 'town', max: 8 });
+  const db = openDb(database.connection, { log: silentLog, name: 'nodes', max: 8 });
   const bus = embeddedBus({ store: streamStore(db), log: silentLog });
   const members: Member[] = [];
   t.after(async () => {

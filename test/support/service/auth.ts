@@ -9,19 +9,12 @@ import { type Authentication, openAuthentication } from '../../../transports/api
 import { silentLog } from '../log.ts';
 import type { Cleanup } from '../temp.ts';
 import { type NodeOptions, SECRET } from './node.ts';
-import { type OpenService, openService } from './open-service.ts';
+import { openService } from './open-service.ts';
 
 export const RELYING_PARTY = { id: 'troupe.test', origins: undefined, tenants: 'compute.troupe.test' };
 export const PASSWORD = 'correct horse battery';
 
-export interface AuthUnderTest extends OpenService {
-  /** Tries to log in. */
-  login(username: string, password: string, address?: string): Promise<Identity>;
-  /** Logs in, and returns who the token proves. */
-  enter(username: string, password?: string): Promise<Caller>;
-  /** Whom a token proves now. */
-  prove(token: string): Promise<Caller | undefined>;
-}
+export type AuthUnderTest = Awaited<ReturnType<typeof openAuthNode>>;
 
 /** The waits that the throttle asked for are over. */
 export async function unblock(auth: AuthUnderTest): Promise<void> {
@@ -30,34 +23,28 @@ export async function unblock(auth: AuthUnderTest): Promise<void> {
 }
 
 /** The service as one process of several has it. */
-export async function openAuthNode(
-  t: Cleanup,
-  options: NodeOptions = {},
-  registry: RegistryDeps = {},
-): Promise<AuthUnderTest> {
+export async function openAuthNode(t: Cleanup, options: NodeOptions = {}, registry: RegistryDeps = {}) {
   const opened = await openService(t, 'auth', () => ({ registry }), {
     domain: RELYING_PARTY.id,
     environment: { SESSION_TTL: '1h' },
     ...options,
   });
-  const auth: AuthUnderTest = Object.assign(opened, {
-    prove: async (token: string) => opened.authenticate(token),
-    login: async (username: string, password: string, address = '192.0.2.1') =>
-      identitySchema.parse(await opened.call(login, undefined, { body: { username, password }, address })),
-    enter: async (username: string, password = PASSWORD) => {
-      const caller = await opened.authenticate((await auth.login(username, password)).token);
-      assert.ok(caller);
-      return caller;
-    },
-  });
-  return auth;
+  /** Whom a token proves now. */
+  const prove = async (token: string) => opened.authenticate(token);
+  /** Tries to log in. */
+  const logIn = async (username: string, password: string, address = '192.0.2.1'): Promise<Identity> =>
+    identitySchema.parse(await opened.call(login, undefined, { body: { username, password }, address }));
+  /** Logs in, and returns who the token proves. */
+  const enter = async (username: string, password = PASSWORD): Promise<Caller> => {
+    const caller = await prove((await logIn(username, password)).token);
+    assert.ok(caller);
+    return caller;
+  };
+  return Object.assign(opened, { prove, login: logIn, enter });
 }
 
 /** The service with a user `ann`. */
-export async function openAuth(
-  t: Cleanup,
-  { registry }: { readonly registry?: RegistryDeps } = {},
-): Promise<AuthUnderTest> {
+export async function openAuth(t: Cleanup, { registry }: { readonly registry?: RegistryDeps } = {}) {
   const auth = await openAuthNode(t, { relays: true }, registry);
   await addUser(auth.outside, 'ann', PASSWORD);
   return auth;

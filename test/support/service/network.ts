@@ -8,17 +8,16 @@ import { newId } from '../../../proto/ids.ts';
 import type { NetworkNews } from '../../../proto/network/events.ts';
 import type { Scopes } from '../../../proto/scopes.ts';
 import { insertContainer } from '../../../storage/compute/containers.ts';
-import type { Db } from '../../../storage/db.ts';
 import { networkNews } from '../../../storage/network/news.ts';
 import type { AdapterChoice } from '../../../transports/http/index.ts';
-import { type MovableClock, movableClock } from '../clock.ts';
+import { movableClock } from '../clock.ts';
 import { testDatabase } from '../database/database.ts';
-import { type KeptLog, keptLog } from '../log.ts';
-import { type StandIn, standIn } from '../network/dns-provider.ts';
-import { type DnsServer, dnsServer } from '../network/dns-server.ts';
+import { keptLog } from '../log.ts';
+import { standIn } from '../network/dns-provider.ts';
+import { dnsServer } from '../network/dns-server.ts';
 import type { Cleanup } from '../temp.ts';
 import { startNode } from './node.ts';
-import { addApiToken, addPerson, type Person } from './people.ts';
+import { type Person, people } from './people.ts';
 
 export const INGRESS = 'ingress.cloud.test';
 const KEY = createSecretKey(Buffer.alloc(32, 7));
@@ -32,27 +31,7 @@ export interface Reply {
   readonly json: Record<string, unknown>;
 }
 
-export interface NetworkUnderTest {
-  readonly url: string;
-  readonly db: Db;
-  readonly clock: MovableClock;
-  readonly log: KeptLog;
-  readonly provider: StandIn;
-  readonly dns: DnsServer;
-  readonly news: NetworkNews[];
-  person(): Promise<Person>;
-  /** An API token of the person. */
-  apiToken(person: Person, scopes: Scopes): Promise<string>;
-  container(person: Person): Promise<string>;
-  call(token: string, method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>;
-  /** Creates a mapping and returns its view. */
-  map(person: Person, domain: string, containerId?: string): Promise<Record<string, unknown>>;
-  connect(person: Person, ...zones: readonly string[]): Promise<{ id: string; token: string }>;
-  /** The person's mappings by hostname. */
-  mapping(person: Person, domain: string): Promise<Record<string, unknown> | undefined>;
-  /** Ends the API and starts it again on the same database. */
-  restart(): Promise<void>;
-}
+export type NetworkUnderTest = Awaited<ReturnType<typeof openNetwork>>;
 
 export interface NetworkOptions {
   /** Without an encryption key. */
@@ -62,7 +41,7 @@ export interface NetworkOptions {
 }
 
 /** Opens it without anybody. */
-export async function openNetwork(t: Cleanup, options: NetworkOptions = {}): Promise<NetworkUnderTest> {
+export async function openNetwork(t: Cleanup, options: NetworkOptions = {}) {
   const database = await testDatabase();
   const { db } = database;
   const [provider, dns] = [await standIn(t), await dnsServer(t, 'example.org')];
@@ -104,8 +83,33 @@ export async function openNetwork(t: Cleanup, options: NetworkOptions = {}): Pro
     await database.close();
   });
   let count = 0;
-
-  const network: NetworkUnderTest = {
+  const call = async (token: string, method: string, path: string, body?: unknown, headers = {}): Promise<Reply> => {
+    const response = await fetch(running.url + path, {
+      method,
+      headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...headers },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const json: unknown = text.startsWith('{') ? JSON.parse(text) : {};
+    const { status, headers: given } = response;
+    return { status, headers: given, text, json: z.record(z.string(), z.unknown()).parse(json) };
+  };
+  const post = async (person: Person, path: string, body: object) => {
+    const reply = await call(person.token, 'POST', path, body);
+    assert.equal(reply.status, 201, reply.text);
+    return reply.json;
+  };
+  const container = async (person: Person) => {
+    const row = await db.tx((tx) =>
+      insertContainer(tx, {
+        ...{ id: newId(), userId: person.id, name: 'web', instanceType: 'nano', memoryMb: 128, storageGb: 1 },
+        ...{ image: null, pullPolicy: 'IfNotPresent', mountPaths: ['/root'], sshEnabled: false },
+      }),
+    );
+    assert.ok(row);
+    return row.id;
+  };
+  return {
     get url() {
       return running.url;
     },
@@ -115,61 +119,35 @@ export async function openNetwork(t: Cleanup, options: NetworkOptions = {}): Pro
     provider,
     dns,
     news,
-    person: () => addPerson(running.node, `user${++count}`, YEAR_SECONDS),
-    apiToken: async (person, scopes) => (await addApiToken(running.node, person, { scopes })).token,
-    async container(person) {
-      const row = await db.tx((tx) =>
-        insertContainer(tx, {
-          ...{ id: newId(), userId: person.id, name: 'web', instanceType: 'nano', memoryMb: 128, storageGb: 1 },
-          ...{ image: null, pullPolicy: 'IfNotPresent', mountPaths: ['/root'], sshEnabled: false },
-        }),
-      );
-      assert.ok(row);
-      return row.id;
-    },
-    async call(token, method, path, body, headers = {}) {
-      const response = await fetch(network.url + path, {
-        method,
-        headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...headers },
-        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-      });
-      const text = await response.text();
-      const json: unknown = text.startsWith('{') ? JSON.parse(text) : {};
-      return {
-        status: response.status,
-        headers: response.headers,
-        text,
-        json: z.record(z.string(), z.unknown()).parse(json),
-      };
-    },
-    async map(person, domain, containerId) {
-      const container = containerId ?? (await network.container(person));
-      const body = { container_id: container, domain, target_port: 443 };
-      const reply = await network.call(person.token, 'POST', '/api/domain-mappings', body);
-      assert.equal(reply.status, 201, reply.text);
-      return reply.json;
-    },
-    async connect(person, ...zones) {
+    person: () => people(running.node).person(`user${++count}`, YEAR_SECONDS),
+    apiToken: async (person: Person, scopes: Scopes) => (await people(running.node).apiToken(person, { scopes })).token,
+    container,
+    call,
+    /** Creates a mapping and returns its view. */
+    map: async (person: Person, domain: string, containerId?: string) =>
+      post(person, '/api/domain-mappings', {
+        container_id: containerId ?? (await container(person)),
+        domain,
+        target_port: 443,
+      }),
+    async connect(person: Person, ...zones: readonly string[]) {
       const token = `provider-token-${++count}`;
       provider.zones.set(
         token,
         zones.map((name) => ({ id: `zone-${name}`, name, status: 'active' })),
       );
-      const reply = await network.call(person.token, 'POST', '/api/domains', { token });
-      assert.equal(reply.status, 201, reply.text);
-      return { id: String(reply.json.id), token };
+      return { id: String((await post(person, '/api/domains', { token })).id), token };
     },
-    async mapping(person, domain) {
-      const { json } = await network.call(person.token, 'GET', '/api/domain-mappings');
-      return z
-        .array(z.record(z.string(), z.unknown()))
-        .parse(json.domains)
-        .find((item) => item.domain === domain);
+    /** The person's mapping of a hostname. */
+    async mapping(person: Person, domain: string) {
+      const { json } = await call(person.token, 'GET', '/api/domain-mappings');
+      const mappings = z.array(z.record(z.string(), z.unknown())).parse(json.domains);
+      return mappings.find((item) => item.domain === domain);
     },
+    /** Ends the API and starts it again on the same database. */
     async restart() {
       await running.node.end();
       running = await open();
     },
   };
-  return network;
 }

@@ -116,8 +116,9 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
       return relayed;
     });
   }
+  const db = failingDb(database.db);
   const callers = openAuthentication({
-    directory: tokenDirectory(database.db),
+    directory: tokenDirectory(db),
     secret: SECRET,
     clock,
     log: silentLog,
@@ -136,7 +137,6 @@ export async function startNode(t: Cleanup, options: NodeOptions = {}): Promise<
   let isMember = false;
   teardown.add('membership', () => (isMember ? placement.leave() : placement.halt()));
   const news: TokenNews[] = [];
-  const db = failingDb(database.db);
   const end = () => {
     db.failure = undefined;
     return teardown.run();

@@ -13,26 +13,29 @@ export interface Person {
   readonly token: string;
 }
 
-type Where = Pick<TestNode, 'outside' | 'clock' | 'environment'>;
-
-/** A new user, logged in. */
-export async function addPerson(where: Where, username: string, ttlSeconds = 3600): Promise<Person> {
-  const id = newId();
-  assert.ok(await insertUser(where.outside, { id, username, passwordHash: 'none' }));
-  const isAdmin = username === where.environment.ADMIN_USERNAME;
-  const { token } = await sessionTokens(SECRET, ttlSeconds, where.clock)({ id, username, isAdmin });
-  return { id, token };
-}
-
-/** An API token of the person, or of a service account of theirs. */
-export async function addApiToken(
-  where: Where,
-  { id: userId }: Person,
-  of: { readonly scopes: Scopes } | { readonly account: string },
-): Promise<{ token: string; tokenId: string }> {
-  const tokenId = newId();
-  const grants = 'account' in of ? { serviceAccountId: of.account } : { scopes: of.scopes };
-  const row = { id: tokenId, userId, name: tokenId, grants, expiresAt: undefined, max: 1000 };
-  assert.ok(await insertApiToken(where.outside, row));
-  return { token: await apiTokens(SECRET, where.clock)({ tokenId, userId, expiresAt: undefined }), tokenId };
+/** What adds people, and takes them away. */
+export function people({ outside, clock, environment }: Pick<TestNode, 'outside' | 'clock' | 'environment'>) {
+  return {
+    /** A new user, logged in. */
+    async person(username: string, ttlSeconds = 3600): Promise<Person> {
+      const id = newId();
+      assert.ok(await insertUser(outside, { id, username, passwordHash: 'none' }));
+      const isAdmin = username === environment.ADMIN_USERNAME;
+      const { token } = await sessionTokens(SECRET, ttlSeconds, clock)({ id, username, isAdmin });
+      return { id, token };
+    },
+    /** An API token of the person, or of a service account of theirs, with its id. */
+    async apiToken({ id: userId }: Person, of: { readonly scopes: Scopes } | { readonly account: string }) {
+      const tokenId = newId();
+      const grants = 'account' in of ? { serviceAccountId: of.account } : { scopes: of.scopes };
+      const row = { id: tokenId, userId, name: tokenId, grants, expiresAt: undefined, max: 1000 };
+      assert.ok(await insertApiToken(outside, row));
+      return { token: await apiTokens(SECRET, clock)({ tokenId, userId, expiresAt: undefined }), tokenId };
+    },
+    /** The user is gone. */
+    async forgetUser({ id }: Person): Promise<void> {
+      await outside.run('delete from users where id = $1', [id]);
+      await outside.notify('tokens', `user:${id}`);
+    },
+  };
 }

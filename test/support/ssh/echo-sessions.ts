@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { Db } from '../../../storage/db.ts';
 import { fingerprintOf } from '../../../transports/gateway/ssh/login.ts';
 import { generateKeyPair } from '../../../transports/ssh/keys.ts';
+import { addContainer } from '../gateway/containers.ts';
 import type { Cleanup } from '../temp.ts';
 import { until } from '../until.ts';
 
@@ -22,11 +23,7 @@ export async function addSshOwner(db: Db, n: number): Promise<SshOwner> {
   const { privateKey, publicKey } = generateKeyPair('owner');
   const fingerprint = fingerprintOf(Buffer.from(publicKey.split(' ')[1] ?? '', 'base64'));
   await db.run(`insert into users (id, username, display_name, password_hash) values ($1, $1, 'Owner', 'x')`, [userId]);
-  await db.run(
-    `insert into containers (id, user_id, slot, name, instance_type, memory_mb, storage_gb, pull_policy, mount_paths, ssh_enabled, desired, status)
-     values ($1, $2, 1, $1, 'nano', 512, 5, 'IfNotPresent', '{/root}', true, 'running', 'running')`,
-    [containerId, userId],
-  );
+  await addContainer(db, containerId, { userId, isSshEnabled: true });
   const key = await db.one(
     keyRow,
     `insert into ssh_keys (user_id, slot, name, public_key, fingerprint) values ($1, 1, 'key', $2, $3) returning id`,

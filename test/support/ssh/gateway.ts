@@ -35,7 +35,7 @@ export interface Ended {
 }
 
 /** A gateway with a container behind it. */
-export interface SshWorld {
+export interface SshSetup {
   readonly port: number;
   readonly gateway: SshGateway;
   readonly sshd: Sshd;
@@ -79,7 +79,7 @@ const rsaHostKey = () => {
 };
 
 /** Opens one that ends with `t`. */
-export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promise<SshWorld> {
+export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promise<SshSetup> {
   const sshd = await startSshd(t, [
     'AcceptEnv LANG LC_* GIT_PROTOCOL',
     'MaxStartups 500',
@@ -101,9 +101,9 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
     ask: async (question) => {
       questions.push(question);
       if (question.containerId !== CONTAINER || !owned.has(question.fingerprint)) return { kind: 'stranger' };
-      return world.answer;
+      return setup.answer;
     },
-    find: async ({ fingerprint }) => (owned.has(fingerprint) ? world.found : { kind: 'none' }),
+    find: async ({ fingerprint }) => (owned.has(fingerprint) ? setup.found : { kind: 'none' }),
     adopt: (connection) => {
       open.add(connection);
       return () => open.delete(connection);
@@ -116,7 +116,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
     log: silentLog,
     containers: {
       dial: async (...args) => {
-        const socket = await world.dial(...args);
+        const socket = await setup.dial(...args);
         dialled.push(socket);
         return socket;
       },
@@ -145,7 +145,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
     ...['-F', 'none', '-i', key, '-o', `UserKnownHostsFile=${join(dir, 'known_hosts')}`],
     ...['-o', 'IdentitiesOnly=yes', '-o', 'StrictHostKeyChecking=yes', '-o', 'BatchMode=yes', '-o', 'LogLevel=INFO'],
   ];
-  const startSsh: SshWorld['startSsh'] = (args, spawnOptions = {}) => {
+  const startSsh: SshSetup['startSsh'] = (args, spawnOptions = {}) => {
     const child = spawn('ssh', [...clientOptions, '-p', String(listener.port), ...args], {
       stdio: 'pipe',
       ...spawnOptions,
@@ -153,7 +153,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
     children.add(child);
     return child;
   };
-  const world: SshWorld = {
+  const setup: SshSetup = {
     ...{ port: listener.port, gateway, sshd, dir, key, fingerprint, owned, open, questions, dialled, startSsh },
     answer: { kind: 'enter', userId: 'user00000001' },
     found: { kind: 'one', containerId: CONTAINER },
@@ -163,7 +163,7 @@ export async function openSsh(t: Cleanup, options: SshWorldOptions = {}): Promis
     ssh: (args, command, input) =>
       finish(startSsh([...args, `${CONTAINER}@127.0.0.1`, ...(command === undefined ? [] : [command])]), input),
   };
-  return world;
+  return setup;
 }
 
 /** Feeds a program and waits for its end. */

@@ -2,40 +2,40 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CONTAINER, run, type SshWorld } from './gateway.ts';
+import { CONTAINER, run, type SshSetup } from './gateway.ts';
 
 const CIPHERS = ['aes128-gcm@openssh.com', 'chacha20-poly1305@openssh.com', 'aes256-ctr'];
 const sha = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
 /** Does one; undefined when it arrived whole and ended well, else what went wrong. `n` picks the means, so that all get their turn. */
-export async function transfer(world: SshWorld, n: number): Promise<string | undefined> {
+export async function transfer(setup: SshSetup, n: number): Promise<string | undefined> {
   const bytes = randomBytes(500_000 + Math.floor(Math.random() * 4_000_000));
-  const [source, target] = [join(world.dir, `source${n}`), join(world.dir, `target${n}`)];
+  const [source, target] = [join(setup.dir, `source${n}`), join(setup.dir, `target${n}`)];
   // Some exchange keys in the middle of it.
   const more = ['-c', CIPHERS[n % CIPHERS.length] ?? '', ...(n % 4 === 0 ? ['-o', 'RekeyLimit=700K'] : [])];
-  const options = [...world.options, ...more];
+  const options = [...setup.options, ...more];
   const place = `${CONTAINER}@127.0.0.1`;
   try {
     await writeFile(n % 5 === 4 ? target : source, bytes);
     switch (n % 5) {
       case 0: {
-        const ended = await world.ssh(more, `cat ${source}`);
+        const ended = await setup.ssh(more, `cat ${source}`);
         return verdict(ended.code, ended.stderr, ended.stdout, bytes);
       }
       case 1: {
-        const ended = await world.ssh(more, `cat > ${target}`, bytes);
+        const ended = await setup.ssh(more, `cat > ${target}`, bytes);
         return verdict(ended.code, ended.stderr, await readFile(target), bytes);
       }
       case 2: {
-        const ended = await world.ssh(more, 'cat', bytes);
+        const ended = await setup.ssh(more, 'cat', bytes);
         return verdict(ended.code, ended.stderr, ended.stdout, bytes);
       }
       case 3: {
-        const ended = await run('scp', ['-q', ...options, '-P', String(world.port), source, `${place}:${target}`]);
+        const ended = await run('scp', ['-q', ...options, '-P', String(setup.port), source, `${place}:${target}`]);
         return verdict(ended.code, ended.stderr, await readFile(target), bytes);
       }
       default: {
-        const ended = await run('scp', ['-q', ...options, '-P', String(world.port), `${place}:${target}`, source]);
+        const ended = await run('scp', ['-q', ...options, '-P', String(setup.port), `${place}:${target}`, source]);
         return verdict(ended.code, ended.stderr, await readFile(source), bytes);
       }
     }
@@ -52,12 +52,12 @@ export async function transfer(world: SshWorld, n: number): Promise<string | und
 }
 
 /** Does `count` of them, `atOnce` at a time. What went wrong. */
-export async function transfers(world: SshWorld, count: number, atOnce: number): Promise<string[]> {
+export async function transfers(setup: SshSetup, count: number, atOnce: number): Promise<string[]> {
   const problems: string[] = [];
   let next = 0;
   const worker = async () => {
     while (next < count) {
-      const problem = await transfer(world, next++);
+      const problem = await transfer(setup, next++);
       if (problem !== undefined) problems.push(problem);
     }
   };
