@@ -10,21 +10,21 @@ export const silentLog: Log = {
   child: () => silentLog,
 };
 
-/** A log whose lines are kept, as `level message` with their fields. */
+/** A log whose lines are kept, with their fields and those of its parents. */
 export interface KeptLog extends Log {
-  readonly lines: { readonly level: string; readonly message: string; readonly fields: object }[];
+  readonly lines: { readonly level: string; readonly message: string; readonly fields: Record<string, unknown> }[];
 }
 
-export function keptLog(): KeptLog {
-  const lines: KeptLog['lines'] = [];
-  const at = (level: string) => (fields: object, message: string) => void lines.push({ level, message, fields });
-  const log: KeptLog = {
+/** A log that keeps its lines; `more`: fields of each. */
+export function keptLog(lines: KeptLog['lines'] = [], more: object = {}): KeptLog {
+  const at = (level: string) => (fields: object, message: string) =>
+    void lines.push({ level, message, fields: { ...more, ...fields } });
+  return {
     lines,
     debug: at('debug'),
     info: at('info'),
     warn: at('warn'),
     error: at('error'),
-    child: () => log,
+    child: (fields) => keptLog(lines, { ...more, ...fields }),
   };
-  return log;
 }

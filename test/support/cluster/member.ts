@@ -2,13 +2,12 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { withTimeout } from '../../../lib/timeout.ts';
 import { standsStill } from '../process-state.ts';
 import { until } from '../until.ts';
 import type { Cut, Place } from './network.ts';
+import { firstLine } from './platform.ts';
 
 const compiled = import.meta.url.endsWith('.js');
 const main = fileURLToPath(new URL(`../../../cmd/main.${compiled ? 'js' : 'ts'}`, import.meta.url));
@@ -76,14 +75,11 @@ export class Member {
     child.stderr.on('data', (chunk: Buffer) => {
       this.#log = `${this.#log}${chunk}`.slice(-MAX_LOG);
     });
-    const ended = once(child, 'close');
-    void ended.then(() => {
+    child.once('close', () => {
       if (this.#child === child) this.#child = undefined;
     });
-    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-    const said = Promise.race([lines.next(), ended.then(() => 'ended' as const)]);
-    const first = await withTimeout(said, START_MS, () => 'late' as const);
-    if (typeof first === 'string' || first.done === true || !ready(first.value)) {
+    const first = await firstLine(child, START_MS);
+    if (first === undefined || !ready(first)) {
       await this.kill();
       throw new Error(`member ${this.number} did not come up:\n${this.#log.slice(-4000)}`);
     }

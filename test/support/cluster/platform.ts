@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { withTimeout } from '../../../lib/timeout.ts';
 import { leftInDocker } from '../engine/docker-client.ts';
 import { until } from '../until.ts';
 
@@ -50,6 +52,16 @@ export function spawnTroupe(args: readonly string[], env: Record<string, string>
     env: { ...TEST_ENVIRONMENT, ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+}
+
+/** The first line of a program's output; undefined when it ended before, or said nothing for `timeoutMs`. */
+export async function firstLine(
+  child: { readonly stdout: Readable },
+  timeoutMs = 300_000,
+): Promise<string | undefined> {
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const first = await withTimeout(lines.next(), timeoutMs, () => undefined);
+  return first?.done === false ? first.value : undefined;
 }
 
 const readySchema = z.object({
@@ -98,9 +110,8 @@ export async function startPlatform(options: {
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => (log += chunk));
   const ended = once(child, 'close').then(([code]) => (typeof code === 'number' ? code : null));
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const first = await Promise.race([lines.next(), ended]);
-  if (first === null || typeof first === 'number' || first.done) {
+  const first = await firstLine(child);
+  if (first === undefined) {
     await ended;
     throw new Error(`troupe up ended before it was ready:\n${log}`);
   }
@@ -109,7 +120,7 @@ export async function startPlatform(options: {
     // A test sees only that its connections broke: say why.
     if (!told) process.stderr.write(`the platform ended by itself (code ${code}):\n${log.slice(-4000)}\n`);
   });
-  const ready = readySchema.parse(JSON.parse(first.value));
+  const ready = readySchema.parse(JSON.parse(first));
   return {
     ready,
     child,

@@ -3,11 +3,9 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { sessionTokens } from '../../../actors/auth/tokens/issue-tokens.ts';
 import { addUser } from '../../../actors/auth/users/users.ts';
-import { withTimeout } from '../../../lib/timeout.ts';
 import { newId } from '../../../proto/ids.ts';
 import type { Db } from '../../../storage/db.ts';
 import { listServiceShards } from '../../../storage/placement/nodes.ts';
@@ -19,7 +17,7 @@ import { skipWithoutDocker, tinyImage } from '../engine/docker-client.ts';
 import { type Cleanup, freePort, tempDir } from '../temp.ts';
 import { until } from '../until.ts';
 import type { Target } from './balancing-client.ts';
-import { troupeCommand } from './platform.ts';
+import { firstLine, troupeCommand } from './platform.ts';
 
 /** For the `skip` option of tests that need such processes. */
 export function skipWithoutServices(): string | false {
@@ -215,13 +213,10 @@ export class ServiceProcess implements Target {
     child.stderr.on('data', (chunk: Buffer) => {
       this.#log = `${this.#log}${chunk}`.slice(-MAX_LOG);
     });
-    const ended = once(child, 'close').then(() => {
+    child.once('close', () => {
       if (this.#child === child) this.#child = undefined;
-      return 'ended' as const;
     });
-    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-    const first = await withTimeout(Promise.race([lines.next(), ended]), START_MS, () => 'late' as const);
-    if (typeof first !== 'string' && first.done !== true) return;
+    if ((await firstLine(child, START_MS)) !== undefined) return;
     await this.kill();
     throw new Error(`troupe ${this.name} did not come up:\n${this.#log.slice(-4000)}`);
   }

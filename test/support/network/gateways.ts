@@ -2,11 +2,10 @@
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import type { Db } from '../../../storage/db.ts';
 import { setSetting } from '../../../storage/settings.ts';
-import { spawnTroupe } from '../cluster/platform.ts';
+import { firstLine, spawnTroupe } from '../cluster/platform.ts';
 import { testDatabase } from '../database/database.ts';
 import { addContainer } from '../gateway/containers.ts';
 import { type Cleanup, tempDir } from '../temp.ts';
@@ -94,13 +93,9 @@ export async function openGatewayProcesses(
         child.kill('SIGKILL');
         await ended;
       });
-      const first = await Promise.race([
-        createInterface({ input: child.stdout })[Symbol.asyncIterator]().next(),
-        ended,
-      ]);
-      if (first === null || typeof first === 'number' || first.done)
-        throw new Error(`the gateway ended before it served:\n${log}`);
-      const { http, https } = readySchema.parse(JSON.parse(first.value)).ports;
+      const first = await firstLine(child);
+      if (first === undefined) throw new Error(`the gateway ended before it served:\n${log}`);
+      const { http, https } = readySchema.parse(JSON.parse(first)).ports;
       const gateway: GatewayProcess = {
         ...{ pid: child.pid ?? 0, https },
         metrics: async () => (await fetch(`http://127.0.0.1:${http}/metrics`)).text(),

@@ -1,8 +1,7 @@
 /** The notification service as a process of its own, which can be killed and started again. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { spawnTroupe } from '../cluster/platform.ts';
+import { firstLine, spawnTroupe } from '../cluster/platform.ts';
 import { pause } from '../pause.ts';
 
 /** `troupe notify` on one port, whether it runs or not. */
@@ -28,9 +27,7 @@ export class ServiceProcess {
         this.#log = (this.#log + chunk).slice(-4000);
       });
       this.#child = child;
-      const line = once(createInterface({ input: child.stdout }), 'line').then(() => true);
-      const isReady = await Promise.race([line, once(child, 'exit').then(() => false)]);
-      if (isReady) return;
+      if ((await firstLine(child)) !== undefined) return;
       this.#child = undefined;
       assert.ok(attempt < 30, `the service does not start:\n${this.#log}`);
       await pause(200, 'retry');

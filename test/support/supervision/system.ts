@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import type { Log } from '../../../proto/ports/log.ts';
 import {
   ActorError,
   type ActorErrorCode,
@@ -11,6 +10,7 @@ import {
   stop,
   stopped,
 } from '../../../supervision/index.ts';
+import { type KeptLog, keptLog } from '../log.ts';
 import { until as untilTrue } from '../until.ts';
 
 /** Resolves once `condition` holds, with looks close together; fails after `withinMs`. */
@@ -18,36 +18,15 @@ export async function until(condition: () => boolean, what: string, withinMs = 5
   await untilTrue(condition, { what, timeoutMs: withinMs, everyMs: 1 });
 }
 
-/** One line of the log. */
-export interface Line {
-  readonly level: string;
-  readonly fields: Record<string, unknown>;
-  readonly message: string;
-}
-
-/** A log that keeps its lines. */
-export function keepingLog(lines: Line[], more: object = {}): Log {
-  const keep = (level: string) => (fields: object, message: string) => {
-    lines.push({ level, fields: { ...more, ...fields }, message });
-  };
-  return {
-    debug: keep('debug'),
-    info: keep('info'),
-    warn: keep('warn'),
-    error: keep('error'),
-    child: (fields) => keepingLog(lines, { ...more, ...fields }),
-  };
-}
-
 /** A system with its log and dead letters; ended after `f`, whatever happened. */
 export async function withSystem(
-  f: (system: SystemRef, seen: { readonly lines: Line[]; readonly letters: DeadLetter[] }) => Promise<void>,
+  f: (system: SystemRef, seen: { readonly lines: KeptLog['lines']; readonly letters: DeadLetter[] }) => Promise<void>,
 ): Promise<void> {
-  const lines: Line[] = [];
+  const log = keptLog();
   const letters: DeadLetter[] = [];
-  const system = start({ name: 'test', log: keepingLog(lines), onDeadLetter: (letter) => letters.push(letter) });
+  const system = start({ name: 'test', log, onDeadLetter: (letter) => letters.push(letter) });
   try {
-    await f(system, { lines, letters });
+    await f(system, { lines: log.lines, letters });
   } finally {
     stop(system);
     await stopped(system);
