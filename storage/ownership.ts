@@ -48,7 +48,7 @@ export const OWNED = {
 } as const;
 
 /** Files at the top of storage that are part of a room, since other services ask for what they have. */
-export const DOORS: Readonly<Partial<Record<keyof typeof OWNED, readonly string[]>>> = {
+export const SHARED_FILES: Readonly<Partial<Record<keyof typeof OWNED, readonly string[]>>> = {
   auth: ['storage/offboarding.ts'],
 };
 

@@ -26,7 +26,7 @@ import type { Readings } from './readings.ts';
 import type { Audience } from './snapshots.ts';
 
 /** What the collector understands. */
-export type CollectorMessage = CallMessage | 'refresh';
+type CollectorMessage = CallMessage | 'refresh';
 
 /** What it works with: kept outside, so that a restart of the actor costs nobody a snapshot. */
 export interface CollectorParts {

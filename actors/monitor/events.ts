@@ -2,7 +2,7 @@
 import type { ByteSink } from '../../proto/ports/http.ts';
 import type { EventStream } from '../../proto/service.ts';
 import type { Broadcaster, Subscription } from './broadcaster.ts';
-import { type Sent, Subscriber } from './subscriber.ts';
+import { type Push, Subscriber } from './subscriber.ts';
 
 /** How soon a browser comes back when the stream ends, and a comment that makes proxies pass the head on. */
 const GREETING = Buffer.from('retry: 3000\n: troupe\n\n');
@@ -46,7 +46,7 @@ export class EventsClient extends Subscriber implements EventStream {
     this.#sink?.end();
   }
 
-  protected write(what: Sent, broadcaster: Broadcaster): boolean {
+  protected write(what: Push, broadcaster: Broadcaster): boolean {
     const { isCombined } = this.subscription;
     const encoded = what === 'ping' ? undefined : broadcaster.encoded(what, this.subscription);
     const bytes = what === 'ping' ? PING : isCombined ? encoded?.combined : encoded?.event;

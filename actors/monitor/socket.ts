@@ -5,7 +5,7 @@
 import type { Socket } from '../../proto/ports/http.ts';
 import type { Connection } from '../service/connection.ts';
 import type { Broadcaster } from './broadcaster.ts';
-import { type Sent, Subscriber } from './subscriber.ts';
+import { type Push, Subscriber } from './subscriber.ts';
 
 /** Sends text frames to one client; counts from the socket's opening. */
 export class MetricsConnection extends Subscriber implements Connection {
@@ -38,7 +38,7 @@ export class MetricsConnection extends Subscriber implements Connection {
   /** The transport pings sockets itself. */
   override ping(): void {}
 
-  protected write(what: Sent, broadcaster: Broadcaster): boolean {
+  protected write(what: Push, broadcaster: Broadcaster): boolean {
     const encoded = what === 'ping' ? undefined : broadcaster.encoded(what, this.subscription);
     return encoded === undefined || this.#socket === undefined || this.#socket.send(encoded.text);
   }

@@ -6,7 +6,7 @@ import type { Broadcaster, Client, Subscription } from './broadcaster.ts';
 import type { SnapshotKind } from './snapshots.ts';
 
 /** What a client is sent. */
-export type Sent = SnapshotKind | 'ping';
+export type Push = SnapshotKind | 'ping';
 
 // What is true of a client, as bits of one small integer: a field each would weigh more than the rest of it.
 const MARKS = { cluster: 1, pods: 2, ping: 4 } as const;
@@ -30,7 +30,7 @@ export abstract class Subscriber implements Client {
   /** Which number counts it. */
   protected abstract readonly counted: 'streams' | 'sockets';
   /** Writes to the client. Returns false when it is to be left alone until `drain`. */
-  protected abstract write(what: Sent, broadcaster: Broadcaster): boolean;
+  protected abstract write(what: Push, broadcaster: Broadcaster): boolean;
   abstract end(): void;
 
   /** Whether the broadcaster knows it. */

@@ -9,7 +9,7 @@ import { dispatch, type EntityKind } from '../../supervision/index.ts';
 import type { CertificateDeps } from './certificate-deps.ts';
 import { orderCertificate } from './certificate-order.ts';
 
-export type CertificateMessage = 'look' | 'over';
+type CertificateMessage = 'look' | 'over';
 
 interface CertificateState {
   isOrdering: boolean;

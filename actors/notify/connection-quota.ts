@@ -38,13 +38,13 @@ export interface QuotaMessage {
 
 type CountMessage = QuotaMessage | { readonly type: 'gone'; readonly node: Ref<NodeConnections> };
 
-interface NodeSockets {
+interface ProcessSockets {
   readonly opened: readonly number[];
   /** It said so since there were too many: before, its process may have died. */
   readonly isSure: boolean;
 }
 
-type QuotaState = Map<Ref<NodeConnections>, NodeSockets>;
+type QuotaState = Map<Ref<NodeConnections>, ProcessSockets>;
 
 const SLEEP_AFTER_MS = 60_000;
 

@@ -23,7 +23,7 @@ const FEW_ROWS = 250;
 const DEFAULT_HOLD_MS = 20_000;
 
 /** What the bus delivered at once. */
-interface Batch {
+interface DeliveredBatch {
   /** Until when it may wait for a database that is away, Unix ms. */
   readonly deadline: number;
   /** Notifications that wait or are being stored. */
@@ -34,7 +34,7 @@ interface Batch {
 interface Item {
   readonly message: StreamMessage;
   readonly notification: NewNotification;
-  readonly batch: Batch;
+  readonly batch: DeliveredBatch;
 }
 
 /**
@@ -117,7 +117,7 @@ class Intake {
     numbers.received += messages.length;
     const refusals: Promise<void>[] = [];
     await new Promise<void>((done) => {
-      const batch: Batch = { deadline: clock.now() + holdMs, left: 0, done };
+      const batch: DeliveredBatch = { deadline: clock.now() + holdMs, left: 0, done };
       for (const message of messages) {
         const incoming = readIncoming(message);
         if ('refused' in incoming) refusals.push(this.#refuse(message, incoming.refused));

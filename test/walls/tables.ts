@@ -1,5 +1,5 @@
 /** Where SQL may name a table: with the room that owns it (storage/ownership.ts). */
-import { DOORS, OWNED } from '../../storage/ownership.ts';
+import { OWNED, SHARED_FILES } from '../../storage/ownership.ts';
 
 /** A line that names a table of another room, from 1, and which. */
 export interface ForeignTable {
@@ -32,5 +32,5 @@ export function foreignTables(file: string, source: string): ForeignTable[] {
 
 function isOf(owner: string, file: string): boolean {
   if (file.startsWith(`storage/${owner}/`) || file === `storage/${owner}.ts`) return true;
-  return Object.entries(DOORS).some(([room, files]) => room === owner && files?.includes(file) === true);
+  return Object.entries(SHARED_FILES).some(([room, files]) => room === owner && files?.includes(file) === true);
 }

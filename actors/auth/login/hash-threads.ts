@@ -22,7 +22,7 @@ interface HashThreadsOptions {
   readonly body?: URL;
 }
 
-interface WaitingHash {
+interface ThreadJob {
   readonly answer: (result: HashAnswer['result']) => void;
   readonly fail: (error: Error) => void;
 }
@@ -71,7 +71,7 @@ export class HashThreads {
 class HashThread {
   readonly #worker: Worker;
   readonly #idleMs: number;
-  readonly #waiting = new Map<number, WaitingHash>();
+  readonly #waiting = new Map<number, ThreadJob>();
   readonly #onEnd: () => void;
   #nextId = 0;
   #idle: NodeJS.Timeout | undefined;

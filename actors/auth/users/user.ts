@@ -36,7 +36,7 @@ interface AuthUserState {
 }
 
 /** What it understands. */
-export type AuthUserMessage = CallMessage | { readonly type: 'changed' };
+type AuthUserMessage = CallMessage | { readonly type: 'changed' };
 
 const calls = callCodec(authEndpoints.filter(({ actor }) => actor.kind === 'auth/user'));
 

@@ -59,7 +59,7 @@ interface UpstreamHealth {
 }
 
 /** A connection lent whole. */
-interface OwnConnection extends BorrowedConnection {
+interface ExclusiveConnection extends BorrowedConnection {
   readonly own: Wire;
   outlives(): boolean;
 }
@@ -111,7 +111,7 @@ export class Upstreams {
   }
 
   /** An idle connection if there is one and `client` may have it, else undefined: then `open`. */
-  reuse(address: Destination, client: string): OwnConnection | undefined {
+  reuse(address: Destination, client: string): ExclusiveConnection | undefined {
     const origin = this.#origins.get(keyOf(address));
     if (origin === undefined) return undefined;
     for (;;) {
@@ -137,7 +137,7 @@ export class Upstreams {
   }
 
   /** Opens a connection for `client`. Rejects with UpstreamError. `signal` gives up. */
-  open(address: Destination, client: string, signal?: AbortSignal): Promise<OwnConnection> {
+  open(address: Destination, client: string, signal?: AbortSignal): Promise<ExclusiveConnection> {
     const origin = this.#originOf(address);
     const tooMany = () => new UpstreamError('too_many', `There are too many connections to ${origin.key}.`);
     const place = this.#closed ? undefined : enter(origin, client);
@@ -274,7 +274,7 @@ function limitsOf(total: number, perNetwork: number): PlaceLimits {
 }
 
 /** An open connection: lent to one exchange after the other, and hears the origin while it is idle. */
-class UpstreamConnection implements OwnConnection, WireReader, Holder {
+class UpstreamConnection implements ExclusiveConnection, WireReader, Holder {
   readonly origin: Origin;
   readonly own: Wire;
   /** When it became idle. */
@@ -295,7 +295,7 @@ class UpstreamConnection implements OwnConnection, WireReader, Holder {
     this.#rest = rest;
   }
 
-  lend(client: string, place: Place): OwnConnection {
+  lend(client: string, place: Place): ExclusiveConnection {
     this.#client = client;
     this.#place = place;
     return this;
