@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
-import { isReply } from './api/errors.ts';
+import { unlessReply } from './api/errors.ts';
 import type { Calls } from './api/fenced-client.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
 import { tar } from './image/tar.ts';
@@ -107,9 +107,7 @@ async function finish({ client, naming, old, spec, remove }: CarryOver, made: Do
   for (const path of mountsOf(naming, spec.id, old).own.filter((one) => !mounted.includes(one))) {
     const volume = encodeURIComponent(naming.volume(spec.id, path));
     // Still in use: it goes with the container.
-    await client.call('DELETE', `/volumes/${volume}`).catch((error: unknown) => {
-      if (!isReply(error, 404, 409)) throw error;
-    });
+    await unlessReply(client.call('DELETE', `/volumes/${volume}`), 404, 409);
   }
 }
 
@@ -118,10 +116,9 @@ export async function takeName(client: Calls, naming: Naming, id: string, view: 
   const { whole } = namesOf(naming, id);
   if (view.Name !== `/${whole}`) return;
   const name = naming.container(id);
-  await client.call('POST', `/containers/${view.Id}/rename`, { query: { name } }).catch((error: unknown) => {
-    // Somebody else did, or has the name for a moment: it is found by its labels.
-    if (!isReply(error, 400, 404, 409, 500)) throw error;
-  });
+  const renaming = client.call('POST', `/containers/${view.Id}/rename`, { query: { name } });
+  // Somebody else did, or has the name for a moment: it is found by its labels.
+  await unlessReply(renaming, 400, 404, 409, 500);
 }
 
 const namesOf = (naming: Naming, id: string) => ({
@@ -129,18 +126,8 @@ const namesOf = (naming: Naming, id: string) => ({
   whole: `${naming.container(id)}-whole`,
 });
 
-/** What a call resolves with; undefined when Docker has no such thing. */
-async function present<T>(call: Promise<T>): Promise<T | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (isReply(error, 404)) return undefined;
-    throw error;
-  }
-}
-
 const viewOf = (client: Calls, name: string): Promise<DockerContainerView | undefined> =>
-  present(client.json('GET', `/containers/${name}/json`, containerView));
+  unlessReply(client.json('GET', `/containers/${name}/json`, containerView), 404);
 
 /** Where a container's own volumes are mounted, and those that its image asked for. */
 function mountsOf(naming: Naming, id: string, view: DockerContainerView): { own: string[]; others: string[] } {
@@ -180,8 +167,8 @@ async function commit({ client, naming, old, spec }: CarryOver): Promise<{ image
   const image = carriedImage(naming, spec.id);
   const view = (of: string) => client.json('GET', `/images/${of}/json`, imageView);
   // What an attempt left that was killed; that of the container itself stays, as its image.
-  const left = await present(view(image));
-  if (left !== undefined && left.Id !== old.Image) await present(client.call('DELETE', `/images/${image}`));
+  const left = await unlessReply(view(image), 404);
+  if (left !== undefined && left.Id !== old.Image) await unlessReply(client.call('DELETE', `/images/${image}`), 404);
   const [repo, tag] = image.split(':');
   const { Id } = await client.json('POST', '/commit', created, {
     query: { container: old.Id, repo, tag, pause: false },
@@ -214,7 +201,7 @@ async function prepareVolumes(
   const overlaid: string[] = [];
   for (const path of added) {
     const Name = naming.volume(spec.id, path);
-    const found = await present(client.json('GET', `/volumes/${Name}`, volumeView));
+    const found = await unlessReply(client.json('GET', `/volumes/${Name}`, volumeView), 404);
     // Half filled, by an attempt that was killed.
     const isLeft = found?.Labels?.[labels.filledFrom] === old.Id;
     if (found !== undefined && !isLeft) {
@@ -230,9 +217,8 @@ async function prepareVolumes(
 
 /** Copies a folder from one container into another, over what is there. What the first does not have is not copied. */
 async function copyPath(client: Calls, from: string, to: string, path: string): Promise<void> {
-  const archive = await present(
-    client.stream('GET', `/containers/${from}/archive`, { query: { path }, headTimeoutMs: 60_000 }),
-  );
+  const reading = client.stream('GET', `/containers/${from}/archive`, { query: { path }, headTimeoutMs: 60_000 });
+  const archive = await unlessReply(reading, 404);
   if (archive === undefined) return;
   const parent = path.slice(0, path.lastIndexOf('/'));
   const put = await client.stream('PUT', `/containers/${to}/archive`, {
@@ -260,9 +246,8 @@ export async function removeCarried(client: Calls, naming: Naming, id: string): 
   for (const { Id, RepoTags } of images) {
     const isOurs = (RepoTags ?? []).every((tag) => tag === own || tag === '<none>:<none>');
     if (!isOurs) continue;
-    await client.call('DELETE', `/images/${Id}`, { query: { force: true }, timeoutMs: 120_000 }).catch((error) => {
-      // 409: another of them is made from it, and takes it along.
-      if (!isReply(error, 404, 409)) throw error;
-    });
+    const removing = client.call('DELETE', `/images/${Id}`, { query: { force: true }, timeoutMs: 120_000 });
+    // 409: another of them is made from it, and takes it along.
+    await unlessReply(removing, 404, 409);
   }
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import type { DockerClient } from './api/client.ts';
-import { isReply } from './api/errors.ts';
+import { isReply, unlessReply } from './api/errors.ts';
 import type { DockerContainerView } from './container-view.ts';
 import type { HostFirewall } from './host/firewall.ts';
 import type { LostTasks } from './host/lost-tasks.ts';
@@ -106,13 +106,9 @@ export class ContainerStarter {
   async #join(id: string, dockerId: string, joined: readonly string[]): Promise<void> {
     await this.#networks.ensure(id);
     for (const network of joined) {
-      await this.#client
-        .call('POST', `/networks/${encodeURIComponent(network)}/disconnect`, {
-          body: { Container: dockerId, Force: true },
-        })
-        .catch((error: unknown) => {
-          if (!isReply(error, 403, 404, 500)) throw error;
-        });
+      const path = `/networks/${encodeURIComponent(network)}/disconnect`;
+      const body = { Container: dockerId, Force: true };
+      await unlessReply(this.#client.call('POST', path, { body }), 403, 404, 500);
     }
     await this.#client.call('POST', `/networks/${this.#naming.network(id)}/connect`, { body: { Container: dockerId } });
   }

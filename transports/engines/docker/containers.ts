@@ -4,7 +4,7 @@ import { type ContainerSpec, type ContainerState, dataGone, EngineError } from '
 import { parseImageReference } from '../common/image-reference.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
 import type { DockerClient } from './api/client.ts';
-import { isReply } from './api/errors.ts';
+import { isReply, unlessReply } from './api/errors.ts';
 import { fencedClient } from './api/fenced-client.ts';
 import { carryOver, removeCarried, takeName } from './carry-over.ts';
 import { containerConfig, limitsOf } from './container-config.ts';
@@ -142,9 +142,7 @@ export class Containers {
    * more.
    */
   async #removeOthers(id: string, { Id }: DockerContainerView): Promise<void> {
-    const found = await this.#client.json('GET', '/containers/json', containerList, {
-      query: { all: true, filters: this.#naming.filters(id) },
-    });
+    const found = await this.#listed(id);
     for (const other of found) {
       if (other.Id !== Id && this.#naming.containerOf(foundIn(other)) === id)
         await removeContainer(this.#client, other.Id);
@@ -168,11 +166,8 @@ export class Containers {
     const view = await this.find(id);
     if (view === undefined) return;
     const seconds = Math.max(0, Math.round(graceSeconds));
-    await this.#client
-      .call('POST', `/containers/${view.Id}/stop`, { query: { t: seconds }, timeoutMs: (seconds + 30) * 1000 })
-      .catch((error: unknown) => {
-        if (!isReply(error, 404)) throw error;
-      });
+    const options = { query: { t: seconds }, timeoutMs: (seconds + 30) * 1000 };
+    await unlessReply(this.#client.call('POST', `/containers/${view.Id}/stop`, options), 404);
   }
 
   async remove(id: string, keepData: boolean): Promise<void> {
@@ -197,21 +192,15 @@ export class Containers {
     const view = await this.mustFind(id);
     if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
     for (const path of paths) {
-      try {
-        await this.#client.call('HEAD', `/containers/${view.Id}/archive`, { query: { path } });
-        return true;
-      } catch (error) {
-        // 400: something on the way is no folder.
-        if (!isReply(error, 400, 404)) throw error;
-      }
+      const asking = this.#client.call('HEAD', `/containers/${view.Id}/archive`, { query: { path } });
+      // 400: something on the way is no folder.
+      if ((await unlessReply(asking, 400, 404)) !== undefined) return true;
     }
     return false;
   }
 
   async list(): Promise<ContainerState[]> {
-    const found = await this.#client.json('GET', '/containers/json', containerList, {
-      query: { all: true, filters: this.#naming.filters() },
-    });
+    const found = await this.#listed();
     // One that is made anew is there twice.
     const ours = new Set(found.map((one) => this.#naming.containerOf(foundIn(one))));
     const ids = [...ours].filter((id) => id !== undefined);
@@ -237,9 +226,7 @@ export class Containers {
   async #clearLost(): Promise<void> {
     // Asked before Docker is: a start that ends meanwhile is in this list or in that.
     const starting = [...this.#starting];
-    const found = await this.#client.json('GET', '/containers/json', containerList, {
-      query: { all: true, filters: this.#naming.filters() },
-    });
+    const found = await this.#listed();
     const bridge = await this.#networks.anyBridge();
     // Those that only look like ours among them: nothing of theirs is to be ended.
     const running = found.filter(({ State }) => !/^(?:created|exited|dead)$/.test(State)).map(({ Id }) => Id);
@@ -286,30 +273,27 @@ export class Containers {
   async #look(id: string): Promise<DockerContainerView | undefined> {
     const named = await this.#view(this.#naming.container(id));
     if (named !== undefined && this.#naming.containerOf(foundAs(named)) === id) return named;
-    const found = await this.#client.json('GET', '/containers/json', containerList, {
-      query: { all: true, filters: this.#naming.filters(id) },
-    });
+    const found = await this.#listed(id);
     const renamed = found.find((one) => this.#naming.containerOf(foundIn(one)) === id);
     return renamed === undefined ? undefined : this.#view(renamed.Id);
   }
 
-  async #view(nameOrId: string): Promise<DockerContainerView | undefined> {
-    try {
-      return await this.#client.json('GET', `/containers/${nameOrId}/json`, containerView);
-    } catch (error) {
-      if (isReply(error, 404)) return undefined;
-      throw error;
-    }
+  #view(nameOrId: string): Promise<DockerContainerView | undefined> {
+    return unlessReply(this.#client.json('GET', `/containers/${nameOrId}/json`, containerView), 404);
+  }
+
+  /** Those of this installation, or of container `id`. */
+  #listed(id?: string): Promise<z.output<typeof containerList>> {
+    const query = { all: true, filters: this.#naming.filters(id) };
+    return this.#client.json('GET', '/containers/json', containerList, { query });
   }
 
   /** Rejects `data_gone` when a volume that holds data of the container is not there. */
   async #mustHaveData({ id, mountPaths, dataPaths = [] }: ContainerSpec): Promise<void> {
     const missing: string[] = [];
     for (const path of checkedMountPaths(mountPaths).filter((one) => dataPaths.includes(one))) {
-      await this.#client.call('GET', `/volumes/${this.#naming.volume(id, path)}`).catch((error: unknown) => {
-        if (!isReply(error, 404)) throw error;
-        missing.push(path);
-      });
+      const asking = this.#client.call('GET', `/volumes/${this.#naming.volume(id, path)}`);
+      if ((await unlessReply(asking, 404)) === undefined) missing.push(path);
     }
     if (missing.length > 0) throw dataGone(missing);
   }

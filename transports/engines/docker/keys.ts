@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { DockerClient } from './api/client.ts';
-import { isReply } from './api/errors.ts';
+import { unlessReply } from './api/errors.ts';
 import { type DockerContainerView, foundIn, listedContainer } from './container-view.ts';
 import { createHelper } from './image/helper-image.ts';
 import { tar } from './image/tar.ts';
@@ -29,11 +29,13 @@ export async function writeAuthorizedKeys(
   try {
     await put(client, Id, archive);
   } finally {
-    await client.call('DELETE', `/containers/${Id}`, { query: { force: true, v: true } }).catch((error: unknown) => {
-      // 404, 409: somebody else removes it.
-      if (!isReply(error, 404, 409)) throw error;
-    });
+    await removeHelper(client, Id);
   }
+}
+
+async function removeHelper(client: DockerClient, dockerId: string): Promise<void> {
+  // 404, 409: somebody else removes it.
+  await unlessReply(client.call('DELETE', `/containers/${dockerId}`, { query: { force: true, v: true } }), 404, 409);
 }
 
 async function put(client: DockerClient, dockerId: string, archive: Buffer): Promise<void> {
@@ -79,8 +81,6 @@ export async function removeHelpers(
   for (const helper of found) {
     const { Id, Created } = helper;
     if (!naming.isHelper(foundIn(helper)) || Date.now() - Created * 1000 < olderThanMs) continue;
-    await client.call('DELETE', `/containers/${Id}`, { query: { force: true, v: true } }).catch((error: unknown) => {
-      if (!isReply(error, 404, 409)) throw error;
-    });
+    await removeHelper(client, Id);
   }
 }

@@ -4,7 +4,7 @@ import type { ContainerSpec } from '../../../proto/ports/engine.ts';
 import { parseImageReference } from '../common/image-reference.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
 import type { DockerClient } from './api/client.ts';
-import { isReply } from './api/errors.ts';
+import { unlessReply } from './api/errors.ts';
 import type { DockerContainerView } from './container-view.ts';
 import { isBuiltIn } from './image/base-image.ts';
 import { KEYS_FOLDER, labels, type Naming } from './naming.ts';
@@ -39,10 +39,5 @@ export async function hasImage(
 
 /** The id of what a reference names now; `otherwise` when it names nothing any more. */
 async function imageIdOf(client: DockerClient, reference: string, otherwise: string): Promise<string> {
-  try {
-    return (await client.json('GET', `/images/${reference}/json`, imageView)).Id;
-  } catch (error) {
-    if (isReply(error, 404)) return otherwise;
-    throw error;
-  }
+  return (await unlessReply(client.json('GET', `/images/${reference}/json`, imageView), 404))?.Id ?? otherwise;
 }

@@ -6,7 +6,7 @@ import { backoffMs } from '../../../lib/backoff.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
 import { type AddressRange, freeSubnets, parseSubnet, routedRanges } from '../common/subnets.ts';
 import type { DockerClient } from './api/client.ts';
-import { isReply } from './api/errors.ts';
+import { isReply, unlessReply } from './api/errors.ts';
 import { labels, type Naming } from './naming.ts';
 
 /** Bridges of containers begin with this, so that one firewall rule speaks of them all (firewall.ts). */
@@ -112,10 +112,8 @@ export class ContainerNetworks {
       const id = this.#naming.idOf(network.Labels);
       const age = Date.now() - Date.parse(network.Created);
       if (age < olderThanMs || (id !== undefined && (this.#making.has(id) || (await exists(id))))) continue;
-      await this.#client.call('DELETE', `/networks/${network.Id}`).catch((error: unknown) => {
-        // 403: something is still in it.
-        if (!isReply(error, 403, 404, 409)) throw error;
-      });
+      // 403: something is still in it.
+      await unlessReply(this.#client.call('DELETE', `/networks/${network.Id}`), 403, 404, 409);
     }
   }
 
@@ -127,13 +125,9 @@ export class ContainerNetworks {
 
   /** The bridge of a container's network; undefined when there is no such network. */
   async #present(id: string): Promise<string | undefined> {
-    try {
-      const { Options } = await this.#client.json('GET', `/networks/${this.#naming.network(id)}`, networkView);
-      return Options?.[BRIDGE_OPTION] ?? this.bridge(id);
-    } catch (error) {
-      if (isReply(error, 404)) return undefined;
-      throw error;
-    }
+    const path = `/networks/${this.#naming.network(id)}`;
+    const found = await unlessReply(this.#client.json('GET', path, networkView), 404);
+    return found === undefined ? undefined : (found.Options?.[BRIDGE_OPTION] ?? this.bridge(id));
   }
 
   async #ensure(id: string): Promise<string> {

@@ -17,6 +17,14 @@ function codeOfStatus(status: number): EngineErrorCode {
   return status === 404 ? 'not_found' : 'refused';
 }
 
+/** What a call resolves with; undefined when Docker answers with one of `statuses`. */
+export function unlessReply<T>(call: Promise<T>, ...statuses: number[]): Promise<T | undefined> {
+  return call.catch((error: unknown) => {
+    if (!isReply(error, ...statuses)) throw error;
+    return undefined;
+  });
+}
+
 /** True when `error` is a Docker reply with one of `statuses`. */
 export function isReply(error: unknown, ...statuses: number[]): error is DockerReplyError {
   return error instanceof DockerReplyError && statuses.includes(error.status);

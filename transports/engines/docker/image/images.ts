@@ -7,7 +7,7 @@ import { type ImageReference, parseImageReference } from '../../common/image-ref
 import { jsonLines } from '../../common/json-lines.ts';
 import { pullError } from '../../common/pull-error.ts';
 import type { DockerClient } from '../api/client.ts';
-import { DockerReplyError, isReply } from '../api/errors.ts';
+import { DockerReplyError, isReply, unlessReply } from '../api/errors.ts';
 import type { BaseImage } from './base-image.ts';
 import { progressLine } from './import-image.ts';
 
@@ -174,11 +174,5 @@ export function authHeader(reference: ImageReference, auth: RegistryAuth | undef
 
 /** Whether the engine has the image. */
 export async function imagePresent(client: DockerClient, reference: ImageReference): Promise<boolean> {
-  try {
-    await client.call('GET', `/images/${reference.full}/json`);
-    return true;
-  } catch (error) {
-    if (isReply(error, 404)) return false;
-    throw error;
-  }
+  return (await unlessReply(client.call('GET', `/images/${reference.full}/json`), 404)) !== undefined;
 }
