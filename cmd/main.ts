@@ -2,9 +2,11 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { addAlone } from './cli/alone-cli.ts';
 import type { AuditOptions } from './cli/audit.ts';
+import type { CommandOptions } from './cli/command.ts';
 import { addContainers } from './cli/containers-cli.ts';
 import { addDatabase } from './cli/database-cli.ts';
 import { addDeadLetters } from './cli/dead-letters-cli.ts';
+import type { DoctorOptions } from './cli/doctor.ts';
 import { addDomains } from './cli/domains-cli.ts';
 import { addDrain } from './cli/drain-cli.ts';
 import { groupCommands } from './cli/help-groups.ts';
@@ -12,12 +14,16 @@ import { integer } from './cli/integer.ts';
 import type { SendOptions } from './cli/notify-send.ts';
 import { addRegistry } from './cli/registry-cli.ts';
 import { addRekey } from './cli/rekey-cli.ts';
+import type { AddOptions } from './cli/routes.ts';
 import { addSecrets } from './cli/secrets-cli.ts';
+import type { UpOptions } from './cli/up.ts';
 import { addUsers } from './cli/users-cli.ts';
 import { wordsFor } from './config/cli-error.ts';
 import { defaultDataDir } from './config/default-data-dir.ts';
 import { collector, hostName } from './config/option-values.ts';
 import { version } from './config/package-root.ts';
+import type { GatewayCommandOptions } from './node/gateway-command.ts';
+import type { AloneOptions } from './node/run-alone.ts';
 
 const logService = [
   '--log-service <address>',
@@ -75,30 +81,7 @@ program
     'addresses of proxies in front, whose X-Forwarded-For counts (default: TRUSTED_PROXIES)',
   )
   .option('--proxy-protocol', 'the trusted proxies speak the PROXY protocol')
-  .action(
-    async (options: {
-      data: string;
-      domain?: string;
-      listen: string;
-      portOffset: number;
-      install?: true;
-      json?: true;
-      tlsCert?: string;
-      tlsKey?: string;
-      accessLog?: true;
-      cache: boolean;
-      trustedProxies?: string;
-      proxyProtocol?: true;
-      logService?: string;
-      logSource?: string;
-    }) => {
-      const { up } = await import('./cli/up.ts');
-      const { domain, tlsCert, tlsKey, trustedProxies } = options;
-      const proxyProtocol = options.proxyProtocol === true;
-      const [install, json, accessLog] = [options.install === true, options.json === true, options.accessLog === true];
-      await up({ ...options, domain, install, json, tlsCert, tlsKey, accessLog, trustedProxies, proxyProtocol });
-    },
-  );
+  .action(async (options: UpOptions) => (await import('./cli/up.ts')).up(options));
 
 program
   .command('gateway')
@@ -124,54 +107,13 @@ program
   )
   .option('--proxy-protocol', 'the trusted proxies speak the PROXY protocol')
   .option('--json', 'print one line of JSON once it serves')
-  .action(
-    async (options: {
-      data: string;
-      domain?: string;
-      listen: string;
-      httpPort: number;
-      httpsPort: number;
-      sshPort: number;
-      netPort: number;
-      tlsCert?: string;
-      tlsKey?: string;
-      fallback?: string;
-      routesFile?: string;
-      accessLog?: true;
-      cache: boolean;
-      trustedProxies?: string;
-      proxyProtocol?: true;
-      json?: true;
-      logService?: string;
-      logSource?: string;
-    }) => {
-      const { runGateway } = await import('./node/gateway-command.ts');
-      const { domain, tlsCert, tlsKey, fallback, routesFile, trustedProxies } = options;
-      const proxyProtocol = options.proxyProtocol === true;
-      const [accessLog, asJson] = [options.accessLog === true, options.json === true];
-      await runGateway({
-        ...options,
-        domain,
-        tlsCert,
-        tlsKey,
-        fallback,
-        routesFile,
-        accessLog,
-        json: asJson,
-        trustedProxies,
-        proxyProtocol,
-      });
-    },
-  );
+  .action(async (options: GatewayCommandOptions) => (await import('./node/gateway-command.ts')).runGateway(options));
 
 program
   .command('down')
   .description('stop the containers of a platform and its private Docker Engine')
   .option(...data)
-  .action(async (options: { data: string }) => {
-    const { down } = await import('./cli/down.ts');
-    await down(options);
-  });
+  .action(async (options: CommandOptions) => (await import('./cli/down.ts')).down(options));
 
 program
   .command('doctor')
@@ -180,39 +122,27 @@ program
   .option(...listen)
   .option(...portOffset)
   .option(...json)
-  .action(async (options: { data: string; listen: string; portOffset: number; json?: true }) => {
-    const { doctor } = await import('./cli/doctor.ts');
-    await doctor({ ...options, json: options.json === true });
-  });
+  .action(async (options: DoctorOptions) => (await import('./cli/doctor.ts')).doctor(options));
 
 program
   .command('migrate')
   .description('bring the database up to date')
   .option(...data)
-  .action(async (options: { data: string }) => {
-    const { migrateDatabase } = await import('./cli/migrate.ts');
-    await migrateDatabase(options);
-  });
+  .action(async (options: CommandOptions) => (await import('./cli/migrate.ts')).migrateDatabase(options));
 
 program
   .command('tree')
   .description('show the actors of the running platform under their supervisors')
   .option(...data)
   .option(...json)
-  .action(async (options: { data: string; json?: true }) => {
-    const { showTree } = await import('./cli/tree.ts');
-    await showTree({ ...options, json: options.json === true });
-  });
+  .action(async (options: CommandOptions) => (await import('./cli/tree.ts')).showTree(options));
 
 const nodes = program
   .command('nodes')
   .description('show the nodes of the cluster: roles, shards, leases, versions (works whatever they do); or drain one')
   .option(...data)
   .option(...json)
-  .action(async (options: { data: string; json?: true }) => {
-    const { showNodes } = await import('./cli/nodes.ts');
-    await showNodes({ ...options, json: options.json === true });
-  });
+  .action(async (options: CommandOptions) => (await import('./cli/nodes.ts')).showNodes(options));
 addDrain(nodes);
 
 addUsers(program, { data, json });
@@ -227,10 +157,9 @@ const notify = program
   .option(...logService)
   .option(...logSource)
   .option('--json', 'print one line of JSON once it serves')
-  .action(async (options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) => {
+  .action(async (options: AloneOptions) => {
     const { runAlone } = await import('./node/run-alone.ts');
-    const { NOTIFY } = await import('./node/roles/notify.ts');
-    await runAlone(NOTIFY, { ...options, domain: options.domain, json: options.json === true });
+    await runAlone((await import('./node/roles/notify.ts')).NOTIFY, options);
   });
 notify
   .command('send')
@@ -263,28 +192,13 @@ program
   .option(...logService)
   .option(...logSource)
   .option('--json', 'print one line of JSON once it serves')
-  .action(
-    async (options: {
-      addr: string;
-      refresh: string;
-      apiServer?: string;
-      nats?: string;
-      json?: true;
-      logService?: string;
-      logSource?: string;
-    }) => {
-      const { runAlone } = await import('./node/run-alone.ts');
-      const { monitorRole, parseRefresh } = await import('./node/roles/monitor.ts');
-      const { apiServer, nats } = options;
-      const given = { ...(nats && { NATS_URL: nats }), ...(apiServer && { DOCKER_HOST: apiServer }) };
-      const role = monitorRole(parseRefresh(options.refresh));
-      await runAlone(
-        role,
-        { ...options, domain: undefined, json: options.json === true },
-        { ...process.env, ...given },
-      );
-    },
-  );
+  .action(async (options: AloneOptions & { refresh: string; apiServer?: string; nats?: string }) => {
+    const { runAlone } = await import('./node/run-alone.ts');
+    const { monitorRole, parseRefresh } = await import('./node/roles/monitor.ts');
+    const { apiServer, nats } = options;
+    const given = { ...(nats && { NATS_URL: nats }), ...(apiServer && { DOCKER_HOST: apiServer }) };
+    await runAlone(monitorRole(parseRefresh(options.refresh)), options, { ...process.env, ...given });
+  });
 
 const routes = program.command('routes').description('static routes of the gateway (works while it runs)');
 routes
@@ -294,36 +208,21 @@ routes
   .option('--priority <n>', 'the highest priority that fits wins', integer, 0)
   .option(...data)
   .option(...json)
-  .action(
-    async (
-      host: string,
-      prefix: string,
-      target: string,
-      options: { data: string; json?: true; stripPrefix?: true; priority: number },
-    ) => {
-      const { routesAdd } = await import('./cli/routes.ts');
-      const [stripPrefix, asJson] = [options.stripPrefix === true, options.json === true];
-      await routesAdd(host, prefix, target, { ...options, stripPrefix, json: asJson });
-    },
+  .action(async (host: string, prefix: string, target: string, options: AddOptions) =>
+    (await import('./cli/routes.ts')).routesAdd(host, prefix, target, options),
   );
 routes
   .command('list')
   .description('list all routes in the order of matching')
   .option(...data)
   .option(...json)
-  .action(async (options: { data: string; json?: true }) => {
-    const { routesList } = await import('./cli/routes.ts');
-    await routesList({ ...options, json: options.json === true });
-  });
+  .action(async (options: CommandOptions) => (await import('./cli/routes.ts')).routesList(options));
 routes
   .command('remove <id>')
   .description('remove a route')
   .option(...data)
   .option(...json)
-  .action(async (id: string, options: { data: string; json?: true }) => {
-    const { routesRemove } = await import('./cli/routes.ts');
-    await routesRemove(id, { ...options, json: options.json === true });
-  });
+  .action(async (id: string, options: CommandOptions) => (await import('./cli/routes.ts')).routesRemove(id, options));
 
 addAlone(program, { domain, logService, logSource });
 
@@ -344,10 +243,7 @@ program
   .option('--limit <n>', 'the newest n entries', '50')
   .option('--follow', 'go on with what happens from now on, until interrupted')
   .option('--json', 'print each entry as one line of JSON')
-  .action(async (options: AuditOptions) => {
-    const { showAudit } = await import('./cli/audit.ts');
-    await showAudit(options);
-  });
+  .action(async (options: AuditOptions) => (await import('./cli/audit.ts')).showAudit(options));
 
 groupCommands(program);
 

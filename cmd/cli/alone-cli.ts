@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import type { Flag } from '../config/option-values.ts';
 import type { Role } from '../node/roles/role.ts';
+import type { AloneOptions } from '../node/run-alone.ts';
 
 /** One whose value is checked. */
 type CheckedFlag = readonly [string, string, check: (value: string) => string];
@@ -27,12 +28,10 @@ export function addAlone(program: Command, { domain, logService, logSource }: Fl
       .option('--json', 'print one line of JSON once it serves')
       .option(...logService)
       .option(...logSource);
-    command.action(
-      async (options: { addr: string; domain?: string; json?: true; logService?: string; logSource?: string }) => {
-        const { runAlone } = await import('../node/run-alone.ts');
-        await runAlone(await role(), { ...options, domain: options.domain, json: options.json === true });
-      },
-    );
+    command.action(async (options: AloneOptions) => {
+      const { runAlone } = await import('../node/run-alone.ts');
+      await runAlone(await role(), options);
+    });
   };
   add('auth', 'authentication', 7001, async () => (await import('../node/roles/auth.ts')).AUTH);
   add('compute', 'compute', 7002, async () => (await import('../node/roles/compute.ts')).COMPUTE);

@@ -7,16 +7,15 @@ import { CliError } from '../config/cli-error.ts';
 import { readEnvironment } from '../config/config.ts';
 import { withDatabase } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';
+import type { CommandOptions } from './command.ts';
 
 /** As commander gives them. */
-export interface AuditOptions {
-  readonly data: string;
+export interface AuditOptions extends CommandOptions {
   readonly user?: string;
   readonly action?: string;
   readonly since?: string;
   readonly limit: string;
   readonly follow?: true;
-  readonly json?: true;
 }
 
 const MAX_LIMIT = 100_000;

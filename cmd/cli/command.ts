@@ -8,7 +8,7 @@ import { openLog } from '../observability/log.ts';
 /** Options that all of them take. */
 export interface CommandOptions {
   readonly data: string;
-  readonly json: boolean;
+  readonly json?: boolean;
 }
 
 /** Runs `work` on the database of the environment, or of the data folder. */

@@ -1,6 +1,7 @@
 /** `troupe containers` on the command line; containers.ts does the work. */
 import type { Command } from 'commander';
 import type { Flag } from '../config/option-values.ts';
+import type { CommandOptions } from './command.ts';
 
 /** Adds the commands; `data` and `json` are the options that most commands have. */
 export function addContainers(program: Command, { data, json }: { data: Flag; json: Flag }): void {
@@ -13,8 +14,7 @@ export function addContainers(program: Command, { data, json }: { data: Flag; js
     .option('--status <status>', 'only those: pending, initializing, running, stopped or failed')
     .option(...data)
     .option(...json)
-    .action(async (options: { data: string; json?: true; status?: string }) => {
-      const { containersList } = await import('./containers.ts');
-      await containersList({ ...options, json: options.json === true });
-    });
+    .action(async (options: CommandOptions & { status?: string }) =>
+      (await import('./containers.ts')).containersList(options),
+    );
 }

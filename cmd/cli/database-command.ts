@@ -14,14 +14,11 @@ import { dataDirInUse } from '../config/data-dir.ts';
 import { hint } from '../config/hints.ts';
 import { databaseServer } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';
+import type { CommandOptions } from './command.ts';
 import { postgresProgram } from './postgres-programs.ts';
 
-interface DataOption {
-  readonly data: string;
-}
-
 /** Prints the address of the database as libpq takes it. Throws CliError when its server does not run. */
-export async function databaseUrl({ data }: DataOption): Promise<void> {
+export async function databaseUrl({ data }: CommandOptions): Promise<void> {
   const { DATABASE_URL } = readEnvironment(process.env);
   let url = DATABASE_URL;
   if (url === undefined) {
@@ -37,7 +34,7 @@ export async function databaseUrl({ data }: DataOption): Promise<void> {
 }
 
 /** Runs psql at this terminal, with `args` if given. Its exit code becomes ours. */
-export function databaseShell(args: readonly string[], { data }: DataOption): Promise<void> {
+export function databaseShell(args: readonly string[], { data }: CommandOptions): Promise<void> {
   return onServer(data, async (connection, major) => {
     process.exitCode = await run(await postgresProgram('psql', major), args, connection, 'inherit');
   });
@@ -48,7 +45,7 @@ export function databaseShell(args: readonly string[], { data }: DataOption): Pr
  * or not at all), or to standard output. It holds secrets, though sealed ones: the file is its owner's alone. Throws
  * CliError.
  */
-export async function databaseDump(file: string | undefined, { data }: DataOption): Promise<void> {
+export async function databaseDump(file: string | undefined, { data }: CommandOptions): Promise<void> {
   if (file === undefined && process.stdout.isTTY)
     throw new CliError(`A dump is no text for a terminal: name a file, ${hint('database dump troupe.dump', data)}.`);
   await onServer(data, async (connection, major) => {

@@ -14,15 +14,20 @@ import { type CommandOptions, onDatabase, print } from './command.ts';
 import { tableLines } from './table.ts';
 
 /** Which letters a command means: those of its arguments, or with `all` those of `stream`, or of every stream. */
-interface ChoiceOptions extends CommandOptions {
-  readonly all: boolean;
-  readonly stream: string | undefined;
+export interface ChoiceOptions extends CommandOptions {
+  readonly all?: boolean;
+  readonly again?: boolean;
+  readonly stream?: string;
+}
+
+/** Which are listed. */
+export interface ListOptions extends CommandOptions {
+  readonly stream?: string;
+  readonly limit: number;
 }
 
 /** Prints the newest, one a line. */
-export async function deadLettersList(
-  options: CommandOptions & { readonly stream: string | undefined; readonly limit: number },
-): Promise<void> {
+export async function deadLettersList(options: ListOptions): Promise<void> {
   const limit = Math.min(Math.max(options.limit, 1), 10_000);
   const letters = await onDatabase(options, (db) => listDeadLetters(db, options.stream, limit));
   const rows = letters.map((letter) => {
@@ -60,12 +65,9 @@ export async function deadLettersShow(id: string, options: CommandOptions): Prom
 }
 
 /** Sends messages to their streams again, through the outbox of the platform: once, unless `again`. */
-export async function deadLettersReplay(
-  ids: readonly string[],
-  options: ChoiceOptions & { readonly again: boolean },
-): Promise<void> {
+export async function deadLettersReplay(ids: readonly string[], options: ChoiceOptions): Promise<void> {
   const choice = choiceOf(ids, options, 'replay');
-  const replayed = await onDatabase(options, (db) => replayDeadLetters(db, choice, options.again));
+  const replayed = await onDatabase(options, (db) => replayDeadLetters(db, choice, options.again === true));
   print(options, { replayed }, () => {
     if (replayed.length > 0)
       return `Replayed ${replayed.join(', ')}. The running platform sends them, else the next one.`;

@@ -7,6 +7,7 @@ import { doctorDocker } from '../../transports/engines/docker/host/dockerd.ts';
 import { usesHandles } from '../../transports/gateway/tcp/wires.ts';
 import { type AdapterChoice, ListenError, planAdapter } from '../../transports/http/index.ts';
 import { readEnvironment } from '../config/config.ts';
+import type { CommandOptions } from './command.ts';
 import { doctorDatabase } from './doctor-database.ts';
 import { doctorRunning } from './doctor-running.ts';
 import type { Finding } from './finding.ts';
@@ -15,11 +16,9 @@ const GIB = 2 ** 30;
 const WANTED_DISK = 5 * GIB;
 
 /** As the command line gives them: `listen` and `portOffset` are those that `up` would be given. */
-interface DoctorOptions {
-  readonly data: string;
+export interface DoctorOptions extends CommandOptions {
   readonly listen: string;
   readonly portOffset: number;
-  readonly json: boolean;
 }
 
 /** Prints the findings; exit code 1 when something that is needed is missing. */

@@ -1,6 +1,7 @@
 /** `troupe domains` on the command line; domains.ts does the work. */
 import type { Command } from 'commander';
 import type { Flag } from '../config/option-values.ts';
+import type { CommandOptions } from './command.ts';
 import { integer } from './integer.ts';
 
 /** Adds the commands; `data` and `json` are the options that most commands have. */
@@ -14,8 +15,5 @@ export function addDomains(program: Command, { data, json }: { data: Flag; json:
     .option('--limit <n>', 'at most so many', integer, 1000)
     .option(...data)
     .option(...json)
-    .action(async (options: { data: string; json?: true; limit: number }) => {
-      const { domainsList } = await import('./domains.ts');
-      await domainsList({ ...options, json: options.json === true });
-    });
+    .action(async (options: CommandOptions & { limit: number }) => (await import('./domains.ts')).domainsList(options));
 }

@@ -1,5 +1,7 @@
 /** The command line of `troupe nodes drain`. */
 import type { Command } from 'commander';
+import type { CommandOptions } from './command.ts';
+import type { DrainOptions } from './drain.ts';
 
 /** Adds it to `nodes`, whose --data and --json it shares. */
 export function addDrain(nodes: Command): void {
@@ -13,10 +15,8 @@ export function addDrain(nodes: Command): void {
     .option('--no-wait', 'do not wait until it is done')
     .option('--force', 'although nobody else serves what it does')
     .configureHelp({ showGlobalOptions: true })
-    .action(async (name: string, options: { cancel?: true; wait: boolean; force?: true }) => {
+    .action(async (name: string, options: Omit<DrainOptions, keyof CommandOptions>) => {
       const { drainNode } = await import('./drain.ts');
-      const { data, json } = nodes.opts<{ data: string; json?: true }>();
-      const [cancel, force] = [options.cancel === true, options.force === true];
-      await drainNode(name, { data, json: json === true, cancel, force, wait: options.wait });
+      await drainNode(name, { ...nodes.opts<CommandOptions>(), ...options });
     });
 }

@@ -8,11 +8,11 @@ import { CliError } from '../config/cli-error.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Options as the command line gives them. */
-interface DrainOptions extends CommandOptions {
+export interface DrainOptions extends CommandOptions {
   /** Take it back. */
-  readonly cancel: boolean;
+  readonly cancel?: boolean;
   /** Although nobody else could serve. */
-  readonly force: boolean;
+  readonly force?: boolean;
   /** Do not wait until it is done. */
   readonly wait: boolean;
 }

@@ -1,12 +1,10 @@
 /** `troupe notify send`: an operator tells a user, or everybody. */
 import { sendNotice } from '../../actors/notify/send.ts';
 import { CliError } from '../config/cli-error.ts';
-import { onDatabase, print } from './command.ts';
+import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Options as the command line gives them. */
-export interface SendOptions {
-  readonly data: string;
-  readonly json?: boolean;
+export interface SendOptions extends CommandOptions {
   readonly user?: string;
   readonly everybody?: true;
   readonly title: string;
@@ -18,13 +16,13 @@ export interface SendOptions {
 
 /** Writes the notifications down; the platform delivers them, at once when it runs. */
 export async function notifySend(options: SendOptions): Promise<void> {
-  const { data, user, everybody, title, body, category, scope, link, json = false } = options;
+  const { user, everybody, title, body, category, scope, link } = options;
   if ((user === undefined) === (everybody === undefined))
     throw new CliError('Say who is to be notified: --user NAME, or --everybody.');
   const to = user === undefined ? 'everybody' : { username: user };
   const notice = { title, message: body, category, scope, link };
-  const users = await onDatabase({ data }, (db) => sendNotice(db, { now: Date.now }, to, notice));
-  print({ json }, { users }, () =>
+  const users = await onDatabase(options, (db) => sendNotice(db, { now: Date.now }, to, notice));
+  print(options, { users }, () =>
     user === undefined ? `Told ${users === 1 ? 'the only user' : `all ${users} users`}.` : `Told ${user}.`,
   );
 }

@@ -1,6 +1,7 @@
 /** `troupe registry` on the command line; registry.ts does the work. */
 import { Argument, type Command } from 'commander';
 import type { Flag } from '../config/option-values.ts';
+import type { CommandOptions } from './command.ts';
 
 /** Adds the commands; `data` and `json` are the options that most commands have. */
 export function addRegistry(program: Command, { data, json }: { data: Flag; json: Flag }): void {
@@ -14,26 +15,19 @@ export function addRegistry(program: Command, { data, json }: { data: Flag; json
     .description('make a repository public or private')
     .option(...data)
     .option(...json)
-    .action(async (repository: string, visibility: 'public' | 'private', options: { data: string; json?: true }) => {
-      const { registryVisibility } = await import('./registry.ts');
-      await registryVisibility(repository, visibility, { ...options, json: options.json === true });
-    });
+    .action(async (repository: string, visibility: 'public' | 'private', options: CommandOptions) =>
+      (await import('./registry.ts')).registryVisibility(repository, visibility, options),
+    );
   registry
     .command('repositories')
     .description('list the repositories that were made public')
     .option(...data)
     .option(...json)
-    .action(async (options: { data: string; json?: true }) => {
-      const { registryRepositories } = await import('./registry.ts');
-      await registryRepositories({ ...options, json: options.json === true });
-    });
+    .action(async (options: CommandOptions) => (await import('./registry.ts')).registryRepositories(options));
   registry
     .command('certificate')
     .description("print the certificate of REGISTRY_SIGNING_KEY, for the registry's rootcertbundle")
     .option(...data)
     .option(...json)
-    .action(async (options: { data: string; json?: true }) => {
-      const { registryCertificate } = await import('./registry.ts');
-      await registryCertificate({ ...options, json: options.json === true });
-    });
+    .action(async (options: CommandOptions) => (await import('./registry.ts')).registryCertificate(options));
 }

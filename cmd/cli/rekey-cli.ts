@@ -1,6 +1,7 @@
 /** `troupe rekey` on the command line; rekey.ts does the work. */
 import type { Command } from 'commander';
 import type { Flag } from '../config/option-values.ts';
+import type { CommandOptions } from './command.ts';
 
 /** Adds the command; `data` and `json` are the options that most commands have. */
 export function addRekey(program: Command, { data, json }: { data: Flag; json: Flag }): void {
@@ -11,8 +12,5 @@ export function addRekey(program: Command, { data, json }: { data: Flag; json: F
     )
     .option(...data)
     .option(...json)
-    .action(async (options: { data: string; json?: true }) => {
-      const { rekey } = await import('./rekey.ts');
-      await rekey({ ...options, json: options.json === true });
-    });
+    .action(async (options: CommandOptions) => (await import('./rekey.ts')).rekey(options));
 }

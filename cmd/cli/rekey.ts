@@ -18,13 +18,13 @@ import { dataDirInUse, openDataDir, openSecrets } from '../config/data-dir.ts';
 import { SEALED_SETTINGS } from '../config/platform-keys.ts';
 import { withDatabase } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';
-import { print } from './command.ts';
+import { type CommandOptions, print } from './command.ts';
 
 const KEY_FILE = 'encryption-key';
 const NEXT_FILE = 'encryption-key.next';
 
 /** Changes the key, and says what was done. Throws as `changeKey`. */
-export async function rekey(options: { readonly data: string; readonly json: boolean }): Promise<void> {
+export async function rekey(options: CommandOptions): Promise<void> {
   const { keyFile, ...done } = await changeKey(readEnvironment(process.env), options.data);
   print(options, done, () =>
     [

@@ -8,18 +8,19 @@ import { tableLines } from './table.ts';
 
 const OPERATOR = { userId: null, username: 'operator' } as const;
 
+/** What a route is added with. */
+export interface AddOptions extends CommandOptions {
+  readonly stripPrefix?: boolean;
+  readonly priority: number;
+}
+
 /** Adds a route; prints its id. */
-export async function routesAdd(
-  host: string,
-  pathPrefix: string,
-  target: string,
-  options: CommandOptions & { readonly stripPrefix: boolean; readonly priority: number },
-): Promise<void> {
+export async function routesAdd(host: string, pathPrefix: string, target: string, options: AddOptions): Promise<void> {
   const parsed = newRouteSchema.safeParse({
     host,
     path_prefix: pathPrefix,
     target,
-    strip_prefix: options.stripPrefix,
+    strip_prefix: options.stripPrefix === true,
     priority: options.priority,
   });
   if (!parsed.success) {

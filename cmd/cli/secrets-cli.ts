@@ -4,11 +4,8 @@
  */
 import type { Command } from 'commander';
 import type { Flag } from '../config/option-values.ts';
+import type { CommandOptions } from './command.ts';
 
-interface Options {
-  readonly data: string;
-  readonly json?: true;
-}
 type SecretStep = 'prepareRotation' | 'rotate' | 'finishRotation';
 
 /** Adds the commands; `data` and `json` are the options that most commands have. */
@@ -24,7 +21,7 @@ export function addSecrets(program: Command, { data, json }: { data: Flag; json:
       .description(description)
       .option(...data)
       .option(...json)
-      .action(async (options: Options) => {
+      .action(async (options: CommandOptions) => {
         const { dataDirInUse } = await import('../config/data-dir.ts');
         const steps = await import('../config/shared-secrets.ts');
         const dir = dataDirInUse(options.data);

@@ -10,12 +10,13 @@ import { hint } from '../config/hints.ts';
 import { findRunning } from '../config/running.ts';
 import { withDatabase } from '../node/database.ts';
 import { openLog } from '../observability/log.ts';
+import type { CommandOptions } from './command.ts';
 
 const TOKEN_SECONDS = 60;
 const TIMEOUT_MS = 10_000;
 
 /** Asks with a token made from the platform's own secret: who may read the data folder may see the tree. */
-export async function showTree(options: { readonly data: string; readonly json: boolean }): Promise<void> {
+export async function showTree(options: CommandOptions): Promise<void> {
   const dataDir = resolve(options.data);
   const environment = readEnvironment(process.env);
   const { urls } = findRunning(dataDir);

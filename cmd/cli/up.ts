@@ -30,32 +30,32 @@ import { stopSignal } from '../node/stop-signal.ts';
 import { Teardown } from '../node/teardown.ts';
 import { plainLines } from '../observability/log.ts';
 import { type LogServiceOptions, openShippedLog } from '../observability/shipped-log.ts';
+import type { CommandOptions } from './command.ts';
 import { refuseTaken, takenPorts } from './free-ports.ts';
 import { progressOn } from './progress.ts';
 
 /** Options of `troupe up` as the command line gives them. */
-interface UpOptions extends LogServiceOptions {
-  readonly data: string;
-  readonly domain: string | undefined;
+export interface UpOptions extends CommandOptions, LogServiceOptions {
+  readonly domain?: string;
   readonly listen: string;
   readonly portOffset: number;
-  readonly install: boolean;
-  readonly json: boolean;
+  readonly install?: boolean;
   /** Files of the wildcard certificate for the domain; undefined: the platform's own authority issues one. */
-  readonly tlsCert: string | undefined;
-  readonly tlsKey: string | undefined;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
   /** A line for each request through the gateway on standard error. */
-  readonly accessLog: boolean;
+  readonly accessLog?: boolean;
   /** Whether the gateway keeps responses. */
   readonly cache: boolean;
   /** Addresses of proxies in front of the platform, and whether they speak the PROXY protocol. */
-  readonly trustedProxies: string | undefined;
-  readonly proxyProtocol: boolean;
+  readonly trustedProxies?: string;
+  readonly proxyProtocol?: boolean;
 }
 
 /** Starts the platform, says where it is, and resolves when it was told to stop and has ended. */
 export async function up(options: UpOptions): Promise<void> {
   const environment = readEnvironment(process.env);
+  const { install = false } = options;
   if (environment.GATEWAY_IO === 'streams') useWires('stream');
   const ports = portsWith(options.portOffset);
   const person = process.stdout.isTTY && !options.json;
@@ -82,12 +82,12 @@ export async function up(options: UpOptions): Promise<void> {
     const isKubernetes = environment.COMPUTE_ENGINE === 'kubernetes';
     const dockerHost = isKubernetes
       ? undefined
-      : await chooseDocker({ environment, dataDir, install: options.install, log, onProgress });
+      : await chooseDocker({ environment, dataDir, install, log, onProgress });
     if (dockerHost !== undefined && (await privateDockerHost(dataDir)) === dockerHost) {
       const keeper = keepPrivateDockerd({ dataDir, log });
       teardown.add('keeper of the private Docker Engine', () => keeper.close());
     }
-    if (!isKubernetes && environment.DEFAULT_IMAGE === undefined) await ensureImageTools(options.install, onProgress);
+    if (!isKubernetes && environment.DEFAULT_IMAGE === undefined) await ensureImageTools(install, onProgress);
     const database = await databaseServer(environment, dataDir, log, onProgress);
     teardown.add('database server', () => database.release());
 

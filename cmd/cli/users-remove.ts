@@ -10,8 +10,8 @@ import { readEnvironment } from '../config/config.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 
 /** Options as the command line gives them. */
-interface RemoveOptions extends CommandOptions {
-  readonly yes: boolean;
+export interface RemoveOptions extends CommandOptions {
+  readonly yes?: boolean;
   /** Until it is done. */
   readonly wait: boolean;
 }

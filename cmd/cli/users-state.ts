@@ -4,12 +4,14 @@ import { disableUser, enableUser } from '../../actors/auth/users/user-state.ts';
 import { untilSessions } from '../../storage/offboarding.ts';
 import { type CommandOptions, onDatabase, print } from './command.ts';
 
+/** Options as the command line gives them. */
+export interface DisableOptions extends CommandOptions {
+  readonly stop?: boolean;
+}
+
 /** Disables a user; with `stop` the platform stops their containers. Again does nothing more. */
-export async function usersDisable(
-  username: string,
-  options: CommandOptions & { readonly stop: boolean },
-): Promise<void> {
-  const { stop } = options;
+export async function usersDisable(username: string, options: DisableOptions): Promise<void> {
+  const { stop = false } = options;
   const { id, changed, containers } = await onDatabase(options, (db) => disableUser(db, username, { stop }));
   print(options, { id, username, state: 'disabled', changed, stopping: stop, containers }, () => {
     const state = changed ? 'is' : 'was already';

@@ -9,7 +9,7 @@ import type { Environment } from './config.ts';
  * CliError.
  */
 export function proxiesOf(
-  options: { readonly trustedProxies: string | undefined; readonly proxyProtocol: boolean },
+  options: { readonly trustedProxies?: string | undefined; readonly proxyProtocol?: boolean },
   environment: Pick<Environment, 'TRUSTED_PROXIES'>,
 ): FrontProxies | undefined {
   const list = options.trustedProxies ?? environment.TRUSTED_PROXIES;
@@ -23,5 +23,5 @@ export function proxiesOf(
     throw new CliError(
       `--trusted-proxies is ${list}, but must be addresses or networks such as 10.0.0.0/8, separated by commas.`,
     );
-  return { isTrusted, sendHeader: options.proxyProtocol };
+  return { isTrusted, sendHeader: options.proxyProtocol === true };
 }

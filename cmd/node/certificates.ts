@@ -8,8 +8,8 @@ import {
 import { CliError } from '../config/cli-error.ts';
 
 interface CertificateOptions {
-  readonly tlsCert: string | undefined;
-  readonly tlsKey: string | undefined;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
 }
 
 /** The certificate that the options name; undefined when they name none. Throws CliError where it cannot be used. */

@@ -35,25 +35,25 @@ import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
 /** Options as the command line gives them. */
-interface GatewayCommandOptions extends LogServiceOptions {
+export interface GatewayCommandOptions extends LogServiceOptions {
   readonly data: string;
-  readonly domain: string | undefined;
+  readonly domain?: string;
   readonly listen: string;
   readonly httpPort: number;
   readonly httpsPort: number;
   readonly sshPort: number;
   /** Of the networking API, on loopback. */
   readonly netPort: number;
-  readonly tlsCert: string | undefined;
-  readonly tlsKey: string | undefined;
-  readonly fallback: string | undefined;
-  readonly routesFile: string | undefined;
-  readonly accessLog: boolean;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly fallback?: string;
+  readonly routesFile?: string;
+  readonly accessLog?: boolean;
   readonly cache: boolean;
   /** Addresses of proxies in front of the gateway, and whether they speak the PROXY protocol. */
-  readonly trustedProxies: string | undefined;
-  readonly proxyProtocol: boolean;
-  readonly json: boolean;
+  readonly trustedProxies?: string;
+  readonly proxyProtocol?: boolean;
+  readonly json?: boolean;
 }
 
 /** What it opens the database with. */

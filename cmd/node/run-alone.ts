@@ -21,10 +21,10 @@ import { stopSignal } from './stop-signal.ts';
 import { Teardown } from './teardown.ts';
 
 /** Options as the command line gives them. */
-interface AloneOptions extends LogServiceOptions {
+export interface AloneOptions extends LogServiceOptions {
   readonly addr: string;
-  readonly domain: string | undefined;
-  readonly json: boolean;
+  readonly domain?: string;
+  readonly json?: boolean;
 }
 
 const DRAIN_MS = 5000;
@@ -39,7 +39,7 @@ export async function runAlone(role: Role, options: AloneOptions, variables = pr
   const { connectionString, secret: jwtSecret } = sharedWithPlatform(title, environment, role.needs);
   const address = listenAddress(options.addr);
   const domain = options.domain ?? environment.PLATFORM_DOMAIN ?? DEFAULT_DOMAIN;
-  const proxies = proxiesOf({ trustedProxies: undefined, proxyProtocol: false }, environment);
+  const proxies = proxiesOf({}, environment);
   const shipped = await openShippedLog(environment.LOG_LEVEL ?? 'info', options, role.logName);
   const { log } = shipped;
   const told = stopSignal(environment.LEAVE_DELAY);
