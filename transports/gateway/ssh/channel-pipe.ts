@@ -21,7 +21,6 @@ export function pipeChannel(
   write: (bytes: Buffer) => unknown,
   target: Channel,
   side: SshEnd,
-  onBytes: (count: number) => void = () => {},
 ): ChannelPipe {
   let rest: Buffer | undefined;
   let isEnded = false;
@@ -46,7 +45,6 @@ export function pipeChannel(
       }
       const part: Buffer = rest.length <= room ? rest : rest.subarray(0, room);
       rest = part.length === rest.length ? undefined : rest.subarray(part.length);
-      onBytes(part.length);
       write(part);
     }
     if (isEnded) {

@@ -254,7 +254,6 @@ export class SshGateway {
     const sides = {
       client: new SshEnd(client, socket),
       container: new SshEnd(container.client, container.socket),
-      onBytes: () => {},
     };
     writeTogether(socket, [container.socket]);
     writeTogether(container.socket, [socket]);

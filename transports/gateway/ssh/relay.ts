@@ -3,11 +3,10 @@ import type { Channel, ClientChannel, ServerChannel } from 'ssh2';
 import { pipeChannel } from './channel-pipe.ts';
 import type { SshEnd } from './ssh-end.ts';
 
-/** The two connections of a login, and who counts its bytes. */
+/** The two connections of a login. */
 export interface Sides {
   readonly client: SshEnd;
   readonly container: SshEnd;
-  readonly onBytes: (fromClient: number, fromContainer: number) => void;
 }
 
 /** How a process ended (RFC 4254 section 6.10). */
@@ -19,7 +18,7 @@ type Exit = { readonly code: number } | { readonly signal: string; readonly isCo
  * Must be called in the turn in which `inside` opened. `hungUp` says that the client has closed its half already.
  */
 export async function relaySession(outside: ServerChannel, inside: ClientChannel, sides: Sides): Promise<void> {
-  const { client, container, onBytes } = sides;
+  const { client, container } = sides;
   let exit: Exit | undefined;
   inside.on('exit', (code: number | null, signal?: string, isCore?: unknown, text?: string) => {
     exit =
@@ -29,27 +28,9 @@ export async function relaySession(outside: ServerChannel, inside: ClientChannel
   });
   for (const stream of [outside, outside.stderr, inside, inside.stderr]) stream.on('error', () => {});
   const closed = new Promise<void>((resolve) => container.whenClosed(inside, resolve));
-  const output = pipeChannel(
-    inside,
-    (bytes) => outside.write(bytes),
-    outside,
-    client,
-    (n) => onBytes(0, n),
-  );
-  const errors = pipeChannel(
-    inside.stderr,
-    (bytes) => outside.stderr.write(bytes),
-    outside,
-    client,
-    (n) => onBytes(0, n),
-  );
-  const input = pipeChannel(
-    outside,
-    (bytes) => inside.write(bytes),
-    inside,
-    container,
-    (n) => onBytes(n, 0),
-  );
+  const output = pipeChannel(inside, (bytes) => outside.write(bytes), outside, client);
+  const errors = pipeChannel(inside.stderr, (bytes) => outside.stderr.write(bytes), outside, client);
+  const input = pipeChannel(outside, (bytes) => inside.write(bytes), inside, container);
   void input.done.then(() => inside.eof());
   client.whenClosed(outside, () => {
     // Nobody reads any more: the process is to hear of it at once, whatever it still has to read.
@@ -68,22 +49,10 @@ export async function relaySession(outside: ServerChannel, inside: ClientChannel
 
 /** Joins two forwarded connections. Each half ends for itself: a program may end what it says and go on listening. */
 export async function relayForward(outside: Channel, inside: Channel, sides: Sides): Promise<void> {
-  const { client, container, onBytes } = sides;
+  const { client, container } = sides;
   for (const stream of [outside, inside]) stream.on('error', () => {});
-  const down = pipeChannel(
-    inside,
-    (bytes) => outside.write(bytes),
-    outside,
-    client,
-    (n) => onBytes(0, n),
-  );
-  const up = pipeChannel(
-    outside,
-    (bytes) => inside.write(bytes),
-    inside,
-    container,
-    (n) => onBytes(n, 0),
-  );
+  const down = pipeChannel(inside, (bytes) => outside.write(bytes), outside, client);
+  const up = pipeChannel(outside, (bytes) => inside.write(bytes), inside, container);
   void down.done.then(() => outside.eof());
   void up.done.then(() => inside.eof());
   // A side that is closed takes nothing more; what it said before goes on to the other first.
