@@ -2,10 +2,11 @@
  * Numbers of the gateway for Prometheus. No label holds what a client or a tenant chooses: there are only so many
  * series.
  */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import type { AccessEntry } from '../../proto/gateway/traffic.ts';
 import type { ResponseCache } from '../../transports/gateway/cache/response-cache.ts';
 import type { GatewayListeners } from '../../transports/gateway/listeners.ts';
+import { readMetric, readNumbers } from './read-metric.ts';
 
 /**
  * Who answered: a static route or the fallback, a container, the cache, the gateway itself; or it was no request at
@@ -78,49 +79,25 @@ export function gatewayMetrics(registry: Registry, domain: string) {
     },
     /** Shows what listeners and cache hold, whenever somebody asks. */
     watch: (listeners: Pick<GatewayListeners, 'connections'>, cache: ResponseCache | undefined): void => {
-      new Gauge({
-        name: 'troupe_gateway_connections',
-        help: 'Open connections by kind',
-        labelNames: ['kind'],
-        registers,
-        collect() {
-          for (const [kind, count] of Object.entries(listeners.connections())) this.set({ kind }, count);
-        },
-      });
+      readMetric(registry, 'troupe_gateway_connections', 'Open connections by kind', 'kind', () =>
+        Object.entries(listeners.connections()),
+      );
       if (cache !== undefined) watchCache(registry, cache);
     },
   };
 }
 
 function watchCache(registry: Registry, cache: ResponseCache): void {
-  const total = (name: string, help: string, read: () => number) =>
-    new Counter({
-      name: `troupe_gateway_cache_${name}_total`,
-      help,
-      registers: [registry],
-      collect() {
-        this.reset();
-        this.inc(read());
-      },
-    });
-  const now = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name: `troupe_gateway_cache_${name}`,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read());
-      },
-    });
-  total('hits', 'Requests answered from the cache', () => cache.numbers().hits);
-  total('misses', 'Requests that the cache could have answered', () => cache.numbers().misses);
-  total('bypasses', 'Requests that have nothing to do with the cache', () => cache.numbers().bypasses);
-  total('waited', 'Requests that waited for the response to another', () => cache.numbers().waited);
-  total('stored', 'Responses that were kept', () => cache.numbers().stored);
-  total('evictions', 'Responses that made room for others', () => cache.numbers().evictions);
-  total('sent_bytes', 'Bytes of bodies sent from the cache', () => cache.numbers().bytesSent);
-  now('bytes', 'Memory of the cache', () => cache.numbers().bytes);
-  now('entries', 'Responses in the cache', () => cache.numbers().entries);
+  const number = readNumbers(registry, 'troupe_gateway_cache');
+  number('hits_total', 'Requests answered from the cache', () => cache.numbers().hits);
+  number('misses_total', 'Requests that the cache could have answered', () => cache.numbers().misses);
+  number('bypasses_total', 'Requests that have nothing to do with the cache', () => cache.numbers().bypasses);
+  number('waited_total', 'Requests that waited for the response to another', () => cache.numbers().waited);
+  number('stored_total', 'Responses that were kept', () => cache.numbers().stored);
+  number('evictions_total', 'Responses that made room for others', () => cache.numbers().evictions);
+  number('sent_bytes_total', 'Bytes of bodies sent from the cache', () => cache.numbers().bytesSent);
+  number('bytes', 'Memory of the cache', () => cache.numbers().bytes);
+  number('entries', 'Responses in the cache', () => cache.numbers().entries);
 }
 
 function classOf(status: number): string {

@@ -2,7 +2,7 @@
 import type { Registry } from 'prom-client';
 import type { MonitorNumbers } from '../../actors/monitor/deps.ts';
 import type { MetricsSource } from '../../proto/ports/metrics-source.ts';
-import { readMetric } from './read-metric.ts';
+import { readMetric, readNumbers } from './read-metric.ts';
 
 /** Adds them to `registry`. */
 export function monitorMetrics(
@@ -10,8 +10,7 @@ export function monitorMetrics(
   numbers: Readonly<MonitorNumbers>,
   sources: readonly MetricsSource[],
 ): void {
-  const number = (name: string, help: string, read: () => number) =>
-    readMetric(registry, `troupe_monitor_${name}`, help, undefined, () => [['', read()]]);
+  const number = readNumbers(registry, 'troupe_monitor');
   number('refreshes_total', 'Refreshes', () => numbers.refreshes);
   number('source_failures_total', 'Reads of a source that failed or took too long', () => numbers.failures);
   number('pushed_total', 'Snapshots handed to clients', () => numbers.pushed);

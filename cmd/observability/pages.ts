@@ -11,7 +11,7 @@ import { jsonReply } from '../../transports/api/replies.ts';
 import type { Environment } from '../config/config.ts';
 import { version } from '../config/package-root.ts';
 import { metricsAccess } from './metrics-access.ts';
-import { readMetric } from './read-metric.ts';
+import { readMetric, readNumbers } from './read-metric.ts';
 
 /** Makes the numbers of one process. */
 export function processMetrics(system: SystemRef) {
@@ -61,8 +61,7 @@ export function processMetrics(system: SystemRef) {
 
 /** Adds the numbers of the notification service. */
 export function notifyMetrics(registry: Registry, numbers: Readonly<NotifyNumbers>): void {
-  const number = (name: string, help: string, read: () => number) =>
-    readMetric(registry, `troupe_notify_${name}`, help, undefined, () => [['', read()]]);
+  const number = readNumbers(registry, 'troupe_notify');
   number('received_total', 'Messages of the stream, repeated deliveries included', () => numbers.received);
   number('stored_total', 'Notifications stored', () => numbers.stored);
   number('known_total', 'Deliveries of notifications that were stored before', () => numbers.known);

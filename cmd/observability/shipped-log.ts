@@ -2,7 +2,7 @@
 import type { Registry } from 'prom-client';
 import type { Log } from '../../proto/ports/log.ts';
 import { openLog, standardError } from './log.ts';
-import { readMetric } from './read-metric.ts';
+import { readNumbers } from './read-metric.ts';
 import { logUncaught } from './uncaught.ts';
 
 /** Where logs go, as the command line says it. */
@@ -55,8 +55,7 @@ async function openTarget(
   return {
     log,
     metrics: (registry) => {
-      const number = (name: string, help: string, read: () => number) =>
-        readMetric(registry, `troupe_logs_${name}`, help, undefined, () => [['', read()]]);
+      const number = readNumbers(registry, 'troupe_logs');
       number('shipped_total', 'Log lines that the log service took', () => shipper.numbers().shipped);
       number('dropped_total', 'Log lines that were not shipped', () => shipper.numbers().dropped);
       number('waiting', 'Log lines that wait to be shipped', () => shipper.numbers().waiting);
