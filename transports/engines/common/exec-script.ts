@@ -24,13 +24,38 @@ export const PREAMBLE = 'stty cols "$1" rows "$2" 2>/dev/null; shift 2; printf "
 const PREAMBLE_START = '\u0001';
 const PREAMBLE_END = '\u0002';
 
-/** `promise`, unless `signal` aborts first. */
-export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Ends the session of `pid` from inside: the shell hears a hang-up, as from a terminal that was switched off. */
+export function hangUpScript(pid: number): string {
+  return (
+    `kill -HUP -${pid} ${pid} 2>/dev/null; for i in 1 2 3 4 5; do kill -0 ${pid} 2>/dev/null || exit 0; sleep 1; ` +
+    `done; kill -KILL -${pid} ${pid} 2>/dev/null`
+  );
+}
+
+/** A process that runs: its terminal, and its number in the container. */
+interface OpenedExec {
+  readonly socket: Duplex;
+  readonly pid: number;
+}
+
+/** `opening`, unless `signal` aborts first. What comes about all the same has nobody to talk to, and is hung up. */
+export function orAborted<E extends OpenedExec>(
+  opening: Promise<E>,
+  signal: AbortSignal,
+  hangUp: (pid: number) => Promise<void>,
+): Promise<E> {
   return new Promise((resolve, reject) => {
-    const aborted = (): void => reject(new EngineError('unavailable', 'Given up.', { cause: signal.reason }));
-    if (signal.aborted) aborted();
-    else signal.addEventListener('abort', aborted, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted));
+    const aborted = (): void => {
+      reject(new EngineError('unavailable', 'Given up.', { cause: signal.reason }));
+      const drop = ({ socket, pid }: E): Promise<void> => {
+        socket.on('error', () => undefined).destroy();
+        return hangUp(pid);
+      };
+      opening.then(drop).catch(() => undefined);
+    };
+    if (signal.aborted) return aborted();
+    signal.addEventListener('abort', aborted, { once: true });
+    opening.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted));
   });
 }
 
@@ -45,7 +70,10 @@ export function noShell(said: string): EngineError {
   return new EngineError('refused', message, { cause: new Error(cleanReason(said)) });
 }
 
-/** Reads the preamble and leaves the rest on the socket. Rejects `refused` with what was said instead of it. */
+/**
+ * Reads the preamble and leaves the rest on the socket. Rejects `refused` with what was said instead of it; the socket
+ * is destroyed then.
+ */
 export function untilItRuns(socket: Duplex): Promise<number> {
   return new Promise((resolve, reject) => {
     let head: Buffer = Buffer.alloc(0);
@@ -56,6 +84,7 @@ export function untilItRuns(socket: Duplex): Promise<number> {
     };
     const fail = (error: EngineError): void => {
       settle();
+      socket.on('error', () => undefined).destroy();
       reject(error);
     };
     const onData = (chunk: Buffer): void => {

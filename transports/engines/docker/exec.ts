@@ -1,10 +1,11 @@
-import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
 import {
   cells,
   defaultCommand,
+  hangUpScript,
   isNoShell,
   noShell,
   orAborted,
@@ -33,17 +34,8 @@ export async function execShell(
 ): Promise<Shell> {
   const view = await containers.mustFind(id);
   if (!view.State.Running) throw new EngineError('not_running', 'The container is not running.');
-  const opening = begin(client, view.Id, options);
-  const { execId, socket, pid } = await orAborted(opening, signal).catch((error: unknown) => {
-    // What comes about all the same has nobody to talk to.
-    opening
-      .then(async (opened) => {
-        opened.socket.on('error', () => undefined).destroy();
-        await hangUp(client, view.Id, opened.pid);
-      })
-      .catch(() => undefined);
-    throw error;
-  });
+  const end = (pid: number): Promise<void> => hangUp(client, view.Id, pid);
+  const { execId, socket, pid } = await orAborted(begin(client, view.Id, options), signal, end);
   const resize = (cols: number, rows: number): void => {
     const query = { w: cells(cols), h: cells(rows) };
     // One that ended in between has no size.
@@ -53,27 +45,16 @@ export async function execShell(
   resize(options.cols, options.rows);
   const stream = new ExecStream(socket, {
     howItEnded: () => howItEnded(client, execId),
-    hangUp: () => hangUp(client, view.Id, pid),
+    hangUp: () => end(pid),
   });
   return { stream, resize, close: () => void stream.destroy(), ended: stream.ended };
 }
 
-/** A process that runs: its name at Docker, its terminal, and its number in the container. */
-interface OpenedExec {
-  readonly execId: string;
-  readonly socket: Duplex;
-  readonly pid: number;
-}
-
-async function begin(client: DockerClient, dockerId: string, options: ExecOptions): Promise<OpenedExec> {
+/** Resolves with its name at Docker, its terminal, and its number in the container. */
+async function begin(client: DockerClient, dockerId: string, options: ExecOptions) {
   const execId = await createExec(client, dockerId, options);
   const socket = await client.hijack(`/exec/${execId}/start`, { Detach: false, Tty: true }).catch(explain);
-  try {
-    return { execId, socket, pid: await untilItRuns(socket) };
-  } catch (error) {
-    socket.on('error', () => undefined).destroy();
-    throw error;
-  }
+  return { execId, socket, pid: await untilItRuns(socket) };
 }
 
 async function createExec(client: DockerClient, dockerId: string, options: ExecOptions): Promise<string> {
@@ -113,17 +94,13 @@ async function howItEnded(client: DockerClient, execId: string): Promise<number 
   for (let tries = 1; tries <= 20; tries += 1) {
     const { Running, ExitCode } = await client.json('GET', `/exec/${execId}/json`, ending);
     if (!Running && ExitCode !== null) return ExitCode;
-    await new Promise((resolve) => setTimeout(resolve, 25 * tries));
+    await delay(25 * tries);
   }
   return undefined;
 }
 
-/** Ends the session of `pid` from inside: the shell hears a hang-up, as from a terminal that was switched off. */
 async function hangUp(client: DockerClient, dockerId: string, pid: number): Promise<void> {
-  const script =
-    `kill -HUP -${pid} ${pid} 2>/dev/null; for i in 1 2 3 4 5; do kill -0 ${pid} 2>/dev/null || exit 0; sleep 1; ` +
-    `done; kill -KILL -${pid} ${pid} 2>/dev/null`;
-  const body = { User: '0', Cmd: ['/bin/sh', '-c', script] };
+  const body = { User: '0', Cmd: ['/bin/sh', '-c', hangUpScript(pid)] };
   const { Id } = await client.json('POST', `/containers/${dockerId}/exec`, created, { body });
   await client.call('POST', `/exec/${Id}/start`, { body: { Detach: true } });
 }

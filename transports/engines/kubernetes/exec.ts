@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { jsonOf } from '../../../lib/json.ts';
 import { EngineError, type ExecOptions } from '../../../proto/ports/engine.ts';
 import type { Shell } from '../../../proto/ports/shell.ts';
-import { cells, defaultCommand, orAborted, PREAMBLE, TERM, untilItRuns } from '../common/exec-script.ts';
+import { cells, defaultCommand, hangUpScript, orAborted, PREAMBLE, TERM, untilItRuns } from '../common/exec-script.ts';
 import { ExecStream } from '../common/exec-stream.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
@@ -155,7 +155,7 @@ export async function execInPod(
     throw new EngineError('not_running', 'The container is not running.');
   }
   const term = TERM.test(options.term) ? options.term : 'xterm-256color';
-  const opening = (async () => {
+  const begin = async () => {
     const process = await startProcess(
       client,
       namespace,
@@ -171,35 +171,19 @@ export async function execInPod(
       ],
       true,
     );
-    try {
-      return { process, pid: await untilItRuns(process) };
-    } catch (error) {
-      process.on('error', () => undefined).destroy();
-      throw error;
-    }
-  })();
-  const { process, pid } = await orAborted(opening, signal).catch((error: unknown) => {
-    // What comes about all the same has nobody to talk to.
-    opening
-      .then(async (opened) => {
-        opened.process.on('error', () => undefined).destroy();
-        await hangUp(client, namespace, opened.pid);
-      })
-      .catch(() => undefined);
-    throw error;
-  });
+    return { socket: process, pid: await untilItRuns(process) };
+  };
+  const end = (pid: number): Promise<void> => hangUp(client, namespace, pid);
+  const { socket: process, pid } = await orAborted(begin(), signal, end);
   const resize = (cols: number, rows: number): void => process.resize(cells(cols), cells(rows));
   resize(options.cols, options.rows);
   const stream = new ExecStream(process, {
     howItEnded: async () => process.code,
-    hangUp: () => hangUp(client, namespace, pid),
+    hangUp: () => end(pid),
   });
   return { stream, resize, close: () => void stream.destroy(), ended: stream.ended };
 }
 
 async function hangUp(client: KubeClient, namespace: string, pid: number): Promise<void> {
-  const script =
-    `kill -HUP -${pid} ${pid} 2>/dev/null; for i in 1 2 3 4 5; do kill -0 ${pid} 2>/dev/null || exit 0; sleep 1; ` +
-    `done; kill -KILL -${pid} ${pid} 2>/dev/null`;
-  await runCommand(client, namespace, ['/bin/sh', '-c', script]);
+  await runCommand(client, namespace, ['/bin/sh', '-c', hangUpScript(pid)]);
 }

@@ -1,6 +1,6 @@
 import { errorText } from '../../../lib/error-text.ts';
-import type { ContainerUsage } from '../../../proto/ports/engine.ts';
 import type { Log } from '../../../proto/ports/log.ts';
+import { UsageSamples } from '../common/usage-samples.ts';
 import type { KubeClient } from './client.ts';
 import { kubeletSummary } from './kubelet-summary.ts';
 import { podsOfMetricsApi } from './metrics-api.ts';
@@ -8,22 +8,14 @@ import type { KubeNaming } from './naming.ts';
 import type { PodView } from './views.ts';
 
 const IDLE_MS = 60_000;
-/** After so long without a question a container is forgotten: it may have been deleted through another process. */
 const FORGET_MS = 3_600_000;
 
-/**
- * Samples the containers somebody asks about: one question to each node they are on. Runs no timer while nobody asks.
- */
-export class KubeUsage {
+/** Samples the containers somebody asks about: one question to each node they are on. */
+export class KubeUsage extends UsageSamples {
   readonly #client: KubeClient;
   readonly #podsOf: () => Promise<readonly PodView[]>;
   readonly #naming: KubeNaming;
   readonly #log: Log;
-  readonly #everyMs: number;
-  readonly #samples = new Map<string, { askedAt: number; memoryBytes: number; storageBytes: number }>();
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #running: Promise<void> = Promise.resolve();
-  #closed = false;
 
   /** `podsOf`: all pods of the installation. */
   constructor(
@@ -33,56 +25,23 @@ export class KubeUsage {
     log: Log,
     everyMs: number,
   ) {
+    super({ everyMs, idleMs: IDLE_MS, forgetMs: FORGET_MS });
     this.#client = client;
     this.#podsOf = podsOf;
     this.#naming = naming;
     this.#log = log;
-    this.#everyMs = everyMs;
   }
 
-  /** The last sample; zeros at first. */
-  usage(id: string): ContainerUsage {
-    const sample = this.#samples.get(id) ?? { askedAt: 0, memoryBytes: 0, storageBytes: 0 };
-    sample.askedAt = performance.now();
-    this.#samples.set(id, sample);
-    this.#schedule(0);
-    return { memoryBytes: sample.memoryBytes, storageBytes: sample.storageBytes };
+  protected async round(): Promise<void> {
+    try {
+      await this.#measure();
+    } catch (error) {
+      if (!this.stop.signal.aborted)
+        this.#log.debug({ reason: errorText(error) }, 'cannot sample the usage of containers');
+    }
   }
 
-  forget(id: string): void {
-    this.#samples.delete(id);
-  }
-
-  /** Containers that something is known of. */
-  get size(): number {
-    return this.#samples.size;
-  }
-
-  close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#timer);
-    return this.#running;
-  }
-
-  #schedule(afterMs: number): void {
-    if (this.#timer !== undefined || this.#closed) return;
-    this.#timer = setTimeout(() => {
-      this.#running = this.#round()
-        .catch((error: unknown) => {
-          if (!this.#closed) this.#log.debug({ reason: errorText(error) }, 'cannot sample the usage of containers');
-        })
-        .finally(() => {
-          this.#timer = undefined;
-          const now = performance.now();
-          if ([...this.#samples.values()].some(({ askedAt }) => now - askedAt < IDLE_MS)) this.#schedule(this.#everyMs);
-        });
-    }, afterMs);
-    this.#timer.unref();
-  }
-
-  async #round(): Promise<void> {
-    const now = performance.now();
-    for (const [id, { askedAt }] of this.#samples) if (now - askedAt > FORGET_MS) this.#samples.delete(id);
+  async #measure(): Promise<void> {
     const pods = await this.#podsOf();
     const ids = new Map(pods.map(({ metadata }) => [metadata.namespace, this.#naming.idOf(metadata.labels)]));
     const nodes = new Set(pods.filter(({ status }) => status.phase === 'Running').map(({ spec }) => spec.nodeName));
@@ -90,7 +49,7 @@ export class KubeUsage {
     const measured = new Set<string>();
     const note = (namespace: string, memoryBytes: number, storageBytes?: number): void => {
       const id = ids.get(namespace);
-      const sample = id === undefined ? undefined : this.#samples.get(id);
+      const sample = id === undefined ? undefined : this.samples.get(id);
       if (id === undefined || sample === undefined) return;
       measured.add(id);
       sample.memoryBytes = memoryBytes;
@@ -106,7 +65,7 @@ export class KubeUsage {
         break;
       }
     }
-    for (const [id, sample] of this.#samples) if (!measured.has(id)) sample.memoryBytes = 0;
+    for (const [id, sample] of this.samples) if (!measured.has(id)) sample.memoryBytes = 0;
   }
 
   async #askNode(node: string, note: (ns: string, memory: number, storage?: number) => void): Promise<void> {

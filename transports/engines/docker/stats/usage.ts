@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { errorText } from '../../../../lib/error-text.ts';
 import type { ContainerUsage } from '../../../../proto/ports/engine.ts';
 import type { Log } from '../../../../proto/ports/log.ts';
+import { type SampleTimes, UsageSamples } from '../../common/usage-samples.ts';
 import type { DockerClient } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';
 import type { Containers } from '../containers.ts';
@@ -27,14 +28,10 @@ export function memoryInUse(
 }
 
 /** Times of the sampling, in milliseconds. */
-export interface UsageTimes {
+export interface UsageTimes extends Omit<SampleTimes, 'everyMs'> {
   readonly memoryMs: number;
   /** Adding up what is on disk is expensive for Docker. */
   readonly diskMs: number;
-  /** A container nobody asked about for so long is not sampled; what was measured stays known. */
-  readonly idleMs: number;
-  /** After so long it is forgotten: it may have been deleted through another process. */
-  readonly forgetMs: number;
 }
 
 /** Used unless told otherwise. */
@@ -43,98 +40,45 @@ export const defaultUsageTimes: UsageTimes = { memoryMs: 5000, diskMs: 60_000, i
 /** Containers sampled at the same time: Docker takes a second to answer each. */
 const SAMPLES_AT_ONCE = 16;
 
-interface Sample {
-  askedAt: number;
-  memoryBytes: number;
-  storageBytes: number;
-}
-
-/** Samples the containers somebody asks about. Runs no timer while nobody does. */
-export class UsageSampler {
+/** Samples the containers somebody asks about. */
+export class UsageSampler extends UsageSamples {
   readonly #client: DockerClient;
   readonly #containers: Pick<Containers, 'find'>;
   readonly #naming: Naming;
   readonly #log: Log;
   readonly #times: UsageTimes;
-  readonly #samples = new Map<string, Sample>();
-  readonly #stop = new AbortController();
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #running: Promise<void> = Promise.resolve();
-  #scheduled = false;
   #diskAt = Number.NEGATIVE_INFINITY;
 
   constructor(client: DockerClient, containers: Pick<Containers, 'find'>, naming: Naming, log: Log, times: UsageTimes) {
+    super({ ...times, everyMs: times.memoryMs });
     this.#client = client;
     this.#containers = containers;
     this.#naming = naming;
     this.#log = log;
     this.#times = times;
     // Each call in flight hears it, and lets go of it when it ends.
-    setMaxListeners(SAMPLES_AT_ONCE + 1, this.#stop.signal);
+    setMaxListeners(SAMPLES_AT_ONCE + 1, this.stop.signal);
   }
 
-  /** The last sample; zeros at first. Asking keeps the sampling of this container going. */
-  usage(id: string): ContainerUsage {
-    const known = this.#samples.get(id);
-    const sample = known ?? { askedAt: 0, memoryBytes: 0, storageBytes: 0 };
-    sample.askedAt = performance.now();
-    if (known === undefined) {
-      this.#samples.set(id, sample);
-      this.#diskAt = Math.min(this.#diskAt, performance.now() - this.#times.diskMs + this.#times.memoryMs);
-    }
-    this.#schedule(0);
-    return { memoryBytes: sample.memoryBytes, storageBytes: sample.storageBytes };
+  override usage(id: string): ContainerUsage {
+    const { memoryMs, diskMs } = this.#times;
+    if (!this.samples.has(id)) this.#diskAt = Math.min(this.#diskAt, performance.now() - diskMs + memoryMs);
+    return super.usage(id);
   }
 
-  /** A container is gone: nothing is known of it any more. */
-  forget(id: string): void {
-    this.#samples.delete(id);
-  }
-
-  /** Containers that something is known of. */
-  get size(): number {
-    return this.#samples.size;
-  }
-
-  /** Ends the sampling; resolves once no call of it runs. */
-  close(): Promise<void> {
-    this.#stop.abort();
-    clearTimeout(this.#timer);
-    return this.#running;
-  }
-
-  /** The containers somebody asked about lately. */
-  #asked(now: number): string[] {
-    return [...this.#samples].filter(([, { askedAt }]) => now - askedAt <= this.#times.idleMs).map(([id]) => id);
-  }
-
-  #schedule(afterMs: number): void {
-    if (this.#scheduled || this.#stop.signal.aborted) return;
-    this.#scheduled = true;
-    this.#timer = setTimeout(() => {
-      this.#running = this.#round().finally(() => {
-        this.#scheduled = false;
-        if (this.#asked(performance.now()).length > 0) this.#schedule(this.#times.memoryMs);
-      });
-    }, afterMs);
-    this.#timer.unref();
-  }
-
-  async #round(): Promise<void> {
+  protected async round(asked: string[]): Promise<void> {
+    if (asked.length === 0) return;
     const now = performance.now();
-    for (const [id, { askedAt }] of this.#samples) if (now - askedAt > this.#times.forgetMs) this.#samples.delete(id);
-    const ids = this.#asked(now);
-    if (ids.length === 0) return;
     const disk = now - this.#diskAt >= this.#times.diskMs ? this.#sampleDisk(now) : Promise.resolve();
     const walk = async (): Promise<void> => {
-      for (let id = ids.pop(); id !== undefined && !this.#stop.signal.aborted; id = ids.pop())
+      for (let id = asked.pop(); id !== undefined && !this.stop.signal.aborted; id = asked.pop())
         await this.#sampleMemory(id);
     };
-    await Promise.all([disk, ...Array.from({ length: Math.min(SAMPLES_AT_ONCE, ids.length) }, walk)]);
+    await Promise.all([disk, ...Array.from({ length: Math.min(SAMPLES_AT_ONCE, asked.length) }, walk)]);
   }
 
   async #sampleMemory(id: string): Promise<void> {
-    const sample = this.#samples.get(id);
+    const sample = this.samples.get(id);
     if (sample === undefined) return;
     try {
       const view = await this.#containers.find(id);
@@ -144,7 +88,7 @@ export class UsageSampler {
       }
       const { memory_stats } = await this.#client.json('GET', `/containers/${view.Id}/stats`, stats, {
         query: { stream: false, 'one-shot': true },
-        signal: this.#stop.signal,
+        signal: this.stop.signal,
       });
       sample.memoryBytes = memoryInUse(memory_stats.usage, memory_stats.stats);
     } catch (error) {
@@ -155,8 +99,8 @@ export class UsageSampler {
   async #sampleDisk(now: number): Promise<void> {
     this.#diskAt = now;
     try {
-      const sums = await diskUsageOf(this.#client, this.#naming, this.#stop.signal);
-      for (const [id, sample] of this.#samples) sample.storageBytes = sums.get(id) ?? 0;
+      const sums = await diskUsageOf(this.#client, this.#naming, this.stop.signal);
+      for (const [id, sample] of this.samples) sample.storageBytes = sums.get(id) ?? 0;
     } catch (error) {
       // 409: somebody else's count is under way; the next round tries again.
       if (!isReply(error, 409)) this.#complain(error, 'cannot add up what containers hold on disk');
@@ -164,6 +108,6 @@ export class UsageSampler {
   }
 
   #complain(error: unknown, message: string): void {
-    if (!this.#stop.signal.aborted) this.#log.debug({ reason: errorText(error) }, message);
+    if (!this.stop.signal.aborted) this.#log.debug({ reason: errorText(error) }, message);
   }
 }
