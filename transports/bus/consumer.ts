@@ -1,6 +1,7 @@
 import { AckBatcher } from '../../lib/ack-batcher.ts';
 import { backoffMs } from '../../lib/backoff.ts';
 import { errorText } from '../../lib/error-text.ts';
+import { InterruptiblePause } from '../../lib/interruptible-pause.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import type { StreamMessage } from '../../proto/ports/bus.ts';
 import type { Delivery, Fetched } from '../../proto/ports/bus-store.ts';
@@ -53,9 +54,8 @@ export class Consumer<D extends Delivery = Delivery> {
   /** Batches in the handler's hands. */
   readonly #handling = new Map<Promise<void>, { readonly bytes: number; isLate: boolean }>();
   readonly #running: Promise<void>;
+  readonly #pause = new InterruptiblePause();
   #closed = false;
-  #woken = false;
-  #wake: (() => void) | undefined;
 
   constructor(options: ConsumerOptions<D>) {
     const { source, stream, durable } = options;
@@ -75,8 +75,7 @@ export class Consumer<D extends Delivery = Delivery> {
 
   /** There may be something: look now. */
   wake(): void {
-    this.#woken = true;
-    this.#wake?.();
+    this.#pause.wake();
   }
 
   /** Takes no more, waits for running handlers. Must not be awaited inside a handler. */
@@ -93,17 +92,17 @@ export class Consumer<D extends Delivery = Delivery> {
     const { source, lookMs } = this.#options;
     let failures = 0;
     while (!this.#closed) {
-      this.#woken = false;
+      this.#pause.reset();
       try {
         const { deliveries, nextDueMs, more } = await source.fetch();
         failures = 0;
         if (deliveries.length > 0) await this.#handOut(deliveries);
-        else if (!more) await this.#pause(Math.min(lookMs, nextDueMs ?? lookMs) + 1);
+        else if (!more) await this.#rest(Math.min(lookMs, nextDueMs ?? lookMs) + 1);
       } catch (error) {
         failures += 1;
         this.#log.warn({ error: errorText(error, 'unknown') }, 'cannot fetch from the stream');
-        this.#woken = false;
-        await this.#pause(Math.min(lookMs, 100 * 2 ** Math.min(failures, 10)));
+        this.#pause.reset();
+        await this.#rest(Math.min(lookMs, 100 * 2 ** Math.min(failures, 10)));
       }
     }
   }
@@ -177,15 +176,7 @@ export class Consumer<D extends Delivery = Delivery> {
     return withTimeout(done, this.#options.ackWaitMs, () => false);
   }
 
-  async #pause(ms: number): Promise<void> {
-    if (this.#woken || this.#closed) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-    this.#wake = undefined;
+  async #rest(ms: number): Promise<void> {
+    if (!this.#closed) await this.#pause.wait(ms);
   }
 }

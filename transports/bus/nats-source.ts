@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Msg } from '@nats-io/transport-node';
 import { BusError, type ConsumerConfig } from '../../proto/ports/bus.ts';
 import type { DeadLetterSink, Delivery, Fetched } from '../../proto/ports/bus-store.ts';
@@ -261,7 +262,7 @@ export class NatsSource implements DeliverySource<NatsDelivery> {
       } catch (error) {
         if (performance.now() >= deadline || link.isClosed) throw asBusError(error, 'take an acknowledgement');
         // Lost on the way: an answer may be given twice.
-        if (link.isUp) await new Promise((resolve) => setTimeout(resolve, 100));
+        if (link.isUp) await sleep(100);
       }
       if (performance.now() >= deadline)
         throw new BusError('unavailable', link.problem ?? 'NATS takes no acknowledgements.');

@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { backoffMs } from '../../lib/backoff.ts';
 import { errorText } from '../../lib/error-text.ts';
+import { InterruptiblePause } from '../../lib/interruptible-pause.ts';
 import { type Bus, BusError } from '../../proto/ports/bus.ts';
 import type { OutboxEntry, OutboxStore } from '../../proto/ports/bus-store.ts';
 import type { Log } from '../../proto/ports/log.ts';
@@ -20,12 +22,13 @@ export async function relayOutbox(options: {
   readonly signal: AbortSignal;
 }): Promise<void> {
   const { store, bus, log, signal } = options;
-  const news = new News(signal);
-  const listening = store.onWrite(() => news.arrive());
+  const news = new InterruptiblePause();
+  const listening = store.onWrite(() => news.wake());
+  signal.addEventListener('abort', () => news.wake(), { once: true });
   let failures = 0;
   try {
     while (!signal.aborted) {
-      news.forget();
+      news.reset();
       let complete = false;
       try {
         complete = await publishAll(store, bus, log, signal);
@@ -33,8 +36,9 @@ export async function relayOutbox(options: {
         log.warn({ error: errorText(error, 'unknown') }, 'cannot publish the outbox');
       }
       failures = complete ? 0 : failures + 1;
-      if (complete) await news.wait(LOOK_MS, true);
-      else await news.wait(backoffMs(failures, BACKOFF), false);
+      if (signal.aborted) return;
+      if (complete) await news.wait(LOOK_MS);
+      else await sleep(backoffMs(failures, BACKOFF), undefined, { signal }).catch(() => undefined);
     }
   } finally {
     await listening.close();
@@ -75,38 +79,4 @@ async function publishAll(
 /** Whether this one event is at fault, not the bus. */
 function isRefused(error: unknown): boolean {
   return error instanceof TypeError || (error instanceof BusError && /^(no_stream|too_large)$/.test(error.code));
-}
-
-/** A wait that news or the end cuts short. */
-class News {
-  readonly #signal: AbortSignal;
-  #arrived = false;
-  #wake: (() => void) | undefined;
-
-  constructor(signal: AbortSignal) {
-    this.#signal = signal;
-    signal.addEventListener('abort', () => this.#wake?.(), { once: true });
-  }
-
-  arrive(): void {
-    this.#arrived = true;
-    this.#wake?.();
-  }
-
-  forget(): void {
-    this.#arrived = false;
-  }
-
-  async wait(ms: number, forNews: boolean): Promise<void> {
-    if (this.#signal.aborted || (forNews && this.#arrived)) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#wake = () => {
-        if (!forNews && !this.#signal.aborted) return;
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-    this.#wake = undefined;
-  }
 }

@@ -3,6 +3,7 @@ import { type Socket, Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isPromise } from '../../lib/is-promise.ts';
+import { waitAtMost } from '../../lib/timeout.ts';
 import type { HttpAnswer, HttpReply, HttpServer, HttpServerOptions, UpgradeAnswer } from '../../proto/ports/http.ts';
 import { readAuthority } from '../gateway/h1/request-head.ts';
 import { NodeSockets } from '../ws/node-sockets.ts';
@@ -245,13 +246,10 @@ class NodeServer implements HttpServer {
       await delay(lingerMs, undefined, { signal: ended.signal }).catch(() => undefined);
     }
     if (this.#running > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, graceMs);
-        this.#idle = () => {
-          clearTimeout(timer);
-          resolve();
-        };
+      const idle = new Promise<void>((resolve) => {
+        this.#idle = resolve;
       });
+      await waitAtMost(idle, graceMs);
     }
     for (const waiting of this.#pending) waiting.destroy();
     this.#sockets.stop();

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type Socket as Connection, connect } from 'node:net';
+import { waitAtMost } from '../../lib/timeout.ts';
 import type { SocketHandlers } from '../../proto/ports/http.ts';
 import { UwsSocket } from './uws-socket.ts';
 
@@ -67,18 +68,13 @@ export class Resident {
 
   async #connect(host: string, port: number): Promise<void> {
     this.end();
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, COMING_MS);
-      const done = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      this.#arrived = done;
+    const arrived = new Promise<void>((resolve) => {
+      this.#arrived = resolve;
       const client = connect({ host: host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host, port });
       this.#client = client;
       // It must not keep the process alive, and what comes is not looked at.
       client.unref().resume();
-      client.on('error', done).on('close', done);
+      client.on('error', () => resolve()).on('close', () => resolve());
       const key = randomBytes(16).toString('base64');
       client.write(
         `GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: ` +
@@ -86,6 +82,7 @@ export class Resident {
           `sec-websocket-key: ${key}\r\n${RESIDENT_HEADER}: ${this.secret}\r\n\r\n`,
       );
     });
+    await waitAtMost(arrived, COMING_MS);
     this.#arrived = undefined;
   }
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
+import { waitAtMost } from '../../lib/timeout.ts';
 import type { SocketHandlers, SocketWatch } from '../../proto/ports/http.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { NodeSocket } from './node-socket.ts';
@@ -52,13 +53,10 @@ export class NodeSockets {
   closeAll(code: number, reason: string, waitMs: number): Promise<void> {
     for (const socket of this.#open.all()) socket.close(code, reason);
     if (this.#open.size === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, waitMs);
-      this.#emptied = () => {
-        clearTimeout(timer);
-        resolve();
-      };
+    const emptied = new Promise<void>((resolve) => {
+      this.#emptied = resolve;
     });
+    return waitAtMost(emptied, waitMs);
   }
 
   /** Cuts what is still open and stops the timer. */

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { backoffMs, HALF_JITTER } from '../../../lib/backoff.ts';
 import { errorText } from '../../../lib/error-text.ts';
@@ -71,7 +72,6 @@ export function watchEvents(
   times: WatchTimes = defaultWatchTimes,
 ): Ending {
   const stop = new AbortController();
-  let wake: () => void = () => undefined;
 
   /** Follows one connection to its end. Resolves with whether it ever stood. */
   const follow = async (): Promise<boolean> => {
@@ -123,13 +123,8 @@ export function watchEvents(
     while (!stop.signal.aborted) {
       if (await follow()) failures = 0;
       if (stop.signal.aborted) return;
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, backoffMs(failures, bounds, HALF_JITTER));
-        wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
+      const pause = backoffMs(failures, bounds, HALF_JITTER);
+      await delay(pause, undefined, { signal: stop.signal }).catch(() => undefined);
       failures += 1;
     }
   };
@@ -138,7 +133,6 @@ export function watchEvents(
   return {
     close: () => {
       stop.abort();
-      wake();
       return done;
     },
   };

@@ -1,5 +1,6 @@
 /** Serves HTTP/1.1 on sockets that somebody else took: a listener, after TLS, after detection. */
 import type { Socket } from 'node:net';
+import { waitAtMost } from '../../../lib/timeout.ts';
 import type { AccessEntry } from '../../../proto/gateway/traffic.ts';
 import type { GatewayDecider } from '../../../proto/ports/gateway-decider.ts';
 import type { IsTrusted } from '../tcp/trusted.ts';
@@ -63,13 +64,10 @@ export class HttpProxy {
   async close(graceMs: number): Promise<void> {
     for (const connection of this.#connections) connection.drain();
     if (this.#connections.size > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, graceMs);
-        this.#idle = () => {
-          clearTimeout(timer);
-          resolve();
-        };
+      const idle = new Promise<void>((resolve) => {
+        this.#idle = resolve;
       });
+      await waitAtMost(idle, graceMs);
     }
     for (const connection of this.#connections) connection.abort();
     this.#deadlines.close();
