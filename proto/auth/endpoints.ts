@@ -39,77 +39,68 @@ export type Identity = z.output<typeof identitySchema>;
 /** A login that holds, as its user sees it. */
 const sessionRecord = z.object({ id: z.int(), ip_address: z.string(), created_at: z.int(), is_current: z.boolean() });
 
+const ofUser = { service: 'auth', access: 'session', actor: { kind: 'auth/user', key: 'caller' } } as const;
+const ofLogin = { service: 'auth', access: 'none', actor: { kind: 'auth/login', key: 'none' } } as const;
+
 /** A known user logs in. The lengths only bound the work: a wrong shape is a wrong login. */
 export const login = endpoint({
+  ...ofLogin,
   name: 'login',
-  service: 'auth',
   method: 'POST',
   path: '/api/login',
   summary: 'Log in with username and password',
-  access: 'none',
   body: z.object({ username: z.string().max(256), password: z.string().max(1024) }),
   reply: z.union([identitySchema, z.object({ requires_2fa: z.literal(true), challenge_token: z.string() })]),
   refuses: ['invalid_credentials', 'forbidden', 'too_many_attempts'],
-  actor: { kind: 'auth/login', key: 'none' },
 });
 
 export const session = endpoint({
+  ...ofUser,
   name: 'session',
-  service: 'auth',
   method: 'GET',
   path: '/api/session',
   summary: 'Who is logged in',
-  access: 'session',
   reply: identity,
-  actor: { kind: 'auth/user', key: 'caller' },
 });
 
 /** Tokens are not revoked here: "the client discards its token". */
 export const logout = endpoint({
+  ...ofLogin,
   name: 'logout',
-  service: 'auth',
   method: 'POST',
   path: '/api/logout',
   summary: 'Log out: the client discards its token',
-  access: 'none',
   reply: z.object({ status: z.literal('ok') }),
-  actor: { kind: 'auth/login', key: 'none' },
 });
 
 export const updateProfile = endpoint({
+  ...ofUser,
   name: 'updateProfile',
-  service: 'auth',
   method: 'PUT',
   path: '/api/settings/profile',
   summary: 'Change the display name',
-  access: 'session',
   body: z.object({ display_name: displayNameSchema }),
   reply: z.object(profile),
-  actor: { kind: 'auth/user', key: 'caller' },
 });
 
 export const changePassword = endpoint({
+  ...ofUser,
   name: 'changePassword',
-  service: 'auth',
   method: 'PUT',
   path: '/api/settings/password',
   uncounted: true,
   summary: 'Change the password',
-  access: 'session',
   body: z.object({ current_password: z.string().max(1024), new_password: passwordSchema }),
   refuses: ['wrong_password', 'too_many_attempts'],
-  actor: { kind: 'auth/user', key: 'caller' },
 });
 
 export const listSessions = endpoint({
+  ...ofUser,
   name: 'listSessions',
-  service: 'auth',
   method: 'GET',
   path: '/api/settings/sessions',
   summary: 'Logins whose tokens have not expired',
-  access: 'session',
   reply: z.array(sessionRecord),
-  actor: { kind: 'auth/user', key: 'caller' },
 });
 
 /** All endpoints of the service. */

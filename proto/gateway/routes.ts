@@ -37,15 +37,7 @@ export const newRouteSchema = z.object({
 export type NewRoute = z.output<typeof newRouteSchema>;
 
 /** Routes of a file. */
-export const routesFileSchema = z.array(
-  z.object({
-    host,
-    path: prefix,
-    target: targetSchema,
-    strip_prefix: z.boolean().default(false),
-    priority: z.int().min(-1_000_000).max(1_000_000).default(0),
-  }),
-);
+export const routesFileSchema = z.array(newRouteSchema.omit({ path_prefix: true }).extend({ path: prefix }));
 
 /** A route. */
 export interface StaticRoute extends NewRoute {

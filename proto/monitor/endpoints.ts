@@ -77,7 +77,6 @@ export const clusterInfo = endpoint({
   path: '/cluster-info',
   summary: 'How the nodes are',
   reply: nodesSchema,
-  refuses: ['unavailable'],
 });
 
 export const nodeMetrics = endpoint({
@@ -86,7 +85,6 @@ export const nodeMetrics = endpoint({
   path: '/api/metrics/nodes',
   summary: 'How the nodes are',
   reply: nodesSchema,
-  refuses: ['unavailable'],
 });
 
 export const podMetrics = endpoint({
@@ -95,7 +93,6 @@ export const podMetrics = endpoint({
   path: '/pod-metrics',
   summary: 'How your containers are; for the administrator all, and the platform itself',
   reply: podsSchema,
-  refuses: ['unavailable'],
 });
 
 export const podMetricsByNamespace = endpoint({
@@ -105,7 +102,6 @@ export const podMetricsByNamespace = endpoint({
   summary: 'The same, if wanted of one of your namespaces',
   query: z.object({ namespace: z.string().max(256).optional() }),
   reply: podsSchema,
-  refuses: ['unavailable'],
 });
 
 export const dependencyGraph = endpoint({
@@ -114,7 +110,6 @@ export const dependencyGraph = endpoint({
   path: '/api/graph/dependencies',
   summary: 'What depends on what, and how it does',
   reply: graphSchema,
-  refuses: ['unavailable'],
 });
 
 export const healthEvents = endpoint({

@@ -70,35 +70,7 @@ const MAX_NAMED = 4;
 /** Fields that are part of the variant. */
 const KEYED = ['accept', 'accept-language', 'accept-encoding'] as const;
 
-/**
- * Fields that do not choose what a request gets. A request with any other field has nothing to do with the cache: what
- * an origin makes of a field that the key does not know would be given to everybody.
- */
-const HARMLESS = new Set([
-  'host',
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'cache-control',
-  'pragma',
-  'cookie',
-  'user-agent',
-  'referer',
-  'upgrade-insecure-requests',
-  'dnt',
-  'sec-gpc',
-  'priority',
-  'te',
-  'sec-fetch-site',
-  'sec-fetch-mode',
-  'sec-fetch-user',
-  'sec-fetch-dest',
-  'sec-ch-ua',
-  'sec-ch-ua-mobile',
-  'sec-ch-ua-platform',
-]);
-
-/** Those of them that an origin sees, and may answer by: part of what is kept for one client alone. */
+/** Of the harmless fields those that an origin sees, and may answer by: part of what is kept for one client alone. */
 const SEEN = new Set([
   'user-agent',
   'referer',
@@ -113,6 +85,22 @@ const SEEN = new Set([
   'sec-ch-ua',
   'sec-ch-ua-mobile',
   'sec-ch-ua-platform',
+]);
+
+/**
+ * Fields that do not choose what a request gets. A request with any other field has nothing to do with the cache: what
+ * an origin makes of a field that the key does not know would be given to everybody.
+ */
+const HARMLESS = new Set([
+  ...SEEN,
+  'host',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'cache-control',
+  'pragma',
+  'cookie',
+  'te',
 ]);
 
 /** A client's word in these is dropped before the origin sees it (transports/gateway/h1/write-heads.ts). */
