@@ -1,6 +1,4 @@
-/**
- * Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints.
- */
+/** Where the platform's own services are reached through its gateway: their hosts and the paths of their endpoints. */
 import { authEndpoints } from './auth/endpoints.ts';
 import { computeEndpoints } from './compute/endpoints.ts';
 import type { AnyEndpoint } from './endpoint.ts';

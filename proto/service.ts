@@ -13,9 +13,7 @@ export interface EventStream extends ByteSource {
   end(): void;
 }
 
-/**
- * A running service. Both calls throw `Refusal` when the answer is no; any other error is a fault on our side.
- */
+/** A running service. Both calls throw `Refusal` when the answer is no; any other error is a fault on our side. */
 export interface Service {
   readonly name: ServiceName;
   readonly endpoints: readonly AnyEndpoint[];

@@ -39,10 +39,7 @@ export const AUTH_CONSUMER: ConsumerConfig = {
   maxAckPending: 256,
 };
 
-/**
- * The notification service. While notifications are stored, those behind them are taken and
- * read.
- */
+/** The notification service. While notifications are stored, those behind them are taken and read. */
 export const NOTIFICATIONS_CONSUMER: ConsumerConfig = {
   durable: 'notification-service',
   ackWaitMs: 30_000,

@@ -140,9 +140,7 @@ function expectedName(id: number): string {
   return `${String(id).padStart(4, '0')}-some-name.sql`;
 }
 
-/**
- * How many migrations a database has, of how many this build knows. Changes nothing. One that is empty has none.
- */
+/** How many migrations a database has, of how many this build knows. Changes nothing. One that is empty has none. */
 export async function schemaVersion(
   db: Db,
   dir: string | URL = migrationsDir,

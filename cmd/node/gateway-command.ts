@@ -1,6 +1,4 @@
-/**
- * `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database.
- */
+/** `troupe gateway`: the gateway alone, beside a platform that runs elsewhere on the same database. */
 import type { KeyObject } from 'node:crypto';
 import { gatewayTokenSigner, gatewayTokenVerifier } from '../../proto/gateway/gateway-token.ts';
 import type { Engine } from '../../proto/ports/engine.ts';

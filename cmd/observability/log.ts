@@ -26,9 +26,7 @@ export function openLog(
 /** Lines that are kept while they cannot be written, in bytes; the newest beyond it are lost. */
 const MAX_KEPT = 1 << 20;
 
-/**
- * Where lines go: standard error. On a full disk they wait for room, and what is said is no reason to end.
- */
+/** Where lines go: standard error. On a full disk they wait for room, and what is said is no reason to end. */
 export function standardError(): { write(line: string): void } {
   const destination = pino.destination({ fd: 2, sync: true, maxLength: MAX_KEPT });
   destination.on('error', () => {});

@@ -1,6 +1,4 @@
-/**
- * The token endpoint of the image registry (the registry token protocol of CNCF Distribution).
- */
+/** The token endpoint of the image registry (the registry token protocol of CNCF Distribution). */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 

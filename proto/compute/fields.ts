@@ -1,6 +1,4 @@
-/**
- * What the endpoints of the compute service are made from: fields, limits and scopes of a container.
- */
+/** What the endpoints of the compute service are made from: fields, limits and scopes of a container. */
 import { z } from 'zod';
 import { idSchema } from '../ids.ts';
 

@@ -1,7 +1,4 @@
-/**
- * What can be changed about a container after its creation: SSH, ingress, mounts,
- * pull policy.
- */
+/** What can be changed about a container after its creation: SSH, ingress, mounts, pull policy. */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { idSchema } from '../ids.ts';

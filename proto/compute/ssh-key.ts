@@ -1,7 +1,6 @@
 /**
- * OpenSSH public keys as people paste them: one line `type base64 [comment]`. A key that gets
- * past `parsePublicKey` is safe to write into an authorized_keys file: nothing in it can start an options field or a
- * second line.
+ * OpenSSH public keys as people paste them: one line `type base64 [comment]`. A key that gets past `parsePublicKey` is
+ * safe to write into an authorized_keys file: nothing in it can start an options field or a second line.
  */
 import { createHash, createPublicKey } from 'node:crypto';
 

@@ -1,7 +1,4 @@
-/**
- * Static routes: how a request finds its service, as a frozen table that is swapped
- * whole.
- */
+/** Static routes: how a request finds its service, as a frozen table that is swapped whole. */
 import { z } from 'zod';
 
 const host = z

@@ -1,6 +1,4 @@
-/**
- * The messages of `cluster.metrics` and `cluster.pods`, in the protobuf layouts of cluster.proto.
- */
+/** The messages of `cluster.metrics` and `cluster.pods`, in the protobuf layouts of cluster.proto. */
 import { randomUUID } from 'node:crypto';
 import protobuf from 'protobufjs/light.js';
 import type { NodeSample, PodSample } from '../ports/metrics-source.ts';

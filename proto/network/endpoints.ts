@@ -214,10 +214,7 @@ const PLAIN: Readonly<Record<string, string>> = {
   invalid_json: INVALID_BODY,
 };
 
-/**
- * The body of a refusal: this API answers with plain text. `endpointName` is '' when the path
- * leads nowhere.
- */
+/** The body of a refusal: this API answers with plain text. `endpointName` is '' when the path leads nowhere. */
 export function plainText(refusal: Refusal, endpointName: string): string {
   if (refusal.code === 'invalid_json') return endpointName === connectDomain.name ? NO_TOKEN : INVALID_BODY;
   const [field] = refusal.fields ?? [];

@@ -1,6 +1,4 @@
-/**
- * SQL of the registry's visibility: which repositories anybody may pull. All others are private.
- */
+/** SQL of the registry's visibility: which repositories anybody may pull. All others are private. */
 import { z } from 'zod';
 import type { Queries } from '../db.ts';
 

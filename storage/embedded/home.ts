@@ -12,9 +12,8 @@ export const ELSEWHERE = '/var/lib/troupe-postgres';
 /**
  * The directory that holds the server's files: the data directory, made with every missing parent such that the
  * server's account can pass through (not list). When something closed that is not ours is in the way (as with a data
- * directory below
- * /root), a directory under /var/lib is used instead, whose name the data directory keeps in `postgres-place`. Resolves
- * with a path without symbolic links.
+ * directory below /root), a directory under /var/lib is used instead, whose name the data directory keeps in
+ * `postgres-place`. Resolves with a path without symbolic links.
  */
 export async function serverHome(dataDir: string, user: ServerUser | undefined, log: Log): Promise<string> {
   await makeParents(dataDir);

@@ -47,9 +47,7 @@ export function setLifecycle(implementation: Lifecycle): void {
 /** A handler as the engine calls it: (state, msg, ctx), or (msg, ctx) when stateless. */
 export type MessageHandler = (a: unknown, b: unknown, c?: unknown) => unknown;
 
-/**
- * An actor, and its ref. Small on purpose: a parked actor is these fields and nothing else.
- */
+/** An actor, and its ref. Small on purpose: a parked actor is these fields and nothing else. */
 export class Cell extends Inbox implements Runnable {
   // What each message needs comes first, in as few cache lines as may be.
   state: unknown = undefined;

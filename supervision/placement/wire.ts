@@ -37,9 +37,8 @@ export interface AskEnvelope extends Omit<TellEnvelope, 'hops'> {
 }
 
 /**
- * reply    what the entity answered
- * moved    this node does not hold the shard: the message had no effect
- * error    an ask ended without a reply
+ * reply what the entity answered moved this node does not hold the shard: the message had no effect error an ask ended
+ * without a reply
  */
 export type Answer =
   | { readonly type: 'reply'; readonly reply: JsonValue }

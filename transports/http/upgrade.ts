@@ -12,9 +12,8 @@ export function asksForWebSocket(upgrade: string | undefined): boolean {
 const KEY = /^[A-Za-z0-9+/]{21}[AQgw]==$/;
 
 /**
- * Checks the head of an upgrade request (RFC 6455, section 4.2.1). `header` reads a header by lower-case name.
- * Returns the refusal: 426 for a version other than 13, 400 for a missing or malformed part; undefined when it is
- * sound.
+ * Checks the head of an upgrade request (RFC 6455, section 4.2.1). `header` reads a header by lower-case name. Returns
+ * the refusal: 426 for a version other than 13, 400 for a missing or malformed part; undefined when it is sound.
  */
 export function upgradeProblem(header: (name: string) => string | undefined): HttpReply | undefined {
   if (header('sec-websocket-version') !== '13') {

@@ -30,9 +30,7 @@ const PULSE_MS = 15_000;
 /** How long what was said last may take to reach the holder, before the connection is ended anyway. */
 const CLOSE_MS = 10_000;
 
-/**
- * Makes the Shell of a bridge that has said hello, and looks at it. Takes over all three, as `shellOver` does.
- */
+/** Makes the Shell of a bridge that has said hello, and looks at it. Takes over all three, as `shellOver` does. */
 export function persistentShellOver(
   client: Client,
   socket: Duplex,

@@ -1,7 +1,4 @@
-/**
- * The gateway's response cache, as exchanges see it. docs/reference/gateway-cache.md says what
- * it keeps.
- */
+/** The gateway's response cache, as exchanges see it. docs/reference/gateway-cache.md says what it keeps. */
 import { LRUCache } from 'lru-cache';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import {

@@ -5,10 +5,7 @@ import { GATEWAY_FIELD, type ProxyReply } from '../../../proto/gateway/traffic.t
 import type { RequestHead } from './request-head.ts';
 import type { ResponseHead } from './response-head.ts';
 
-/**
- * Said by us alone: a client's word for them is dropped. Underscore twins are read as the same
- * by some origins.
- */
+/** Said by us alone: a client's word for them is dropped. Underscore twins are read as the same by some origins. */
 const OURS =
   /^(?:x[-_]forwarded[-_](?:for|proto|host|port|server|prefix)|forwarded|x[-_]real[-_]ip|x[-_]troupe[-_]gateway)$/;
 
