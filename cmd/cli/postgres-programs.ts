@@ -6,8 +6,8 @@ import { execFile } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
+import { isExecutable } from '../../lib/executable.ts';
 import { CliError } from '../config/cli-error.ts';
-import { isExecutable } from '../config/executable.ts';
 
 /** Where Debian and Ubuntu put each major version. */
 const VERSIONS_DIR = '/usr/lib/postgresql';

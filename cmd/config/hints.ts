@@ -1,7 +1,7 @@
 /** Commands that sentences tell people to type next: as they stand, they work where they are read. */
 import { delimiter, join, relative } from 'node:path';
+import { isExecutable } from '../../lib/executable.ts';
 import { defaultDataDir } from './default-data-dir.ts';
-import { isExecutable } from './executable.ts';
 import { packageRoot } from './package-root.ts';
 
 /**

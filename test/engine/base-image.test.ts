@@ -12,11 +12,11 @@ import { dockerEngine } from '../../transports/engines/docker/engine.ts';
 import { hostAptSettings } from '../../transports/engines/docker/image/apt-sources.ts';
 import { type BaseImage, debianBaseImage } from '../../transports/engines/docker/image/base-image.ts';
 import { imagePresent } from '../../transports/engines/docker/image/images.ts';
-import { removeInstallation } from '../../transports/engines/docker/remove-installation.ts';
 import { findProgram } from '../../transports/engines/docker/run.ts';
 import { rejectsWith } from '../support/engine/conformance-suite.ts';
 import { dockerSkip, realRequired, silentLog, testDocker } from '../support/engine/docker-under-test.ts';
 import { eventually } from '../support/engine/eventually.ts';
+import { removeInstallation } from '../support/engine/remove-installation.ts';
 
 const run = promisify(execFile);
 

@@ -25,10 +25,10 @@ import {
   runningProcess,
   sharedSettings,
 } from '../../transports/engines/docker/host/dockerd-files.ts';
-import { removeInstallation } from '../../transports/engines/docker/remove-installation.ts';
 import { rejectsWith } from '../support/engine/conformance-suite.ts';
 import { realRequired, removeDockerFolder, silentLog } from '../support/engine/docker-under-test.ts';
 import { eventually } from '../support/engine/eventually.ts';
+import { removeInstallation } from '../support/engine/remove-installation.ts';
 import { buildTinyImage, tinyImageMissing } from '../support/engine/tiny-image.ts';
 import { projectRoot } from '../support/project.ts';
 

@@ -15,11 +15,11 @@ import {
   stopPrivateDockerd,
 } from '../../../transports/engines/docker/host/dockerd.ts';
 import { namingOf } from '../../../transports/engines/docker/naming.ts';
-import { removeInstallation } from '../../../transports/engines/docker/remove-installation.ts';
 import { until } from '../until.ts';
 import type { EngineUnderTest } from './conformance-suite.ts';
 import { dockerProxy } from './docker-proxy.ts';
 import { alice, publish, registryInstalled, removePublished, startRegistry } from './docker-registry.ts';
+import { removeInstallation } from './remove-installation.ts';
 import { buildTinyImage, tinyImageMissing } from './tiny-image.ts';
 
 /** A log that says nothing. */

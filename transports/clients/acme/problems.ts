@@ -52,7 +52,6 @@ export function caError(
 function codeOf(type: string | undefined, status: number): CaErrorCode {
   switch (type?.replace(PREFIX, '')) {
     case 'accountDoesNotExist':
-      return 'no_account';
     // Of a challenge it would come inside of the order: as an answer it is the account that is not let in.
     case 'unauthorized':
       return 'no_account';

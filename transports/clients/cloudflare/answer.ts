@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { jsonOf } from '../../../lib/json.ts';
+import { readAtMost } from '../../../lib/read-at-most.ts';
 import { ProviderError } from '../../../proto/ports/dns.ts';
 
 /** Largest answer that is read: a page of 50 zones has some 60 KB. */
@@ -57,7 +58,8 @@ export async function call(
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(timeoutMs),
     });
-    text = await readText(response);
+    // Of one that is too long the rest is not read.
+    text = response.body === null ? '' : (await readAtMost(response.body, MAX_BYTES))?.toString('utf8');
   } catch (cause) {
     throw new ProviderError('unavailable', 'the DNS provider does not answer', { cause: nameOf(cause) });
   }
@@ -65,19 +67,6 @@ export async function call(
   const { data: parsed } = apiAnswer.safeParse(jsonOf(text ?? ''));
   if (response.ok && parsed?.success === true) return parsed;
   throw errorOf(response, parsed, token);
-}
-
-/** The body; undefined when it is too long, of which the rest is not read. */
-async function readText(response: Response): Promise<string | undefined> {
-  if (response.body === null) return '';
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of response.body) {
-    size += chunk.byteLength;
-    if (size > MAX_BYTES) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function errorOf(response: Response, answer: ApiAnswer | undefined, token: string): ProviderError {

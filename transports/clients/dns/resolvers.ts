@@ -16,16 +16,22 @@ export interface ResolverOptions {
   readonly timeoutMs?: number;
 }
 
-/** Makes the resolvers. Throws when a server is no IP address. */
-export function txtResolvers({ servers, timeoutMs = 2000 }: ResolverOptions): TxtResolvers {
-  const system = new Resolver();
-  const all = (servers.length > 0 ? servers : system.getServers()).slice(0, MAX_RESOLVERS);
-  const resolvers = all.map((server) => {
-    // Each alone: a resolver with several servers asks the next only when one fails, and says nothing of it.
+const TIMEOUT_MS = 2000;
+
+/** A resolver for each server: one with several asks the next only when one fails, and says nothing of it. */
+export function resolversOf({ servers, timeoutMs = TIMEOUT_MS }: ResolverOptions) {
+  const all = (servers.length > 0 ? servers : new Resolver().getServers()).slice(0, MAX_RESOLVERS);
+  return all.map((server) => {
     const resolver = new Resolver({ timeout: timeoutMs, tries: 2 });
     resolver.setServers([server]);
     return { server, resolver };
   });
+}
+
+/** Makes the resolvers. Throws when a server is no IP address. */
+export function txtResolvers(options: ResolverOptions): TxtResolvers {
+  const { timeoutMs = TIMEOUT_MS } = options;
+  const resolvers = resolversOf(options);
   return {
     lookup: (name) =>
       Promise.all(
@@ -47,11 +53,12 @@ async function ask(resolver: Resolver, name: string): Promise<TxtAnswer> {
     const records = found.slice(0, MAX_RECORDS).map((strings) => strings.join(''));
     return { kind: 'records', records: records.filter((record) => record.length <= MAX_RECORD_LENGTH) };
   } catch (error) {
-    return { kind: 'failed', reason: reasonOf(codeOf(error)) };
+    return { kind: 'failed', reason: REASONS[codeOf(error)] ?? 'its answer cannot be read' };
   }
 }
 
-async function unlessEmpty<T>(answer: Promise<T[]>): Promise<T[]> {
+/** What is answered; nothing when there is no such name or record. */
+export async function unlessEmpty<T>(answer: Promise<T[]>): Promise<T[]> {
   try {
     return await answer;
   } catch (error) {
@@ -65,20 +72,12 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-function reasonOf(code: string): string {
-  switch (code) {
-    case 'ETIMEOUT':
-      return 'no answer in time';
-    case 'ESERVFAIL':
-      return 'SERVFAIL';
-    case 'EREFUSED':
-      return 'it refuses the question';
-    case 'ECONNREFUSED':
-      return 'it cannot be reached';
-    default:
-      return 'its answer cannot be read';
-  }
-}
+const REASONS: Readonly<Record<string, string>> = {
+  ETIMEOUT: 'no answer in time',
+  ESERVFAIL: 'SERVFAIL',
+  EREFUSED: 'it refuses the question',
+  ECONNREFUSED: 'it cannot be reached',
+};
 
 function tooLate(): TxtAnswer {
   return { kind: 'failed', reason: 'no answer in time' };

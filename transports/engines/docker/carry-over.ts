@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type ContainerSpec, EngineError } from '../../../proto/ports/engine.ts';
 import { checkedMountPaths } from '../common/mount-paths.ts';
+import { created } from './api/client.ts';
 import { unlessReply } from './api/errors.ts';
 import type { Calls } from './api/fenced-client.ts';
 import { containerView, type DockerContainerView } from './container-view.ts';
@@ -12,7 +13,6 @@ const COPY_MS = 30 * 60_000;
 const imageView = z.object({ Id: z.string(), Size: z.number().default(0) });
 const imageList = z.array(z.object({ Id: z.string(), RepoTags: z.array(z.string()).nullable().default(null) }));
 const volumeView = z.object({ Labels: z.record(z.string(), z.string()).nullable().default(null) });
-const created = z.object({ Id: z.string() });
 
 /** A stopped container that is to be made anew with other mount paths. */
 interface CarryOver {

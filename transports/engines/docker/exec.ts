@@ -15,10 +15,9 @@ import {
 } from '../common/exec-script.ts';
 import { ExecStream } from '../common/exec-stream.ts';
 import type { DockerClient } from './api/client.ts';
+import { created } from './api/client.ts';
 import { isReply } from './api/errors.ts';
 import type { Containers } from './containers.ts';
-
-const created = z.object({ Id: z.string() });
 
 /**
  * `Engine.exec` on Docker: a process on a terminal of its own, over a hijacked connection. Closing the connection alone

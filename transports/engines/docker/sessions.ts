@@ -1,9 +1,7 @@
-import { z } from 'zod';
 import { endSessionsScript } from '../common/ssh-sessions.ts';
 import type { DockerClient } from './api/client.ts';
+import { created } from './api/client.ts';
 import { isReply } from './api/errors.ts';
-
-const created = z.object({ Id: z.string() });
 
 /**
  * Ends the SSH sessions in a running container that no authorized key of it opened. Nothing to do where there is no

@@ -7,8 +7,10 @@ import { anySignal } from '../../../lib/any-signal.ts';
 import { backoffMs, HALF_JITTER } from '../../../lib/backoff.ts';
 import { errorText } from '../../../lib/error-text.ts';
 import { jsonOf } from '../../../lib/json.ts';
+import { readAtMost } from '../../../lib/read-at-most.ts';
 import { Semaphore } from '../../../lib/semaphore.ts';
 import { EngineError } from '../../../proto/ports/engine.ts';
+import { answerOf, type Query, queryText } from '../common/calls.ts';
 import { cleanReason, systemCode } from '../common/errors.ts';
 import { Credentials, type KubeAccess } from './access.ts';
 import { isReply, KubeReplyError } from './errors.ts';
@@ -18,7 +20,7 @@ const FIELD_MANAGER = 'troupe';
 
 /** What a call takes. Times in milliseconds. */
 interface KubeCall {
-  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly query?: Query;
   readonly body?: unknown;
   readonly contentType?: string;
   readonly accept?: string;
@@ -80,19 +82,7 @@ export class KubeClient {
   /** A call whose answer has the shape `schema`. */
   async json<T>(method: string, path: string, schema: z.ZodType<T>, call: KubeCall = {}): Promise<T> {
     const text = await this.call(method, path, call);
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch (cause) {
-      throw new EngineError('unavailable', 'The Kubernetes API server answered with something that is not JSON.', {
-        cause,
-      });
-    }
-    const parsed = schema.safeParse(value);
-    if (parsed.success) return parsed.data;
-    throw new EngineError('unavailable', `The Kubernetes API server answered ${method} ${path} in an unknown shape.`, {
-      cause: parsed.error,
-    });
+    return answerOf(text, schema, 'The Kubernetes API server', `${method} ${path}`);
   }
 
   /** Server-side apply: makes the object, or brings our fields of it to this. */
@@ -255,20 +245,7 @@ function toError(error: unknown): EngineError {
 
 /** Reads to the end. Rejects when the answer is cut short, or too large. */
 async function readText(response: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of response) {
-    if (!(chunk instanceof Uint8Array)) continue;
-    size += chunk.length;
-    if (size > MAX_BODY_BYTES) throw new EngineError('unavailable', 'The Kubernetes API server answered too much.');
-    parts.push(Buffer.from(chunk));
-  }
-  return Buffer.concat(parts).toString('utf8');
-}
-
-function queryText(query: KubeCall['query']): string {
-  const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined) params.append(name, String(value));
-  const text = params.toString();
-  return text === '' ? '' : `?${text}`;
+  const body = await readAtMost(response, MAX_BODY_BYTES);
+  if (body === undefined) throw new EngineError('unavailable', 'The Kubernetes API server answered too much.');
+  return body.toString('utf8');
 }

@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
-import type { z } from 'zod';
+import { z } from 'zod';
+import { jsonOf } from '../../../../lib/json.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
+import { answerOf, type Query, queryText } from '../../common/calls.ts';
 import { cleanReason } from '../../common/errors.ts';
 import { DockerReplyError } from './errors.ts';
 import { hijack } from './hijack.ts';
@@ -11,8 +13,8 @@ import { readBody, send } from './wire.ts';
 /** The API versions this client speaks: `oldest` has all calls it makes, `newest` is the last it was read against. */
 const apiVersions = { oldest: '1.40', newest: '1.47' } as const;
 
-/** Values of a query string; undefined ones are left out, a list repeats its name. */
-type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+/** What Docker answers when it has made something. */
+export const created = z.object({ Id: z.string() });
 
 /** What every call takes. Times in milliseconds. */
 export interface CallOptions {
@@ -80,17 +82,7 @@ export class DockerClient {
   /** A call whose answer is JSON of the shape `schema`. An answer of another shape rejects `unavailable`. */
   async json<T>(method: string, path: string, schema: z.ZodType<T>, options: CallOptions = {}): Promise<T> {
     const body = await this.call(method, path, options);
-    let value: unknown;
-    try {
-      value = JSON.parse(body.toString('utf8'));
-    } catch (cause) {
-      throw new EngineError('unavailable', 'The container engine answered with something that is not JSON.', { cause });
-    }
-    const parsed = schema.safeParse(value);
-    if (parsed.success) return parsed.data;
-    throw new EngineError('unavailable', `The container engine answered ${method} ${path} in an unknown shape.`, {
-      cause: parsed.error,
-    });
+    return answerOf(body.toString('utf8'), schema, 'The container engine', `${method} ${path}`);
   }
 
   /** A call whose answer is read whole and handed over as bytes (304 included). */
@@ -189,23 +181,9 @@ function compareVersions(a: string, b: string): number {
   return aMajor - bMajor || aMinor - bMinor;
 }
 
-function queryText(query: Query | undefined): string {
-  const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(query ?? {})) {
-    if (value === undefined) continue;
-    for (const one of typeof value === 'object' ? value : [value]) params.append(name, String(one));
-  }
-  const text = params.toString();
-  return text === '' ? '' : `?${text}`;
-}
+const errorBody = z.object({ message: z.string() });
 
 /** Docker's error bodies are `{"message": "..."}`; a proxy in between may send anything. */
 function messageOf(text: string): string {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && 'message' in value) return String(value.message);
-  } catch {
-    // Not JSON: the text itself is all there is.
-  }
-  return text;
+  return errorBody.safeParse(jsonOf(text)).data?.message ?? text;
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
+import { readAtMost } from '../../../../lib/read-at-most.ts';
 import { EngineError } from '../../../../proto/ports/engine.ts';
 import { systemCode, toEngineError } from '../../common/errors.ts';
 import type { DockerWay } from './way.ts';
@@ -90,22 +91,14 @@ export async function readBody(response: IncomingMessage, maxBytes: number, time
   const timer = setTimeout(() => {
     response.destroy(new EngineError('unavailable', `The container engine's answer took more than ${timeoutMs} ms.`));
   }, timeoutMs);
-  const chunks: Buffer[] = [];
-  let size = 0;
   try {
-    for await (const chunk of response) {
-      const bytes: Buffer = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk));
-      size += bytes.length;
-      if (size > maxBytes) {
-        throw new EngineError('unavailable', `The container engine's answer is larger than ${maxBytes} bytes.`);
-      }
-      chunks.push(bytes);
-    }
+    const body = await readAtMost(response, maxBytes);
+    if (body !== undefined) return body;
+    throw new EngineError('unavailable', `The container engine's answer is larger than ${maxBytes} bytes.`);
   } catch (error) {
     response.destroy();
     throw toEngineError(error);
   } finally {
     clearTimeout(timer);
   }
-  return Buffer.concat(chunks);
 }

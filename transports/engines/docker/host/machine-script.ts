@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { cleanReason } from '../../common/errors.ts';
 import type { DockerClient } from '../api/client.ts';
+import { created } from '../api/client.ts';
 import { type Naming, noHealthcheck } from '../naming.ts';
 import type { RunScript } from '../run.ts';
 
-const created = z.object({ Id: z.string() });
 const ended = z.object({ StatusCode: z.number() });
 
 /** To leave the image for the machine's own files, and to change what iptables(8) changes. */

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import type { DockerClient } from '../api/client.ts';
+import { created } from '../api/client.ts';
 import { isReply } from '../api/errors.ts';
 import { KEYS_FOLDER, noHealthcheck } from '../naming.ts';
 import { importImage } from './import-image.ts';
@@ -10,8 +10,6 @@ import { tar } from './tar.ts';
  * its place.
  */
 const HELPER_IMAGE = 'troupe.invalid/helper:1';
-
-const created = z.object({ Id: z.string() });
 
 /**
  * Makes a container that is never started, from an image with nothing in it, and resolves with Docker's id of it.

@@ -1,4 +1,3 @@
-/** Programs of this machine. */
 import { accessSync, constants } from 'node:fs';
 
 /** Whether the file is there and this process may run it. */

@@ -1,0 +1,12 @@
+/** All bytes of a stream; undefined when they are more than `most`: the rest is not read. Rejects as it does. */
+export async function readAtMost(stream: AsyncIterable<unknown>, most: number): Promise<Buffer | undefined> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of stream) {
+    if (!(part instanceof Uint8Array)) continue;
+    size += part.byteLength;
+    if (size > most) return undefined;
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
