@@ -24,29 +24,19 @@ export const resetAllChildren: unique symbol = Symbol('resetAllChildren');
 /** Let the parent decide. */
 export const escalate: unique symbol = Symbol('escalate');
 
-/** One of the symbols found on every context. */
-export type Decision =
-  | typeof stopSelf
-  | typeof stopAll
-  | typeof stopChild
-  | typeof stopAllChildren
-  | typeof resume
-  | typeof reset
-  | typeof resetAll
-  | typeof resetChild
-  | typeof resetAllChildren
-  | typeof escalate;
-
 /** The decisions under the names they have on a context. */
 export interface Decisions {
-  readonly stop: Decision;
-  readonly stopAll: Decision;
-  readonly stopChild: Decision;
-  readonly stopAllChildren: Decision;
-  readonly resume: Decision;
-  readonly reset: Decision;
-  readonly resetAll: Decision;
-  readonly resetChild: Decision;
-  readonly resetAllChildren: Decision;
-  readonly escalate: Decision;
+  readonly stop: typeof stopSelf;
+  readonly stopAll: typeof stopAll;
+  readonly stopChild: typeof stopChild;
+  readonly stopAllChildren: typeof stopAllChildren;
+  readonly resume: typeof resume;
+  readonly reset: typeof reset;
+  readonly resetAll: typeof resetAll;
+  readonly resetChild: typeof resetChild;
+  readonly resetAllChildren: typeof resetAllChildren;
+  readonly escalate: typeof escalate;
 }
+
+/** One of the symbols found on every context. */
+export type Decision = Decisions[keyof Decisions];

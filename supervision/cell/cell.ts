@@ -1,7 +1,8 @@
+import { isPromise } from '../../lib/is-promise.ts';
 import { ActorError } from '../errors.ts';
 import type { CrashContext, StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
-import { type Behaviour, isThenable } from './behaviour.ts';
+import type { Behaviour } from './behaviour.ts';
 import { AsyncRun, type CellHooks, type Children, Rare } from './cell-parts.ts';
 import {
   AWAITING,
@@ -274,7 +275,7 @@ export class Cell extends Inbox implements Runnable {
         const state = this.state;
         const next = f(state, msg, ctx);
         if (next !== state) {
-          if (isThenable(next)) {
+          if (isPromise(next)) {
             this.awaitRun(next, msg, meta, false);
             break;
           }
@@ -300,7 +301,7 @@ export class Cell extends Inbox implements Runnable {
       n++;
       try {
         const result = f(msg, ctx);
-        if (isThenable(result)) this.launch(result, msg, meta);
+        if (isPromise(result)) this.launch(result, msg, meta);
       } catch (error) {
         lifecycle.crashed(this, msg, meta, error, false);
       }

@@ -1,9 +1,9 @@
+import { isPromise } from '../../lib/is-promise.ts';
 import type { Decision } from '../decisions.ts';
 import * as decisions from '../decisions.ts';
 import { ActorError } from '../errors.ts';
 import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
-import { isThenable } from './behaviour.ts';
 import type { Cell } from './cell.ts';
 import { ENDED, HELD, RESETTING, STATELESS, STOPPING } from './flags.ts';
 import type { Meta } from './mailbox.ts';
@@ -62,7 +62,7 @@ function decide(decider: Cell, crash: Crash, child: Cell | undefined): void {
     policyFailed(decider, crash, child, err);
     return;
   }
-  if (!isThenable(decision)) {
+  if (!isPromise(decision)) {
     apply(decider, crash, child, decision);
     return;
   }

@@ -1,7 +1,7 @@
 import { backoffMs, HALF_JITTER } from '../../lib/backoff.ts';
+import { isPromise } from '../../lib/is-promise.ts';
 import { ActorError } from '../errors.ts';
 import type { Backoff, Intensity } from '../types.ts';
-import { isThenable } from './behaviour.ts';
 import type { Cell } from './cell.ts';
 import { CHILDREN_HOOK, CHILDREN_TOLD, ENDED, HELD, RESETTING, RUNNING, SLEEPY, STOPPING } from './flags.ts';
 import { keepAwake } from './idle.ts';
@@ -43,7 +43,7 @@ export function initialise(cell: Cell): void {
     return;
   }
   cell.flags &= ~RUNNING;
-  if (isThenable(state)) {
+  if (isPromise(state)) {
     touch();
     cell.awaitRun(state, undefined, clock.ms, true);
     cell.advance();

@@ -1,7 +1,7 @@
+import { isPromise } from '../../lib/is-promise.ts';
 import { ActorError } from '../errors.ts';
 import type { StopReason } from '../types.ts';
 import { Ask } from './asks.ts';
-import { isThenable } from './behaviour.ts';
 import type { Cell } from './cell.ts';
 import {
   AFTER_STOP,
@@ -181,7 +181,7 @@ function runAfterStop(cell: Cell): void {
   } catch (err) {
     afterStopFailed(cell, err);
   }
-  if (!isThenable(result)) {
+  if (!isPromise(result)) {
     end(cell);
     return;
   }
