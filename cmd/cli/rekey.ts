@@ -4,7 +4,7 @@
  * database changes, so that a run that is killed in between is finished by the next.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { audit } from '../../storage/audit.ts';
@@ -53,7 +53,10 @@ export async function changeKey(environment: Environment, data: string): Promise
   const log = openLog(environment.LOG_LEVEL ?? 'error');
   const { encryptionKey: from } = openSecrets(dir, environment);
   const next = join(dir, NEXT_FILE);
-  if (given === undefined && !existsSync(next)) keep(next, wanted ?? randomBytes(32).toString('base64'));
+  if (given === undefined && !existsSync(next)) {
+    const key = wanted ?? randomBytes(32).toString('base64');
+    writeFileSync(next, `${key}\n`, { flag: 'wx', mode: 0o600, flush: true });
+  }
   const to = parseSealKey(given === undefined ? readFileSync(next, 'utf8') : (wanted ?? ''));
   const done = await withDatabase(environment, dir, log, (db) => reseal(db, from, to));
   if (given !== undefined) return { ...done, keyFile: undefined };
@@ -120,11 +123,4 @@ function opened(key: KeyObject, context: string, sealed: Uint8Array): Buffer | u
     if (error instanceof SealError) return undefined;
     throw error;
   }
-}
-
-function keep(path: string, key: string): void {
-  const file = openSync(path, 'wx', 0o600);
-  writeSync(file, `${key}\n`);
-  fsyncSync(file);
-  closeSync(file);
 }

@@ -1,26 +1,15 @@
 /** The folder under --data: where it is, who may read it, and the secrets that live in it. */
 import { type KeyObject, randomBytes } from 'node:crypto';
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { chmodSync, existsSync, linkSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { isCode } from '../../lib/error-code.ts';
 import { errorText } from '../../lib/error-text.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { parseSealKey } from '../../storage/seal.ts';
 import { CliError } from './cli-error.ts';
 import type { Environment } from './config.ts';
 import { hint } from './hints.ts';
-import { JWT_SECRET_FILE, MIN_SECRET_BYTES, newSecret, rotation, sharedSecret } from './shared-secrets.ts';
+import { JWT_SECRET_FILE, MIN_SECRET_BYTES, newSecret, readSecret, rotation, sharedSecret } from './shared-secrets.ts';
 
 /**
  * Makes the folder and returns its absolute path. Others may pass through (the database's user must), not read. Of one
@@ -152,13 +141,10 @@ export function openGivenSecrets(
  * Reads the file, or writes it whole: a link into place, so that of two starts at once one wins and both read the same.
  */
 function keep(path: string, make: () => string): string {
-  const existing = read(path);
+  const existing = readSecret(path);
   if (existing !== undefined) return existing;
   const draft = `${path}.${process.pid}`;
-  const file = openSync(draft, 'w', 0o600);
-  writeSync(file, `${make()}\n`);
-  fsyncSync(file);
-  closeSync(file);
+  writeFileSync(draft, `${make()}\n`, { mode: 0o600, flush: true });
   try {
     linkSync(draft, path);
   } catch (error) {
@@ -166,19 +152,5 @@ function keep(path: string, make: () => string): string {
   } finally {
     rmSync(draft, { force: true });
   }
-  return read(path) ?? '';
-}
-
-function read(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8').trim();
-  } catch (error) {
-    if (isCode(error, 'ENOENT')) return undefined;
-    throw new CliError(`${path} cannot be read: run the command as the user who owns it.`, { cause: error });
-  }
-}
-
-/** Whether `error` is a system error with this code. */
-export function isCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
+  return readSecret(path) ?? '';
 }

@@ -2,8 +2,8 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { isCode } from '../../lib/error-code.ts';
 import { CliError } from './cli-error.ts';
-import { isCode } from './data-dir.ts';
 import { hint } from './hints.ts';
 
 const runningSchema = z.object({

@@ -1,7 +1,8 @@
 /** JWT_SECRET and those beside it while it is being rotated: out of the environment, or in files of the data folder. */
 import { randomBytes } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isCode } from '../../lib/error-code.ts';
 import type { SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { CliError } from './cli-error.ts';
 
@@ -31,13 +32,16 @@ export function newSecret(): string {
 
 /** What a rotation has left in the folder. */
 export function rotation(dir: string): Rotation {
-  return { JWT_SECRET_NEXT: read(join(dir, NEXT_FILE)), JWT_SECRET_PREVIOUS: read(join(dir, PREVIOUS_FILE)) };
+  return {
+    JWT_SECRET_NEXT: readSecret(join(dir, NEXT_FILE)),
+    JWT_SECRET_PREVIOUS: readSecret(join(dir, PREVIOUS_FILE)),
+  };
 }
 
 /** Lets the next secret be accepted; nothing is signed with it yet. Throws CliError when there is one already. */
 export function prepareRotation(dir: string): void {
   refuseSecond(dir);
-  if (read(join(dir, NEXT_FILE)) !== undefined)
+  if (readSecret(join(dir, NEXT_FILE)) !== undefined)
     throw new CliError('The next secret is prepared already: `troupe secrets rotate` makes it the one that signs.');
   write(join(dir, NEXT_FILE), newSecret());
 }
@@ -47,12 +51,12 @@ export function prepareRotation(dir: string): void {
  */
 export function rotate(dir: string): void {
   refuseSecond(dir);
-  const secret = read(join(dir, JWT_SECRET_FILE));
+  const secret = readSecret(join(dir, JWT_SECRET_FILE));
   if (secret === undefined)
     throw new CliError(`There is no ${JWT_SECRET_FILE} in ${dir}: where JWT_SECRET is set, it is rotated there.`);
   // First what must not be lost: a rotation that broke off here accepts one secret twice.
   write(join(dir, PREVIOUS_FILE), secret);
-  const next = read(join(dir, NEXT_FILE));
+  const next = readSecret(join(dir, NEXT_FILE));
   // The same: left by a rotation that broke off after this.
   write(join(dir, JWT_SECRET_FILE), next === undefined || next === secret ? newSecret() : next);
   rmSync(join(dir, NEXT_FILE), { force: true });
@@ -60,15 +64,15 @@ export function rotate(dir: string): void {
 
 /** Ends what the previous secret has signed. Throws CliError when there is none. */
 export function finishRotation(dir: string): void {
-  if (read(join(dir, PREVIOUS_FILE)) === undefined)
+  if (readSecret(join(dir, PREVIOUS_FILE)) === undefined)
     throw new CliError('There is no previous secret: nothing is being rotated.');
   rmSync(join(dir, PREVIOUS_FILE));
 }
 
 function refuseSecond(dir: string): void {
-  const previous = read(join(dir, PREVIOUS_FILE));
+  const previous = readSecret(join(dir, PREVIOUS_FILE));
   // The same: a rotation that broke off.
-  if (previous !== undefined && previous !== read(join(dir, JWT_SECRET_FILE)))
+  if (previous !== undefined && previous !== readSecret(join(dir, JWT_SECRET_FILE)))
     throw new CliError(
       'A rotation is under way: `troupe secrets finish` ends it, and what the previous secret signed.',
     );
@@ -76,18 +80,16 @@ function refuseSecond(dir: string): void {
 
 function write(path: string, text: string): void {
   const draft = `${path}.${process.pid}`;
-  const file = openSync(draft, 'w', 0o600);
-  writeSync(file, `${text}\n`);
-  fsyncSync(file);
-  closeSync(file);
+  writeFileSync(draft, `${text}\n`, { mode: 0o600, flush: true });
   renameSync(draft, path);
 }
 
-function read(path: string): string | undefined {
+/** What is in a file with a secret; undefined when there is none. Throws CliError. */
+export function readSecret(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8').trim();
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
+    if (isCode(cause, 'ENOENT')) return undefined;
     throw new CliError(`${path} cannot be read: run the command as the user who owns it.`, { cause });
   }
 }

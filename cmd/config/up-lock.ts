@@ -1,8 +1,8 @@
 /** One platform a data folder: a file that names the process that holds it. */
-import { closeSync, linkSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isCode } from '../../lib/error-code.ts';
 import { CliError } from './cli-error.ts';
-import { isCode } from './data-dir.ts';
 
 /** What `up` says to do when another one holds the folder. */
 const STOP_OR_APART =
@@ -17,9 +17,7 @@ export function lockDataDir(dir: string, advice: string = STOP_OR_APART): () => 
   const mine = identity(process.pid);
   const draft = `${path}.${process.pid}`;
   for (let attempt = 0; ; attempt++) {
-    const file = openSync(draft, 'w', 0o600);
-    writeSync(file, `${process.pid} ${mine}\n`);
-    closeSync(file);
+    writeFileSync(draft, `${process.pid} ${mine}\n`, { mode: 0o600 });
     try {
       // A link is made whole or not at all, so of two starts at once only one gets it.
       linkSync(draft, path);

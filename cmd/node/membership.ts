@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Placement } from '../../actors/service/placement.ts';
+import { isCode } from '../../lib/error-code.ts';
 import { keyIds, type SharedSecret } from '../../proto/auth/shared-secret.ts';
 import { newId } from '../../proto/ids.ts';
 import type { Bus } from '../../proto/ports/bus.ts';
@@ -16,7 +17,6 @@ import { listNodes, oddNode } from '../../storage/placement/nodes.ts';
 import type { SystemRef } from '../../supervision/index.ts';
 import { Cluster, TIMINGS, type Timings } from '../../supervision/placement/index.ts';
 import { CliError } from '../config/cli-error.ts';
-import { isCode } from '../config/data-dir.ts';
 import { version } from '../config/package-root.ts';
 import { unreadable } from './schema.ts';
 
