@@ -1,8 +1,3 @@
-function groups(bytes: Uint8Array): number[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return Array.from({ length: 8 }, (_, i) => view.getUint16(i * 2));
-}
-
 /** The longest run of two or more zero groups, as [start, length]; the first of equals. */
 function zeroRun(parts: readonly number[]): [start: number, length: number] {
   let best: [number, number] = [0, 0];
@@ -16,7 +11,8 @@ function zeroRun(parts: readonly number[]): [start: number, length: number] {
 }
 
 function ipv6(bytes: Uint8Array): string {
-  const parts = groups(bytes);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const parts = Array.from({ length: 8 }, (_, i) => view.getUint16(i * 2));
   if (parts.slice(0, 5).every((g) => g === 0) && parts[5] === 0xffff) return bytes.subarray(12).join('.');
   const [start, length] = zeroRun(parts);
   const hex = parts.map((g) => g.toString(16));

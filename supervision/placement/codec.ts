@@ -70,7 +70,7 @@ function hasHoles(list: readonly unknown[]): boolean {
 }
 
 /** Whatever JSON.parse made is one. */
-function isWire(value: unknown): value is JsonValue {
+export function isWire(value: unknown): value is JsonValue {
   return value !== undefined && typeof value !== 'function';
 }
 

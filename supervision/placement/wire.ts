@@ -7,7 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import { ERRORS, type ErrorCode, Refusal } from '../../proto/errors.ts';
 import { NODE_FORMAT, PlacementError } from '../../proto/ports/placement.ts';
 import { ActorError, type ActorErrorCode } from '../errors.ts';
-import { field, type JsonValue } from './codec.ts';
+import { field, isWire, type JsonValue } from './codec.ts';
 
 /** The version of the envelopes below. */
 export const FORMAT = NODE_FORMAT;
@@ -199,8 +199,4 @@ function whole(it: object, name: string): number {
 /** Whatever JSON.parse made is a Wire. */
 function wireOf(value: unknown): JsonValue {
   return isWire(value) ? value : null;
-}
-
-function isWire(value: unknown): value is JsonValue {
-  return value !== undefined && typeof value !== 'function';
 }

@@ -68,7 +68,7 @@ interface ApiOptions {
 /** Makes the two handlers of a listener for one service. */
 export function api(options: ApiOptions): Required<Pick<HttpServerOptions, 'onRequest' | 'onUpgrade' | 'onFault'>> {
   const { service, authenticate, streams, pages, log, onReply } = options;
-  const clientAddress = options.clientAddress ?? peerOf;
+  const clientAddress = options.clientAddress ?? ((request: HttpRequest) => request.remoteAddress);
   const find = router(service.endpoints);
   const prefix = randomBytes(4).toString('hex');
   let count = 0;
@@ -271,8 +271,4 @@ class RequestCall implements Call {
   get address(): string {
     return this.#clientAddress(this.#request);
   }
-}
-
-function peerOf(request: HttpRequest): string {
-  return request.remoteAddress;
 }

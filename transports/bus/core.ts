@@ -164,7 +164,7 @@ class BusSubscription {
       const batch = this.#pending.splice(0, SLICE);
       for (const message of batch) {
         if (this.ended) return;
-        this.#handle(message);
+        handle(this.#handler, message, this.#log);
       }
       if (this.#dropped > 0) {
         this.#log.warn({ dropped: this.#dropped }, 'a subscriber fell behind and lost messages');
@@ -173,15 +173,16 @@ class BusSubscription {
       if (this.#pending.length > 0) this.#schedule();
     });
   }
+}
 
-  #handle(message: BusMessage): void {
-    const failed = (error: unknown) => this.#log.error({ error: errorText(error, 'unknown') }, 'a subscriber threw');
-    try {
-      // An async function passes for a handler that returns nothing; its rejection must not end the process.
-      const result = this.#handler(message);
-      if (result instanceof Promise) result.catch(failed);
-    } catch (error) {
-      failed(error);
-    }
+/** Hands a message to a subscriber; what that throws is told to the log. */
+export function handle(handler: (message: BusMessage) => unknown, message: BusMessage, log: Log): void {
+  const failed = (error: unknown) => log.error({ error: errorText(error, 'unknown') }, 'a subscriber threw');
+  try {
+    // An async function passes for a handler that returns nothing; its rejection must not end the process.
+    const result = handler(message);
+    if (result instanceof Promise) result.catch(failed);
+  } catch (error) {
+    failed(error);
   }
 }

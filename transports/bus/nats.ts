@@ -17,6 +17,7 @@ import { isInternal } from '../../proto/subjects.ts';
 import { checkMessageId, checkName, checkSize } from './checks.ts';
 import { Consumer } from './consumer.ts';
 import { copied } from './copied.ts';
+import { handle } from './core.ts';
 import { Envelopes, type Seen, SeenMessages } from './envelopes.ts';
 import { NatsAdmin } from './nats-admin.ts';
 import { ADVISORY_CONSUMER, advisoryStream, keepGivenUp } from './nats-dead-letters.ts';
@@ -309,16 +310,5 @@ class NatsBusOnLink implements NatsBus {
 
   #check(): void {
     if (this.#closed !== undefined) throw new BusError('closed', 'The bus is closed.');
-  }
-}
-
-function handle(handler: (message: BusMessage) => unknown, message: BusMessage, log: Log): void {
-  const failed = (error: unknown) => log.error({ error: messageOf(error) }, 'a subscriber threw');
-  try {
-    // An async function passes for a handler that returns nothing; its rejection must not end the process.
-    const result = handler(message);
-    if (result instanceof Promise) result.catch(failed);
-  } catch (error) {
-    failed(error);
   }
 }

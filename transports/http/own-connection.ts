@@ -17,7 +17,7 @@ import { Inflow } from './own-inflow.ts';
 import { Patience } from './own-patience.ts';
 import { type ConnectionWord, headText, OwnPush, writeWhole } from './own-reply.ts';
 import { NO_BYTES, OwnRequest, type RequestSource } from './own-request.ts';
-import { askUpgrade, switchOver, upgradeRefusal } from './own-upgrade.ts';
+import { switchOver, upgradeRefusal } from './own-upgrade.ts';
 import { dropStream, soundReply } from './reply-check.ts';
 import { badRequest, closingReply, internalError, isBodiless, refusalOf, unknownMethod } from './reply-head.ts';
 import { asksForWebSocket } from './upgrade.ts';
@@ -377,7 +377,8 @@ export class OwnConnection extends Patience implements WireReader, RequestSource
   #upgrade(request: OwnRequest): void {
     const refusal = upgradeRefusal(request);
     if (refusal !== undefined) return void this.#refuse(refusal);
-    askUpgrade(request, this.#house.options.onUpgrade)
+    const ask = async () => this.#house.options.onUpgrade(request);
+    ask()
       .then((answer) => this.#settle(request, answer))
       .catch(() => this.#answer(request, internalError, true));
   }

@@ -1,5 +1,5 @@
 /** How a connection of Troupe's own server becomes a WebSocket. */
-import type { HttpReply, UpgradeAnswer, UpgradeHandler } from '../../proto/ports/http.ts';
+import type { HttpReply, UpgradeAnswer } from '../../proto/ports/http.ts';
 import type { Wire } from '../gateway/tcp/wire.ts';
 import type { ConnectionHouse } from './own-house.ts';
 import type { OwnRequest } from './own-request.ts';
@@ -12,11 +12,6 @@ export function upgradeRefusal(request: OwnRequest): HttpReply | undefined {
   if (problem !== undefined) return problem;
   // Bytes that follow would be taken for a body by one side and for frames by the other.
   return request.content !== undefined || request.head.minor === 0 ? badRequest : undefined;
-}
-
-/** What the handler says; rejects with what it throws. */
-export async function askUpgrade(request: OwnRequest, handler: UpgradeHandler): Promise<UpgradeAnswer> {
-  return await handler(request);
 }
 
 /** Switches: the wire is the WebSocket's from now on. `early`: what came after the request. */

@@ -14,10 +14,6 @@ export function writeHead(res: HttpResponse, reply: HttpAnswer, closing: boolean
   if (closing) res.writeHeader('connection', 'close');
 }
 
-function byteLength(body: string | Uint8Array): number {
-  return typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
-}
-
 /**
  * Writes a checked reply, inside the library's callback or a cork. `head`: answer to HEAD, no body. `closing`: the
  * connection ends with it. Returns true when the library has taken everything; else `done` is called when it has,
@@ -33,7 +29,7 @@ export function writeReply(
   const body = reply.body ?? '';
   if (head || isBodiless(reply.status)) {
     writeHead(res, reply, closing);
-    if (!isBodiless(reply.status)) res.writeHeader('content-length', String(byteLength(body)));
+    if (!isBodiless(reply.status)) res.writeHeader('content-length', String(Buffer.byteLength(body)));
     // With a length of its own as argument the library waits for that many bytes and never ends the reply.
     res.endWithoutBody();
     return true;

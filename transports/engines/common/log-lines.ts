@@ -1,6 +1,15 @@
 /** Longest text of one line, in bytes; a longer one goes on in another line with the same stamp. */
 export const MAX_LINE_BYTES = 64 * 1024;
 
+/** Most old lines a reader may ask for by number. */
+const MAX_TAIL = 100_000;
+
+/** How many old lines are sent; undefined for all. */
+export function checkedTail(tail: number): number | undefined {
+  if (tail === Number.POSITIVE_INFINITY) return undefined;
+  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(MAX_TAIL, Math.floor(tail)));
+}
+
 const NEWLINE = 0x0a;
 const STAMP_PATTERN = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 const LONGEST_STAMP = 40;

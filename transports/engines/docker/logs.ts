@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { LogOptions } from '../../../proto/ports/engine.ts';
 import { toEngineError } from '../common/errors.ts';
-import { LineAssembler } from '../common/log-lines.ts';
+import { checkedTail, LineAssembler } from '../common/log-lines.ts';
 import { afterStamp } from '../common/stamp.ts';
 import type { DockerClient } from './api/client.ts';
 import { FrameDemuxer } from './api/demux.ts';
@@ -10,9 +10,6 @@ import type { Containers } from './containers.ts';
 /** Most lines and most lines' characters in one batch. */
 const BATCH_LINES = 1000;
 const BATCH_CHARACTERS = 256 * 1024;
-
-/** Most old lines a reader may ask for by number. */
-const MAX_TAIL = 100_000;
 
 /**
  * `Engine.logs` on Docker. The reader's pace is the stream's pace: while it works on a batch, nothing more is read.
@@ -34,7 +31,7 @@ export async function* readLogs(
         stderr: true,
         timestamps: true,
         follow: options.follow,
-        tail: checkedTail(options.tail),
+        tail: checkedTail(options.tail) ?? 'all',
         since: options.since === undefined ? undefined : afterStamp(options.since),
       },
       signal: options.signal,
@@ -45,11 +42,6 @@ export async function* readLogs(
   } finally {
     stream?.destroy();
   }
-}
-
-function checkedTail(tail: number): number | 'all' {
-  if (tail === Number.POSITIVE_INFINITY) return 'all';
-  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(MAX_TAIL, Math.floor(tail)));
 }
 
 /** Lines of a container without a terminal: two outputs in frames, each frame one entry. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../../../lib/backoff.ts';
 import { EngineError, type LogOptions } from '../../../proto/ports/engine.ts';
-import { LineAssembler } from '../common/log-lines.ts';
+import { checkedTail, LineAssembler } from '../common/log-lines.ts';
 import { afterStamp } from '../common/stamp.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeContainers } from './containers.ts';
@@ -10,7 +10,6 @@ import { names } from './naming.ts';
 import { workloadOf } from './views.ts';
 
 const BATCH_LINES = 1000;
-const MAX_TAIL = 100_000;
 const RESUME_TRIES = 8;
 const BACKOFF = { minMs: 100, maxMs: 5000 };
 
@@ -138,11 +137,6 @@ function normal(stamp: string): string {
   if (match === null) return stamp;
   const seconds = new Date(`${match[1]}${match[3]}`).toISOString().slice(0, 19);
   return `${seconds}.${(match[2] ?? '').padEnd(9, '0').slice(0, 9)}Z`;
-}
-
-function checkedTail(tail: number): number | undefined {
-  if (tail === Number.POSITIVE_INFINITY) return undefined;
-  return Number.isNaN(tail) ? 0 : Math.max(0, Math.min(MAX_TAIL, Math.floor(tail)));
 }
 
 async function* assembled(stream: AsyncIterable<unknown>): AsyncGenerator<string[]> {

@@ -132,17 +132,15 @@ export function workloadOf(pod: PodView): z.output<typeof containerStatus> | und
 /** Whether a pod has come to its end, and will not run again. */
 export function hasEnded(pod: PodView): boolean {
   if (workloadOf(pod)?.state.running !== undefined) return false;
-  return pod.status.phase === 'Failed' || pod.status.phase === 'Succeeded' || endOf(pod) !== undefined;
+  return (
+    pod.status.phase === 'Failed' || pod.status.phase === 'Succeeded' || workloadOf(pod)?.state.terminated !== undefined
+  );
 }
 
 /** Whether the image has nothing that could prepare it. */
 export function hasNoShell(pod: PodView): boolean {
   const over = pod.status.initContainerStatuses.find(({ name }) => name === names.prepare)?.state.terminated;
   return over !== undefined && (/^(ContainerCannotRun|StartError)$/.test(over.reason) || over.exitCode === 127);
-}
-
-function endOf(pod: PodView): z.output<typeof terminated> | undefined {
-  return workloadOf(pod)?.state.terminated;
 }
 
 /**

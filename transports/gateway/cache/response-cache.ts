@@ -1,5 +1,6 @@
 /** The gateway's response cache, as exchanges see it. docs/reference/gateway-cache.md says what it keeps. */
 import { LRUCache } from 'lru-cache';
+import { pathOf } from '../../../proto/gateway/routes.ts';
 import type { UpstreamAddress } from '../../../proto/gateway/traffic.ts';
 import {
   type CacheAnswer,
@@ -282,11 +283,6 @@ class Evicting implements CacheSink {
   abort(): void {
     this.#evict();
   }
-}
-
-function pathOf(target: string): string {
-  const query = target.indexOf('?');
-  return query < 0 ? target : target.slice(0, query);
 }
 
 /** FNV-1a over both; paths that share a counter lose a chance to be kept, no more. */

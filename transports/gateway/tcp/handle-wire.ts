@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import { type Handle, type HandleRequest, internals, socketOn } from './handles.ts';
 import { NOBODY, type Wire, type WireReader } from './wire.ts';
-import { newWriteBuffer, type WriteBuffer } from './write-buffer.ts';
+import { WriteBuffer } from './write-buffer.ts';
 
 /** All reads go through one buffer: what a reader keeps, it copies. */
 const READ = Buffer.allocUnsafeSlow(65_536);
@@ -28,7 +28,7 @@ const { newWrite, newShutdown, state, readAt, asyncAt, keepsNothing } = internal
 /** For the next write: one that is done at once leaves it unused. */
 let spare = newWrite();
 /** Where writes are put together. */
-let stage: WriteBuffer = newWriteBuffer();
+let stage = new WriteBuffer();
 let ownBuffers = 0;
 /** The one wire whose bytes are on the stage and have not been sent. */
 let staging: HandleWire | undefined;

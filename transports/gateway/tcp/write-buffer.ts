@@ -37,7 +37,3 @@ export class WriteBuffer {
     return hasRoom ? this : new WriteBuffer();
   }
 }
-
-export function newWriteBuffer(): WriteBuffer {
-  return new WriteBuffer();
-}
